@@ -1,0 +1,1 @@
+//! From the located tree to the checked `Config`.

@@ -1,0 +1,260 @@
+//! FLOOR 1: the YAML file as one checked value.
+//!
+//! [`Config::load`] reads a file and gives either a [`Config`] whose every value was checked, or a [`ConfigError`] that
+//! lists *all* problems, each with its line, key path, the value found and the accepted form. Nothing here touches the
+//! network, a camera or a model: that is what `jetwatch check` does with the result. Rooms above trust these types.
+//!
+//! [`Document`] is the located tree below it; `detect` reads `model.yaml` through it, so that both kinds of file are
+//! refused in the same way.
+
+mod document;
+mod error;
+mod load;
+mod uri;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use document::{Document, Node};
+pub use error::{ConfigError, Problem};
+pub use uri::{Pace, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
+
+/// Everything that one daemon is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Name of this device in topics and messages; default: the host name.
+    pub device: String,
+    /// At least one source; names are unique.
+    pub sources: Vec<SourceConfig>,
+    /// The primary detector.
+    pub detector: DetectorConfig,
+    /// The tracker behind it.
+    pub tracker: TrackerConfig,
+    /// Where tracks go.
+    pub publish: PublishConfig,
+    /// What is logged.
+    pub log: LogConfig,
+}
+
+/// One camera, file or pattern.
+#[derive(Debug, Clone)]
+pub struct SourceConfig {
+    /// Its name in topics: letters, digits, `-` and `_`.
+    pub name: String,
+    /// What to open.
+    pub uri: SourceUri,
+    /// Files and finite synthetic scenes: start over at the end. Default: false.
+    pub loop_at_end: bool,
+    /// No frame for this long means that the source has stalled and is opened anew. Default: 5 s.
+    pub stall_timeout: Duration,
+    /// First wait before a reconnect; doubles at each failure up to `reconnect_max_wait`. Default: 500 ms.
+    pub reconnect_wait: Duration,
+    /// Longest wait between reconnects. Default: 30 s.
+    pub reconnect_max_wait: Duration,
+}
+
+/// The primary detector.
+#[derive(Debug, Clone)]
+pub struct DetectorConfig {
+    /// Which implementation.
+    pub backend: Backend,
+    /// Model folder with its `model.yaml`; `None` only for [`Backend::Scripted`].
+    pub model: Option<PathBuf>,
+    /// Precision whose file is taken from the model folder, such as `fp32` or `int8`; `None`: the model's first.
+    pub precision: Option<String>,
+    /// Detections below this score are dropped, 0 to 1. Default 0.3; `None`: the model's own.
+    pub score_threshold: Option<f32>,
+    /// Boxes of one class that overlap a better one by more than this IOU are dropped, 0 to 1. `None`: the model's own.
+    pub nms_iou: Option<f32>,
+    /// Labels to keep; empty: all.
+    pub classes: Vec<String>,
+    /// Most frames in one batch. Default 1.
+    pub batch_size: usize,
+    /// Longest wait of a batch's first frame for company. Default 10 ms.
+    pub batch_timeout: Duration,
+    /// Detectors that run side by side. Default 2.
+    pub workers: usize,
+    /// Threads of the network inside each worker. Default 1.
+    pub threads_per_worker: usize,
+    /// Path of libonnxruntime.so; `None`: `ORT_DYLIB_PATH`, then the usual places.
+    pub onnxruntime: Option<PathBuf>,
+    /// Scripted detector only: labels and imperfections.
+    pub scripted: ScriptedConfig,
+}
+
+/// Implementations of the detector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// The best that can work here with the model given.
+    Auto,
+    /// ONNX Runtime.
+    Onnx,
+    /// Ground truth of synthetic sources, for demonstrations and tests. It looks at no pixel.
+    Scripted,
+}
+
+/// How the scripted detector differs from the truth. All zero: it repeats it.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptedConfig {
+    /// Share of objects missed, 0 to 1.
+    pub miss_rate: f32,
+    /// Largest shift of each box edge, as a share of the box's side, 0 to 1.
+    pub jitter: f32,
+    /// Objects less visible than this are not seen, 0 to 1.
+    pub min_visible: f32,
+    /// Seed of misses and shifts.
+    pub seed: u64,
+}
+
+/// The IOU tracker, in DeepStream's vocabulary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrackerConfig {
+    /// How detections and tracks are paired.
+    pub association: Association,
+    /// Least IOU of a pair, above 0 to 1. Default 0.3.
+    pub min_iou: f32,
+    /// Frames in which a new object must be matched before it is published, at least 1. Default 3.
+    pub probation_frames: u32,
+    /// Frames that a confirmed track may go unseen before it ends. Default 30.
+    pub max_lost_frames: u32,
+    /// Whether only detections of the track's class may be matched. Default true.
+    pub class_match: ClassMatch,
+    /// Detections below this score start no new track, 0 to 1. Default 0.
+    pub min_new_track_score: f32,
+}
+
+/// How detections and tracks are paired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Association {
+    /// Best pair first.
+    Greedy,
+    /// The assignment with the greatest total IOU.
+    Optimal,
+}
+
+/// Which classes may be paired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassMatch {
+    /// Only the track's own class.
+    Same,
+    /// Any class; the track takes the class of the newest detection.
+    Any,
+}
+
+/// Where tracks go. Several sinks may be on at once.
+#[derive(Debug, Clone)]
+pub struct PublishConfig {
+    /// MQTT; `None` when `publish.mqtt: off`.
+    pub mqtt: Option<MqttConfig>,
+    /// JSON lines; `None` when not configured.
+    pub json_lines: Option<JsonLinesConfig>,
+    /// Shortest time between two `update` events of one track. Default 500 ms.
+    pub update_interval: Duration,
+    /// Time between two `stats` messages. Default 10 s.
+    pub stats_interval: Duration,
+    /// Whether every frame's tracks are published below `<source>/detections`. Default false.
+    pub detections: bool,
+}
+
+/// The MQTT client.
+#[derive(Debug, Clone)]
+pub struct MqttConfig {
+    /// Which broker.
+    pub broker: Broker,
+    /// First level of every topic. Default `jetwatch`.
+    pub prefix: String,
+    /// MQTT client id; default `jetwatch-<device>`.
+    pub client_id: String,
+    /// User and where the password comes from.
+    pub credentials: Option<Credentials>,
+    /// Trust and identity, for `mqtts://`.
+    pub tls: TlsConfig,
+    /// MQTT keep-alive. Default 15 s.
+    pub keep_alive: Duration,
+    /// Messages kept while the broker is away; more are dropped, oldest first, and counted. Default 10 000.
+    pub queue_messages: usize,
+}
+
+/// Which broker.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Broker {
+    /// One inside the daemon, listening on this address. Default 127.0.0.1:1883.
+    Embedded {
+        /// Where it listens.
+        listen: SocketAddr,
+    },
+    /// One elsewhere.
+    Url {
+        /// Host name or address.
+        host: String,
+        /// Port; 1883, or 8883 with TLS.
+        port: u16,
+        /// `mqtts://` instead of `mqtt://`.
+        tls: bool,
+    },
+}
+
+/// User name and password source.
+#[derive(Clone)]
+pub struct Credentials {
+    /// User name.
+    pub user: String,
+    /// Where the password is.
+    pub password: Secret,
+}
+
+/// A secret that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// Written in the YAML file.
+    Inline(String),
+    /// First line of a file, read at every connect so that it can be rotated.
+    File(PathBuf),
+    /// Value of an environment variable.
+    Env(String),
+}
+
+/// TLS of the MQTT client.
+#[derive(Debug, Clone, Default)]
+pub struct TlsConfig {
+    /// PEM file of the certificate authorities to trust; `None`: the system's.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file of the client's certificate chain.
+    pub cert_file: Option<PathBuf>,
+    /// PEM file of the client's key.
+    pub key_file: Option<PathBuf>,
+}
+
+/// The JSON-lines sink.
+#[derive(Debug, Clone)]
+pub struct JsonLinesConfig {
+    /// File to append to; `None`: standard output.
+    pub path: Option<PathBuf>,
+}
+
+/// What is logged.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// Least severity.
+    pub level: log::LevelFilter,
+    /// GStreamer's own log, in the syntax of `GST_DEBUG`, bridged into ours. Default `*:2` (warnings and errors).
+    pub gst_debug: String,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Inline(_) => f.write_str("Inline(…)"),
+            Self::File(path) => write!(f, "File({})", path.display()),
+            Self::Env(name) => write!(f, "Env({name})"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).field("password", &self.password).finish()
+    }
+}
+

@@ -1,0 +1,3 @@
+//! The `jetwatch` command: parse, dispatch, exit code; nothing else.
+
+fn main() {}

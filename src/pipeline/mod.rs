@@ -1,0 +1,1 @@
+//! FLOOR 3: the only room that knows the whole chain.

@@ -1,0 +1,1 @@
+//! FLOOR 2: pixels in: GStreamer pipelines, their supervisor, and the synthetic scene.

@@ -1,0 +1,225 @@
+//! Stage times: one call opens a range that both Nsight Systems (NVTX) and `--stats` see.
+//!
+//! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no
+//! tool is attached. Names: domain `jetwatch`, one category per stage, payload = batch size or frame number.
+
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nvtx::domain::{Category, LocalRange, RegisteredString};
+
+use super::process::thread_cpu_time;
+
+/// One timed step of the chain, in the order in which a frame meets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Stage {
+    /// Taking a decoded, scaled picture over from GStreamer, or drawing a synthetic one.
+    Source,
+    /// Waiting for frames until a batch is full or its time is up.
+    Batch,
+    /// Writing the input tensor: padding, layout, normalization.
+    Tensor,
+    /// The network.
+    Infer,
+    /// Raw output to boxes: decoding and non-maximum suppression.
+    Decode,
+    /// Detections to tracks.
+    Track,
+    /// Tracks to messages, up to the queue of each sink.
+    Publish,
+}
+
+impl Stage {
+    /// All stages in order.
+    pub const ALL: [Self; 7] = [Self::Source, Self::Batch, Self::Tensor, Self::Infer, Self::Decode, Self::Track, Self::Publish];
+
+    /// The name in reports and on the timeline.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Batch => "batch",
+            Self::Tensor => "tensor",
+            Self::Infer => "infer",
+            Self::Decode => "decode",
+            Self::Track => "track",
+            Self::Publish => "publish",
+        }
+    }
+}
+
+/// The NVTX side: registered once, since registering takes a lock inside the tool.
+struct Marks {
+    domain: &'static nvtx::Domain,
+    stages: [(RegisteredString<'static>, Category<'static>); Stage::ALL.len()],
+}
+
+static MARKS: LazyLock<Marks> = LazyLock::new(|| {
+    let domain: &'static nvtx::Domain = Box::leak(Box::new(nvtx::Domain::new(c"jetwatch")));
+    let stages = Stage::ALL.map(|stage| {
+        let name = nvtx::Str::from_str_lossy(stage.name());
+        (domain.register_string(name.clone()), domain.register_category(name))
+    });
+    Marks { domain, stages }
+});
+
+/// Names the calling thread on the timeline. The operating system's name is set where the thread is spawned.
+pub fn name_thread(name: &str) {
+    let id = rustix::thread::gettid().as_raw_nonzero().get();
+    nvtx::name_thread(id.unsigned_abs(), nvtx::Str::from_str_lossy(name));
+}
+
+/// Collects stage times. Cheap to clone; all clones feed the same histograms.
+#[derive(Clone, Default)]
+pub struct Recorder {
+    stages: Arc<[Mutex<Times>; Stage::ALL.len()]>,
+}
+
+struct Times {
+    /// Microseconds, three significant digits, up to 10 minutes.
+    wall_us: Histogram<u64>,
+    cpu: Duration,
+    sum: Duration,
+    items: u64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let wall_us = Histogram::new_with_bounds(1, 600_000_000, 3).expect("constant bounds are valid");
+        Self { wall_us, cpu: Duration::ZERO, sum: Duration::ZERO, items: 0 }
+    }
+}
+
+impl Recorder {
+    /// Opens a range of `stage` that covers `items` frames; it ends when the guard is dropped, on the same thread.
+    #[must_use = "the range ends when the guard is dropped"]
+    pub fn range(&self, stage: Stage, items: usize) -> Range<'_> {
+        self.range_with_payload(stage, items, items as u64)
+    }
+
+    /// As [`range`](Self::range), with a frame number as the payload shown on the timeline.
+    #[must_use = "the range ends when the guard is dropped"]
+    pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
+        let (message, category) = &MARKS.stages[stage as usize];
+        let attributes = MARKS.domain.event_attributes_builder().message(*message).category(*category).payload(payload).build();
+        Range { _nvtx: MARKS.domain.local_range(attributes), recorder: self, stage, items, started: Instant::now(), cpu_before: thread_cpu_time() }
+    }
+
+    /// What was recorded so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            stages: Stage::ALL
+                .into_iter()
+                .map(|stage| {
+                    let times = self.stages[stage as usize].lock().unwrap_or_else(PoisonError::into_inner);
+                    let ms = |us: u64| us as f64 / 1e3;
+                    StageSummary {
+                        stage,
+                        count: times.wall_us.len(),
+                        items: times.items,
+                        total_ms: times.sum.as_secs_f64() * 1e3,
+                        cpu_ms: times.cpu.as_secs_f64() * 1e3,
+                        mean_ms: times.sum.as_secs_f64() * 1e3 / times.wall_us.len().max(1) as f64,
+                        p50_ms: ms(times.wall_us.value_at_quantile(0.50)),
+                        p95_ms: ms(times.wall_us.value_at_quantile(0.95)),
+                        p99_ms: ms(times.wall_us.value_at_quantile(0.99)),
+                        max_ms: ms(times.wall_us.max()),
+                    }
+                })
+                .collect(),
+        }
+    }
+}
+
+/// An open range.
+pub struct Range<'a> {
+    _nvtx: LocalRange<'static>,
+    recorder: &'a Recorder,
+    stage: Stage,
+    items: usize,
+    started: Instant,
+    cpu_before: Duration,
+}
+
+impl Drop for Range<'_> {
+    fn drop(&mut self) {
+        let wall = self.started.elapsed();
+        let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
+        let mut times = self.recorder.stages[self.stage as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        times.wall_us.saturating_record(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX));
+        times.sum += wall;
+        times.cpu += cpu;
+        times.items += self.items as u64;
+    }
+}
+
+/// Times of all stages.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Summary {
+    /// In the order of [`Stage::ALL`].
+    pub stages: Vec<StageSummary>,
+}
+
+impl Summary {
+    /// The times of one stage.
+    #[must_use]
+    pub fn stage(&self, stage: Stage) -> &StageSummary {
+        &self.stages[stage as usize]
+    }
+}
+
+/// Times of one stage. A range may cover several frames: `count` counts ranges, `items` frames.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct StageSummary {
+    /// Which stage.
+    #[serde(serialize_with = "as_name")]
+    pub stage: Stage,
+    /// Ranges.
+    pub count: u64,
+    /// Frames in them.
+    pub items: u64,
+    /// Sum of their times, in ms.
+    pub total_ms: f64,
+    /// CPU time of the threads that ran them, in ms (threads that the network starts itself are not in it).
+    pub cpu_ms: f64,
+    /// Mean, in ms.
+    pub mean_ms: f64,
+    /// Median, in ms.
+    pub p50_ms: f64,
+    /// 95th percentile, in ms.
+    pub p95_ms: f64,
+    /// 99th percentile, in ms.
+    pub p99_ms: f64,
+    /// Longest, in ms.
+    pub max_ms: f64,
+}
+
+fn as_name<S: serde::Serializer>(stage: &Stage, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(stage.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_counted_with_their_items_and_time() {
+        let recorder = Recorder::default();
+        for _ in 0..3 {
+            let _range = recorder.range(Stage::Infer, 4);
+            let until = Instant::now() + Duration::from_millis(2);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        }
+        let summary = recorder.summary();
+        let infer = summary.stage(Stage::Infer);
+        assert_eq!((infer.count, infer.items), (3, 12));
+        assert!(infer.mean_ms >= 2.0 && infer.p50_ms >= 1.9 && infer.max_ms >= infer.p50_ms, "{infer:?}");
+        assert!(infer.cpu_ms > 0.0 && infer.cpu_ms <= infer.total_ms + 1.0, "{infer:?}");
+        assert_eq!(summary.stage(Stage::Track).count, 0);
+    }
+}

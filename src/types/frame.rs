@@ -1,0 +1,105 @@
+//! One picture on its way through the chain, with the data that rides along.
+
+use std::fmt;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::{Size, Xyxy};
+
+/// Bytes of one pixel: every picture in the chain is `BGRx` (blue, green, red, unused), the layout that the VIC, nvvidconv
+/// and videoconvert all give, and that one aligned 32-bit load reads.
+pub const PIXEL_BYTES: usize = 4;
+
+/// Index of a source in the configuration's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u16);
+
+/// What is known of a frame besides its pixels. Time is data here: nothing downstream asks a clock when a frame was taken.
+#[derive(Debug, Clone)]
+pub struct FrameMeta {
+    /// Which source it came from.
+    pub source: SourceId,
+    /// Number of the frame in its source since the daemon's start, from 0, counting dropped frames too.
+    pub seq: u64,
+    /// Position in the media, where the container gives one.
+    pub pts: Option<Duration>,
+    /// Wall-clock time at which the frame reached jetwatch.
+    pub captured_at: SystemTime,
+    /// The same moment on the monotonic clock, for latencies.
+    pub entered_at: Instant,
+    /// Size of the picture as the source delivered it, in pixels; boxes refer to it.
+    pub source_size: Size,
+}
+
+/// The true place and identity of an object, known for synthetic scenes only.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TruthBox {
+    /// Identity over the whole scene.
+    pub id: u32,
+    /// Name of its class, as in COCO: `person`, `car`, `bus`, `truck`, `bicycle`, …
+    pub label: &'static str,
+    /// The visible extent in source pixels, clipped to the picture.
+    pub xyxy: Xyxy,
+    /// Share of the object's pixels that is neither occluded nor outside the picture, 0 to 1.
+    pub visible: f32,
+}
+
+/// Pixels in `BGRx`, scaled to the network's inner size (letterbox without its padding).
+pub struct Picture {
+    /// Width and height in pixels.
+    pub size: Size,
+    /// Bytes from one row to the next, at least `size.width * PIXEL_BYTES`.
+    pub stride: usize,
+    /// The rows; whoever lent the memory gets it back when this is dropped.
+    pixels: Box<dyn AsRef<[u8]> + Send + Sync>,
+}
+
+impl Picture {
+    /// Wraps memory of `size.height` rows of `stride` bytes; `None` when it is too small for them.
+    pub fn new(size: Size, stride: usize, pixels: Box<dyn AsRef<[u8]> + Send + Sync>) -> Option<Self> {
+        let row = size.width as usize * PIXEL_BYTES;
+        let needed = match size.height as usize {
+            0 => 0,
+            rows => stride.checked_mul(rows - 1)?.checked_add(row)?,
+        };
+        (stride >= row && (*pixels).as_ref().len() >= needed).then_some(Self { size, stride, pixels })
+    }
+
+    /// Row `y` as `size.width` pixels of [`PIXEL_BYTES`] bytes. Panics when `y` is not below the height.
+    #[must_use]
+    pub fn row(&self, y: u32) -> &[u8] {
+        assert!(y < self.size.height, "row {y} of a picture with {} rows", self.size.height);
+        let start = y as usize * self.stride;
+        &(*self.pixels).as_ref()[start..start + self.size.width as usize * PIXEL_BYTES]
+    }
+}
+
+impl fmt::Debug for Picture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Picture({}, stride {})", self.size, self.stride)
+    }
+}
+
+/// A frame: pixels, their story, and the truth where the source knows it.
+#[derive(Debug)]
+pub struct Frame {
+    /// Source, number, times, source size.
+    pub meta: FrameMeta,
+    /// The picture at the letterbox's inner size.
+    pub picture: Picture,
+    /// Ground truth of a synthetic scene; empty for every other source.
+    pub truth: Vec<TruthBox>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_refuses_memory_that_is_too_small() {
+        let size = Size { width: 3, height: 2 };
+        assert!(Picture::new(size, 12, Box::new(vec![0; 23])).is_none());
+        assert!(Picture::new(size, 11, Box::new(vec![0; 64])).is_none());
+        let padded = Picture::new(size, 16, Box::new((0..28).collect::<Vec<u8>>())).expect("28 bytes hold a padded row and a bare one");
+        assert_eq!(padded.row(1), (16..28).collect::<Vec<u8>>());
+    }
+}

@@ -1,0 +1,158 @@
+//! The letterbox: how a source picture lies inside the network's input, and the way back. The only place that knows.
+//!
+//! ```text
+//!   source 480×360            input 416×416 (Placement::TopLeft)
+//!   ┌────────────┐            ┌────────────┐ ┐
+//!   │            │  scale     │ inner      │ │ 312   pixels the source delivers, already scaled
+//!   │            │ ───────►   │            │ │
+//!   └────────────┘            ├────────────┤ ┘
+//!                             │ padding    │       written with the tensor
+//!                             └────────────┘
+//! ```
+
+use std::fmt;
+
+use super::Xyxy;
+
+/// Width and height in pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Size {
+    /// Shorthand for `Size { width, height }`.
+    #[must_use]
+    pub const fn new(width: u32, height: u32) -> Self {
+        Self { width, height }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}×{}", self.width, self.height)
+    }
+}
+
+/// Where the scaled picture lies in the network's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// At the top left; padding right or below (YOLOX; nvinfer with `maintain-aspect-ratio=1`).
+    #[default]
+    TopLeft,
+    /// In the middle; padding on both sides (YOLOv5 and its heirs; nvinfer's `symmetric-padding=1`).
+    Center,
+    /// No padding: the picture is stretched to the input (nvinfer's default, `maintain-aspect-ratio=0`).
+    Stretch,
+}
+
+/// One source size laid into one input size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Letterbox {
+    /// Size of the source picture.
+    pub source: Size,
+    /// Size of the network's input.
+    pub input: Size,
+    /// Size of the scaled picture inside the input, at least 1×1.
+    pub inner: Size,
+    /// Left edge of the scaled picture inside the input, in pixels.
+    pub left: u32,
+    /// Top edge of the scaled picture inside the input, in pixels.
+    pub top: u32,
+}
+
+impl Letterbox {
+    /// Lays `source` into `input`. Both must be at least 1×1; a zero is taken as 1.
+    #[must_use]
+    pub fn new(source: Size, input: Size, placement: Placement) -> Self {
+        let source = Size::new(source.width.max(1), source.height.max(1));
+        let input = Size::new(input.width.max(1), input.height.max(1));
+        let inner = match placement {
+            Placement::Stretch => input,
+            Placement::TopLeft | Placement::Center => {
+                // Integers, so that 480×360 in 416×416 is 416×312 on every machine; rounded down as the reference
+                // implementations of YOLOX and YOLOv5 do.
+                let (sw, sh) = (u64::from(source.width), u64::from(source.height));
+                let (iw, ih) = (u64::from(input.width), u64::from(input.height));
+                let (w, h) = if iw * sh <= ih * sw { (iw, sh * iw / sw) } else { (sw * ih / sh, ih) };
+                // Both are at most the input's sides, which are u32.
+                Size::new((w as u32).max(1), (h as u32).max(1))
+            }
+        };
+        let (left, top) = match placement {
+            Placement::Center => ((input.width - inner.width) / 2, (input.height - inner.height) / 2),
+            Placement::TopLeft | Placement::Stretch => (0, 0),
+        };
+        Self { source, input, inner, left, top }
+    }
+
+    /// A box in input pixels as a box in source pixels, clipped to the picture.
+    ///
+    /// Each axis has its own factor, since rounding the inner size changes the aspect by up to a pixel.
+    #[must_use]
+    pub fn to_source(&self, input: &Xyxy) -> Xyxy {
+        let (w, h) = (self.source.width as f32, self.source.height as f32);
+        let fx = w / self.inner.width as f32;
+        let fy = h / self.inner.height as f32;
+        let x = |v: f32| ((v - self.left as f32) * fx).clamp(0.0, w);
+        let y = |v: f32| ((v - self.top as f32) * fy).clamp(0.0, h);
+        [x(input[0]), y(input[1]), x(input[2]), y(input[3])]
+    }
+
+    /// A box in source pixels as a box in input pixels: the inverse of [`to_source`](Self::to_source) inside the picture.
+    #[must_use]
+    pub fn to_input(&self, source: &Xyxy) -> Xyxy {
+        let fx = self.inner.width as f32 / self.source.width as f32;
+        let fy = self.inner.height as f32 / self.source.height as f32;
+        let (left, top) = (self.left as f32, self.top as f32);
+        [source[0] * fx + left, source[1] * fy + top, source[2] * fx + left, source[3] * fy + top]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_sizes() {
+        let cases = [
+            ((480, 360), (416, 416), Placement::TopLeft, (416, 312), (0, 0)),
+            ((1920, 1080), (416, 416), Placement::Center, (416, 234), (0, 91)),
+            ((1080, 1920), (640, 384), Placement::Center, (216, 384), (212, 0)),
+            ((640, 384), (640, 384), Placement::TopLeft, (640, 384), (0, 0)),
+            ((1, 1), (416, 416), Placement::TopLeft, (416, 416), (0, 0)),
+            ((4000, 1), (416, 416), Placement::Center, (416, 1), (0, 207)),
+            ((333, 77), (640, 384), Placement::Stretch, (640, 384), (0, 0)),
+        ];
+        for ((sw, sh), (iw, ih), placement, inner, offset) in cases {
+            let letterbox = Letterbox::new(Size::new(sw, sh), Size::new(iw, ih), placement);
+            assert_eq!((letterbox.inner.width, letterbox.inner.height), inner, "{sw}×{sh} into {iw}×{ih}");
+            assert_eq!((letterbox.left, letterbox.top), offset, "{sw}×{sh} into {iw}×{ih}");
+        }
+    }
+
+    #[test]
+    fn boxes_come_back_within_half_a_source_pixel() {
+        for source in [(1, 1), (3, 7), (480, 360), (641, 479), (1919, 1081), (1920, 1080), (4096, 17), (17, 4096)] {
+            for input in [(416, 416), (640, 384), (321, 97)] {
+                for placement in [Placement::TopLeft, Placement::Center, Placement::Stretch] {
+                    let source = Size::new(source.0, source.1);
+                    let letterbox = Letterbox::new(source, Size::new(input.0, input.1), placement);
+                    let (w, h) = (source.width as f32, source.height as f32);
+                    for wanted in [[0.0, 0.0, w, h], [w * 0.25, h * 0.4, w * 0.3, h * 0.9]] {
+                        let there = letterbox.to_input(&wanted);
+                        let back = letterbox.to_source(&there);
+                        for (a, b) in wanted.iter().zip(back) {
+                            assert!((a - b).abs() <= 0.5, "{source} {placement:?}: {wanted:?} came back as {back:?}");
+                        }
+                    }
+                    let whole = letterbox.to_source(&[0.0, 0.0, input.0 as f32, input.1 as f32]);
+                    assert_eq!(whole, [0.0, 0.0, w, h], "padding is clipped away");
+                }
+            }
+        }
+    }
+}
