@@ -1,1 +1,127 @@
-//! FLOOR 2: pixels in: GStreamer pipelines, their supervisor, and the synthetic scene.
+//! FLOOR 2: pixels in.
+//!
+//! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
+//! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
+//! per source ([`gst`]) or the built-in scene ([`synthetic`]). Frames leave through the [`Deliver`] function that the
+//! pipeline room gives; whether it waits or replaces older frames is decided there.
+//!
+//! ```text
+//!   supervisor ── run_once ──► [ elements of the URI → decodebin → videoscale → videoconvert → appsink ] ── Deliver ──►
+//!        ▲            │
+//!        └── wait ◄───┘  error, stall, end
+//! ```
+
+mod elements;
+mod error;
+pub mod gst;
+mod pool;
+pub mod scene;
+mod stop;
+mod supervisor;
+pub mod synthetic;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::telemetry::Recorder;
+use crate::types::{Frame, Placement, Size, SourceId, SourceState};
+
+pub use elements::{ELEMENTS, ElementFacts};
+pub use error::SourceError;
+pub use stop::StopToken;
+pub use supervisor::{SourceHandle, start};
+
+/// Takes a frame. It may wait (files) or drop an older frame (live sources); `Stop` means that no more are wanted.
+pub type Deliver = Arc<dyn Fn(Frame) -> Flow + Send + Sync>;
+
+/// Hears of changes of state, on the supervisor's thread.
+pub type Observe = Arc<dyn Fn(SourceId, SourceState, Option<String>) + Send + Sync>;
+
+/// Whether the source should go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// More frames are wanted.
+    Continue,
+    /// The chain is stopping.
+    Stop,
+}
+
+/// How one session with a source ended without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The media is over.
+    EndOfMedia,
+    /// A stop was asked for.
+    Stopped,
+}
+
+/// What every source needs besides its configuration.
+#[derive(Clone)]
+pub struct SourceContext {
+    /// Its index.
+    pub id: SourceId,
+    /// Its name.
+    pub name: String,
+    /// Size of the network's input; pictures are delivered at the letterbox's inner size for it.
+    pub input: Size,
+    /// Placement in the network's input.
+    pub placement: Placement,
+    /// Where frames go.
+    pub deliver: Deliver,
+    /// Who hears of changes of state.
+    pub observe: Observe,
+    /// Asks the source to end.
+    pub stop: StopToken,
+    /// Stage times.
+    pub recorder: Recorder,
+    /// Where DOT graphs of the GStreamer pipeline go, and when.
+    pub dot: Dot,
+    /// Shared counters.
+    pub counters: Arc<SourceCounters>,
+}
+
+/// DOT graphs: a folder, and a number that grows whenever a dump is asked for.
+#[derive(Clone, Default)]
+pub struct Dot {
+    /// Folder for the files; `None`: no graphs.
+    pub folder: Option<PathBuf>,
+    /// Grows with each request (SIGUSR1).
+    pub requests: Arc<AtomicU64>,
+}
+
+/// Counters of one source since the daemon's start.
+#[derive(Debug, Default)]
+pub struct SourceCounters {
+    frames: AtomicU64,
+    reconnects: AtomicU64,
+}
+
+impl SourceCounters {
+    /// Frames received, dropped ones included.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Times that the source was opened anew after a failure.
+    #[must_use]
+    pub fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+
+    /// Number for the next frame, from 0.
+    fn next_seq(&self) -> u64 {
+        self.frames.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Something that can be opened and then delivers frames until it ends. Implementations: GStreamer, and the built-in scene.
+trait Source {
+    /// One session: opens, delivers, and closes. The first frame must be announced through `first_frame`.
+    fn run_once(&mut self, context: &SourceContext, first_frame: &dyn Fn()) -> Result<End, SourceError>;
+}
+
+/// Longest that a supervisor sleeps before it looks at its stop token again.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);

@@ -3,15 +3,11 @@
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Size, Xyxy};
+use super::{Size, SourceId, Xyxy};
 
 /// Bytes of one pixel: every picture in the chain is `BGRx` (blue, green, red, unused), the layout that the VIC, nvvidconv
 /// and videoconvert all give, and that one aligned 32-bit load reads.
 pub const PIXEL_BYTES: usize = 4;
-
-/// Index of a source in the configuration's list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SourceId(pub u16);
 
 /// What is known of a frame besides its pixels. Time is data here: nothing downstream asks a clock when a frame was taken.
 #[derive(Debug, Clone)]

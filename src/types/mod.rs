@@ -7,10 +7,12 @@ mod detection;
 mod event;
 mod frame;
 mod geometry;
+mod source;
 mod track;
 
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
-pub use frame::{Frame, FrameMeta, PIXEL_BYTES, Picture, SourceId, TruthBox};
+pub use frame::{Frame, FrameMeta, PIXEL_BYTES, Picture, TruthBox};
 pub use geometry::{Letterbox, Placement, Size};
+pub use source::{SourceId, SourceState};
 pub use track::{Track, TrackId, TrackState};

@@ -1,0 +1,85 @@
+//! GStreamer's debug log as lines of ours, with its repeats counted instead of printed.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use gstreamer as gst;
+
+/// The same place in the code speaks at most once in this time; what it said in between is counted.
+const REPEAT_AFTER: Duration = Duration::from_secs(10);
+
+/// Places remembered; a place beyond them is printed each time.
+const MOST_PLACES: usize = 1024;
+
+/// Replaces GStreamer's own printing. `threshold` is used unless `GST_DEBUG` is set.
+pub(super) fn install(threshold: &str) {
+    gst::log::remove_default_log_function();
+    if std::env::var_os("GST_DEBUG").is_none() {
+        gst::log::set_threshold_from_string(threshold, true);
+    }
+    let repeats = Mutex::new(Repeats::default());
+    gst::log::add_log_function(move |category, level, _file, function, line, object, message| {
+        let level = match level {
+            gst::DebugLevel::Error => log::Level::Error,
+            gst::DebugLevel::Warning => log::Level::Warn,
+            gst::DebugLevel::Fixme | gst::DebugLevel::Info => log::Level::Info,
+            gst::DebugLevel::Debug => log::Level::Debug,
+            _ => log::Level::Trace,
+        };
+        if level > log::max_level() {
+            return;
+        }
+        let place = (category.name().to_owned(), function.to_string(), line);
+        let Some(unsaid) = repeats.lock().unwrap_or_else(PoisonError::into_inner).admit(place, Instant::now()) else {
+            return;
+        };
+        let object = object.map(ToString::to_string);
+        let text = message.get().map(|text| text.to_string()).unwrap_or_default();
+        log::log!(
+            target: "jetwatch::gstreamer", level,
+            category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = unsaid; "{text}"
+        );
+    });
+}
+
+/// Which places have spoken, when, and how often in vain since.
+#[derive(Default)]
+struct Repeats {
+    places: HashMap<(String, String, u32), (Instant, u64)>,
+}
+
+impl Repeats {
+    /// `Some(messages of this place left out since its last one)` when it may speak now.
+    fn admit(&mut self, place: (String, String, u32), now: Instant) -> Option<u64> {
+        if let Some((last, unsaid)) = self.places.get_mut(&place) {
+            if now.duration_since(*last) < REPEAT_AFTER {
+                *unsaid += 1;
+                return None;
+            }
+            *last = now;
+            return Some(std::mem::take(unsaid));
+        }
+        if self.places.len() < MOST_PLACES {
+            self.places.insert(place, (now, 0));
+        }
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_repeats_itself_is_counted() {
+        let mut repeats = Repeats::default();
+        let place = || ("h264dec".to_owned(), "decode".to_owned(), 7);
+        let start = Instant::now();
+        assert_eq!(repeats.admit(place(), start), Some(0));
+        assert_eq!(repeats.admit(place(), start + Duration::from_secs(1)), None);
+        assert_eq!(repeats.admit(place(), start + Duration::from_secs(2)), None);
+        assert_eq!(repeats.admit(("h264dec".to_owned(), "decode".to_owned(), 8), start), Some(0), "another line");
+        assert_eq!(repeats.admit(place(), start + REPEAT_AFTER), Some(2));
+    }
+}

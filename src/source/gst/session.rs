@@ -1,0 +1,136 @@
+//! One session with a GStreamer pipeline: play, watch its bus, and bring it down whatever happens.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use crate::config::SourceConfig;
+use crate::source::{End, SourceContext, SourceError, WATCH_INTERVAL};
+
+use super::build::{Launch, build};
+use super::dot;
+use super::messages::{MissingPlugin, element_error, missing_plugin};
+
+/// How long a pipeline that failed may take to say why.
+const EXPLANATION: Duration = Duration::from_secs(2);
+
+pub(super) fn run(config: &SourceConfig, context: &SourceContext, first_frame: &dyn Fn()) -> Result<End, SourceError> {
+    let launch = build(&config.uri, context)?;
+    let bus = launch.pipeline.bus().ok_or_else(|| SourceError::Build("the pipeline has no bus".to_owned()))?;
+    let _down = Down(&launch.pipeline);
+    let mut session = Session { config, context, launch: &launch, missing: None, dots_done: context.dot.requests.load(Ordering::Relaxed) };
+
+    let refused = launch.pipeline.set_state(gst::State::Playing).is_err();
+    let asked_at = Instant::now();
+    let mut announced = false;
+    loop {
+        if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(WATCH_INTERVAL.as_millis() as u64)) {
+            if let Some(end) = session.handle(&message)? {
+                return Ok(end);
+            }
+        } else if refused && asked_at.elapsed() > EXPLANATION {
+            return Err(SourceError::Build("the pipeline does not start and gives no reason; look at GST_DEBUG=3".to_owned()));
+        }
+        if !announced && launch.progress.frames() > 0 {
+            announced = true;
+            first_frame();
+        }
+        if context.stop.is_stopped() {
+            return Ok(End::Stopped);
+        }
+        let idle = launch.progress.idle();
+        if idle >= config.stall_timeout {
+            session.dump("stall");
+            return Err(SourceError::Stalled { waited: idle });
+        }
+        session.dump_if_asked();
+    }
+}
+
+/// Brings the pipeline down on every way out, panics included.
+struct Down<'a>(&'a gst::Pipeline);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.set_state(gst::State::Null) {
+            log::warn!("a pipeline does not stop: {error}");
+        }
+    }
+}
+
+struct Session<'a> {
+    config: &'a SourceConfig,
+    context: &'a SourceContext,
+    launch: &'a Launch,
+    missing: Option<MissingPlugin>,
+    dots_done: u64,
+}
+
+impl Session<'_> {
+    /// `Some` when the session is over.
+    fn handle(&mut self, message: &gst::Message) -> Result<Option<End>, SourceError> {
+        match message.view() {
+            gst::MessageView::Eos(_) => self.end_of_media(),
+            gst::MessageView::Error(error) => {
+                self.dump("error");
+                if self.context.stop.is_stopped() {
+                    return Ok(Some(End::Stopped));
+                }
+                Err(element_error(error, self.missing.take()))
+            }
+            gst::MessageView::Warning(warning) => {
+                log::warn!(source = self.context.name.as_str(); "{}", warning.error().message());
+                Ok(None)
+            }
+            gst::MessageView::Element(_) => {
+                if let Some(missing) = missing_plugin(message) {
+                    self.missing = Some(missing);
+                }
+                Ok(None)
+            }
+            gst::MessageView::StateChanged(change) => {
+                if message.src().is_some_and(|object| object == self.launch.pipeline.upcast_ref::<gst::Object>()) {
+                    self.dump(&format!("{:?}-{:?}", change.old(), change.current()).to_lowercase());
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn end_of_media(&mut self) -> Result<Option<End>, SourceError> {
+        if self.launch.progress.frames() == 0 {
+            if let Some(missing) = self.missing.take() {
+                return Err(missing.into_error());
+            }
+            let others = self.launch.others.lock().unwrap_or_else(PoisonError::into_inner);
+            return Err(if others.is_empty() { SourceError::Empty } else { SourceError::NoVideo { found: others.join(", ") } });
+        }
+        if self.context.stop.is_stopped() {
+            return Ok(Some(End::Stopped));
+        }
+        if !self.config.loop_at_end {
+            return Ok(Some(End::EndOfMedia));
+        }
+        let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::KEY_UNIT;
+        match self.launch.pipeline.seek_simple(flags, gst::ClockTime::ZERO) {
+            Ok(()) => Ok(None),
+            Err(_) => Err(SourceError::Build("this file cannot be started over (loop: true): it cannot be sought".to_owned())),
+        }
+    }
+
+    fn dump(&self, why: &str) {
+        dot::dump(self.context.dot.folder.as_deref(), &self.context.name, why, &self.launch.pipeline);
+    }
+
+    fn dump_if_asked(&mut self) {
+        let asked = self.context.dot.requests.load(Ordering::Relaxed);
+        if asked != self.dots_done {
+            self.dots_done = asked;
+            self.dump("asked");
+        }
+    }
+}

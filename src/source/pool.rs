@@ -1,0 +1,58 @@
+//! Picture memory that is used again: a frame gives its buffer back when the last consumer drops it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Lends buffers of one size. It never holds more than were out at one time, which the chain's bounded queues limit.
+#[derive(Clone, Default)]
+pub(super) struct PixelPool {
+    free: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl PixelPool {
+    /// A buffer of exactly `bytes` bytes with whatever was in it; zeros when it is new.
+    pub(super) fn take(&self, bytes: usize) -> PooledPixels {
+        let mut pixels = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        pixels.resize(bytes, 0);
+        PooledPixels { pixels, home: Arc::clone(&self.free) }
+    }
+}
+
+/// A lent buffer.
+pub(super) struct PooledPixels {
+    pixels: Vec<u8>,
+    home: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl AsRef<[u8]> for PooledPixels {
+    fn as_ref(&self) -> &[u8] {
+        &self.pixels
+    }
+}
+
+impl AsMut<[u8]> for PooledPixels {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.pixels
+    }
+}
+
+impl Drop for PooledPixels {
+    fn drop(&mut self) {
+        self.home.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.pixels));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_buffer_is_lent_again() {
+        let pool = PixelPool::default();
+        let first = pool.take(64);
+        let address = first.as_ref().as_ptr();
+        drop(first);
+        let (again, other) = (pool.take(64), pool.take(64));
+        assert_eq!(again.as_ref().as_ptr(), address);
+        assert_ne!(other.as_ref().as_ptr(), address);
+    }
+}

@@ -1,0 +1,84 @@
+//! The built-in scene as a source: paced like a camera, or as fast as frames are taken, like a file.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::config::{Pace, SyntheticScene};
+use crate::telemetry::Stage;
+use crate::types::{Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Size};
+
+use super::pool::PixelPool;
+use super::scene::Scene;
+use super::{End, Flow, Source, SourceContext, SourceError};
+
+/// Draws frames of one scene.
+pub struct SyntheticSource {
+    scene: Scene,
+    settings: SyntheticScene,
+    pool: PixelPool,
+    loop_at_end: bool,
+}
+
+impl SyntheticSource {
+    /// A source of the given scene.
+    #[must_use]
+    pub fn new(settings: &SyntheticScene, loop_at_end: bool) -> Self {
+        Self { scene: Scene::new(settings), settings: settings.clone(), pool: PixelPool::default(), loop_at_end }
+    }
+
+    /// Draws frame `index` at the letterbox's inner size, with its truth in source pixels.
+    fn draw(&mut self, index: u64, context: &SourceContext) -> Option<Frame> {
+        let source_size = Size::new(self.settings.width, self.settings.height);
+        let seq = context.counters.next_seq();
+        let _range = context.recorder.range_with_payload(Stage::Source, 1, seq);
+        let inner = Letterbox::new(source_size, context.input, context.placement).inner;
+        let stride = inner.width as usize * PIXEL_BYTES;
+        let mut pixels = self.pool.take(stride * inner.height as usize);
+        self.scene.draw(index, inner, pixels.as_mut(), stride);
+        let mut truth = Vec::with_capacity(self.settings.objects as usize);
+        self.scene.truth_into(index, &mut truth);
+        let meta = FrameMeta {
+            source: context.id,
+            seq,
+            pts: Some(Duration::from_nanos(index.saturating_mul(1_000_000_000) / u64::from(self.settings.fps.max(1)))),
+            captured_at: SystemTime::now(),
+            entered_at: Instant::now(),
+            source_size,
+        };
+        Some(Frame { meta, picture: Picture::new(inner, stride, Box::new(pixels))?, truth })
+    }
+}
+
+impl Source for SyntheticSource {
+    fn run_once(&mut self, context: &SourceContext, first_frame: &dyn Fn()) -> Result<End, SourceError> {
+        let period = Duration::from_secs(1) / self.settings.fps.max(1);
+        let mut due = Instant::now();
+        let mut index = 0;
+        let mut announced = false;
+        loop {
+            if self.settings.frames.is_some_and(|frames| index >= frames) {
+                if !self.loop_at_end || index == 0 {
+                    return if index == 0 { Err(SourceError::Empty) } else { Ok(End::EndOfMedia) };
+                }
+                index = 0;
+            }
+            if self.settings.pace == Pace::Realtime {
+                if context.stop.wait(due.saturating_duration_since(Instant::now())) {
+                    return Ok(End::Stopped);
+                }
+                // A camera does not make up for lost time: after a pause it goes on from now.
+                due = (due + period).max(Instant::now());
+            } else if context.stop.is_stopped() {
+                return Ok(End::Stopped);
+            }
+            let frame = self.draw(index, context).ok_or_else(|| SourceError::Build("a synthetic picture has the wrong size".to_owned()))?;
+            if !announced {
+                announced = true;
+                first_frame();
+            }
+            if (context.deliver)(frame) == Flow::Stop {
+                return Ok(End::Stopped);
+            }
+            index += 1;
+        }
+    }
+}

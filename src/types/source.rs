@@ -1,0 +1,39 @@
+//! Identity and state of a source.
+
+/// Index of a source in the configuration's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u16);
+
+impl SourceId {
+    /// The index as a `usize`.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// State of one source as subscribers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceState {
+    /// Being opened; no frame yet.
+    Connecting,
+    /// Frames arrive.
+    Online,
+    /// Failed or stalled; a live source is tried again.
+    Offline,
+    /// Reached its end.
+    Ended,
+}
+
+impl SourceState {
+    /// The word used in messages and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Online => "online",
+            Self::Offline => "offline",
+            Self::Ended => "ended",
+        }
+    }
+}
