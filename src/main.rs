@@ -1,3 +1,7 @@
 //! The `jetwatch` command: parse, dispatch, exit code; nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    jetwatch::cli::main()
+}

@@ -1,1 +1,102 @@
 //! FLOOR 4: the doors: one file per subcommand, each `run(args)`.
+
+mod bench;
+mod check;
+mod demo;
+mod exit;
+mod progress;
+mod run;
+mod signals;
+mod track;
+mod watch;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+
+pub use exit::Exit;
+
+/// Video in, tracked objects out over MQTT.
+#[derive(Debug, Parser)]
+#[command(name = "jetwatch", version, about, after_help = exit::HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon: every source of the configuration, until told to stop.
+    Run(run::RunArgs),
+    /// Say whether the configuration, the model, the sources and the broker work.
+    Check(check::CheckArgs),
+    /// Show the whole chain at work, with events as a subscriber sees them.
+    Demo(demo::DemoArgs),
+    /// Print the messages of a broker as they come.
+    Watch(watch::WatchArgs),
+    /// Measure parts of the chain.
+    Bench(bench::BenchArgs),
+    /// Track detections from a MOTChallenge text file.
+    Track(track::TrackArgs),
+}
+
+/// Parses the command line, runs what it asks for, and gives the process's exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let started = Instant::now();
+    exit::abort_on_panic();
+    let result = match Arguments::parse().command {
+        Command::Run(args) => run::run(&args, started),
+        Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args, started),
+        Command::Watch(args) => watch::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Track(args) => track::run(&args).map(|()| Exit::Success),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error).into(),
+    }
+}
+
+/// Reads `20`, `20s`, `5m`, `2h` or `1500ms`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("found {text:?}, expected a number with ms, s, m or h, such as 20s")),
+    };
+    number
+        .parse::<f64>()
+        .ok()
+        .and_then(|number| Duration::try_from_secs_f64(number * factor).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| format!("found {text:?}, expected a time above zero, such as 20s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        let cases = [("20", 20_000), ("20s", 20_000), ("1500ms", 1_500), ("0.5m", 30_000), ("2h", 7_200_000)];
+        for (text, ms) in cases {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "0", "-1s", "5 days", "s", "1e400"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,1 +1,395 @@
-//! FLOOR 3: the only room that knows the whole chain.
+//! FLOOR 3: the only room that knows the whole chain: build, start, watch, join.
+//!
+//! ```text
+//!   source-NAME …  ──► lanes ──► detect-0, detect-1 … ──► follow ──► sinks' own threads
+//!   (one a source)     one queue   take batches, run      reorder, track,
+//!                      a source    the network            events, counts
+//! ```
+//!
+//! Stopping runs the way data runs: sources end, lanes drain, workers end, the follower ends the tracks, sinks deliver what
+//! they hold. Each join has a deadline that names who is late.
+
+mod alone;
+mod error;
+mod follow;
+mod lanes;
+mod meter;
+mod reorder;
+mod report;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded};
+
+use crate::config::{Broker, Config, SourceConfig};
+use crate::detect::{self, DetectError, Prepared};
+use crate::publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink, SinkCounts, Stats};
+use crate::source::{self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken};
+use crate::telemetry::{self, Recorder};
+use crate::track::{IouTracker, Lifecycle};
+use crate::types::SourceId;
+
+pub use alone::{DetectorAlone, detector_alone};
+pub use error::PipelineError;
+pub use follow::Tap;
+pub use report::{Report, SourceReport};
+
+use follow::{CLOSING, Follower, Line, News};
+use lanes::Lanes;
+use meter::Meter;
+use worker::BatchRule;
+
+/// Longest that each group of threads may take to end after a stop.
+const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often the watcher looks at its threads.
+const WATCH: Duration = Duration::from_millis(20);
+
+/// Results that may wait for the follower.
+const NEWS_DEPTH: usize = 256;
+
+/// How to run, besides what the configuration says.
+#[derive(Default)]
+pub struct Options {
+    /// When the process started, for the start-up times; default: now.
+    pub process_started: Option<Instant>,
+    /// End after this time.
+    pub duration: Option<Duration>,
+    /// End after this many frames, over all sources.
+    pub max_frames: Option<u64>,
+    /// Measure only after this many frames.
+    pub warmup_frames: u64,
+    /// Folder for DOT graphs of the GStreamer pipelines.
+    pub dot_folder: Option<PathBuf>,
+    /// Sees the detections of every frame.
+    pub tap: Option<Tap>,
+}
+
+/// How a run ended.
+pub struct Outcome {
+    /// Its numbers.
+    pub report: Report,
+    /// Why it had to stop, when it had to.
+    pub failure: Option<PipelineError>,
+    /// Sources that failed for good, by name.
+    pub failed_sources: Vec<(String, SourceError)>,
+}
+
+/// The running chain.
+pub struct Pipeline {
+    stop: StopToken,
+    started: Instant,
+    duration: Option<Duration>,
+    dot: Dot,
+    sources: Vec<(String, SourceHandle)>,
+    lanes: Arc<Lanes>,
+    workers: Vec<(String, JoinHandle<()>)>,
+    follower: JoinHandle<SinkCounts>,
+    news: Sender<News>,
+    meter: Arc<Meter>,
+    failure: Arc<Mutex<Option<PipelineError>>>,
+    /// Last, so that it outlives the sinks that publish to it.
+    broker: Option<EmbeddedBroker>,
+}
+
+impl Pipeline {
+    /// Builds and starts the whole chain. Returns when every thread runs and every worker's detector is loaded; sources may still be connecting.
+    pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
+        let started = options.process_started.unwrap_or_else(Instant::now);
+        let recorder = Recorder::default();
+        if config.sources.iter().any(needs_gstreamer) {
+            source::gst::init(&config.log.gst_debug)?;
+        }
+        let prepared = Arc::new(detect::prepare(&config.detector, &recorder)?);
+        let broker = embedded_broker(config)?;
+        let sinks = start_sinks(config, prepared.labels(), broker.as_ref())?;
+
+        let live: Vec<bool> = config.sources.iter().map(|source| source.uri.is_live()).collect();
+        let lanes = Arc::new(Lanes::new(&live, config.detector.batch_size, options.max_frames));
+        let counters: Vec<Arc<SourceCounters>> = config.sources.iter().map(|_| Arc::default()).collect();
+        let names = config.sources.iter().map(|source| source.name.clone());
+        let meter = Arc::new(Meter::new(
+            started,
+            options.warmup_frames,
+            config.detector.workers,
+            names.zip(counters.iter().cloned()).collect(),
+            Arc::clone(&lanes),
+            recorder.clone(),
+        ));
+
+        let (news, heard) = bounded(NEWS_DEPTH);
+        let follower = Follower {
+            lines: config
+                .sources
+                .iter()
+                .map(|source| Line::new(&source.name, IouTracker::new(&config.tracker), Lifecycle::new(config.publish.update_interval)))
+                .collect(),
+            labels: prepared.labels().to_vec(),
+            sinks,
+            lanes: Arc::clone(&lanes),
+            meter: Arc::clone(&meter),
+            recorder: recorder.clone(),
+            stats_interval: config.publish.stats_interval,
+            every_frame: config.publish.detections,
+            tap: options.tap,
+        };
+        let follower = spawn("follow", move || follower.run(&heard))?;
+
+        let stop = StopToken::default();
+        let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
+        let mut pipeline = Self {
+            stop,
+            started: Instant::now(),
+            duration: options.duration,
+            dot: Dot { folder: options.dot_folder, requests: Arc::new(AtomicU64::new(0)) },
+            sources: Vec::new(),
+            lanes,
+            workers: Vec::new(),
+            follower,
+            news,
+            meter,
+            failure,
+            broker,
+        };
+        if let Err(error) = pipeline.start_threads(config, &prepared, &recorder, &counters) {
+            pipeline.fail(error);
+            let outcome = pipeline.wait();
+            return Err(outcome.failure.unwrap_or(PipelineError::Late { names: "start".to_owned(), waited_ms: 0 }));
+        }
+        Ok(pipeline)
+    }
+
+    fn start_threads(
+        &mut self,
+        config: &Config,
+        prepared: &Arc<Prepared>,
+        recorder: &Recorder,
+        counters: &[Arc<SourceCounters>],
+    ) -> Result<(), PipelineError> {
+        let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
+        for index in 0..config.detector.workers {
+            let name = format!("detect-{index}");
+            let worker = self.worker(index, config, prepared, recorder, loaded.clone());
+            self.workers.push((name.clone(), spawn(&name, worker)?));
+        }
+        drop(loaded);
+        for _ in 0..config.detector.workers {
+            // A worker that dies while loading closes the channel; its panic has said why.
+            loading.recv().unwrap_or(Ok(()))?;
+        }
+        for (index, (source, counters)) in config.sources.iter().zip(counters).enumerate() {
+            let context = self.source_context(SourceId(index as u16), source, prepared, recorder, counters);
+            let handle = source::start(source, context).map_err(|cause| PipelineError::Thread { name: format!("source-{}", source.name), cause })?;
+            self.sources.push((source.name.clone(), handle));
+        }
+        Ok(())
+    }
+
+    fn worker(
+        &self,
+        index: usize,
+        config: &Config,
+        prepared: &Arc<Prepared>,
+        recorder: &Recorder,
+        loaded: Sender<Result<(), DetectError>>,
+    ) -> impl FnOnce() + Send + use<> {
+        let (prepared, recorder, lanes, news) = (Arc::clone(prepared), recorder.clone(), Arc::clone(&self.lanes), self.news.clone());
+        let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
+        let rule = BatchRule { size: config.detector.batch_size, timeout: config.detector.batch_timeout };
+        move || {
+            let detector = match prepared.make_detector(index) {
+                Ok(detector) => detector,
+                Err(error) => {
+                    let _ = loaded.send(Err(error));
+                    return;
+                }
+            };
+            let _ = loaded.send(Ok(()));
+            drop(loaded);
+            if let Err(error) = worker::work(detector, &lanes, rule, &recorder, &news) {
+                log::error!(worker = index; "detector failed: {error}");
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.into());
+                lanes.abandon();
+                stop.stop();
+            }
+        }
+    }
+
+    fn source_context(
+        &self,
+        id: SourceId,
+        source: &SourceConfig,
+        prepared: &Prepared,
+        recorder: &Recorder,
+        counters: &Arc<SourceCounters>,
+    ) -> SourceContext {
+        let (lanes, ending, news, news_of_end) = (Arc::clone(&self.lanes), Arc::clone(&self.lanes), self.news.clone(), self.news.clone());
+        SourceContext {
+            id,
+            name: source.name.clone(),
+            input: prepared.input_size(),
+            placement: prepared.placement(),
+            deliver: Arc::new(move |frame| lanes.offer(frame)),
+            observe: Arc::new(move |id, state, reason| {
+                let _ = news.send(News::Source { id, state, reason });
+            }),
+            on_end: Arc::new(move |id| {
+                ending.close(id);
+                // The follower may have seen the last result before the lane was closed.
+                let _ = news_of_end.send(News::Closed { id });
+            }),
+            stop: self.stop.clone(),
+            recorder: recorder.clone(),
+            dot: self.dot.clone(),
+            counters: Arc::clone(counters),
+        }
+    }
+
+    /// Asks for the end from another thread.
+    #[must_use]
+    pub fn stop_token(&self) -> StopToken {
+        self.stop.clone()
+    }
+
+    /// A function that asks every source for a DOT graph of its GStreamer pipeline.
+    pub fn dot_request(&self) -> impl Fn() + Send + use<> {
+        let requests = Arc::clone(&self.dot.requests);
+        move || {
+            requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Where the embedded broker listens, when there is one.
+    #[must_use]
+    pub fn broker_address(&self) -> Option<std::net::SocketAddr> {
+        self.broker.as_ref().map(EmbeddedBroker::local_addr)
+    }
+
+    /// Numbers for a progress line.
+    pub fn glance(&self) -> impl Fn() -> Stats + Send + use<> {
+        let meter = Arc::clone(&self.meter);
+        move || meter.glance()
+    }
+
+    /// Waits until every source has ended, the time or the frames are used up, a stop was asked for, or the detector failed; then ends everything in order.
+    #[must_use]
+    pub fn wait(mut self) -> Outcome {
+        let deadline = self.duration.map(|duration| self.started + duration);
+        while !self.stop.wait(WATCH) {
+            let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            let no_workers = self.workers.iter().all(|(_, worker)| worker.is_finished());
+            let no_sources = self.sources.iter().all(|(_, source)| source.is_finished());
+            if out_of_time || no_workers || no_sources {
+                break;
+            }
+        }
+        self.stop.stop();
+
+        let mut failed_sources = Vec::new();
+        let mut late = Vec::new();
+        let until = Instant::now() + JOIN_DEADLINE;
+        // A reader that waits for room must hear that no more is wanted, but what waits in the lanes is still worked off.
+        if !self.sources.iter().all(|(_, source)| source.is_finished()) {
+            self.lanes.close_all();
+        }
+        for (name, source) in self.sources.drain(..) {
+            if finished_by(until, || source.is_finished()) {
+                if let Err(error) = source.join() {
+                    failed_sources.push((name, error));
+                }
+            } else {
+                late.push(format!("source-{name}"));
+            }
+        }
+        self.lanes.close_all();
+        for (name, worker) in self.workers.drain(..) {
+            if finished_by(until, || worker.is_finished()) {
+                join(worker);
+            } else {
+                late.push(name);
+            }
+        }
+        let _ = self.news.send(News::Finish);
+        let until = Instant::now() + JOIN_DEADLINE + CLOSING;
+        let messages = if finished_by(until, || self.follower.is_finished()) {
+            join(self.follower)
+        } else {
+            late.push("follow".to_owned());
+            SinkCounts::default()
+        };
+        if let Some(broker) = self.broker.take() {
+            broker.stop();
+        }
+        if !late.is_empty() {
+            let error = PipelineError::Late { names: late.join(", "), waited_ms: JOIN_DEADLINE.as_millis() };
+            log::error!("{error}");
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Outcome { report: self.meter.report(messages), failure, failed_sources }
+    }
+
+    fn fail(&self, error: PipelineError) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.lanes.abandon();
+        self.stop.stop();
+    }
+}
+
+fn needs_gstreamer(source: &SourceConfig) -> bool {
+    !matches!(source.uri, crate::config::SourceUri::Synthetic(_))
+}
+
+fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
+    let Some(mqtt) = &config.publish.mqtt else { return Ok(None) };
+    let Broker::Embedded { .. } = mqtt.broker else { return Ok(None) };
+    Ok(Some(EmbeddedBroker::start(mqtt)?))
+}
+
+fn start_sinks(config: &Config, labels: &[String], broker: Option<&EmbeddedBroker>) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    if let Some(mqtt) = &config.publish.mqtt {
+        let mut mqtt = mqtt.clone();
+        if let Some(broker) = broker {
+            // Port 0 in the configuration becomes the port that was given.
+            mqtt.broker = Broker::Embedded { listen: broker.local_addr() };
+        }
+        sinks.push(Box::new(MqttSink::start(&mqtt, &config.device, labels)?));
+    }
+    if let Some(json_lines) = &config.publish.json_lines {
+        sinks.push(Box::new(JsonLinesSink::start(json_lines, &config.device, labels)?));
+    }
+    Ok(sinks)
+}
+
+fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, PipelineError> {
+    let timeline_name = name.to_owned();
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            telemetry::name_thread(&timeline_name);
+            body()
+        })
+        .map_err(|cause| PipelineError::Thread { name: name.to_owned(), cause })
+}
+
+/// Waits for `finished`, at most until `deadline`.
+fn finished_by(deadline: Instant, finished: impl Fn() -> bool) -> bool {
+    while !finished() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+/// Joins a thread that has ended; its panic goes on here.
+fn join<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

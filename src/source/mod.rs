@@ -72,6 +72,8 @@ pub struct SourceContext {
     pub deliver: Deliver,
     /// Who hears of changes of state.
     pub observe: Observe,
+    /// Called once, last, on the supervisor's thread: no frame follows.
+    pub on_end: Arc<dyn Fn(SourceId) + Send + Sync>,
     /// Asks the source to end.
     pub stop: StopToken,
     /// Stage times.

@@ -41,7 +41,9 @@ pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<S
     let thread_name: String = format!("source-{}", context.name).chars().take(15).collect();
     let thread = thread::Builder::new().name(thread_name.clone()).spawn(move || {
         telemetry::name_thread(&thread_name);
-        supervise(&config, &context)
+        let result = supervise(&config, &context);
+        (context.on_end)(context.id);
+        result
     })?;
     Ok(SourceHandle { thread })
 }

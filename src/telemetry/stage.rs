@@ -107,6 +107,13 @@ impl Recorder {
         Range { _nvtx: MARKS.domain.local_range(attributes), recorder: self, stage, items, started: Instant::now(), cpu_before: thread_cpu_time() }
     }
 
+    /// Forgets what was recorded so far: the end of a warm-up.
+    pub fn reset(&self) {
+        for stage in self.stages.iter() {
+            *stage.lock().unwrap_or_else(PoisonError::into_inner) = Times::default();
+        }
+    }
+
     /// What was recorded so far.
     #[must_use]
     pub fn summary(&self) -> Summary {

@@ -1,0 +1,40 @@
+# jetwatch. `make demo` shows the whole chain at work, `make test` proves it; both install what they need on Debian 12 and Ubuntu 22.04 or newer.
+
+SHELL := /bin/bash
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+# `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model.
+SOURCE ?=
+MODEL ?=
+DURATION ?= 20s
+BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
+ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
+
+.PHONY: help demo test build lint fmt bench soak clean
+
+help: ## Say what there is.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## Set up, build, and show the whole chain at work (SOURCE=, MODEL=, DURATION=).
+	@.ci/setup run onnxruntime
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" $(BINARY) demo --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
+
+build: ## Set up and build the release binary.
+	@.ci/setup build
+	cargo build --release --locked
+
+test: ## Set up and pass all tests.
+	@.ci/setup build run onnxruntime test
+	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
+	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked; else cargo test --locked; fi
+
+lint: ## Check formatting and lints.
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+
+bench: ## Run the micro-benchmarks.
+	@.ci/setup build
+	cargo bench --locked
+
+clean: ## Remove what was built and downloaded.
+	rm -rf target .cache

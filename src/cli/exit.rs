@@ -1,0 +1,65 @@
+//! Exit codes, and what happens on a panic.
+
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+use crate::pipeline::PipelineError;
+
+/// Shown below `--help`, and in the README.
+pub(super) const HELP: &str = "\
+Exit codes:
+  0    ended as asked, or by itself
+  1    the chain failed: detector, publishing, or a thread that did not end
+  2    the command line is wrong
+  3    a source failed for good
+  78   the configuration or the model is wrong (systemd does not restart on it)
+  128+N  ended at once by a second signal N";
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// As asked, or by itself.
+    Success,
+    /// The chain failed.
+    Failure,
+    /// A source failed for good.
+    SourceFailed,
+    /// The configuration or the model is wrong (`EX_CONFIG` of sysexits.h).
+    Config,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::SourceFailed => 3,
+            Exit::Config => 78,
+        })
+    }
+}
+
+/// Prints an error with its causes and picks the exit code.
+pub(super) fn report(error: &anyhow::Error) -> Exit {
+    eprintln!("jetwatch: {error:#}");
+    if error.downcast_ref::<ConfigError>().is_some() {
+        return Exit::Config;
+    }
+    match error.downcast_ref::<PipelineError>() {
+        Some(PipelineError::Detect(detect)) if detect.is_configuration() => Exit::Config,
+        _ => Exit::Failure,
+    }
+}
+
+/// A panic is a bug: say thread and place in the log, then abort so that systemd restarts the daemon.
+pub(super) fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let text = panic.payload_as_str().unwrap_or("no message");
+        log::error!("bug: thread {} panicked at {place}: {text}", thread.name().unwrap_or("unnamed"));
+        log::logger().flush();
+        eprintln!("jetwatch: bug: thread {} panicked at {place}: {text}", thread.name().unwrap_or("unnamed"));
+        std::process::abort();
+    }));
+}

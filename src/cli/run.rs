@@ -1,0 +1,126 @@
+//! `jetwatch run`: the daemon.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::config::Config;
+use crate::pipeline::{Options, Outcome, Pipeline, Report, Tap};
+use crate::telemetry;
+use crate::types::{Detection, FrameMeta};
+
+use super::{Exit, parse_duration, progress, signals};
+
+/// What `jetwatch run` is told.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// Configuration file.
+    #[arg(short, long, value_name = "FILE", default_value = "/etc/jetwatch/jetwatch.yaml")]
+    config: PathBuf,
+    /// End after this time, such as 20s or 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// End after this many frames, over all sources.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_frames: Option<u64>,
+    /// Measure only after this many frames.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warmup_frames: u64,
+    /// Write the run's numbers to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+    /// Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1.
+    #[arg(long, value_name = "DIR", env = "GST_DEBUG_DUMP_DOT_DIR")]
+    dot: Option<PathBuf>,
+    /// Write every frame's detections, before the tracker, as MOTChallenge text (one source only).
+    #[arg(long, value_name = "FILE")]
+    dump_detections: Option<PathBuf>,
+}
+
+/// Runs the daemon until it ends.
+pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
+    let config = Config::load(&args.config)?;
+    telemetry::start_logging(config.log.level);
+    let options = Options {
+        process_started: Some(started),
+        duration: args.duration,
+        max_frames: args.max_frames,
+        warmup_frames: args.warmup_frames,
+        dot_folder: args.dot.clone(),
+        tap: args.dump_detections.as_deref().map(|path| dump_to(path, &config)).transpose()?,
+    };
+    let pipeline = Pipeline::start(&config, options)?;
+    log::info!(sources = config.sources.len(); "running as {}", config.device);
+    signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
+    progress::show(pipeline.stop_token(), pipeline.glance());
+    finish(pipeline.wait(), args.stats.as_deref())
+}
+
+/// Says how the run ended, writes its numbers, and picks the exit code.
+pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<Exit> {
+    let report = &outcome.report;
+    log::info!(
+        frames = report.frames, dropped = report.dropped, events = report.events;
+        "ended: {:.1} frames/s, network alone {:.1} frames/s, {:.2} ms CPU per frame, peak {:.0} MiB",
+        report.fps, report.inference_fps, report.cpu_ms_per_frame, report.peak_rss_mib
+    );
+    if report.messages_dropped + report.messages_undelivered > 0 {
+        log::warn!(dropped = report.messages_dropped, undelivered = report.messages_undelivered; "messages were lost");
+    }
+    if let Some(path) = stats {
+        write_stats(path, report)?;
+    }
+    if let Some(failure) = outcome.failure {
+        return Err(failure.into());
+    }
+    for (name, error) in &outcome.failed_sources {
+        eprintln!("jetwatch: source {name}: {error}");
+    }
+    Ok(if outcome.failed_sources.is_empty() { Exit::Success } else { Exit::SourceFailed })
+}
+
+/// Writes beside the file first, so that a reader never sees half a report.
+fn write_stats(path: &Path, report: &Report) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
+    let partial = path.with_extension("json.partial");
+    fs::write(&partial, text + "\n")
+        .and_then(|()| fs::rename(&partial, path))
+        .with_context(|| format!("cannot write {}; choose a writable place with --stats", path.display()))
+}
+
+/// A tap that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
+fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
+    anyhow::ensure!(
+        config.sources.len() == 1,
+        "--dump-detections needs a configuration with one source, this one has {}; MOTChallenge text has no column for the source",
+        config.sources.len()
+    );
+    let file = File::create(path).with_context(|| format!("cannot write {}; choose a writable place with --dump-detections", path.display()))?;
+    let mut out = BufWriter::new(file);
+    let mut failed = false;
+    Ok(Box::new(move |meta: &FrameMeta, detections: &[Detection]| {
+        if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
+            failed = true;
+            log::error!("cannot go on writing detections: {error}; the file is incomplete");
+        }
+    }))
+}
+
+fn write_detections(out: &mut impl Write, meta: &FrameMeta, detections: &[Detection]) -> std::io::Result<()> {
+    for found in detections {
+        let [left, top, right, bottom] = found.xyxy;
+        let (width, height) = (right - left, bottom - top);
+        writeln!(
+            out,
+            "{},-1,{left:.2},{top:.2},{width:.2},{height:.2},{:.4},{},-1,-1",
+            meta.seq + 1,
+            found.score,
+            found.class
+        )?;
+    }
+    out.flush()
+}

@@ -1,0 +1,50 @@
+//! `jetwatch watch`: a subscriber that prints what a broker sends.
+
+use std::io::{ErrorKind, Write, stdout};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::config::Broker;
+use crate::publish::Subscriber;
+use crate::source::StopToken;
+
+use super::{Exit, parse_duration, signals};
+
+/// What `jetwatch watch` is told.
+#[derive(Debug, Args)]
+pub(super) struct WatchArgs {
+    /// Host name or address of the broker.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// Port of the broker.
+    #[arg(long, default_value_t = 1883)]
+    port: u16,
+    /// Topic filter.
+    #[arg(long, default_value = "jetwatch/#")]
+    topic: String,
+    /// End after this time, such as 20s or 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+}
+
+/// Prints `topic payload` lines until told to stop.
+pub(super) fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
+    let stop = StopToken::default();
+    signals::listen(stop.clone(), || {})?;
+    let broker = Broker::Url { host: args.host.clone(), port: args.port, tls: false };
+    let subscriber = Subscriber::start(&broker, &args.topic)?;
+    let deadline = args.duration.map(|duration| Instant::now() + duration);
+    while !stop.is_stopped() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        if let Some((topic, payload)) = subscriber.recv_timeout(Duration::from_millis(100)) {
+            let printed = writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload));
+            match printed {
+                Ok(()) => {}
+                // Whoever read us has seen enough.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(Exit::Success)
+}

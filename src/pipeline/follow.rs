@@ -1,0 +1,213 @@
+//! The follower: one thread that sees every result of every source in order, tracks, and tells the sinks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use crate::publish::{Record, Sink, SinkCounts};
+use crate::telemetry::{Recorder, Stage};
+use crate::track::{IouTracker, Lifecycle};
+use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
+
+use super::lanes::Lanes;
+use super::meter::Meter;
+use super::reorder::Reorder;
+
+/// Longest that sinks may take to deliver what they hold when the daemon ends.
+pub(super) const CLOSING: Duration = Duration::from_secs(5);
+
+/// What the follower hears.
+pub(super) enum News {
+    /// A worker has detections of a frame.
+    Result { ticket: u64, meta: FrameMeta, detections: Vec<Detection> },
+    /// A source's state changed.
+    Source { id: SourceId, state: SourceState, reason: Option<String> },
+    /// No frame follows from this source, and its lane is closed.
+    Closed { id: SourceId },
+    /// Everybody else has ended.
+    Finish,
+}
+
+/// Sees the detections of every frame, in order, before the tracker does.
+pub type Tap = Box<dyn FnMut(&FrameMeta, &[Detection]) + Send>;
+
+/// Everything that the follower needs.
+pub(super) struct Follower {
+    pub(super) lines: Vec<Line>,
+    pub(super) labels: Vec<String>,
+    pub(super) sinks: Vec<Box<dyn Sink>>,
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) meter: Arc<Meter>,
+    pub(super) recorder: Recorder,
+    pub(super) stats_interval: Duration,
+    pub(super) every_frame: bool,
+    pub(super) tap: Option<Tap>,
+}
+
+/// The follower's side of one source.
+pub(super) struct Line {
+    name: String,
+    reorder: Reorder<(FrameMeta, Vec<Detection>)>,
+    tracker: IouTracker,
+    lifecycle: Lifecycle,
+    /// The source has ended; said once its last frame is through.
+    ending: Option<(SourceState, Option<String>)>,
+    newest: Option<FrameMeta>,
+    events: Vec<TrackEvent>,
+    shown: Vec<Track>,
+}
+
+impl Line {
+    pub(super) fn new(name: &str, tracker: IouTracker, lifecycle: Lifecycle) -> Self {
+        Self {
+            name: name.to_owned(),
+            reorder: Reorder::default(),
+            tracker,
+            lifecycle,
+            ending: None,
+            newest: None,
+            events: Vec::new(),
+            shown: Vec::new(),
+        }
+    }
+}
+
+impl Follower {
+    /// Runs until [`News::Finish`]; returns what became of the messages.
+    pub(super) fn run(mut self, news: &Receiver<News>) -> SinkCounts {
+        let mut stats_due = Instant::now() + self.stats_interval;
+        loop {
+            match news.recv_timeout(stats_due.saturating_duration_since(Instant::now())) {
+                Ok(News::Result { ticket, meta, detections }) => self.result(ticket, meta, detections),
+                Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
+                Ok(News::Closed { id }) => self.end_if_drained(id),
+                Ok(News::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if Instant::now() >= stats_due {
+                stats_due += self.stats_interval;
+                self.stats();
+            }
+        }
+        self.finish()
+    }
+
+    fn result(&mut self, ticket: u64, meta: FrameMeta, detections: Vec<Detection>) {
+        let id = meta.source;
+        let mut due = Vec::new();
+        self.lines[id.index()].reorder.push(ticket, (meta, detections), |item| due.push(item));
+        for (meta, detections) in due {
+            self.frame(meta, &detections);
+        }
+        self.end_if_drained(id);
+    }
+
+    fn frame(&mut self, meta: FrameMeta, detections: &[Detection]) {
+        if let Some(tap) = &mut self.tap {
+            tap(&meta, detections);
+        }
+        let line = &mut self.lines[meta.source.index()];
+        {
+            let _range = self.recorder.range_with_payload(Stage::Track, 1, meta.seq);
+            let tracks = line.tracker.update(detections);
+            line.lifecycle.step(&meta, tracks, &mut line.events);
+            line.shown.clear();
+            line.shown.extend(tracks.iter().filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost)).cloned());
+        }
+        self.publish(&meta);
+        self.meter.frame_done(&meta, self.lines[meta.source.index()].shown.len());
+        self.lines[meta.source.index()].newest = Some(meta);
+    }
+
+    /// Tells the sinks what the newest frame of a source changed.
+    fn publish(&mut self, meta: &FrameMeta) {
+        let _range = self.recorder.range_with_payload(Stage::Publish, 1, meta.seq);
+        let line = &mut self.lines[meta.source.index()];
+        if !line.events.is_empty() {
+            self.meter.events(line.events.len());
+            let record = Record::Events { source: &line.name, frame: meta, events: &line.events };
+            tell(&mut self.sinks, &record);
+            line.events.clear();
+        }
+        if self.every_frame {
+            tell(&mut self.sinks, &Record::Frame { source: &line.name, frame: meta, tracks: &line.shown });
+        }
+        for (class, count) in line.lifecycle.count_changes() {
+            // A class without a label cannot come out of a checked model.
+            let Some(label) = self.labels.get(usize::from(class)) else { continue };
+            tell(&mut self.sinks, &Record::Count { source: &line.name, label, count, at: meta.captured_at });
+        }
+    }
+
+    fn source(&mut self, id: SourceId, state: SourceState, reason: Option<String>) {
+        self.meter.source_state(id, state);
+        if state == SourceState::Ended {
+            self.lines[id.index()].ending = Some((state, reason));
+            self.end_if_drained(id);
+            return;
+        }
+        let source = &self.lines[id.index()].name;
+        tell(&mut self.sinks, &Record::Source { source, state, reason: reason.as_deref(), at: SystemTime::now() });
+    }
+
+    /// Ends the tracks of a source whose last frame is through, and says so.
+    fn end_if_drained(&mut self, id: SourceId) {
+        let line = &self.lines[id.index()];
+        if line.ending.is_none() || self.lanes.drained(id).is_none_or(|taken| taken > line.reorder.next()) {
+            return;
+        }
+        self.end_tracks(id);
+        let line = &mut self.lines[id.index()];
+        if let Some((state, reason)) = line.ending.take() {
+            tell(&mut self.sinks, &Record::Source { source: &line.name, state, reason: reason.as_deref(), at: SystemTime::now() });
+        }
+    }
+
+    fn end_tracks(&mut self, id: SourceId) {
+        let line = &mut self.lines[id.index()];
+        let Some(meta) = line.newest.take() else { return };
+        line.lifecycle.step(&meta, line.tracker.finish(), &mut line.events);
+        line.shown.clear();
+        self.publish(&meta);
+    }
+
+    fn stats(&mut self) {
+        let messages = total(&self.sinks);
+        let stats = self.meter.stats(messages);
+        tell(&mut self.sinks, &Record::Stats(&stats));
+    }
+
+    fn finish(mut self) -> SinkCounts {
+        for index in 0..self.lines.len() {
+            self.end_tracks(SourceId(index as u16));
+        }
+        self.stats();
+        let mut sum = SinkCounts::default();
+        for sink in self.sinks {
+            add(&mut sum, sink.close(CLOSING));
+        }
+        sum
+    }
+}
+
+fn tell(sinks: &mut [Box<dyn Sink>], record: &Record<'_>) {
+    for sink in sinks {
+        sink.accept(record);
+    }
+}
+
+fn total(sinks: &[Box<dyn Sink>]) -> SinkCounts {
+    let mut sum = SinkCounts::default();
+    for sink in sinks {
+        add(&mut sum, sink.counts());
+    }
+    sum
+}
+
+fn add(sum: &mut SinkCounts, counts: SinkCounts) {
+    sum.accepted += counts.accepted;
+    sum.delivered += counts.delivered;
+    sum.dropped += counts.dropped;
+    sum.queued += counts.queued;
+}

@@ -1,0 +1,250 @@
+//! What the chain did so far: the numbers of `stats` messages, of the progress line and of the final report.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::publish::{SinkCounts, SourceStats, Stats};
+use crate::source::SourceCounters;
+use crate::telemetry::{Recorder, Stage, process_usage};
+use crate::types::{FrameMeta, SourceId, SourceState};
+
+use super::lanes::Lanes;
+use super::report::{Report, SourceReport};
+
+/// Shared by the follower, who feeds it, and whoever wants to know.
+pub(super) struct Meter {
+    started: Instant,
+    warmup_frames: u64,
+    workers: usize,
+    lanes: Arc<Lanes>,
+    recorder: Recorder,
+    state: Mutex<State>,
+}
+
+struct State {
+    sources: Vec<Source>,
+    /// Frames through the whole chain.
+    frames: u64,
+    events: u64,
+    first_frame_at: Option<Instant>,
+    first_event_at: Option<Instant>,
+    newest_frame_at: Option<Instant>,
+    /// Longest way of a frame from its arrival to the sinks' queues, and the sum.
+    latency_max: Duration,
+    latency_sum: Duration,
+    /// Where the measured part began: at the start, or after the warm-up.
+    base: Mark,
+    /// Where the interval of the newest `stats` message began.
+    interval: Mark,
+}
+
+struct Source {
+    name: String,
+    counters: Arc<SourceCounters>,
+    state: SourceState,
+    tracks: usize,
+    /// Frames through the chain.
+    done: u64,
+    done_at_interval: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Instant,
+    cpu: Duration,
+    frames: u64,
+    inferred: u64,
+    infer_ms: f64,
+}
+
+impl Meter {
+    pub(super) fn new(
+        started: Instant,
+        warmup_frames: u64,
+        workers: usize,
+        sources: Vec<(String, Arc<SourceCounters>)>,
+        lanes: Arc<Lanes>,
+        recorder: Recorder,
+    ) -> Self {
+        let mark = Mark { at: Instant::now(), cpu: process_usage().cpu, frames: 0, inferred: 0, infer_ms: 0.0 };
+        let sources = sources
+            .into_iter()
+            .map(|(name, counters)| Source { name, counters, state: SourceState::Connecting, tracks: 0, done: 0, done_at_interval: 0 })
+            .collect();
+        let state = State {
+            sources,
+            frames: 0,
+            events: 0,
+            first_frame_at: None,
+            first_event_at: None,
+            newest_frame_at: None,
+            latency_max: Duration::ZERO,
+            latency_sum: Duration::ZERO,
+            base: mark,
+            interval: mark,
+        };
+        Self { started, warmup_frames, workers, lanes, recorder, state: Mutex::new(state) }
+    }
+
+    /// A frame went through the whole chain.
+    pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize) {
+        let now = Instant::now();
+        let latency = now.saturating_duration_since(meta.entered_at);
+        let mut state = self.lock();
+        state.frames += 1;
+        state.first_frame_at.get_or_insert(meta.entered_at);
+        state.newest_frame_at = Some(now);
+        state.latency_max = state.latency_max.max(latency);
+        state.latency_sum += latency;
+        let source = &mut state.sources[meta.source.index()];
+        source.done += 1;
+        source.tracks = tracks;
+        if state.frames == 1 && self.warmup_frames == 0 {
+            // Loading and connecting are no part of the chain's speed.
+            state.base = Mark { at: meta.entered_at, ..state.base };
+        }
+        if state.frames == self.warmup_frames {
+            self.recorder.reset();
+            state.base = Mark { at: now, cpu: process_usage().cpu, frames: state.frames, inferred: 0, infer_ms: 0.0 };
+            state.interval = state.base;
+            state.latency_max = Duration::ZERO;
+            state.latency_sum = Duration::ZERO;
+        }
+    }
+
+    /// Events were handed to the sinks.
+    pub(super) fn events(&self, count: usize) {
+        let mut state = self.lock();
+        state.events += count as u64;
+        state.first_event_at.get_or_insert_with(Instant::now);
+    }
+
+    /// A source's state changed.
+    pub(super) fn source_state(&self, id: SourceId, new: SourceState) {
+        let mut state = self.lock();
+        let source = &mut state.sources[id.index()];
+        source.state = new;
+        if new != SourceState::Online {
+            source.tracks = 0;
+        }
+    }
+
+    /// The numbers since the last call, for a `stats` message; begins a new interval.
+    pub(super) fn stats(&self, messages: SinkCounts) -> Stats {
+        let mut state = self.lock();
+        let stats = self.numbers(&state, messages);
+        state.interval = self.mark(&state);
+        for source in &mut state.sources {
+            source.done_at_interval = source.done;
+        }
+        stats
+    }
+
+    /// The numbers since the last `stats` message, without ending its interval.
+    pub(super) fn glance(&self) -> Stats {
+        self.numbers(&self.lock(), SinkCounts::default())
+    }
+
+    fn numbers(&self, state: &State, messages: SinkCounts) -> Stats {
+        let now = self.mark(state);
+        let seconds = now.at.duration_since(state.interval.at).as_secs_f64();
+        let frames = now.frames - state.interval.frames;
+        let usage = process_usage();
+        Stats {
+            uptime: self.started.elapsed(),
+            sources: state
+                .sources
+                .iter()
+                .enumerate()
+                .map(|(index, source)| SourceStats {
+                    name: source.name.clone(),
+                    state: source.state,
+                    frames: source.counters.frames(),
+                    dropped: self.lanes.dropped(SourceId(index as u16)),
+                    reconnects: source.counters.reconnects(),
+                    fps: per(source.done - source.done_at_interval, seconds),
+                    tracks: source.tracks,
+                })
+                .collect(),
+            detected_frames: state.frames,
+            fps: per(frames, seconds),
+            inference_fps: self.inference_fps(&state.interval, &now),
+            cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.interval.cpu), frames),
+            rss_bytes: usage.rss_bytes,
+            peak_rss_bytes: usage.peak_rss_bytes,
+            messages,
+        }
+    }
+
+    /// The whole run after the warm-up.
+    pub(super) fn report(&self, messages: SinkCounts) -> Report {
+        let state = self.lock();
+        let now = self.mark(&state);
+        let end = state.newest_frame_at.unwrap_or(now.at).max(state.base.at);
+        let seconds = end.duration_since(state.base.at).as_secs_f64();
+        let frames = now.frames - state.base.frames;
+        let usage = process_usage();
+        let summary = self.recorder.summary();
+        let since_start = |at: Instant| at.duration_since(self.started).as_secs_f64() * 1e3;
+        Report {
+            version: 1,
+            duration_s: seconds,
+            frames,
+            warmup_frames: state.base.frames,
+            fps: per(frames, seconds),
+            inference_fps: self.inference_fps(&state.base, &now),
+            workers: self.workers,
+            cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.base.cpu), frames),
+            inference_cpu_ms_per_frame: summary.stage(Stage::Infer).cpu_ms / summary.stage(Stage::Infer).items.max(1) as f64,
+            latency_mean_ms: state.latency_sum.as_secs_f64() * 1e3 / frames.max(1) as f64,
+            latency_max_ms: state.latency_max.as_secs_f64() * 1e3,
+            peak_rss_mib: usage.peak_rss_bytes as f64 / f64::from(1 << 20),
+            first_frame_ms: state.first_frame_at.map(since_start),
+            first_event_ms: state.first_event_at.map(since_start),
+            events: state.events,
+            dropped: (0..state.sources.len()).map(|index| self.lanes.dropped(SourceId(index as u16))).sum(),
+            stages: summary.stages,
+            sources: state
+                .sources
+                .iter()
+                .enumerate()
+                .map(|(index, source)| SourceReport {
+                    name: source.name.clone(),
+                    state: source.state.name(),
+                    frames: source.counters.frames(),
+                    detected: source.done,
+                    dropped: self.lanes.dropped(SourceId(index as u16)),
+                    reconnects: source.counters.reconnects(),
+                })
+                .collect(),
+            messages_accepted: messages.accepted,
+            messages_delivered: messages.delivered,
+            messages_dropped: messages.dropped,
+            messages_undelivered: messages.queued,
+        }
+    }
+
+    fn mark(&self, state: &State) -> Mark {
+        let summary = self.recorder.summary();
+        let infer = summary.stage(Stage::Infer);
+        Mark { at: Instant::now(), cpu: process_usage().cpu, frames: state.frames, inferred: infer.items, infer_ms: infer.total_ms }
+    }
+
+    /// Frames per second that the networks alone would do: frames per worker-second inside them, times the workers.
+    fn inference_fps(&self, from: &Mark, to: &Mark) -> f64 {
+        per(to.inferred.saturating_sub(from.inferred), (to.infer_ms - from.infer_ms).max(0.0) / 1e3) * self.workers as f64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Items per second; zero when there was no time.
+fn per(items: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { items as f64 / seconds } else { 0.0 }
+}
+
+fn per_frame(cpu: Duration, frames: u64) -> f64 {
+    if frames > 0 { cpu.as_secs_f64() * 1e3 / frames as f64 } else { 0.0 }
+}

@@ -1,0 +1,57 @@
+//! A detector worker: takes batches from the lanes, runs its own detector, hands results on.
+//!
+//! Two or more of them overlap the network of one batch with the CPU work of another; the follower puts their results back
+//! into order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+
+use crate::detect::{DetectError, Detector};
+use crate::telemetry::{Recorder, Stage};
+use crate::types::{Detection, Frame, FrameMeta};
+
+use super::follow::News;
+use super::lanes::{Lanes, Ticketed};
+
+/// Settings of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchRule {
+    pub(super) size: usize,
+    pub(super) timeout: Duration,
+}
+
+/// Runs until the lanes are closed and drained, or the detector fails.
+pub(super) fn work(
+    mut detector: Box<dyn Detector>,
+    lanes: &Arc<Lanes>,
+    rule: BatchRule,
+    recorder: &Recorder,
+    results: &Sender<News>,
+) -> Result<(), DetectError> {
+    let mut taken: Vec<Ticketed> = Vec::with_capacity(rule.size);
+    let mut batch: Vec<Frame> = Vec::with_capacity(rule.size);
+    let mut stubs: Vec<(u64, FrameMeta)> = Vec::with_capacity(rule.size);
+    let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
+    loop {
+        {
+            let _range = recorder.range(Stage::Batch, rule.size);
+            if !lanes.next_batch(rule.size, rule.timeout, &mut taken) {
+                return Ok(());
+            }
+        }
+        for item in taken.drain(..) {
+            stubs.push((item.ticket, item.frame.meta.clone()));
+            batch.push(item.frame);
+        }
+        detector.detect(&batch, &mut detections)?;
+        // Pixels go back to their pool before anybody waits for the follower.
+        batch.clear();
+        for ((ticket, meta), found) in stubs.drain(..).zip(detections.drain(..)) {
+            if results.send(News::Result { ticket, meta, detections: found }).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Sources against real media, real servers and real damage.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use jetwatch::config::{RtspTransport, Secret, SourceUri, SyntheticScene};
+use jetwatch::source::SourceError;
+use jetwatch::types::{Size, SourceState};
+
+use support::clips;
+use support::collector::{Collector, config};
+use support::daemon::eventually;
+use support::rtsp::RtspServer;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder can be made")
+}
+
+fn file(path: &Path) -> SourceUri {
+    SourceUri::File(path.to_owned())
+}
+
+fn rtsp(location: String, transport: RtspTransport) -> SourceUri {
+    SourceUri::Rtsp { location, user: None, password: None, transport, latency: Duration::from_millis(100) }
+}
+
+#[test]
+fn a_file_is_delivered_whole_in_order_and_scaled() {
+    let folder = folder();
+    let (frames, result) = Collector::start(&config(file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45))), usize::MAX).join();
+    result.expect("the file is sound");
+    assert_eq!(frames.iter().map(|frame| frame.meta.seq).collect::<Vec<_>>(), (0..45).collect::<Vec<_>>());
+    for frame in &frames {
+        assert_eq!((frame.meta.source_size, frame.picture), (Size::new(320, 240), Size::new(416, 312)));
+        assert!(frame.mean > 0.1, "the ball is drawn: {}", frame.mean);
+    }
+    let times: Vec<_> = frames.iter().map(|frame| frame.meta.pts.expect("MP4 has times")).collect();
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+}
+
+#[test]
+fn sound_beside_the_picture_is_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("both.mkv");
+    clips::gst_launch(&format!(
+        "matroskamux name=mux ! filesink location={} videotestsrc num-buffers=20 ! video/x-raw,width=64,height=48,framerate=30/1 ! jpegenc ! mux. \
+         audiotestsrc num-buffers=40 ! audioconvert ! vorbisenc ! mux.",
+        path.display()
+    ));
+    let (frames, result) = Collector::start(&config(file(&path)), usize::MAX).join();
+    result.expect("the file is sound");
+    assert_eq!(frames.len(), 20);
+}
+
+#[test]
+fn odd_and_tiny_sizes() {
+    let folder = folder();
+    for (width, height) in [(1, 1), (3, 5), (17, 1), (641, 479)] {
+        let path = clips::mjpeg(folder.path(), &format!("{width}x{height}.avi"), width, height, 5);
+        let (frames, result) = Collector::start(&config(file(&path)), usize::MAX).join();
+        result.unwrap_or_else(|error| panic!("{width}×{height}: {error}"));
+        assert_eq!(frames.len(), 5, "{width}×{height}");
+        assert_eq!(frames[0].meta.source_size, Size::new(width, height));
+    }
+}
+
+#[test]
+fn a_change_of_resolution_is_seen_at_its_frame() {
+    let folder = folder();
+    let path = clips::two_resolutions(folder.path(), (320, 240), (640, 272), 20);
+    let (frames, result) = Collector::start(&config(file(&path)), usize::MAX).join();
+    result.expect("the stream is sound");
+    assert_eq!(frames.len(), 40);
+    for (index, frame) in frames.iter().enumerate() {
+        let expected = if index < 20 { (Size::new(320, 240), Size::new(416, 312)) } else { (Size::new(640, 272), Size::new(416, 176)) };
+        assert_eq!((frame.meta.source_size, frame.picture), expected, "frame {index}");
+    }
+}
+
+#[test]
+fn a_loop_starts_over_and_goes_on_counting() {
+    let folder = folder();
+    let mut config = config(file(&clips::mp4(folder.path(), "a.mp4", 64, 48, 10)));
+    config.loop_at_end = true;
+    let (frames, result) = Collector::start(&config, 35).join();
+    result.expect("the file is sound");
+    assert_eq!(frames.iter().map(|frame| frame.meta.seq).collect::<Vec<_>>(), (0..35).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_missing_file_says_so_with_its_path() {
+    let (frames, result) = Collector::start(&config(file(Path::new("/nonexistent/a.mp4"))), usize::MAX).join();
+    assert!(frames.is_empty());
+    let error = result.expect_err("there is no such file");
+    assert!(matches!(error, SourceError::File { .. }), "{error:?}");
+    assert!(error.to_string().contains("/nonexistent/a.mp4"), "{error}");
+}
+
+#[test]
+fn empty_foreign_and_soundless_files() {
+    let folder = folder();
+    let empty = folder.path().join("empty.mp4");
+    fs::write(&empty, []).unwrap();
+    let text = folder.path().join("text.mp4");
+    fs::write(&text, "This is no video.\n".repeat(100)).unwrap();
+    let sound = folder.path().join("sound.wav");
+    clips::gst_launch(&format!("audiotestsrc num-buffers=10 ! wavenc ! filesink location={}", sound.display()));
+    for (path, expected) in [(&empty, "no video frame"), (&text, "no video"), (&sound, "no video")] {
+        let (frames, result) = Collector::start(&config(file(path)), usize::MAX).join();
+        assert!(frames.is_empty());
+        let text = result.expect_err("this is no video").to_string();
+        assert!(text.to_lowercase().contains(expected) || text.contains("not a media file") || text.contains("no media file"), "{}: {text}", path.display());
+    }
+}
+
+#[test]
+fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
+    let folder = folder();
+    let whole = fs::read(clips::mp4(folder.path(), "a.mp4", 320, 240, 60)).unwrap();
+    // MP4 has its index at the end: cut off, nothing can be found.
+    let cut = folder.path().join("cut.mp4");
+    fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    let (frames, result) = Collector::start(&config(file(&cut)), usize::MAX).join();
+    assert!(frames.is_empty());
+    assert!(!result.expect_err("the index is missing").to_string().is_empty());
+
+    // A stream that is damaged in the middle goes on behind the damage.
+    let stream = folder.path().join("a.avi");
+    fs::rename(clips::mjpeg(folder.path(), "b.avi", 320, 240, 60), &stream).unwrap();
+    let mut bytes = fs::read(&stream).unwrap();
+    let (middle, end) = (bytes.len() / 2, bytes.len() / 2 + 3_000);
+    bytes[middle..end].fill(0xa5);
+    fs::write(&stream, bytes).unwrap();
+    let (frames, _) = Collector::start(&config(file(&stream)), usize::MAX).join();
+    assert!(frames.len() >= 20, "the part before the damage: {} frames", frames.len());
+}
+
+#[test]
+fn a_live_launch_fragment_that_ends_is_opened_anew() {
+    let uri = SourceUri::Launch("videotestsrc num-buffers=5 is-live=true ! video/x-raw,width=64,height=48,framerate=100/1".to_owned());
+    let (frames, result) = {
+        let collector = Collector::start(&config(uri), 12);
+        eventually("two sessions", || (collector.counters.reconnects() >= 2).then_some(()));
+        collector.join()
+    };
+    result.expect("it was stopped");
+    assert_eq!(frames.len(), 12);
+}
+
+#[test]
+fn a_bad_launch_fragment_is_refused_for_good() {
+    for fragment in ["nosuchelement", "videotestsrc ! ", "videotestsrc ! fakesink", "videotestsrc foo=bar"] {
+        let (_, result) = Collector::start(&config(SourceUri::Launch(fragment.to_owned())), usize::MAX).join();
+        let error = result.expect_err("this is no usable fragment");
+        assert!(matches!(error, SourceError::Launch(_)), "{fragment}: {error:?}");
+    }
+}
+
+#[test]
+fn csi_is_refused_where_there_is_none() {
+    let (_, result) = Collector::start(&config(SourceUri::Csi { sensor: 0 }), usize::MAX).join();
+    assert!(result.expect_err("no Jetson here").to_string().contains("v4l2://"));
+}
+
+#[test]
+fn rtsp_over_tcp_and_udp() {
+    let server = RtspServer::start(0, &[]);
+    for transport in [RtspTransport::Tcp, RtspTransport::Udp] {
+        let (frames, result) = Collector::start(&config(rtsp(server.uri(), transport)), 20).join();
+        result.unwrap_or_else(|error| panic!("{transport:?}: {error}"));
+        assert_eq!(frames.len(), 20, "{transport:?}");
+        assert_eq!(frames[0].meta.source_size, Size::new(320, 240));
+    }
+}
+
+#[test]
+fn rtsp_needs_the_right_password() {
+    let server = RtspServer::start(0, &["--user", "viewer", "--password", "s3cret"]);
+    let with = |password: &str| SourceUri::Rtsp {
+        location: server.uri(),
+        user: Some("viewer".to_owned()),
+        password: Some(Secret::Inline(password.to_owned())),
+        transport: RtspTransport::Tcp,
+        latency: Duration::from_millis(100),
+    };
+    let (frames, result) = Collector::start(&config(with("s3cret")), 5).join();
+    result.expect("the password is right");
+    assert_eq!(frames.len(), 5);
+
+    let wrong = Collector::start(&config(with("guess")), usize::MAX);
+    let troubles = eventually("the refusal", || Some(wrong.troubles()).filter(|troubles| !troubles.is_empty()));
+    assert!(troubles[0].contains("user and password"), "{troubles:?}");
+    assert!(!troubles[0].contains("guess"), "no secret in a message: {troubles:?}");
+    wrong.stop().1.expect("it was stopped");
+}
+
+#[test]
+fn an_rtsp_server_that_dies_and_comes_back() {
+    let server = RtspServer::start(0, &[]);
+    let (port, uri) = (server.port, server.uri());
+    let collector = Collector::start(&config(rtsp(uri, RtspTransport::Tcp)), usize::MAX);
+    eventually("frames", || (collector.count() >= 10).then_some(()));
+    drop(server);
+    eventually("the loss is seen", || collector.has_been(SourceState::Offline).then_some(()));
+    let before = collector.count();
+    let _server = RtspServer::start(port, &[]);
+    eventually("frames again", || (collector.count() >= before + 10).then_some(()));
+    assert!(collector.counters.reconnects() >= 1);
+    collector.stop().1.expect("it was stopped");
+}
+
+#[test]
+fn an_rtsp_server_that_freezes_is_a_stall() {
+    let server = RtspServer::start(0, &[]);
+    let mut config = config(rtsp(server.uri(), RtspTransport::Tcp));
+    config.stall_timeout = Duration::from_secs(3);
+    let collector = Collector::start(&config, usize::MAX);
+    eventually("frames", || (collector.count() >= 10).then_some(()));
+    server.signal("STOP");
+    let troubles = eventually("the stall is seen", || Some(collector.troubles()).filter(|troubles| !troubles.is_empty()));
+    assert!(troubles[0].contains("stall_timeout_ms"), "{troubles:?}");
+    server.signal("CONT");
+    let before = collector.count();
+    eventually("frames again", || (collector.count() >= before + 10).then_some(()));
+    collector.stop().1.expect("it was stopped");
+}
+
+#[test]
+fn an_unreachable_rtsp_server_is_tried_again_with_growing_waits() {
+    // Nobody listens on the discard port.
+    let collector = Collector::start(&config(rtsp("rtsp://127.0.0.1:9/video".to_owned(), RtspTransport::Tcp)), usize::MAX);
+    eventually("three attempts", || (collector.counters.reconnects() >= 3).then_some(()));
+    let troubles = collector.troubles();
+    assert!(troubles[0].contains("reachable") || troubles[0].contains("connect"), "{troubles:?}");
+    collector.stop().1.expect("it was stopped");
+}
+
+#[test]
+fn dot_graphs_on_changes_of_state_and_on_request() {
+    let (folder, dots) = (folder(), folder().keep());
+    let mut config = config(file(&clips::mp4(folder.path(), "a.mp4", 64, 48, 10)));
+    config.loop_at_end = true;
+    let collector = Collector::start_with_dot(&config, usize::MAX, Some(dots.clone()));
+    eventually("frames", || (collector.count() >= 1).then_some(()));
+    collector.ask_for_dot();
+    let names = eventually("a graph on request", || {
+        let names: Vec<String> = fs::read_dir(&dots).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.iter().any(|name| name.ends_with("-cam-asked.dot")).then_some(names)
+    });
+    collector.stop().1.expect("it was stopped");
+    assert!(names.iter().any(|name| name.ends_with("-cam-paused-playing.dot")), "{names:?}");
+    let graph = fs::read_to_string(dots.join(names.iter().find(|name| name.ends_with("asked.dot")).unwrap())).unwrap();
+    assert!(graph.starts_with("digraph") && graph.contains("videoscale") && graph.contains("appsink"), "{graph}");
+    fs::remove_dir_all(dots).unwrap();
+}
+
+#[test]
+fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
+    let scene = SyntheticScene { seed: 7, objects: 6, width: 640, height: 360, fps: 30, frames: Some(40), pace: jetwatch::config::Pace::AsFast };
+    let (frames, result) = Collector::start(&config(SourceUri::Synthetic(scene)), usize::MAX).join();
+    result.expect("a scene cannot fail");
+    assert_eq!(frames.len(), 40);
+    assert_eq!(frames[0].picture, Size::new(416, 234));
+}

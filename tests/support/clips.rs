@@ -1,0 +1,53 @@
+//! Small video clips that the tests make themselves, with GStreamer's own encoders.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Runs a GStreamer pipeline to its end.
+pub fn gst_launch(pipeline: &str) {
+    let output = Command::new("gst-launch-1.0")
+        .arg("--quiet")
+        .args(pipeline.split_whitespace())
+        .output()
+        .expect("gst-launch-1.0 starts; install it with: apt-get install gstreamer1.0-tools");
+    assert!(output.status.success(), "{pipeline}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// An H.264 clip in MP4: `frames` frames of a moving ball at 30 frames/s.
+pub fn mp4(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
+    let path = folder.join(name);
+    gst_launch(&format!(
+        "videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,format=I420,width={width},height={height},framerate=30/1 \
+         ! x264enc speed-preset=ultrafast key-int-max=10 bframes=0 ! mp4mux ! filesink location={}",
+        path.display()
+    ));
+    path
+}
+
+/// A clip of JPEG pictures in AVI, which allows any size.
+pub fn mjpeg(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
+    let path = folder.join(name);
+    gst_launch(&format!(
+        "videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,width={width},height={height},framerate=30/1 \
+         ! jpegenc ! avimux ! filesink location={}",
+        path.display()
+    ));
+    path
+}
+
+/// A raw H.264 stream whose resolution changes after the first `frames` frames.
+pub fn two_resolutions(folder: &Path, first: (u32, u32), second: (u32, u32), frames: u32) -> PathBuf {
+    let path = folder.join("two-resolutions.h264");
+    let mut stream = Vec::new();
+    for (index, (width, height)) in [first, second].into_iter().enumerate() {
+        let part = folder.join(format!("part{index}.h264"));
+        gst_launch(&format!(
+            "videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,format=I420,width={width},height={height},framerate=30/1 \
+             ! x264enc speed-preset=ultrafast key-int-max=10 bframes=0 ! video/x-h264,stream-format=byte-stream ! filesink location={}",
+            part.display()
+        ));
+        stream.extend(std::fs::read(part).expect("the part was written"));
+    }
+    std::fs::write(&path, stream).expect("the folder is writable");
+    path
+}

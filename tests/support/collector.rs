@@ -1,0 +1,120 @@
+//! A source started alone, with what it delivers kept for the test.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jetwatch::config::{SourceConfig, SourceUri};
+use jetwatch::source::{self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken};
+use jetwatch::telemetry::Recorder;
+use jetwatch::types::{FrameMeta, Placement, Size, SourceId, SourceState};
+
+/// Network input of all these tests.
+pub const INPUT: Size = Size::new(416, 416);
+
+/// A source's configuration with short waits.
+pub fn config(uri: SourceUri) -> SourceConfig {
+    SourceConfig {
+        name: "cam".to_owned(),
+        uri,
+        loop_at_end: false,
+        stall_timeout: Duration::from_secs(20),
+        reconnect_wait: Duration::from_millis(50),
+        reconnect_max_wait: Duration::from_millis(400),
+    }
+}
+
+/// What a frame was like; its pixels are not kept.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub meta: FrameMeta,
+    pub picture: Size,
+    /// Mean of the blue, green and red values.
+    pub mean: f32,
+}
+
+/// A running source and what came of it.
+pub struct Collector {
+    pub frames: Arc<Mutex<Vec<Seen>>>,
+    pub states: Arc<Mutex<Vec<(SourceState, Option<String>)>>>,
+    pub counters: Arc<SourceCounters>,
+    pub stop: StopToken,
+    pub dot_requests: Arc<AtomicU64>,
+    handle: SourceHandle,
+}
+
+impl Collector {
+    /// Starts the source; it is stopped after `most` frames.
+    pub fn start(config: &SourceConfig, most: usize) -> Self {
+        Self::start_with_dot(config, most, None)
+    }
+
+    /// As [`start`](Self::start), with a folder for DOT graphs.
+    pub fn start_with_dot(config: &SourceConfig, most: usize, dot_folder: Option<std::path::PathBuf>) -> Self {
+        let frames: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let states: Arc<Mutex<Vec<_>>> = Arc::default();
+        let (stop, counters, dot_requests) = (StopToken::default(), Arc::<SourceCounters>::default(), Arc::new(AtomicU64::new(0)));
+        let (keeping, observing, stopping) = (Arc::clone(&frames), Arc::clone(&states), stop.clone());
+        let context = SourceContext {
+            id: SourceId(0),
+            name: config.name.clone(),
+            input: INPUT,
+            placement: Placement::TopLeft,
+            deliver: Arc::new(move |frame| {
+                let size = frame.picture.size;
+                let sum: u64 = (0..size.height)
+                    .map(|y| frame.picture.row(y).chunks_exact(4).map(|p| u64::from(p[0]) + u64::from(p[1]) + u64::from(p[2])).sum::<u64>())
+                    .sum();
+                let mean = sum as f32 / (size.width * size.height * 3) as f32;
+                let mut frames = keeping.lock().unwrap();
+                frames.push(Seen { meta: frame.meta, picture: size, mean });
+                if frames.len() < most {
+                    return Flow::Continue;
+                }
+                stopping.stop();
+                Flow::Stop
+            }),
+            observe: Arc::new(move |_, state, reason| observing.lock().unwrap().push((state, reason))),
+            on_end: Arc::new(|_| {}),
+            stop: stop.clone(),
+            recorder: Recorder::default(),
+            dot: Dot { folder: dot_folder, requests: Arc::clone(&dot_requests) },
+            counters: Arc::clone(&counters),
+        };
+        let handle = source::start(config, context).expect("a thread can be started");
+        Self { frames, states, counters, stop, dot_requests, handle }
+    }
+
+    /// Frames so far.
+    pub fn count(&self) -> usize {
+        self.frames.lock().unwrap().len()
+    }
+
+    /// Whether the source has been in this state.
+    pub fn has_been(&self, state: SourceState) -> bool {
+        self.states.lock().unwrap().iter().any(|(seen, _)| *seen == state)
+    }
+
+    /// Reasons given for being offline.
+    pub fn troubles(&self) -> Vec<String> {
+        self.states.lock().unwrap().iter().filter(|(state, _)| *state == SourceState::Offline).filter_map(|(_, reason)| reason.clone()).collect()
+    }
+
+    /// Asks for a DOT graph.
+    pub fn ask_for_dot(&self) {
+        self.dot_requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits for the end, within the tests' patience.
+    pub fn join(self) -> (Vec<Seen>, Result<(), SourceError>) {
+        super::daemon::eventually("the source ends", || self.handle.is_finished().then_some(()));
+        let result = self.handle.join();
+        (Arc::try_unwrap(self.frames).map_or_else(|shared| shared.lock().unwrap().clone(), |own| own.into_inner().unwrap()), result)
+    }
+
+    /// Stops it and waits for its end.
+    pub fn stop(self) -> (Vec<Seen>, Result<(), SourceError>) {
+        self.stop.stop();
+        self.join()
+    }
+}

@@ -1,0 +1,109 @@
+//! The real binary with a configuration of the test's own.
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest that anything in these tests may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A configuration file below a temporary folder.
+pub struct Setup {
+    pub folder: tempfile::TempDir,
+    pub config: PathBuf,
+}
+
+impl Setup {
+    /// Writes `yaml` to a file of its own.
+    pub fn new(yaml: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let config = folder.path().join("jetwatch.yaml");
+        std::fs::write(&config, yaml).expect("the folder is writable");
+        Self { folder, config }
+    }
+
+    /// A path below the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `jetwatch COMMAND --config FILE`, to which arguments can be added.
+    pub fn command(&self, command: &str) -> Command {
+        let mut built = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        built.arg(command).arg("--config").arg(&self.config).env_remove("RUST_LOG").env_remove("GST_DEBUG");
+        built
+    }
+}
+
+/// One source with the scripted detector and JSON lines into `events.jsonl`; no MQTT.
+pub fn json_lines_config(source: &str) -> String {
+    let mut yaml = String::new();
+    write!(
+        yaml,
+        "device: test\nsources:\n  - name: cam\n{}\ndetector:\n  backend: scripted\n  workers: 2\npublish:\n  mqtt: off\n  detections: true\n  json_lines:\n    path: events.jsonl\n",
+        source.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+    )
+    .expect("a string takes everything");
+    yaml
+}
+
+/// Runs to the end, within [`PATIENCE`].
+pub fn finish(command: &mut Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    wait_for_output(child)
+}
+
+/// Waits for the end of a child whose output is piped; kills and fails it when it takes too long.
+pub fn wait_for_output(mut child: Child) -> Output {
+    let (mut out, mut err) = (child.stdout.take().expect("stdout is piped"), child.stderr.take().expect("stderr is piped"));
+    let reading_out = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        out.read_to_end(&mut text).map(|_| text)
+    });
+    let reading_err = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        err.read_to_end(&mut text).map(|_| text)
+    });
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the child can be waited for") {
+            break Some(status);
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill().expect("the child can be killed");
+            child.wait().expect("the child can be waited for");
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let stdout = reading_out.join().expect("the reader does not panic").expect("stdout can be read");
+    let stderr = reading_err.join().expect("the reader does not panic").expect("stderr can be read");
+    let status = status.unwrap_or_else(|| panic!("not ended after {PATIENCE:?}:\n{}", String::from_utf8_lossy(&stderr)));
+    Output { status, stdout, stderr }
+}
+
+/// Standard error as text.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Looks again and again until `found` gives something; fails after [`PATIENCE`].
+pub fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(value) = found() {
+            return value;
+        }
+        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The JSON objects of a JSON-lines file; none while it does not exist. A line still being written is left out.
+pub fn json_lines(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    complete.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}

@@ -1,0 +1,49 @@
+//! A real RTSP server, gst-rtsp-server, as a child process.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// Serves a moving picture until it is dropped.
+pub struct RtspServer {
+    child: Child,
+    pub port: u16,
+}
+
+impl RtspServer {
+    /// Starts it on `port` (0: a free one) with extra arguments.
+    pub fn start(port: u16, extra: &[&str]) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/rtsp_server.py");
+        let mut child = Command::new("/usr/bin/python3")
+            .args([script, "--port", &port.to_string()])
+            .args(extra)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("/usr/bin/python3 starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("the server speaks");
+        let port = line
+            .strip_prefix("ready ")
+            .and_then(|port| port.trim().parse().ok())
+            .unwrap_or_else(|| panic!("the RTSP server does not start (found {line:?}); install it with: apt-get install python3-gi gir1.2-gst-rtsp-server-1.0"));
+        Self { child, port }
+    }
+
+    /// Its address.
+    pub fn uri(&self) -> String {
+        format!("rtsp://127.0.0.1:{}/video", self.port)
+    }
+
+    /// Sends a signal by name, such as STOP or CONT.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().expect("kill starts");
+        assert!(status.success(), "kill -{name}");
+    }
+}
+
+impl Drop for RtspServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""A real RTSP server (gst-rtsp-server) for the tests: a moving test picture at rtsp://127.0.0.1:PORT/video.
+
+    rtsp_server.py [--port N] [--user U --password P] [--width W --height H --fps F]
+
+Prints `ready PORT` when it listens; port 0 takes a free one. Ends with its standard input, so that it never outlives a test.
+"""
+import argparse
+import sys
+import threading
+
+import gi
+
+gi.require_version("Gst", "1.0")
+gi.require_version("GstRtspServer", "1.0")
+from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--port", type=int, default=0)
+arguments.add_argument("--user")
+arguments.add_argument("--password")
+arguments.add_argument("--width", type=int, default=320)
+arguments.add_argument("--height", type=int, default=240)
+arguments.add_argument("--fps", type=int, default=25)
+a = arguments.parse_args()
+
+Gst.init(None)
+server = GstRtspServer.RTSPServer()
+server.set_address("127.0.0.1")
+server.set_service(str(a.port))
+factory = GstRtspServer.RTSPMediaFactory()
+factory.set_shared(True)
+factory.set_launch(
+    f"( videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width={a.width},height={a.height},framerate={a.fps}/1"
+    " ! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 ! rtph264pay name=pay0 pt=96 config-interval=1 )"
+)
+if a.user:
+    auth = GstRtspServer.RTSPAuth()
+    token = GstRtspServer.RTSPToken()
+    token.set_string("media.factory.role", a.user)
+    auth.add_basic(GstRtspServer.RTSPAuth.make_basic(a.user, a.password), token)
+    server.set_auth(auth)
+    factory.add_role_from_structure(
+        Gst.Structure.from_string(f"{a.user}, media.factory.access=(boolean)true, media.factory.construct=(boolean)true")[0]
+    )
+server.get_mount_points().add_factory("/video", factory)
+if server.attach(None) == 0:
+    sys.exit(f"cannot listen on port {a.port}")
+print("ready", server.get_bound_port(), flush=True)
+
+loop = GLib.MainLoop()
+threading.Thread(target=lambda: (sys.stdin.read(), loop.quit()), daemon=True).start()
+loop.run()
