@@ -1,0 +1,164 @@
+//! The street: how wide its parts are, where its fronts and crossings lie, and the tracks along which things move.
+//!
+//! Laid out once per scene from its [`Look`]; what moves on the tracks is [`traffic`](super::traffic)'s part.
+
+use super::camera::Camera;
+use super::hash::Dice;
+use super::look::{Layout, Look};
+
+/// Things farther away than this are not in the scene, in meters.
+pub(super) const FAR_M: f32 = 58.0;
+/// Width of a car lane.
+pub(super) const LANE_M: f32 = 3.3;
+/// Length of a zebra crossing along the road.
+pub(super) const ZEBRA_M: f32 = 3.6;
+/// Room at the road's edge where there is no cycle lane.
+const EDGE_M: f32 = 0.5;
+/// How finely the visible part of a track is searched.
+const SEARCH_STEP_M: f32 = 0.25;
+
+/// Who uses a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mobility {
+    /// Cars, buses, trucks, motorcycles: they keep their distance.
+    Drive,
+    /// Bicycles.
+    Cycle,
+    /// People on foot, in either direction.
+    Walk,
+}
+
+/// A straight way through the picture.
+#[derive(Debug, Clone)]
+pub(super) struct Track {
+    pub(super) mobility: Mobility,
+    /// A point of it on the street.
+    pub(super) origin: [f32; 2],
+    /// Unit vector on the street.
+    pub(super) direction: [f32; 2],
+    /// Where its points begin and cease to be in the picture, in meters from the origin.
+    pub(super) seen: [f32; 2],
+    /// How far to either side of it a thing may be, in meters.
+    pub(super) spread_m: f32,
+}
+
+impl Track {
+    /// Meters of it in the picture.
+    pub(super) fn length(&self) -> f32 {
+        self.seen[1] - self.seen[0]
+    }
+}
+
+/// The parts of the street, as distances from the road's middle in meters.
+#[derive(Debug, Clone)]
+pub(super) struct Street {
+    /// Kerb on both sides.
+    pub(super) road_half: f32,
+    /// Outer edge of the car lanes.
+    pub(super) lanes_half: f32,
+    /// Number of car lanes.
+    pub(super) lanes: u32,
+    /// Outer edge of the pavement.
+    pub(super) pavement_out: f32,
+    /// House fronts on the far side.
+    pub(super) front: f32,
+    /// House fronts on the side of the camera, when it stands between them.
+    pub(super) near_front: Option<f32>,
+    /// Where a zebra crossing begins, along the road.
+    pub(super) zebra: Option<f32>,
+    pub(super) tracks: Vec<Track>,
+}
+
+impl Street {
+    /// Half of the width that the camera has to leave room for.
+    pub(super) fn corridor_half(look: &Look) -> f32 {
+        Self::road_half_of(look) + look.pavement_m
+    }
+
+    fn road_half_of(look: &Look) -> f32 {
+        look.lanes.max(1) as f32 * LANE_M * 0.5 + if look.cycle_lane_m > 0.0 { look.cycle_lane_m } else { EDGE_M }
+    }
+
+    /// The street of this look before this camera.
+    pub(super) fn new(look: &Look, camera: &Camera, seed: u64) -> Self {
+        let mut dice = Dice::new(&[seed, 0x726f_6164]);
+        let lanes = look.lanes.max(1);
+        let lanes_half = lanes as f32 * LANE_M * 0.5;
+        let road_half = Self::road_half_of(look);
+        let pavement_out = road_half + look.pavement_m;
+        let front = pavement_out + dice.pick(&[0.3, 0.3, 2.5, 5.0]);
+        let zebra = dice.chance(0.75).then(|| match look.layout {
+            Layout::Across => dice.range(-5.0, 4.0),
+            Layout::Oblique => dice.range(-4.0, 4.0),
+            Layout::Avenue => dice.range(13.0, 19.0),
+        });
+        let mut street = Self {
+            road_half,
+            lanes_half,
+            lanes,
+            pavement_out,
+            front,
+            near_front: (camera.stand()[1] > -front + 0.5).then_some(-front),
+            zebra,
+            tracks: Vec::new(),
+        };
+        street.lay_tracks(look, camera);
+        street
+    }
+
+    fn lay_tracks(&mut self, look: &Look, camera: &Camera) {
+        for lane in 0..self.lanes {
+            let l = -self.lanes_half + LANE_M * (lane as f32 + 0.5);
+            // Near lanes go right where traffic keeps right; an odd lane count gives the far side one more.
+            let heading = if lane < self.lanes / 2 { look.keeps } else { -look.keeps };
+            self.lay(camera, Mobility::Drive, [0.0, l], [heading, 0.0], 0.0);
+        }
+        for side in [-1.0, 1.0] {
+            let l = side * if look.cycle_lane_m > 0.0 { self.road_half - look.cycle_lane_m * 0.5 } else { self.lanes_half - 0.3 };
+            self.lay(camera, Mobility::Cycle, [0.0, l], [-side * look.keeps, 0.0], 0.2);
+            let middle = side * (self.road_half + self.pavement_out) * 0.5;
+            self.lay(camera, Mobility::Walk, [0.0, middle], [1.0, 0.0], (look.pavement_m * 0.5 - 0.7).max(0.2));
+        }
+        if let Some(zebra) = self.zebra {
+            self.lay(camera, Mobility::Walk, [zebra + ZEBRA_M * 0.5, 0.0], [0.0, 1.0], ZEBRA_M * 0.3);
+        }
+    }
+
+    fn lay(&mut self, camera: &Camera, mobility: Mobility, origin: [f32; 2], direction: [f32; 2], spread_m: f32) {
+        let steps = (2.5 * FAR_M / SEARCH_STEP_M) as i32;
+        let seen = |step: &i32| {
+            let ahead = *step as f32 * SEARCH_STEP_M;
+            let place = [origin[0] + direction[0] * ahead, origin[1] + direction[1] * ahead];
+            // Nobody walks out of a wall.
+            place[1].abs() < self.front && camera.sees(place, 1.7, FAR_M)
+        };
+        let first = (-steps..=steps).find(seen);
+        let last = (-steps..=steps).rev().find(seen);
+        if let (Some(first), Some(last)) = (first, last)
+            && last - first > 8
+        {
+            let seen = [first as f32 * SEARCH_STEP_M, last as f32 * SEARCH_STEP_M];
+            self.tracks.push(Track { mobility, origin, direction, seen, spread_m });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_street_has_room_for_everyone() {
+        for seed in 0..60 {
+            let look = Look::from_seed(seed);
+            for aspect in [1.0, 4.0 / 3.0, 16.0 / 9.0] {
+                let camera = Camera::new(&look, aspect, Street::corridor_half(&look));
+                let street = Street::new(&look, &camera, seed);
+                for mobility in [Mobility::Drive, Mobility::Cycle, Mobility::Walk] {
+                    let longest = street.tracks.iter().filter(|track| track.mobility == mobility).map(Track::length).fold(0.0, f32::max);
+                    assert!(longest > 6.0, "seed {seed}, aspect {aspect}: {mobility:?} has {longest} m of {:?}", look.layout);
+                }
+            }
+        }
+    }
+}
