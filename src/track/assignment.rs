@@ -4,6 +4,8 @@
 //! seen a moment ago is not robbed by the stale box of one that was lost. Within a rank the pairs are chosen either
 //! greedily or for the greatest total IOU. Nothing here computes an overlap; [`IouTracker`](super::IouTracker) does.
 
+use std::cmp::Ordering;
+
 use crate::config::Association;
 
 use super::hungarian::MaximumWeight;
@@ -81,16 +83,9 @@ impl Assigner {
         detections: usize,
     ) -> &Pairing {
         self.pairing.reset(tracks, detections);
-        candidates.sort_unstable_by(|a, b| {
-            let iou = b.iou.total_cmp(&a.iou);
-            a.rank
-                .cmp(&b.rank)
-                .then(iou)
-                .then(a.track.cmp(&b.track))
-                .then(a.detection.cmp(&b.detection))
-        });
         match self.association {
             Association::Greedy => {
+                candidates.sort_unstable_by(best_first);
                 for candidate in candidates.iter() {
                     if self.pairing.is_free(candidate) {
                         self.pairing.pair(candidate.track, candidate.detection);
@@ -98,6 +93,7 @@ impl Assigner {
                 }
             }
             Association::Optimal => {
+                candidates.sort_unstable_by_key(|candidate| candidate.rank);
                 for rank in candidates.chunk_by(|a, b| a.rank == b.rank) {
                     self.groups.split(rank, &self.pairing);
                     self.groups.solve_each(&mut self.solver, &mut self.pairing);
@@ -108,15 +104,24 @@ impl Assigner {
     }
 }
 
+/// Lowest rank, greatest IOU, lowest track, lowest detection.
+fn best_first(a: &Candidate, b: &Candidate) -> Ordering {
+    let by_iou = || b.iou.total_cmp(&a.iou);
+    a.rank
+        .cmp(&b.rank)
+        .then_with(by_iou)
+        .then_with(|| (a.track, a.detection).cmp(&(b.track, b.detection)))
+}
+
 /// Candidates in groups that share no track and no detection. Most hold one pair, which needs no solver, and the rest
 /// are small, which keeps its cubic cost away: a street with 100 objects is not one matrix of 100 × 100.
 #[derive(Debug, Default)]
 struct Groups {
     /// The candidates still open, those of one group side by side, by track inside it.
     open: Vec<Candidate>,
-    /// Union-find over tracks, then detections: each node's parent.
+    /// Union-find over tracks, then detections: each node's parent, which is never a higher index. After
+    /// [`split`](Self::split) it is the leader of the node's group.
     parents: Vec<usize>,
-    tracks: usize,
     /// Of the group being solved: its tracks and detections, each detection's column, and the matrix.
     rows: Vec<usize>,
     columns: Vec<usize>,
@@ -127,10 +132,10 @@ struct Groups {
 impl Groups {
     /// Takes those candidates whose track and detection are still free and sorts them into groups.
     fn split(&mut self, candidates: &[Candidate], pairing: &Pairing) {
-        self.tracks = pairing.detection_of_track.len();
+        let tracks = pairing.detection_of_track.len();
         let detections = pairing.track_of_detection.len();
         self.parents.clear();
-        self.parents.extend(0..self.tracks + detections);
+        self.parents.extend(0..tracks + detections);
         self.column_of_detection.resize(detections, 0);
         self.open.clear();
         self.open.extend(
@@ -140,14 +145,17 @@ impl Groups {
         );
         for candidate in &self.open {
             let a = root(&mut self.parents, candidate.track);
-            let b = root(&mut self.parents, self.tracks + candidate.detection);
-            // The lowest index leads, so that groups come in the order of their first track.
+            let b = root(&mut self.parents, tracks + candidate.detection);
             self.parents[a.max(b)] = a.min(b);
         }
-        let parents = &mut self.parents;
+        // Parents come before their children, so one pass in order leaves every node with its leader.
+        for node in 0..self.parents.len() {
+            self.parents[node] = self.parents[self.parents[node]];
+        }
+        let leaders = &self.parents;
         self.open.sort_unstable_by_key(|candidate| {
             (
-                root(parents, candidate.track),
+                leaders[candidate.track],
                 candidate.track,
                 candidate.detection,
             )
@@ -165,7 +173,7 @@ impl Groups {
             weights,
             ..
         } = self;
-        for group in open.chunk_by(|a, b| same_root(parents, a.track, b.track)) {
+        for group in open.chunk_by(|a, b| parents[a.track] == parents[b.track]) {
             if let [only] = group {
                 pairing.pair(only.track, only.detection);
                 continue;
@@ -208,17 +216,6 @@ fn root(parents: &mut [usize], mut node: usize) -> usize {
         node = parents[node];
     }
     node
-}
-
-/// Whether two nodes are in one group, where nothing may be changed.
-fn same_root(parents: &[usize], a: usize, b: usize) -> bool {
-    let find = |mut node: usize| {
-        while parents[node] != node {
-            node = parents[node];
-        }
-        node
-    };
-    find(a) == find(b)
 }
 
 #[cfg(test)]
