@@ -1,0 +1,192 @@
+//! The assignment of greatest total weight in one rectangular matrix: the Hungarian method in its shortest-augmenting-path
+//! form (Jonker and Volgenant 1987), O(rows² · columns) for rows ≤ columns, with buffers that are kept between calls.
+//!
+//! It knows nothing of boxes. [`Assigner`](super::Assigner) calls it for each group of tracks and detections that compete.
+//!
+//! Own code, since the crates do not fit a function that runs for each frame: `pathfinding::kuhn_munkres` wants integer
+//! weights and builds its tables anew at each call, and `lapjv` takes square `ndarray` matrices only and is kept "as is".
+
+/// No row has this column yet.
+const FREE: usize = usize::MAX;
+
+/// Finds assignments of greatest total weight. Allocates only when a matrix is larger than any before.
+#[derive(Debug, Default)]
+pub struct MaximumWeight {
+    /// Dual values: for every row and column their sum is at most the pair's cost (its negated weight).
+    row_dual: Vec<f64>,
+    column_dual: Vec<f64>,
+    /// Which row holds each column; the last entry is the virtual column from which a new row starts.
+    row_of_column: Vec<usize>,
+    /// Reduced cost of the cheapest way to each column, and the column before it on that way.
+    slack: Vec<f64>,
+    previous: Vec<usize>,
+    visited: Vec<bool>,
+    column_of_row: Vec<Option<usize>>,
+}
+
+impl MaximumWeight {
+    /// Returns the column of each row, such that no column is used twice and the sum of the weights is the greatest possible.
+    ///
+    /// `weights` is row-major, `rows` × `columns`, every value finite and at least 0; zero means that the two may not be
+    /// paired. Rows can stay without a column. Panics when `weights` is shorter than `rows * columns`.
+    pub fn solve(&mut self, rows: usize, columns: usize, weights: &[f64]) -> &[Option<usize>] {
+        assert!(
+            weights.len() >= rows * columns,
+            "{} weights for {rows} rows of {columns}",
+            weights.len()
+        );
+        let weight = |row: usize, column: usize| weights[row * columns + column];
+        self.column_of_row.clear();
+        self.column_of_row.resize(rows, None);
+        // The method gives each row a column, so the shorter side takes the rows' part. Zeros stand for "none": since no
+        // weight is negative, an assignment of all rows with zeros has the same greatest sum as one without them.
+        if rows <= columns {
+            self.augment_all(rows, columns, weight);
+            for column in 0..columns {
+                let row = self.row_of_column[column];
+                if row != FREE && weight(row, column) > 0.0 {
+                    self.column_of_row[row] = Some(column);
+                }
+            }
+        } else {
+            self.augment_all(columns, rows, |column, row| weight(row, column));
+            for row in 0..rows {
+                let column = self.row_of_column[row];
+                if column != FREE && weight(row, column) > 0.0 {
+                    self.column_of_row[row] = Some(column);
+                }
+            }
+        }
+        &self.column_of_row
+    }
+
+    /// Fills `row_of_column` so that each of the `short` rows has one of the `long` columns. Needs `short <= long`.
+    fn augment_all(&mut self, short: usize, long: usize, weight: impl Fn(usize, usize) -> f64) {
+        refill(&mut self.row_dual, short, 0.0);
+        refill(&mut self.column_dual, long + 1, 0.0);
+        refill(&mut self.row_of_column, long + 1, FREE);
+        refill(&mut self.previous, long + 1, long);
+        for row in 0..short {
+            let end = self.shortest_path(row, long, &weight);
+            // Along the path each column passes to the row that reached it, which frees that row's old column.
+            let mut column = end;
+            while column != long {
+                let before = self.previous[column];
+                self.row_of_column[column] = self.row_of_column[before];
+                column = before;
+            }
+        }
+    }
+
+    /// Searches the cheapest alternating path from `row` to a free column, moves the duals along, and returns that column.
+    fn shortest_path(
+        &mut self,
+        row: usize,
+        long: usize,
+        weight: &impl Fn(usize, usize) -> f64,
+    ) -> usize {
+        refill(&mut self.slack, long + 1, f64::INFINITY);
+        refill(&mut self.visited, long + 1, false);
+        let mut column = long;
+        self.row_of_column[column] = row;
+        while self.row_of_column[column] != FREE {
+            self.visited[column] = true;
+            let from = self.row_of_column[column];
+            let (mut step, mut next) = (f64::INFINITY, column);
+            for other in 0..long {
+                if self.visited[other] {
+                    continue;
+                }
+                let reduced = -weight(from, other) - self.row_dual[from] - self.column_dual[other];
+                if reduced < self.slack[other] {
+                    self.slack[other] = reduced;
+                    self.previous[other] = column;
+                }
+                if self.slack[other] < step {
+                    step = self.slack[other];
+                    next = other;
+                }
+            }
+            for other in 0..=long {
+                if self.visited[other] {
+                    self.row_dual[self.row_of_column[other]] += step;
+                    self.column_dual[other] -= step;
+                } else {
+                    self.slack[other] -= step;
+                }
+            }
+            column = next;
+        }
+        column
+    }
+}
+
+/// Sets `list` to `length` times `value`, keeping its memory.
+fn refill<T: Clone>(list: &mut Vec<T>, length: usize, value: T) {
+    list.clear();
+    list.resize(length, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The greatest sum by trying every assignment.
+    fn brute_force(rows: usize, columns: usize, weights: &[f64], row: usize, used: u32) -> f64 {
+        if row == rows {
+            return 0.0;
+        }
+        let without = brute_force(rows, columns, weights, row + 1, used);
+        (0..columns)
+            .filter(|column| used & (1 << column) == 0)
+            .map(|column| {
+                weights[row * columns + column]
+                    + brute_force(rows, columns, weights, row + 1, used | 1 << column)
+            })
+            .fold(without, f64::max)
+    }
+
+    #[test]
+    fn known_matrices() {
+        let mut solver = MaximumWeight::default();
+        assert_eq!(solver.solve(0, 0, &[]), &[]);
+        assert_eq!(solver.solve(2, 0, &[]), &[None, None]);
+        assert_eq!(solver.solve(1, 1, &[0.0]), &[None]);
+        // Best pair first would take 0.9 and leave the second row with nothing.
+        assert_eq!(
+            solver.solve(2, 2, &[0.9, 0.8, 0.8, 0.0]),
+            &[Some(1), Some(0)]
+        );
+        // Here the one good pair outweighs two poor ones.
+        assert_eq!(solver.solve(2, 2, &[0.9, 0.4, 0.4, 0.0]), &[Some(0), None]);
+        assert_eq!(solver.solve(3, 1, &[0.3, 0.7, 0.5]), &[None, Some(0), None]);
+        assert_eq!(solver.solve(1, 3, &[0.3, 0.7, 0.5]), &[Some(1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_assignment_weighs_more(
+            (rows, columns, weights) in (0..=6_usize, 0..=6_usize).prop_flat_map(|(rows, columns)| {
+                let weight = prop_oneof![2 => Just(0.0), 1 => Just(0.5), 4 => 0.3..=1.0];
+                (Just(rows), Just(columns), prop::collection::vec(weight, rows * columns))
+            })
+        ) {
+            let mut solver = MaximumWeight::default();
+            // A larger matrix before it must leave nothing behind.
+            solver.solve(7, 7, &[1.0; 49]);
+            let found = solver.solve(rows, columns, &weights).to_vec();
+            let mut used = 0_u32;
+            let mut sum = 0.0;
+            for (row, column) in found.iter().enumerate().filter_map(|(row, column)| column.map(|column| (row, column))) {
+                prop_assert!(used & (1 << column) == 0, "column {column} twice in {found:?}");
+                prop_assert!(weights[row * columns + column] > 0.0, "a forbidden pair in {found:?}");
+                used |= 1 << column;
+                sum += weights[row * columns + column];
+            }
+            let best = brute_force(rows, columns, &weights, 0, 0);
+            prop_assert!((sum - best).abs() < 1e-9, "{sum} instead of {best}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! `jetwatch track` as a function: files in, files out, errors in words.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Parser;
+use jetwatch::cli::track::{TrackArgs, run};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    track: TrackArgs,
+}
+
+/// Runs the command; the error is the chain of its causes.
+fn track(detections: &Path, out: &Path, options: &[&str]) -> Result<(), String> {
+    let files = [
+        "track".as_ref(),
+        "--detections".as_ref(),
+        detections.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ];
+    let line = Line::try_parse_from(files.into_iter().chain(options.iter().map(AsRef::as_ref)))
+        .expect("a well-formed line");
+    run(&line.track).map_err(|error| format!("{error:#}"))
+}
+
+/// One object that walks to the right, its lines out of order and with both line endings, and a false detection.
+const WALK: &str = "3,-1,12,5,40,80,0.7,2\r\n1,-1,10,5,40,80,0.9,2\n2,-1,11,5,40,80,0.8,2,-1,-1\n\n2,-1,300,5,40,80,0.2,2\n";
+
+#[test]
+fn tracks_are_written_whole_with_the_probation_given_back() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (detections, out) = (
+        folder.path().join("det.txt"),
+        folder.path().join("tracks.txt"),
+    );
+    fs::write(&detections, WALK).expect("the folder is writable");
+    fs::write(
+        &out,
+        "what was here before, and longer than what comes\n".repeat(99),
+    )
+    .expect("the folder is writable");
+    assert_eq!(track(&detections, &out, &[]), Ok(()));
+    let wanted = "1,1,10.000,5.000,40.000,80.000,0.900000,2,-1,-1\n\
+                  2,1,11.000,5.000,40.000,80.000,0.800000,2,-1,-1\n\
+                  3,1,12.000,5.000,40.000,80.000,0.700000,2,-1,-1\n";
+    assert_eq!(fs::read_to_string(&out).expect("it was written"), wanted);
+    let left = fs::read_dir(folder.path())
+        .expect("the folder is there")
+        .count();
+    assert_eq!(left, 2, "nothing else is left behind");
+}
+
+#[test]
+fn options_change_what_is_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (detections, out) = (
+        folder.path().join("det.txt"),
+        folder.path().join("tracks.txt"),
+    );
+    fs::write(&detections, WALK).expect("the folder is writable");
+    let cases: [(&[&str], usize); 4] = [
+        (&["--tentative-frames", "omit"], 1),
+        (&["--probation-frames", "1"], 4),
+        (&["--probation-frames", "1", "--min-score", "0.5"], 3),
+        (
+            &[
+                "--probation-frames",
+                "1",
+                "--min-new-track-score",
+                "0.5",
+                "--association",
+                "optimal",
+            ],
+            3,
+        ),
+    ];
+    for (options, lines) in cases {
+        assert_eq!(track(&detections, &out, options), Ok(()), "{options:?}");
+        assert_eq!(
+            fs::read_to_string(&out)
+                .expect("it was written")
+                .lines()
+                .count(),
+            lines,
+            "{options:?}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_said_and_leaves_the_output_alone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (detections, out) = (
+        folder.path().join("det.txt"),
+        folder.path().join("tracks.txt"),
+    );
+    fs::write(&out, "before").expect("the folder is writable");
+
+    let missing = track(&detections, &out, &[]).expect_err("there is no such file");
+    assert!(
+        missing.starts_with(&format!(
+            "cannot read detections from {}: ",
+            detections.display()
+        )),
+        "{missing}"
+    );
+
+    fs::write(&detections, "1,-1,10,5,40,80,0.9\n2,-1,ten,5,40,80,0.9\n")
+        .expect("the folder is writable");
+    let wanted = format!(
+        "{} is not in MOTChallenge format: line 2: x is \"ten\", expected a number of pixels",
+        detections.display()
+    );
+    assert_eq!(track(&detections, &out, &[]), Err(wanted));
+
+    assert_eq!(
+        fs::read_to_string(&out).expect("it is still there"),
+        "before"
+    );
+
+    fs::write(&detections, WALK).expect("the folder is writable");
+    let nowhere = folder.path().join("no folder").join("tracks.txt");
+    let unwritable = track(&detections, &nowhere, &[]).expect_err("the folder does not exist");
+    assert!(
+        unwritable.starts_with(&format!("cannot write tracks to {}: ", nowhere.display())),
+        "{unwritable}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_stays_a_link_and_a_device_a_device() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (detections, target, link) = (
+        folder.path().join("det.txt"),
+        folder.path().join("target.txt"),
+        folder.path().join("link.txt"),
+    );
+    fs::write(&detections, WALK).expect("the folder is writable");
+    fs::write(&target, "before").expect("the folder is writable");
+    std::os::unix::fs::symlink(&target, &link).expect("links can be made here");
+    assert_eq!(track(&detections, &link, &[]), Ok(()));
+    assert!(link.is_symlink());
+    assert_eq!(
+        fs::read_to_string(&target)
+            .expect("it was written")
+            .lines()
+            .count(),
+        3
+    );
+
+    // A named pipe stands for every target that is no file; the reader sees the lines, and the pipe is still one afterwards.
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo")
+        .arg(&pipe)
+        .status()
+        .expect("mkfifo is part of every Unix");
+    assert!(made.success());
+    let read = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe)
+    });
+    assert_eq!(track(&detections, &pipe, &[]), Ok(()));
+    let text = read
+        .join()
+        .expect("the reader does not panic")
+        .expect("the pipe can be read");
+    assert_eq!(text.lines().count(), 3);
+    assert!(!fs::metadata(&pipe).expect("it is still there").is_file());
+}
