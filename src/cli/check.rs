@@ -131,7 +131,7 @@ fn first_frame(source: &SourceConfig, prepared: Option<&Prepared>) -> Result<(cr
 fn check_broker(config: &Config, lines: &mut Lines) {
     let Some(mqtt) = &config.publish.mqtt else { return };
     match &mqtt.broker {
-        Broker::Embedded { listen } => match publish::EmbeddedBroker::start(mqtt) {
+        Broker::Embedded { listen } => match publish::EmbeddedBroker::start(*listen, mqtt.credentials.as_ref()) {
             Ok(broker) => {
                 broker.stop();
                 lines.ok("broker", &format!("embedded, {listen} is free"));

@@ -133,10 +133,10 @@ impl Follower {
         if self.every_frame {
             tell(&mut self.sinks, &Record::Frame { source: &line.name, frame: meta, tracks: &line.shown });
         }
-        for (class, count) in line.lifecycle.count_changes() {
+        for change in line.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
-            let Some(label) = self.labels.get(usize::from(class)) else { continue };
-            tell(&mut self.sinks, &Record::Count { source: &line.name, label, count, at: meta.captured_at });
+            let Some(label) = self.labels.get(usize::from(change.class)) else { continue };
+            tell(&mut self.sinks, &Record::Count { source: &line.name, label, count: change.count, at: meta.captured_at });
         }
     }
 
@@ -167,7 +167,8 @@ impl Follower {
     fn end_tracks(&mut self, id: SourceId) {
         let line = &mut self.lines[id.index()];
         let Some(meta) = line.newest.take() else { return };
-        line.lifecycle.step(&meta, line.tracker.finish(), &mut line.events);
+        line.tracker.finish();
+        line.lifecycle.finish(&mut line.events);
         line.shown.clear();
         self.publish(&meta);
     }

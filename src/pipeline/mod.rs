@@ -347,8 +347,8 @@ fn needs_gstreamer(source: &SourceConfig) -> bool {
 
 fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
     let Some(mqtt) = &config.publish.mqtt else { return Ok(None) };
-    let Broker::Embedded { .. } = mqtt.broker else { return Ok(None) };
-    Ok(Some(EmbeddedBroker::start(mqtt)?))
+    let Broker::Embedded { listen } = mqtt.broker else { return Ok(None) };
+    Ok(Some(EmbeddedBroker::start(listen, mqtt.credentials.as_ref())?))
 }
 
 fn start_sinks(config: &Config, labels: &[String], broker: Option<&EmbeddedBroker>) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
