@@ -1,9 +1,145 @@
 //! All problems of a file in one report.
+//!
+//! A [`Problem`] knows its place, its key path, what was found, what is accepted and, where one helps, a hint. A
+//! [`ConfigError`] prints them in the order of the file with a closing count. Nothing here decides what is a problem:
+//! that is [`Node`](super::Node) and the loaders. Secrets never get here: readers mask what they quote.
 
-/// Everything wrong with one file.
-#[derive(Debug)]
-pub struct ConfigError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a file gave no value.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read at all.
+    #[error("cannot read the configuration {}: {source}", path.display())]
+    Unreadable {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file was read and is wrong: everything that is wrong with it, in the order of the file.
+    #[error("{}", Report(problems))]
+    Invalid {
+        /// At least one problem, sorted by line and column.
+        problems: Vec<Problem>,
+    },
+}
+
+impl ConfigError {
+    /// Sorts `problems` by their place and drops repetitions.
+    #[must_use]
+    pub fn new(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by(|a, b| {
+            let order = |problem: &Problem| (problem.line, problem.column);
+            order(a)
+                .cmp(&order(b))
+                .then_with(|| (&a.key, &a.what).cmp(&(&b.key, &b.what)))
+        });
+        problems.dedup();
+        Self::Invalid { problems }
+    }
+
+    /// The single problems; empty when the file could not be read.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        match self {
+            Self::Unreadable { .. } => &[],
+            Self::Invalid { problems } => problems,
+        }
+    }
+}
 
 /// One thing wrong with a file.
-#[derive(Debug)]
-pub struct Problem;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file as it was named by whoever asked for it, or `command line`.
+    pub file: String,
+    /// Line from 1; `None` when the value was not read from a file.
+    pub line: Option<usize>,
+    /// Column from 1, in characters.
+    pub column: Option<usize>,
+    /// Key path such as `sources[1].stall_timeout_ms`; empty for the file as a whole.
+    pub key: String,
+    /// What is wrong: `found "5s"`, `missing`, `unknown key`, …
+    pub what: String,
+    /// The accepted form, where there is one to name.
+    pub expected: Option<String>,
+    /// What to do about it, where the accepted form does not already say so.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.what)?;
+        if let Some(expected) = &self.expected {
+            write!(f, ", expected {expected}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One line for each problem and one with their number.
+struct Report<'a>(&'a [Problem]);
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in self.0 {
+            writeln!(f, "{problem}")?;
+        }
+        let file = self.0.first().map_or("", |problem| &problem.file);
+        match self.0.len() {
+            1 => write!(f, "1 problem in {file}"),
+            count => write!(f, "{count} problems in {file}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(line: Option<usize>, key: &str) -> Problem {
+        Problem {
+            file: "jetwatch.yaml".to_owned(),
+            line,
+            column: line,
+            key: key.to_owned(),
+            what: "found \"5s\"".to_owned(),
+            expected: Some("a whole number".to_owned()),
+            hint: None,
+        }
+    }
+
+    #[test]
+    fn problems_are_printed_in_the_order_of_the_file_and_counted() {
+        let mut hinted = problem(Some(3), "b");
+        hinted.hint = Some("write 5".to_owned());
+        let error = ConfigError::new(vec![problem(Some(12), "c"), hinted, problem(None, "")]);
+        assert_eq!(
+            error.to_string(),
+            "jetwatch.yaml: found \"5s\", expected a whole number\n\
+             jetwatch.yaml:3: b: found \"5s\", expected a whole number; write 5\n\
+             jetwatch.yaml:12: c: found \"5s\", expected a whole number\n\
+             3 problems in jetwatch.yaml"
+        );
+    }
+
+    #[test]
+    fn a_problem_found_twice_is_told_once() {
+        let error = ConfigError::new(vec![problem(Some(1), "a"), problem(Some(1), "a")]);
+        assert_eq!(error.problems().len(), 1);
+        assert!(error.to_string().ends_with("1 problem in jetwatch.yaml"));
+    }
+}

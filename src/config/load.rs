@@ -1,1 +1,318 @@
-//! From the located tree to the checked `Config`.
+//! From the located tree to the checked [`Config`]: the whole file, the device's name and the log; sources, detector
+//! and publishing each have a file of their own below.
+//!
+//! Every section is read to its end before anything is given up, so that one run shows all problems. What holds between
+//! sections is checked here.
+
+mod detector;
+mod publish;
+mod source;
+
+use std::path::Path;
+
+use log::LevelFilter;
+
+use super::document::Document;
+use super::error::ConfigError;
+use super::keys;
+use super::map::Map;
+use super::tree::{Entry, Located, Place, Tree};
+use super::{Backend, Config, LogConfig, Secret, SourceConfig, SourceUri};
+
+/// Longest device or source name, so that topics stay far below MQTT's limit.
+const MAX_NAME_CHARS: usize = 64;
+
+impl Config {
+    /// Reads and checks the file at `path`. Relative paths in it count from its folder.
+    ///
+    /// # Errors
+    /// All problems of the file, each with its line; or that it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::from_document(Document::read(path)?)
+    }
+
+    /// As [`load`](Self::load) for text that is there already. `label` names it in problems, and relative paths count
+    /// from the folder of `label`.
+    ///
+    /// # Errors
+    /// All problems of the text, each with its line.
+    pub fn from_str(label: &str, text: &str) -> Result<Self, ConfigError> {
+        Self::from_document(Document::parse(label, text)?)
+    }
+
+    /// The configuration of a command line without a file: one source, named `source`, and every other key at its
+    /// default, so the embedded broker on 127.0.0.1:1883. Relative paths count from the working directory.
+    ///
+    /// With a `model`, the backend is [`Backend::Auto`]. Without one, it is [`Backend::Scripted`], which only a synthetic
+    /// source can feed; for any other source the missing model is a problem. The caller may change the fields of the
+    /// result, which are not checked again.
+    ///
+    /// # Errors
+    /// What is wrong with `uri` or `model`; problems name the file `command line` and no line.
+    pub fn for_source(uri: &str, model: Option<&str>) -> Result<Self, ConfigError> {
+        let text = |text: &str| Tree::Text(text.to_owned());
+        let source = unplaced_map([("name", text("source")), ("uri", text(uri))]);
+        let mut sections = vec![(
+            "sources",
+            Tree::List(vec![Located {
+                place: None,
+                tree: source,
+            }]),
+        )];
+        match model {
+            Some(model) => sections.push(("detector", unplaced_map([("model", text(model))]))),
+            // Any other source runs into the missing model, which is what its user has to be told.
+            None if uri
+                .trim_start()
+                .to_ascii_lowercase()
+                .starts_with("synthetic:") =>
+            {
+                sections.push(("detector", unplaced_map([("backend", text("scripted"))])));
+            }
+            None => {}
+        }
+        Self::from_document(Document::unplaced("command line", unplaced_map(sections)))
+    }
+
+    fn from_document(document: Document) -> Result<Self, ConfigError> {
+        let config = document.root().map(keys::ROOT).and_then(|map| root(&map));
+        document.finish(config)
+    }
+}
+
+fn unplaced_map(entries: impl IntoIterator<Item = (&'static str, Tree)>) -> Tree {
+    let place: Place = None;
+    let entry = |(key, tree)| Entry {
+        key: String::from(key),
+        place,
+        value: Located { place, tree },
+    };
+    Tree::Map(entries.into_iter().map(entry).collect())
+}
+
+fn root(map: &Map<'_>) -> Option<Config> {
+    let device = device(map);
+    let sources = map.sections("sources").and_then(|maps| {
+        let sources = source::sources(&maps);
+        if let Some(detector) = map.section("detector") {
+            check_scripted(&detector, &sources);
+        }
+        // Ends as `None` when one of them has a problem, after all were read.
+        sources.into_iter().collect::<Option<Vec<_>>>()
+    });
+    let detector = map
+        .section("detector")
+        .and_then(|map| detector::detector(&map));
+    let tracker = map
+        .section("tracker")
+        .and_then(|map| detector::tracker(&map));
+    let publish = map
+        .section("publish")
+        .and_then(|map| publish::publish(&map, device.as_deref()));
+    let log = map.section("log").and_then(|map| log_section(&map));
+    Some(Config {
+        device: device?,
+        sources: sources?,
+        detector: detector?,
+        tracker: tracker?,
+        publish: publish?,
+        log: log?,
+    })
+}
+
+fn device(map: &Map<'_>) -> Option<String> {
+    if !map.has("device") {
+        return Some(device_from_host_name(
+            &rustix::system::uname().nodename().to_string_lossy(),
+        ));
+    }
+    let device = map.text("device")?;
+    if device.chars().count() > MAX_NAME_CHARS || !device.chars().all(is_device_char) {
+        return map.get("device")?.expect(&form_of(map, "device"));
+    }
+    Some(device)
+}
+
+/// A host name as one topic level: what does not belong there becomes `-`.
+fn device_from_host_name(host: &str) -> String {
+    let device: String = host
+        .chars()
+        .take(MAX_NAME_CHARS)
+        .map(|c| if is_device_char(c) { c } else { '-' })
+        .collect();
+    if device.is_empty() {
+        "jetwatch".to_owned()
+    } else {
+        device
+    }
+}
+
+fn is_device_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// The scripted detector repeats ground truth, which only synthetic sources have.
+fn check_scripted(detector: &Map<'_>, sources: &[Option<SourceConfig>]) {
+    let scripted = || {
+        detector.choice(
+            "backend",
+            &[Backend::Auto, Backend::Onnx, Backend::Scripted],
+        )
+    };
+    if !detector.has("backend") || scripted() != Some(Backend::Scripted) {
+        return;
+    }
+    for source in sources.iter().flatten() {
+        if !matches!(source.uri, SourceUri::Synthetic(_)) {
+            let what = format!(
+                "scripted needs the ground truth of a synthetic source, and the source `{}` has none",
+                source.name
+            );
+            detector.unfit(
+                "backend",
+                &what,
+                Some("give a model and write backend: auto"),
+            );
+        }
+    }
+}
+
+fn log_section(map: &Map<'_>) -> Option<LogConfig> {
+    let levels = [
+        LevelFilter::Error,
+        LevelFilter::Warn,
+        LevelFilter::Info,
+        LevelFilter::Debug,
+        LevelFilter::Trace,
+    ];
+    let level = map.choice("level", &levels);
+    let gst_debug = map
+        .text("gst_debug")
+        .and_then(|text| match is_gst_debug(&text) {
+            true => Some(text),
+            false => map.get("gst_debug")?.expect(&form_of(map, "gst_debug")),
+        });
+    Some(LogConfig {
+        level: level?,
+        gst_debug: gst_debug?,
+    })
+}
+
+/// `LEVEL` or `CATEGORY:LEVEL`, separated by commas.
+fn is_gst_debug(text: &str) -> bool {
+    text.split(',').all(|part| {
+        let (category, level) = part.rsplit_once(':').unwrap_or(("*", part));
+        let is_category_char = |c: char| c.is_ascii_alphanumeric() || "-_*?.".contains(c);
+        !category.is_empty()
+            && category.chars().all(is_category_char)
+            && level.len() == 1
+            && level.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+/// The accepted form of a key in words.
+fn form_of(map: &Map<'_>, name: &str) -> String {
+    map.key(name).form.to_string()
+}
+
+/// The one of `password`, `password_file` and `password_env` that is given. Two of them are a problem, and so is one
+/// without `user` or `user` without one.
+fn credentials(map: &Map<'_>) -> (Option<String>, Option<Secret>) {
+    const PLACES: [&str; 3] = ["password", "password_file", "password_env"];
+    let given: Vec<_> = PLACES.into_iter().filter(|name| map.has(name)).collect();
+    let user = map.text("user");
+    let secrets = [
+        map.secret("password").map(Secret::Inline),
+        map.path("password_file").map(Secret::File),
+        map.text("password_env")
+            .and_then(|name| match is_variable_name(&name) {
+                true => Some(Secret::Env(name)),
+                false => map
+                    .get("password_env")?
+                    .expect(&form_of(map, "password_env")),
+            }),
+    ];
+    if let [first, others @ ..] = given.as_slice() {
+        for other in others {
+            map.unfit(
+                other,
+                &format!("given beside {first}"),
+                Some("keep one of them"),
+            );
+        }
+        if !map.has("user") {
+            map.unfit(first, "given without user", None);
+        }
+    } else if map.has("user") {
+        let hint = "add password_file, password_env or password (\"\" for an empty one)";
+        map.unfit("user", "given without a password", Some(hint));
+    }
+    (user, secrets.into_iter().flatten().next())
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_name_becomes_one_topic_level() {
+        for (host, wanted) in [
+            ("xavier", "xavier"),
+            ("gate north/1+#$", "gate-north-1---"),
+            ("ümlaut.local", "-mlaut.local"),
+            ("", "jetwatch"),
+        ] {
+            assert_eq!(device_from_host_name(host), wanted);
+        }
+        assert_eq!(
+            device_from_host_name(&"x".repeat(100)).len(),
+            MAX_NAME_CHARS
+        );
+    }
+
+    #[test]
+    fn gst_debug_has_the_form_of_the_variable() {
+        for good in ["2", "*:2", "3,rtspsrc:5", "*:1,v4l2*:6,GST_CAPS:4"] {
+            assert!(is_gst_debug(good), "{good}");
+        }
+        for bad in ["", "debug", "*:", ":2", "*:10", "*:2,", "a b:2", "*:-1"] {
+            assert!(!is_gst_debug(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_command_line_needs_a_model_unless_its_source_is_synthetic() {
+        let config = Config::for_source("synthetic://traffic?seed=3", None).expect("complete");
+        assert_eq!(config.detector.backend, Backend::Scripted);
+        assert_eq!(config.sources[0].name, "source");
+
+        let config = Config::for_source("a.mp4", Some("models/x")).expect("complete");
+        assert_eq!(config.detector.backend, Backend::Auto);
+        assert_eq!(
+            config.detector.model.as_deref(),
+            Some(Path::new("models/x"))
+        );
+        assert_eq!(config.sources[0].uri, SourceUri::File("a.mp4".into()));
+
+        let error = Config::for_source("a.mp4", None)
+            .expect_err("no model")
+            .to_string();
+        assert!(
+            error.starts_with("command line: detector.model: missing, expected"),
+            "{error}"
+        );
+
+        let error =
+            Config::for_source("ftp://a:hunter2@b/c", Some("m")).expect_err("unknown scheme");
+        let error = error.to_string();
+        assert!(
+            error.starts_with("command line: sources[0].uri: found \"ftp://a:***@b/c\""),
+            "{error}"
+        );
+    }
+}

@@ -9,15 +9,29 @@
 
 mod document;
 mod error;
+mod form;
+mod keys;
 mod load;
+mod map;
+mod mask;
+mod node;
+mod parse_uri;
+mod schema;
+mod tree;
 mod uri;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use document::{Document, Node};
+pub use document::Document;
 pub use error::{ConfigError, Problem};
+pub use form::{Fallback, Form, Key, Unit};
+pub use keys::{ROOT as KEYS, SYNTHETIC as SYNTHETIC_KEYS};
+pub use map::Map;
+pub use mask::mask_secrets;
+pub use node::{Node, Value};
+pub use schema::json_schema;
 pub use uri::{Pace, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
 
 /// Everything that one daemon is told.
@@ -63,7 +77,7 @@ pub struct DetectorConfig {
     pub model: Option<PathBuf>,
     /// Precision whose file is taken from the model folder, such as `fp32` or `int8`; `None`: the model's first.
     pub precision: Option<String>,
-    /// Detections below this score are dropped, 0 to 1. Default 0.3; `None`: the model's own.
+    /// Detections below this score are dropped, 0 to 1. `None`: the model's own.
     pub score_threshold: Option<f32>,
     /// Boxes of one class that overlap a better one by more than this IOU are dropped, 0 to 1. `None`: the model's own.
     pub nms_iou: Option<f32>,
@@ -95,7 +109,7 @@ pub enum Backend {
 }
 
 /// How the scripted detector differs from the truth. All zero: it repeats it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ScriptedConfig {
     /// Share of objects missed, 0 to 1.
     pub miss_rate: f32,
@@ -110,7 +124,7 @@ pub struct ScriptedConfig {
 /// The IOU tracker, in DeepStream's vocabulary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrackerConfig {
-    /// How detections and tracks are paired.
+    /// How detections and tracks are paired. Default: greedy.
     pub association: Association,
     /// Least IOU of a pair, above 0 to 1. Default 0.3.
     pub min_iou: f32,
@@ -118,7 +132,7 @@ pub struct TrackerConfig {
     pub probation_frames: u32,
     /// Frames that a confirmed track may go unseen before it ends. Default 30.
     pub max_lost_frames: u32,
-    /// Whether only detections of the track's class may be matched. Default true.
+    /// Whether only detections of the track's class may be matched. Default: yes.
     pub class_match: ClassMatch,
     /// Detections below this score start no new track, 0 to 1. Default 0.
     pub min_new_track_score: f32,
@@ -216,7 +230,7 @@ pub enum Secret {
 }
 
 /// TLS of the MQTT client.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsConfig {
     /// PEM file of the certificate authorities to trust; `None`: the system's.
     pub ca_file: Option<PathBuf>,
@@ -236,7 +250,7 @@ pub struct JsonLinesConfig {
 /// What is logged.
 #[derive(Debug, Clone)]
 pub struct LogConfig {
-    /// Least severity.
+    /// Least severity. Default: info.
     pub level: log::LevelFilter,
     /// GStreamer's own log, in the syntax of `GST_DEBUG`, bridged into ours. Default `*:2` (warnings and errors).
     pub gst_debug: String,
@@ -254,7 +268,9 @@ impl std::fmt::Debug for Secret {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).field("password", &self.password).finish()
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .field("password", &self.password)
+            .finish()
     }
 }
-

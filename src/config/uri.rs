@@ -1,24 +1,28 @@
-//! What a source's `uri` may say.
+//! What a source's `uri` may say, as a checked value. Reading it from text is in `parse_uri`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Secret;
+use super::mask::mask_secrets;
 
 /// A source's address, checked for form only: whether it can be opened is seen when it is.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Neither `Display` (one line for logs) nor `Debug` shows a password.
+#[derive(Clone, PartialEq)]
 pub enum SourceUri {
     /// A media file: a plain path or `file://`.
     File(PathBuf),
     /// `rtsp://` or `rtsps://`.
     Rtsp {
-        /// The address without credentials.
+        /// The address without credentials, otherwise as it was written.
         location: String,
         /// User name, from the URI or from the `user` key.
         user: Option<String>,
         /// Password, from the URI or from `password`, `password_file`, `password_env`.
         password: Option<Secret>,
-        /// Transport of the media.
+        /// Transport of the media. Default: TCP.
         transport: RtspTransport,
         /// Jitter buffer. Default 200 ms.
         latency: Duration,
@@ -101,6 +105,96 @@ impl SourceUri {
             Self::Rtsp { .. } | Self::V4l2 { .. } | Self::Csi { .. } | Self::Launch(_) => true,
             Self::Synthetic(scene) => scene.pace == Pace::Realtime,
             Self::File(_) => false,
+        }
+    }
+
+    /// What kind of source this is, in a word for logs and messages: `file`, `rtsp`, `v4l2`, `csi`, `launch` or
+    /// `synthetic`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::File(_) => "file",
+            Self::Rtsp { .. } => "rtsp",
+            Self::V4l2 { .. } => "v4l2",
+            Self::Csi { .. } => "csi",
+            Self::Launch(_) => "launch",
+            Self::Synthetic(_) => "synthetic",
+        }
+    }
+}
+
+impl fmt::Display for SourceUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Rtsp { location, .. } => f.write_str(&mask_secrets(location)),
+            Self::V4l2 { device, .. } => write!(f, "v4l2://{}", device.display()),
+            Self::Csi { sensor } => write!(f, "csi://{sensor}"),
+            Self::Launch(text) => write!(f, "launch:{}", mask_secrets(text)),
+            Self::Synthetic(scene) => scene.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for SyntheticScene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seed,
+            objects,
+            width,
+            height,
+            fps,
+            frames,
+            pace,
+        } = self;
+        write!(
+            f,
+            "synthetic://traffic?seed={seed}&objects={objects}&width={width}&height={height}&fps={fps}"
+        )?;
+        if let Some(frames) = frames {
+            write!(f, "&frames={frames}")?;
+        }
+        f.write_str(if *pace == Pace::AsFast {
+            "&realtime=false"
+        } else {
+            ""
+        })
+    }
+}
+
+impl fmt::Debug for SourceUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Rtsp {
+                location,
+                user,
+                password,
+                transport,
+                latency,
+            } => f
+                .debug_struct("Rtsp")
+                .field("location", &mask_secrets(location))
+                .field("user", user)
+                .field("password", password)
+                .field("transport", transport)
+                .field("latency", latency)
+                .finish(),
+            Self::V4l2 {
+                device,
+                format,
+                size,
+                fps,
+            } => f
+                .debug_struct("V4l2")
+                .field("device", device)
+                .field("format", format)
+                .field("size", size)
+                .field("fps", fps)
+                .finish(),
+            Self::Csi { sensor } => f.debug_struct("Csi").field("sensor", sensor).finish(),
+            Self::Launch(text) => f.debug_tuple("Launch").field(&mask_secrets(text)).finish(),
+            Self::Synthetic(scene) => f.debug_tuple("Synthetic").field(scene).finish(),
         }
     }
 }

@@ -1,0 +1,480 @@
+//! Every key of `jetwatch.yaml`: its form, its range, its default, and what it is for.
+//!
+//! This is the only list. The loader reads by it, error texts and `configs/jetwatch.schema.json` are made from it, and
+//! tests hold the example files against it. A key that is added here and read in [`load`](super::load) is complete.
+
+use super::form::{Fallback, Form, Key, Unit};
+
+/// The outermost map.
+pub const ROOT: &[Key] = &[
+    Key::new(
+        "device",
+        Form::Text("letters, digits, `-`, `_` and `.`, at most 64"),
+        "Name of this device in topics and messages. Default: the host name.",
+    ),
+    Key::required(
+        "sources",
+        Form::Maps(SOURCE),
+        "What to watch: cameras, files, patterns.",
+    ),
+    Key::new(
+        "detector",
+        Form::Map(DETECTOR),
+        "The network that finds objects.",
+    ),
+    Key::new(
+        "tracker",
+        Form::Map(TRACKER),
+        "How detections become tracks.",
+    ),
+    Key::new("publish", Form::Map(PUBLISH), "Where tracks go."),
+    Key::new("log", Form::Map(LOG), "What is logged."),
+];
+
+/// One of `sources`.
+pub const SOURCE: &[Key] = &[
+    Key::required(
+        "name",
+        Form::Text("letters, digits, `-` and `_`, at most 64"),
+        "Name of the source in topics and messages; unique, also when case is ignored.",
+    ),
+    Key::required(
+        "uri",
+        Form::Text(URI_FORMS),
+        "What to open: a path or file://, rtsp:// or rtsps://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, realtime.",
+    ),
+    Key::or(
+        "loop",
+        Form::Boolean,
+        Fallback::Boolean(false),
+        "Start over at the end. Files, and synthetic scenes with `frames`.",
+    ),
+    Key::or(
+        "stall_timeout_ms",
+        Form::milliseconds(100, 600_000),
+        Fallback::Integer(5000),
+        "No frame for this long means that the source has stalled; it is opened anew.",
+    ),
+    Key::or(
+        "reconnect_wait_ms",
+        Form::milliseconds(10, 600_000),
+        Fallback::Integer(500),
+        "First wait before a reconnect; it doubles at each failure.",
+    ),
+    Key::or(
+        "reconnect_max_wait_ms",
+        Form::milliseconds(10, 3_600_000),
+        Fallback::Integer(30_000),
+        "Longest wait between reconnects.",
+    ),
+    Key::or(
+        "transport",
+        Form::Words(&["tcp", "udp"]),
+        Fallback::Text("tcp"),
+        "RTSP only: transport of the media.",
+    ),
+    Key::or(
+        "latency_ms",
+        Form::milliseconds(0, 10_000),
+        Fallback::Integer(200),
+        "RTSP only: jitter buffer.",
+    ),
+    Key::new(
+        "user",
+        Form::Text("a user name"),
+        "RTSP only: user name; needs one of the three password keys.",
+    ),
+    Key::new(
+        "password",
+        Form::Secret,
+        "RTSP only: the password itself. Better: password_file or password_env.",
+    ),
+    Key::new(
+        "password_file",
+        Form::Path,
+        "RTSP only: file whose first line is the password; read at every connect.",
+    ),
+    Key::new(
+        "password_env",
+        Form::Text("the name of an environment variable"),
+        "RTSP only: environment variable that holds the password.",
+    ),
+    Key::or(
+        "format",
+        Form::Words(&["any", "raw", "mjpeg"]),
+        Fallback::Text("any"),
+        "V4L2 only: what to ask of the camera.",
+    ),
+    Key::new(
+        "width",
+        Form::count(16, 7680, "pixels"),
+        "V4L2 only: width to ask for, together with height. Default: what the camera offers first.",
+    ),
+    Key::new(
+        "height",
+        Form::count(16, 4320, "pixels"),
+        "V4L2 only: height to ask for, together with width. Default: what the camera offers first.",
+    ),
+    Key::new(
+        "fps",
+        Form::count(1, 240, "frames per second"),
+        "V4L2 only: rate to ask for. Default: what the camera offers first.",
+    ),
+];
+
+/// Keys of a source that only an RTSP camera has.
+pub(super) const RTSP_ONLY: &[&str] = &[
+    "transport",
+    "latency_ms",
+    "user",
+    "password",
+    "password_file",
+    "password_env",
+];
+
+/// Keys of a source that only a V4L2 camera has.
+pub(super) const V4L2_ONLY: &[&str] = &["format", "width", "height", "fps"];
+
+/// What `uri` may be.
+pub(super) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:… or synthetic://traffic";
+
+/// Parameters of `synthetic://traffic?…`. They are not keys of the file but are checked by the same means.
+pub const SYNTHETIC: &[Key] = &[
+    Key::or(
+        "seed",
+        Form::Integer {
+            min: 0,
+            max: i64::MAX,
+            unit: Unit::None,
+        },
+        Fallback::Integer(1),
+        "Same seed, same pixels and boxes.",
+    ),
+    Key::or(
+        "objects",
+        Form::count(0, 200, "objects"),
+        Fallback::Integer(8),
+        "Objects in the scene at a time.",
+    ),
+    Key::or(
+        "width",
+        Form::count(16, 7680, "pixels"),
+        Fallback::Integer(640),
+        "Pixels in a row.",
+    ),
+    Key::or(
+        "height",
+        Form::count(16, 4320, "pixels"),
+        Fallback::Integer(360),
+        "Rows.",
+    ),
+    Key::or(
+        "fps",
+        Form::count(1, 240, "frames per second"),
+        Fallback::Integer(30),
+        "Frames per second.",
+    ),
+    Key::new(
+        "frames",
+        Form::count(1, 1_000_000_000, "frames"),
+        "Frames until the end. Default: endless.",
+    ),
+    Key::or(
+        "realtime",
+        Form::Boolean,
+        Fallback::Boolean(true),
+        "Paced like a camera; false: as fast as frames are taken, like a file.",
+    ),
+];
+
+/// `detector`.
+pub const DETECTOR: &[Key] = &[
+    Key::or(
+        "backend",
+        Form::Words(&["auto", "onnx", "scripted"]),
+        Fallback::Text("auto"),
+        "auto: the best that works here; onnx: ONNX Runtime; scripted: ground truth of synthetic sources, without a network, for demonstrations and tests.",
+    ),
+    Key::new(
+        "model",
+        Form::Path,
+        "Model folder with its model.yaml. Required unless backend is scripted, which does not use it.",
+    ),
+    Key::new(
+        "precision",
+        Form::Text("a precision of the model, such as fp32 or int8"),
+        "Which of the model's files to use. Default: the model's first.",
+    ),
+    Key::new(
+        "score_threshold",
+        Form::share(),
+        "Detections below this score are dropped. Default: the model's own.",
+    ),
+    Key::new(
+        "nms_iou",
+        Form::share(),
+        "Boxes that overlap a better one of their class by more than this IOU are dropped. Default: the model's own.",
+    ),
+    Key::new(
+        "classes",
+        Form::Texts("a label of the model"),
+        "Labels to keep. Default: all.",
+    ),
+    Key::or(
+        "batch_size",
+        Form::count(1, 64, "frames"),
+        Fallback::Integer(1),
+        "Most frames in one batch.",
+    ),
+    Key::or(
+        "batch_timeout_ms",
+        Form::milliseconds(0, 1000),
+        Fallback::Integer(10),
+        "Longest wait of a batch's first frame for company.",
+    ),
+    Key::or(
+        "workers",
+        Form::count(1, 16, "workers"),
+        Fallback::Integer(2),
+        "Detectors that run side by side.",
+    ),
+    Key::or(
+        "threads_per_worker",
+        Form::count(1, 64, "threads"),
+        Fallback::Integer(1),
+        "Threads of the network inside each worker.",
+    ),
+    Key::new(
+        "onnxruntime",
+        Form::Path,
+        "Path of libonnxruntime.so. Default: ORT_DYLIB_PATH, then the usual places.",
+    ),
+    Key::new(
+        "scripted",
+        Form::Map(SCRIPTED),
+        "Backend scripted only: how it differs from the truth. Default: not at all.",
+    ),
+];
+
+/// `detector.scripted`.
+pub const SCRIPTED: &[Key] = &[
+    Key::or(
+        "miss_rate",
+        Form::share(),
+        Fallback::Number(0.0),
+        "Share of objects missed.",
+    ),
+    Key::or(
+        "jitter",
+        Form::share(),
+        Fallback::Number(0.0),
+        "Largest shift of each box edge, as a share of the box's side.",
+    ),
+    Key::or(
+        "min_visible",
+        Form::share(),
+        Fallback::Number(0.0),
+        "Objects whose visible share is below this are not seen.",
+    ),
+    Key::or(
+        "seed",
+        Form::Integer {
+            min: 0,
+            max: i64::MAX,
+            unit: Unit::None,
+        },
+        Fallback::Integer(0),
+        "Seed of misses and shifts.",
+    ),
+];
+
+/// `tracker`.
+pub const TRACKER: &[Key] = &[
+    Key::or(
+        "type",
+        Form::Words(&["iou"]),
+        Fallback::Text("iou"),
+        "Which tracker.",
+    ),
+    Key::or(
+        "association",
+        Form::Words(&["greedy", "optimal"]),
+        Fallback::Text("greedy"),
+        "How detections and tracks are paired: best pair first, or the greatest total IOU.",
+    ),
+    Key::or(
+        "min_iou",
+        Form::Number {
+            min: 0.0,
+            min_accepted: false,
+            max: 1.0,
+        },
+        Fallback::Number(0.3),
+        "Least IOU of a pair.",
+    ),
+    Key::or(
+        "probation_frames",
+        Form::count(1, 1000, "frames"),
+        Fallback::Integer(3),
+        "Frames in which a new object must be matched before it is published.",
+    ),
+    Key::or(
+        "max_lost_frames",
+        Form::count(0, 100_000, "frames"),
+        Fallback::Integer(30),
+        "Frames that a published track may go unseen before it ends.",
+    ),
+    Key::or(
+        "class_match",
+        Form::Words(&["same", "any"]),
+        Fallback::Text("same"),
+        "Whether a detection of another class may continue a track.",
+    ),
+    Key::or(
+        "min_new_track_score",
+        Form::share(),
+        Fallback::Number(0.0),
+        "Detections below this score start no new track.",
+    ),
+];
+
+/// `publish`.
+pub const PUBLISH: &[Key] = &[
+    Key::or(
+        "update_interval_ms",
+        Form::milliseconds(0, 600_000),
+        Fallback::Integer(500),
+        "Shortest time between two update events of one track; 0: one with every frame.",
+    ),
+    Key::or(
+        "stats_interval_s",
+        Form::seconds(1, 86_400),
+        Fallback::Integer(10),
+        "Time between two messages with statistics.",
+    ),
+    Key::or(
+        "detections",
+        Form::Boolean,
+        Fallback::Boolean(false),
+        "Publish the tracks of every frame too, below SOURCE/detections.",
+    ),
+    Key::new(
+        "mqtt",
+        Form::WordOrMap("off", MQTT),
+        "MQTT, or off. Default: an embedded broker on 127.0.0.1:1883.",
+    ),
+    Key::new(
+        "json_lines",
+        Form::Map(JSON_LINES),
+        "One JSON object per line, into a file. Default: none.",
+    ),
+];
+
+/// `publish.mqtt`.
+pub const MQTT: &[Key] = &[
+    Key::or(
+        "broker",
+        Form::Text(BROKER_FORMS),
+        Fallback::Text("embedded"),
+        "embedded: a broker inside the daemon; else the address of one elsewhere. Ports: 1883, with TLS 8883.",
+    ),
+    Key::or(
+        "listen",
+        Form::Text("an address with a port, such as 127.0.0.1:1883 or [::]:1883"),
+        Fallback::Text("127.0.0.1:1883"),
+        "Embedded broker only: where it listens. It asks nobody for a password: keep it on this machine unless the network is trusted.",
+    ),
+    Key::or(
+        "prefix",
+        Form::Text("one topic level: no `/`, `+`, `#`, `$` or space"),
+        Fallback::Text("jetwatch"),
+        "First level of every topic.",
+    ),
+    Key::new(
+        "client_id",
+        Form::Text("an MQTT client id: printable ASCII without spaces, at most 128"),
+        "MQTT client id; unique at the broker. Default: jetwatch-DEVICE.",
+    ),
+    Key::new(
+        "user",
+        Form::Text("a user name"),
+        "External broker only: user name; needs one of the three password keys.",
+    ),
+    Key::new(
+        "password",
+        Form::Secret,
+        "The password itself. Better: password_file or password_env.",
+    ),
+    Key::new(
+        "password_file",
+        Form::Path,
+        "File whose first line is the password; read at every connect.",
+    ),
+    Key::new(
+        "password_env",
+        Form::Text("the name of an environment variable"),
+        "Environment variable that holds the password.",
+    ),
+    Key::new(
+        "tls",
+        Form::Map(TLS),
+        "mqtts:// only: trust and identity. Default: the system's authorities, no client certificate.",
+    ),
+    Key::or(
+        "keep_alive_s",
+        Form::seconds(5, 3600),
+        Fallback::Integer(15),
+        "MQTT keep-alive.",
+    ),
+    Key::or(
+        "queue_messages",
+        Form::count(1, 1_000_000, "messages"),
+        Fallback::Integer(10_000),
+        "Messages kept while the broker is away; beyond that the oldest are dropped and counted.",
+    ),
+];
+
+/// What `broker` may be.
+pub(super) const BROKER_FORMS: &str = "embedded, mqtt://HOST:PORT or mqtts://HOST:PORT";
+
+/// `publish.mqtt.tls`.
+pub const TLS: &[Key] = &[
+    Key::new(
+        "ca_file",
+        Form::Path,
+        "PEM file of the certificate authorities to trust. Default: the system's.",
+    ),
+    Key::new(
+        "cert_file",
+        Form::Path,
+        "PEM file of the client's certificate chain; needs key_file.",
+    ),
+    Key::new(
+        "key_file",
+        Form::Path,
+        "PEM file of the client's key; needs cert_file.",
+    ),
+];
+
+/// `publish.json_lines`.
+pub const JSON_LINES: &[Key] = &[Key::required(
+    "path",
+    Form::Path,
+    "File to append to; `-`: standard output.",
+)];
+
+/// `log`.
+pub const LOG: &[Key] = &[
+    Key::or(
+        "level",
+        Form::Words(&["error", "warn", "info", "debug", "trace"]),
+        Fallback::Text("info"),
+        "Least severity that is logged.",
+    ),
+    Key::or(
+        "gst_debug",
+        Form::Text("GST_DEBUG's form, such as *:2 or 3,rtspsrc:5, with levels from 0 to 9"),
+        Fallback::Text("*:2"),
+        "What GStreamer logs, bridged into our log.",
+    ),
+];

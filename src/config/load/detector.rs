@@ -1,0 +1,80 @@
+//! `detector` and `tracker`.
+
+use super::super::map::Map;
+use super::super::{
+    Association, Backend, ClassMatch, DetectorConfig, ScriptedConfig, TrackerConfig,
+};
+
+/// `detector`, which needs a model unless it is scripted. A model beside the scripted backend is accepted and unused, so
+/// that the backend can be changed in one line.
+pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
+    let backend = map.choice(
+        "backend",
+        &[Backend::Auto, Backend::Onnx, Backend::Scripted],
+    );
+    let model = map.path("model");
+    if !map.has("model") && matches!(backend, Some(Backend::Auto | Backend::Onnx)) {
+        map.missing(
+            "model",
+            "the path of a model folder (only backend: scripted needs none)",
+        );
+    }
+    let precision = map.text("precision");
+    let score_threshold = map.number("score_threshold");
+    let nms_iou = map.number("nms_iou");
+    let classes = map.texts("classes");
+    let batch_size = map.integer("batch_size");
+    let batch_timeout = map.duration("batch_timeout_ms");
+    let workers = map.integer("workers");
+    let threads_per_worker = map.integer("threads_per_worker");
+    let onnxruntime = map.path("onnxruntime");
+    let scripted = map.section("scripted").and_then(|map| scripted(&map));
+    Some(DetectorConfig {
+        backend: backend?,
+        model,
+        precision,
+        score_threshold,
+        nms_iou,
+        classes: classes?,
+        batch_size: batch_size?,
+        batch_timeout: batch_timeout?,
+        workers: workers?,
+        threads_per_worker: threads_per_worker?,
+        onnxruntime,
+        scripted: scripted?,
+    })
+}
+
+fn scripted(map: &Map<'_>) -> Option<ScriptedConfig> {
+    let miss_rate = map.number("miss_rate");
+    let jitter = map.number("jitter");
+    let min_visible = map.number("min_visible");
+    let seed = map.integer("seed");
+    Some(ScriptedConfig {
+        miss_rate: miss_rate?,
+        jitter: jitter?,
+        min_visible: min_visible?,
+        seed: seed?,
+    })
+}
+
+/// `tracker`.
+pub(super) fn tracker(map: &Map<'_>) -> Option<TrackerConfig> {
+    // There is one type; reading it refuses any other.
+    let kind = map.choice("type", &[()]);
+    let association = map.choice("association", &[Association::Greedy, Association::Optimal]);
+    let min_iou = map.number("min_iou");
+    let probation_frames = map.integer("probation_frames");
+    let max_lost_frames = map.integer("max_lost_frames");
+    let class_match = map.choice("class_match", &[ClassMatch::Same, ClassMatch::Any]);
+    let min_new_track_score = map.number("min_new_track_score");
+    kind?;
+    Some(TrackerConfig {
+        association: association?,
+        min_iou: min_iou?,
+        probation_frames: probation_frames?,
+        max_lost_frames: max_lost_frames?,
+        class_match: class_match?,
+        min_new_track_score: min_new_track_score?,
+    })
+}

@@ -1,0 +1,216 @@
+//! `sources`: each with its address, the keys that fit its kind, and names that differ.
+
+use super::super::keys::{RTSP_ONLY, V4L2_ONLY};
+use super::super::map::Map;
+use super::super::{RtspTransport, SourceConfig, SourceUri, V4l2Format, parse_uri};
+use super::{MAX_NAME_CHARS, credentials, form_of};
+
+/// Topic levels beside the names of sources.
+const RESERVED_NAMES: [&str; 2] = ["status", "stats"];
+
+/// The sources in their order; `None` for each that has a problem.
+pub(super) fn sources(maps: &[Map<'_>]) -> Vec<Option<SourceConfig>> {
+    check_names(maps);
+    maps.iter().map(source).collect()
+}
+
+fn source(map: &Map<'_>) -> Option<SourceConfig> {
+    let name = name(map);
+    let uri = uri(map);
+    let loop_at_end = map.boolean("loop");
+    if let (Some(true), Some(uri)) = (loop_at_end, &uri) {
+        check_loop(map, uri);
+    }
+    let stall_timeout = map.duration("stall_timeout_ms");
+    let reconnect_wait = map.duration("reconnect_wait_ms");
+    let reconnect_max_wait = map.duration("reconnect_max_wait_ms");
+    if let (Some(first), Some(most)) = (reconnect_wait, reconnect_max_wait)
+        && most < first
+    {
+        let (first, most) = (first.as_millis(), most.as_millis());
+        let key = ["reconnect_max_wait_ms", "reconnect_wait_ms"]
+            .into_iter()
+            .find(|key| map.has(key));
+        let what = format!("the longest wait, {most} ms, is shorter than the first, {first} ms");
+        map.unfit(key.unwrap_or("reconnect_max_wait_ms"), &what, None);
+    }
+    Some(SourceConfig {
+        name: name?,
+        uri: uri?,
+        loop_at_end: loop_at_end?,
+        stall_timeout: stall_timeout?,
+        reconnect_wait: reconnect_wait?,
+        reconnect_max_wait: reconnect_max_wait?,
+    })
+}
+
+fn name(map: &Map<'_>) -> Option<String> {
+    let name = map.text("name")?;
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.len() > MAX_NAME_CHARS || !name.chars().all(is_name_char) {
+        return map.get("name")?.expect(&form_of(map, "name"));
+    }
+    Some(name)
+}
+
+/// Records names that mean the same topic to someone who ignores case, and names that are topics already.
+fn check_names(maps: &[Map<'_>]) {
+    let mut known: Vec<String> = Vec::new();
+    for map in maps {
+        // A missing or malformed name is reported where the source is read.
+        let Some(name) = map
+            .has("name")
+            .then(|| name(map))
+            .flatten()
+            .map(|name| name.to_ascii_lowercase())
+        else {
+            continue;
+        };
+        if RESERVED_NAMES.contains(&name.as_str()) {
+            map.unfit(
+                "name",
+                &format!("`{name}` is a topic of the device"),
+                Some("choose another name"),
+            );
+        }
+        if known.contains(&name) {
+            let what = format!("`{name}` is the name of an earlier source (case is ignored)");
+            map.unfit("name", &what, Some("choose another name"));
+        }
+        known.push(name);
+    }
+}
+
+fn uri(map: &Map<'_>) -> Option<SourceUri> {
+    let text = map.text("uri");
+    // The keys beside it are read in any case, so that their own problems are told too.
+    let settings = Settings::read(map);
+    let node = map.get("uri")?;
+    let uri = match parse_uri::parse(&text?, node.folder()) {
+        Ok(uri) => uri,
+        Err(refusals) => {
+            for refusal in refusals {
+                node.refuse(Some(refusal.expected), refusal.hint);
+            }
+            return None;
+        }
+    };
+    for (only_for, kind, names) in [(RTSP_ONLY, "rtsp", "RTSP"), (V4L2_ONLY, "v4l2", "V4L2")] {
+        for name in only_for
+            .iter()
+            .filter(|name| uri.kind() != kind && map.has(name))
+        {
+            let what = format!(
+                "only for {names} cameras, and this source is {}",
+                describe(&uri)
+            );
+            let hint = matches!(
+                (*name, &uri),
+                ("width" | "height" | "fps", SourceUri::Synthetic(_))
+            )
+            .then_some("write it into the uri: synthetic://traffic?width=…");
+            map.unfit(name, &what, hint);
+        }
+    }
+    settings.apply(map, uri)
+}
+
+fn describe(uri: &SourceUri) -> &'static str {
+    match uri {
+        SourceUri::File(_) => "a file",
+        SourceUri::Rtsp { .. } => "an RTSP camera",
+        SourceUri::V4l2 { .. } => "a V4L2 camera",
+        SourceUri::Csi { .. } => "a CSI camera",
+        SourceUri::Launch(_) => "a launch fragment",
+        SourceUri::Synthetic(_) => "a synthetic scene",
+    }
+}
+
+fn check_loop(map: &Map<'_>, uri: &SourceUri) {
+    match uri {
+        SourceUri::File(_) => {}
+        SourceUri::Synthetic(scene) if scene.frames.is_some() => {}
+        SourceUri::Synthetic(_) => {
+            map.unfit(
+                "loop",
+                "the scene has no end",
+                Some("add frames=… to the uri, or leave loop out"),
+            );
+        }
+        _ => {
+            let what = format!("{} has no end to start over at", describe(uri));
+            map.unfit("loop", &what, Some("leave it out"));
+        }
+    }
+}
+
+/// The keys beside `uri` that belong to one kind of source.
+struct Settings {
+    transport: Option<RtspTransport>,
+    latency: Option<std::time::Duration>,
+    credentials: (Option<String>, Option<super::Secret>),
+    format: Option<V4l2Format>,
+    size: (Option<u32>, Option<u32>),
+    fps: Option<u32>,
+}
+
+impl Settings {
+    fn read(map: &Map<'_>) -> Self {
+        Self {
+            transport: map.choice("transport", &[RtspTransport::Tcp, RtspTransport::Udp]),
+            latency: map.duration("latency_ms"),
+            credentials: credentials(map),
+            format: map.choice(
+                "format",
+                &[V4l2Format::Any, V4l2Format::Raw, V4l2Format::Mjpeg],
+            ),
+            size: (map.integer("width"), map.integer("height")),
+            fps: map.integer("fps"),
+        }
+    }
+
+    /// `uri` with these settings; keys that do not fit it were reported.
+    fn apply(self, map: &Map<'_>, uri: SourceUri) -> Option<SourceUri> {
+        Some(match uri {
+            SourceUri::Rtsp {
+                location,
+                user,
+                password,
+                ..
+            } => {
+                let both = ["user", "password", "password_file", "password_env"];
+                if user.is_some() && both.iter().any(|name| map.has(name)) {
+                    let hint = "keep the keys and take USER:PASSWORD@ out of the uri";
+                    map.unfit(
+                        "uri",
+                        "credentials stand in the uri and in keys beside it",
+                        Some(hint),
+                    );
+                }
+                let (key_user, key_password) = self.credentials;
+                SourceUri::Rtsp {
+                    location,
+                    user: user.or(key_user),
+                    password: password.or(key_password),
+                    transport: self.transport?,
+                    latency: self.latency?,
+                }
+            }
+            SourceUri::V4l2 { device, .. } => {
+                for (given, other) in [("width", "height"), ("height", "width")] {
+                    if map.has(given) && !map.has(other) {
+                        map.unfit(given, &format!("given without {other}"), None);
+                    }
+                }
+                let size = self.size.0.zip(self.size.1);
+                SourceUri::V4l2 {
+                    device,
+                    format: self.format?,
+                    size,
+                    fps: self.fps,
+                }
+            }
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,404 @@
+//! A map read by its table of keys: unknown keys refused, ranges and defaults from the table.
+//!
+//! Asking for a key that the table does not list in the form asked for is a bug of the caller and panics; tests that
+//! load a file with every key find it. What the file says never makes it panic.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::form::{Fallback, Form, Key, Unit, nearest};
+use super::mask::shown;
+use super::node::Node;
+use super::tree::{Entry, Located, Place, Tree};
+
+/// A map with known keys.
+#[derive(Debug)]
+pub struct Map<'d> {
+    node: Node<'d>,
+    keys: &'static [Key],
+    entries: &'d [Entry],
+    /// Where its missing keys are reported: its own place, or that of the map around one that was left out.
+    place: Place,
+}
+
+/// Stands for a map that is not there: a section that was left out has all of its defaults.
+static LEFT_OUT: Located = Located {
+    place: None,
+    tree: Tree::Null,
+};
+
+impl<'d> Map<'d> {
+    /// Records every entry whose key is not among `keys`.
+    pub(super) fn new(node: Node<'d>, keys: &'static [Key], entries: &'d [Entry]) -> Self {
+        for entry in entries {
+            if keys.iter().any(|key| key.name == entry.key) {
+                continue;
+            }
+            let path = node.path_of(&entry.key);
+            let near = nearest(&entry.key, keys.iter().map(|key| key.name));
+            let hint = match near {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => {
+                    let names: Vec<_> = keys.iter().map(|key| key.name).collect();
+                    format!("known here: {}", names.join(", "))
+                }
+            };
+            node.report_at(entry.place, &path, "unknown key", None, Some(hint));
+        }
+        let place = node.place();
+        Self {
+            node,
+            keys,
+            entries,
+            place,
+        }
+    }
+
+    /// The map as a plain value.
+    #[must_use]
+    pub fn node(&self) -> &Node<'d> {
+        &self.node
+    }
+
+    /// Whether the key was given, even if with a wrong value.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.entry(name).is_some()
+    }
+
+    /// The value of the key; `None` when it is not given, which is a problem when the table requires it.
+    pub fn get(&self, name: &str) -> Option<Node<'d>> {
+        let key = self.key(name);
+        let found = self.entry(name).map(|entry| self.node.child(entry));
+        if found.is_none() && key.default == Fallback::Required {
+            self.missing(name, &key.form.to_string());
+        }
+        found
+    }
+
+    /// Text, with the default of the table.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let Form::Text(form) = self.key(name).form else {
+            self.bug(name, "text")
+        };
+        match (self.get(name), self.key(name).default) {
+            (Some(node), _) => node.text(form).map(str::to_owned),
+            (None, Fallback::Text(text)) => Some(text.to_owned()),
+            (None, _) => None,
+        }
+    }
+
+    /// A secret.
+    pub fn secret(&self, name: &str) -> Option<String> {
+        let Form::Secret = self.key(name).form else {
+            self.bug(name, "a secret")
+        };
+        self.get(name)?.secret().map(str::to_owned)
+    }
+
+    /// A path; a relative one counts from the folder of the file.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        let Form::Path = self.key(name).form else {
+            self.bug(name, "a path")
+        };
+        self.get(name)?.path_value()
+    }
+
+    /// A flag, with the default of the table.
+    pub fn boolean(&self, name: &str) -> Option<bool> {
+        let Form::Boolean = self.key(name).form else {
+            self.bug(name, "a flag")
+        };
+        match (self.get(name), self.key(name).default) {
+            (Some(node), _) => node.boolean(),
+            (None, Fallback::Boolean(value)) => Some(value),
+            (None, _) => None,
+        }
+    }
+
+    /// A whole number within the table's range, with its default. A range that does not fit `T` is a bug of the table,
+    /// and ends as if the number were out of range.
+    pub fn integer<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
+        let form = self.key(name).form;
+        let Form::Integer { min, max, unit } = form else {
+            self.bug(name, "a whole number")
+        };
+        match (self.get(name), self.key(name).default) {
+            (Some(node), _) => {
+                let value = node.integer(min..=max, unit)?;
+                T::try_from(value)
+                    .ok()
+                    .or_else(|| node.expect(&form.to_string()))
+            }
+            (None, Fallback::Integer(value)) => T::try_from(value).ok(),
+            (None, _) => None,
+        }
+    }
+
+    /// A duration by the unit of the table, with its default.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        let value = self.integer::<u64>(name);
+        match self.key(name).form {
+            Form::Integer {
+                unit: Unit::Milliseconds,
+                ..
+            } => value.map(Duration::from_millis),
+            Form::Integer {
+                unit: Unit::Seconds,
+                ..
+            } => value.map(Duration::from_secs),
+            _ => self.bug(name, "a duration"),
+        }
+    }
+
+    /// A number within the table's range, with its default.
+    pub fn number(&self, name: &str) -> Option<f32> {
+        let form = self.key(name).form;
+        let Form::Number {
+            min,
+            min_accepted,
+            max,
+        } = form
+        else {
+            self.bug(name, "a number")
+        };
+        let accepts = |value: f64| value <= max && (value > min || (min_accepted && value == min));
+        let value = match (self.get(name), self.key(name).default) {
+            (Some(node), _) => node.number_as(&form, accepts),
+            (None, Fallback::Number(value)) => Some(value),
+            (None, _) => None,
+        };
+        value.map(|value| value as f32)
+    }
+
+    /// The one of `choices` whose word stands here, in the order of the table's words, with its default.
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[T]) -> Option<T> {
+        let key = self.key(name);
+        let Form::Words(words) = key.form else {
+            self.bug(name, "a word")
+        };
+        assert_eq!(
+            words.len(),
+            choices.len(),
+            "BUG: one choice for each word of `{name}`"
+        );
+        let word = match (self.get(name), key.default) {
+            (Some(node), _) => node.word(words),
+            (None, Fallback::Text(word)) => Some(word),
+            (None, _) => None,
+        }?;
+        words
+            .iter()
+            .position(|known| *known == word)
+            .map(|index| choices[index])
+    }
+
+    /// A list of texts without repetitions; empty when it is not given.
+    pub fn texts(&self, name: &str) -> Option<Vec<String>> {
+        let Form::Texts(form) = self.key(name).form else {
+            self.bug(name, "a list of texts")
+        };
+        let Some(node) = self.get(name) else {
+            return Some(Vec::new());
+        };
+        let items = node.items(&Form::Texts(form).to_string())?;
+        let mut texts: Vec<String> = Vec::with_capacity(items.len());
+        for item in items {
+            let text = item.text(form)?;
+            if texts.iter().any(|known| known == text) {
+                item.report(&format!("\"{}\" is given twice", shown(text)), None, None);
+            }
+            texts.push(text.to_owned());
+        }
+        Some(texts)
+    }
+
+    /// A map inside this one. One that is not given has its defaults, and its required keys are missing.
+    pub fn section(&self, name: &str) -> Option<Map<'d>> {
+        let (Form::Map(keys) | Form::WordOrMap(_, keys)) = self.key(name).form else {
+            self.bug(name, "a map")
+        };
+        match self.get(name) {
+            Some(node) => node.map(keys),
+            None => {
+                let node = Node::new(self.node.document(), &LEFT_OUT, self.node.path_of(name));
+                Some(Map {
+                    node,
+                    keys,
+                    entries: &[],
+                    place: self.place,
+                })
+            }
+        }
+    }
+
+    /// The maps of a list.
+    pub fn sections(&self, name: &str) -> Option<Vec<Map<'d>>> {
+        let form = self.key(name).form;
+        let Form::Maps(keys) = form else {
+            self.bug(name, "a list of maps")
+        };
+        let node = self.get(name)?;
+        let items = node.items(&form.to_string())?;
+        if items.is_empty() {
+            return node.expect(&form.to_string());
+        }
+        // Every item is read before the first failure counts, so that all of their keys are checked.
+        let maps: Vec<_> = items.iter().map(|item| item.map(keys)).collect();
+        maps.into_iter().collect()
+    }
+
+    /// Records that the key must be given, with what it accepts.
+    pub fn missing(&self, name: &str, expected: &str) {
+        let path = self.node.path_of(name);
+        self.node.report_at(
+            self.place,
+            &path,
+            "missing",
+            Some(expected.to_owned()),
+            None,
+        );
+    }
+
+    /// Records that the key, which was given, does not fit here; `what` must not quote a secret.
+    pub fn unfit(&self, name: &str, what: &str, hint: Option<&str>) {
+        let place = self.entry(name).map_or(self.place, |entry| entry.place);
+        let path = self.node.path_of(name);
+        self.node
+            .report_at(place, &path, what, None, hint.map(str::to_owned));
+    }
+
+    fn entry(&self, name: &str) -> Option<&'d Entry> {
+        self.entries.iter().find(|entry| entry.key == name)
+    }
+
+    pub(super) fn key(&self, name: &str) -> &'static Key {
+        let found = self.keys.iter().find(|key| key.name == name);
+        found.unwrap_or_else(|| self.bug(name, "a key"))
+    }
+
+    fn bug(&self, name: &str, form: &str) -> ! {
+        panic!(
+            "BUG: the table of `{}` does not list `{name}` as {form}",
+            self.node.path()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ConfigError, Document};
+    use super::*;
+
+    const INNER: &[Key] = &[
+        Key::or(
+            "level",
+            Form::Words(&["low", "high"]),
+            Fallback::Text("low"),
+            "",
+        ),
+        Key::required("id", Form::count(1, 300, "things"), ""),
+    ];
+    const OUTER: &[Key] = &[
+        Key::or(
+            "wait_ms",
+            Form::milliseconds(1, 100),
+            Fallback::Integer(7),
+            "",
+        ),
+        Key::or(
+            "share",
+            Form::Number {
+                min: 0.0,
+                min_accepted: false,
+                max: 1.0,
+            },
+            Fallback::Number(0.5),
+            "",
+        ),
+        Key::new("labels", Form::Texts("a label"), ""),
+        Key::new("inner", Form::Map(INNER), ""),
+        Key::new("many", Form::Maps(INNER), ""),
+    ];
+
+    /// What `reader` gives, or the problems without their count.
+    fn read<T: std::fmt::Debug>(text: &str, reader: impl Fn(&Map<'_>) -> Option<T>) -> String {
+        let document = Document::parse("f.yaml", text).expect("YAML");
+        let value = document
+            .root()
+            .map(OUTER)
+            .and_then(|map| reader(&map).map(|value| format!("{value:?}")));
+        let lines = |error: ConfigError| {
+            error
+                .problems()
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        document.finish(value).unwrap_or_else(lines)
+    }
+
+    #[test]
+    fn defaults_come_from_the_table() {
+        assert_eq!(read("labels: []", |map| map.duration("wait_ms")), "7ms");
+        assert_eq!(read("labels: []", |map| map.number("share")), "0.5");
+        assert_eq!(
+            read("inner: {id: 3}", |map| map
+                .section("inner")?
+                .choice("level", &['l', 'h'])),
+            "'l'"
+        );
+        assert_eq!(read("wait_ms: 8", |map| map.texts("labels")), "[]");
+    }
+
+    #[test]
+    fn values_outside_the_table_are_refused() {
+        let share = |text| read(text, |map| map.number("share"));
+        assert_eq!(share("share: 1"), "1.0");
+        assert_eq!(
+            share("share: 0"),
+            "f.yaml:1: share: found 0, expected a number above 0, up to 1"
+        );
+        let id = |text| read(text, |map| map.section("inner")?.integer::<u8>("id"));
+        assert_eq!(id("inner: {id: 255}"), "255");
+        let wanted = "expected a whole number of things from 1 to 300";
+        assert_eq!(
+            id("inner: {id: 256}"),
+            format!("f.yaml:1: inner.id: found 256, {wanted}")
+        );
+        assert_eq!(
+            id("wait_ms: 1"),
+            format!("f.yaml:1: inner.id: missing, {wanted}")
+        );
+        assert_eq!(
+            read("labels: [a, b, a]", |map| map.texts("labels")),
+            "f.yaml:1: labels[2]: \"a\" is given twice"
+        );
+    }
+
+    #[test]
+    fn all_items_of_a_list_are_checked() {
+        assert_eq!(
+            read("many:\n - x\n - {idd: 1}\n - {zones: 1}\n", |map| map
+                .sections("many")
+                .map(|maps| maps.len())),
+            "f.yaml:2: many[0]: found \"x\", expected a map\n\
+             f.yaml:3: many[1].idd: unknown key; did you mean `id`?\n\
+             f.yaml:4: many[2].zones: unknown key; known here: level, id"
+        );
+        let wanted = "expected a list of maps with at least one";
+        assert_eq!(
+            read("many: []", |map| map
+                .sections("many")
+                .map(|maps| maps.len())),
+            format!("f.yaml:1: many: found an empty list, {wanted}")
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "BUG: the table of `` does not list `labels` as a flag")]
+    fn asking_for_another_form_than_the_tables_is_a_bug() {
+        read("labels: []", |map| map.boolean("labels"));
+    }
+}

@@ -1,0 +1,154 @@
+//! `synthetic://traffic?seed=1&…`: the parameters of the built-in scene, by the table of [`SYNTHETIC`].
+
+use super::super::form::{Fallback, Form, Key, nearest};
+use super::super::keys::SYNTHETIC;
+use super::super::{Pace, SourceUri, SyntheticScene};
+use super::Refusal;
+
+/// The parameters with their defaults; each wrong one is a refusal of its own.
+pub(super) fn parse(rest: &str) -> Result<SourceUri, Vec<Refusal>> {
+    let (scene, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut refusals = Vec::new();
+    if scene != "traffic" {
+        refusals.push(Refusal::with_hint(
+            "synthetic://traffic",
+            "`traffic` is the only scene",
+        ));
+    }
+    let mut given: Vec<(&Key, i64)> = Vec::new();
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let names = || SYNTHETIC.iter().map(|key| key.name);
+        let Some(key) = SYNTHETIC.iter().find(|key| key.name == name) else {
+            let names_text = names().collect::<Vec<_>>().join(", ");
+            let hint = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
+            refusals.push(Refusal {
+                expected: format!("the parameters {names_text}"),
+                hint,
+            });
+            continue;
+        };
+        if given.iter().any(|(known, _)| known.name == name) {
+            refusals.push(Refusal::new(format!("the parameter `{name}` only once")));
+        }
+        match parameter_value(key, value) {
+            Some(value) => given.push((key, value)),
+            None => refusals.push(Refusal::new(format!("`{name}` to be {}", key.form))),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(refusals);
+    }
+    let value = |name: &str| {
+        let default = || match SYNTHETIC.iter().find(|key| key.name == name)?.default {
+            Fallback::Integer(value) => Some(value),
+            Fallback::Boolean(value) => Some(i64::from(value)),
+            _ => None,
+        };
+        given
+            .iter()
+            .find(|(key, _)| key.name == name)
+            .map(|(_, value)| *value)
+            .or_else(default)
+    };
+    // The ranges of the table fit the fields, and every field but `frames` has a default there.
+    let number = |name: &str| {
+        value(name)
+            .and_then(|value| u32::try_from(value).ok())
+            .unwrap_or_default()
+    };
+    Ok(SourceUri::Synthetic(SyntheticScene {
+        seed: value("seed").unwrap_or_default().unsigned_abs(),
+        objects: number("objects"),
+        width: number("width"),
+        height: number("height"),
+        fps: number("fps"),
+        frames: value("frames").map(i64::unsigned_abs),
+        pace: if value("realtime") == Some(0) {
+            Pace::AsFast
+        } else {
+            Pace::Realtime
+        },
+    }))
+}
+
+/// The value as the form of the key says; a flag is 0 or 1.
+fn parameter_value(key: &Key, text: &str) -> Option<i64> {
+    match key.form {
+        Form::Boolean => match text {
+            "true" => Some(1),
+            "false" => Some(0),
+            _ => None,
+        },
+        Form::Integer { min, max, .. } => text
+            .parse()
+            .ok()
+            .filter(|value| (min..=max).contains(value) && !text.starts_with('+')),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{parsed, refused};
+    use super::*;
+
+    #[test]
+    fn the_synthetic_scene() {
+        let default = SyntheticScene {
+            seed: 1,
+            objects: 8,
+            width: 640,
+            height: 360,
+            fps: 30,
+            frames: None,
+            pace: Pace::Realtime,
+        };
+        assert_eq!(
+            parsed("synthetic://traffic"),
+            SourceUri::Synthetic(default.clone())
+        );
+        assert_eq!(
+            parsed("synthetic://traffic?"),
+            SourceUri::Synthetic(default)
+        );
+        let all = "synthetic://traffic?seed=9&objects=0&width=16&height=4320&fps=240&frames=5&realtime=false";
+        let scene = SyntheticScene {
+            seed: 9,
+            objects: 0,
+            width: 16,
+            height: 4320,
+            fps: 240,
+            frames: Some(5),
+            pace: Pace::AsFast,
+        };
+        assert_eq!(parsed(all), SourceUri::Synthetic(scene));
+        assert_eq!(
+            parsed(all).to_string(),
+            all,
+            "what is shown can be read again"
+        );
+        for (text, wanted) in [
+            ("synthetic://street", "`traffic` is the only scene"),
+            ("synthetic://traffic?object=3", "did you mean `objects`?"),
+            (
+                "synthetic://traffic?fps=0",
+                "`fps` to be a whole number of frames per second from 1 to 240",
+            ),
+            ("synthetic://traffic?fps=+5", "`fps` to be"),
+            ("synthetic://traffic?seed", "`seed` to be a whole number"),
+            (
+                "synthetic://traffic?realtime=no",
+                "`realtime` to be true or false",
+            ),
+            (
+                "synthetic://traffic?fps=5&fps=6",
+                "the parameter `fps` only once",
+            ),
+        ] {
+            let found = refused(text);
+            assert!(found.contains(wanted), "{text} gave {found}");
+        }
+        assert_eq!(refused("synthetic://x?fps=0&zones=1").lines().count(), 3);
+    }
+}

@@ -1,0 +1,339 @@
+//! From YAML text to a tree of located values.
+//!
+//! The tree is built from the parser's events and not from a loader's maps, because a loader stops at the first
+//! duplicate key and expands aliases before anyone can refuse them. What one file of settings does not need is refused
+//! with its place: anchors, aliases, tags, several documents. Called by [`Document`](super::Document) only.
+
+use saphyr::{Scalar, ScalarStyle};
+use saphyr_parser::{Event, Marker, Parser, StrInput};
+
+use super::error::Problem;
+use super::mask::shown;
+
+/// Deepest accepted nesting of lists and maps; our files use six levels.
+const MAX_DEPTH: usize = 32;
+
+/// A value with the place where it starts.
+#[derive(Debug, Clone)]
+pub(super) struct Located {
+    pub(super) place: Place,
+    pub(super) tree: Tree,
+}
+
+/// Line and column, both from 1; `None` for values that were not read from a file.
+pub(super) type Place = Option<(usize, usize)>;
+
+/// What YAML's core schema knows, with scalars as they were written beside what they mean.
+#[derive(Debug, Clone)]
+pub(super) enum Tree {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    Number(f64, String),
+    Text(String),
+    List(Vec<Located>),
+    Map(Vec<Entry>),
+    /// An alias or a tagged value: a problem was recorded, and no reader adds another.
+    Refused,
+}
+
+/// One key of a map with its value.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) place: Place,
+    pub(super) value: Located,
+}
+
+/// The tree of the only document in `text`, or the problem that makes the rest unreadable; and the problems besides.
+pub(super) fn build(label: &str, text: &str) -> (Result<Located, Problem>, Vec<Problem>) {
+    let mut builder = Builder {
+        label,
+        parser: Parser::new_from_str(text),
+        problems: Vec::new(),
+        path: Vec::new(),
+    };
+    let root = builder.document();
+    (root, builder.problems)
+}
+
+/// A problem at a place.
+pub(super) fn problem(
+    label: &str,
+    place: Place,
+    key: &str,
+    what: String,
+    expected: Option<String>,
+    hint: Option<String>,
+) -> Problem {
+    Problem {
+        file: label.to_owned(),
+        line: place.map(|place| place.0),
+        column: place.map(|place| place.1),
+        key: key.to_owned(),
+        what,
+        expected,
+        hint,
+    }
+}
+
+/// Turns the parser's events into the tree.
+struct Builder<'t> {
+    label: &'t str,
+    parser: Parser<'t, StrInput<'t>>,
+    problems: Vec<Problem>,
+    /// Steps to the value being built: `.key` or `[3]`. Its length is the depth.
+    path: Vec<String>,
+}
+
+impl<'t> Builder<'t> {
+    /// The only document of the file, or the problem that makes the rest unreadable.
+    fn document(&mut self) -> Result<Located, Problem> {
+        let mut root = None;
+        loop {
+            let (event, place) = self.next()?;
+            match event {
+                Event::StreamEnd => break,
+                Event::StreamStart
+                | Event::Nothing
+                | Event::DocumentStart(_)
+                | Event::DocumentEnd => {}
+                _ if root.is_some() => {
+                    return Err(self.fatal(
+                        place,
+                        "a second document",
+                        "keep one document in the file: delete the line `---` before this one",
+                    ));
+                }
+                event => root = Some(self.value(event, place)?),
+            }
+        }
+        root.ok_or_else(|| {
+            self.fatal(
+                None,
+                "the file is empty",
+                "see configs/ for files to start from",
+            )
+        })
+    }
+
+    fn next(&mut self) -> Result<(Event<'t>, Place), Problem> {
+        match self.parser.next_event() {
+            Some(Ok((event, span))) => Ok((event, place(&span.start))),
+            Some(Err(error)) => {
+                let hint = error
+                    .info()
+                    .contains("tab")
+                    .then_some("indent with spaces, not with tabs");
+                // The parser's own limit is about as high as ours and may be met first, since it reads ahead.
+                if error.info() == "recursion limit exceeded" {
+                    return Err(self.too_deep(place(error.marker())));
+                }
+                let what = format!("not YAML: {}", shown(error.info()));
+                let mut fatal = self.fatal(place(error.marker()), &what, "");
+                fatal.hint = hint.map(str::to_owned);
+                Err(fatal)
+            }
+            None => Ok((Event::StreamEnd, None)),
+        }
+    }
+
+    fn value(&mut self, event: Event<'t>, place: Place) -> Result<Located, Problem> {
+        if self.path.len() > MAX_DEPTH {
+            return Err(self.too_deep(place));
+        }
+        let (mut tree, anchor, tag) = match event {
+            Event::Scalar(text, style, anchor, tag) => (scalar(&text, style), anchor, tag),
+            Event::SequenceStart(anchor, tag) => (Tree::List(self.list()?), anchor, tag),
+            Event::MappingStart(anchor, tag) => (Tree::Map(self.map()?), anchor, tag),
+            Event::Alias(_) => {
+                self.refuse(place, "an alias (`*`)", "write the value out");
+                (Tree::Refused, 0, None)
+            }
+            // The parser gives a node wherever one belongs; anything else would be its bug.
+            _ => return Err(self.fatal(place, "not YAML: a value is missing", "")),
+        };
+        if anchor != 0 {
+            self.refuse(
+                place,
+                "an anchor (`&`)",
+                "write the value out where it is used",
+            );
+        }
+        if tag.is_some() {
+            self.refuse(
+                place,
+                "a tag (`!`)",
+                "write the bare value; quote it if it begins with `!`",
+            );
+            tree = Tree::Refused;
+        }
+        Ok(Located { place, tree })
+    }
+
+    fn list(&mut self) -> Result<Vec<Located>, Problem> {
+        let mut items = Vec::new();
+        loop {
+            let (event, place) = self.next()?;
+            if event == Event::SequenceEnd {
+                return Ok(items);
+            }
+            self.path.push(format!("[{}]", items.len()));
+            items.push(self.value(event, place)?);
+            self.path.pop();
+        }
+    }
+
+    fn map(&mut self) -> Result<Vec<Entry>, Problem> {
+        let mut entries: Vec<Entry> = Vec::new();
+        loop {
+            let (event, place) = self.next()?;
+            let key = match event {
+                Event::MappingEnd => return Ok(entries),
+                // `1:` and `true:` are keys with these names.
+                Event::Scalar(ref text, ..) => text.clone().into_owned(),
+                _ => String::new(),
+            };
+            self.path.push(if self.path.is_empty() {
+                key.clone()
+            } else {
+                format!(".{key}")
+            });
+            if !matches!(event, Event::Scalar(_, _, 0, None)) {
+                self.refuse(
+                    place,
+                    "a key that is not plain text",
+                    "write a word before the colon",
+                );
+                self.value(event, place)?;
+            }
+            let (event, value_place) = self.next()?;
+            let value = self.value(event, value_place)?;
+            match entries.iter().find(|entry| entry.key == key) {
+                Some(first) => {
+                    let what = first.place.map_or("given twice".to_owned(), |(line, _)| {
+                        format!("given twice, first on line {line}")
+                    });
+                    self.refuse(place, &what, "keep one of them");
+                }
+                None => entries.push(Entry { key, place, value }),
+            }
+            self.path.pop();
+        }
+    }
+
+    fn too_deep(&self, place: Place) -> Problem {
+        let what = format!("lists and maps are nested more than {MAX_DEPTH} deep");
+        self.fatal(place, &what, "look for brackets that are not closed")
+    }
+
+    fn refuse(&mut self, place: Place, what: &str, hint: &str) {
+        let fatal = self.fatal(place, what, hint);
+        self.problems.push(fatal);
+    }
+
+    fn fatal(&self, place: Place, what: &str, hint: &str) -> Problem {
+        let hint = (!hint.is_empty()).then(|| hint.to_owned());
+        problem(
+            self.label,
+            place,
+            &self.path.concat(),
+            what.to_owned(),
+            None,
+            hint,
+        )
+    }
+}
+
+fn place(marker: &Marker) -> Place {
+    Some((marker.line(), marker.col() + 1))
+}
+
+/// Quoted text is text; plain text is what YAML 1.2's core schema says, so `off` is a word and `false` is not.
+fn scalar(text: &str, style: ScalarStyle) -> Tree {
+    if style != ScalarStyle::Plain {
+        return Tree::Text(text.to_owned());
+    }
+    if text.is_empty() {
+        return Tree::Null;
+    }
+    match Scalar::parse_from_cow(text.into()) {
+        Scalar::Null => Tree::Null,
+        Scalar::Boolean(value) => Tree::Boolean(value),
+        Scalar::Integer(value) => Tree::Integer(value),
+        Scalar::FloatingPoint(value) => Tree::Number(value.into_inner(), text.to_owned()),
+        Scalar::String(value) => Tree::Text(value.into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Document;
+
+    /// What is wrong with `text`, read by nobody.
+    fn refused(text: &str) -> String {
+        Document::parse("f.yaml", text)
+            .and_then(|document| document.finish(Some(())))
+            .expect_err("the text is wrong")
+            .to_string()
+    }
+
+    #[test]
+    fn what_is_not_one_plain_document_is_refused_with_its_place() {
+        let cases = [
+            (
+                "",
+                "f.yaml: the file is empty; see configs/ for files to start from",
+            ),
+            (
+                "# nothing but words\n",
+                "f.yaml: the file is empty; see configs/ for files to start from",
+            ),
+            (
+                "a: 1\n---\nb: 2\n",
+                "f.yaml:3: a second document; keep one document in the file: delete the line `---` before this one",
+            ),
+            (
+                "a: &x 1\nb: *x\n",
+                "f.yaml:1: a: an anchor (`&`); write the value out where it is used\nf.yaml:2: b: an alias (`*`); write the value out",
+            ),
+            (
+                "a: !secret x\n",
+                "f.yaml:1: a: a tag (`!`); write the bare value; quote it if it begins with `!`",
+            ),
+            (
+                "a: 1\nb:\n  - c: 1\n    c: 2\na: 3\n",
+                "f.yaml:4: b[0].c: given twice, first on line 3; keep one of them\nf.yaml:5: a: given twice, first on line 1; keep one of them",
+            ),
+            (
+                "? [a]\n: 1\n",
+                "f.yaml:1: a key that is not plain text; write a word before the colon",
+            ),
+            ("a:\n\tb: 1\n", "indent with spaces, not with tabs"),
+            ("a: [1, 2\nb: 3\n", "f.yaml:"),
+            ("a: 'open\n", "not YAML: while scanning a quoted scalar"),
+        ];
+        for (text, wanted) in cases {
+            let error = refused(text);
+            assert!(
+                error.contains(wanted),
+                "{text:?} gave\n{error}\ninstead of\n{wanted}"
+            );
+        }
+    }
+
+    #[test]
+    fn long_and_deep_files_are_refused_without_a_stack_overflow() {
+        assert_eq!(
+            refused(&" ".repeat((1 << 20) + 1)),
+            "f.yaml: the file is longer than 1024 KiB\n1 problem in f.yaml"
+        );
+        for opening in ["[", "{a: ", "- ", "? "] {
+            let error = refused(&opening.repeat(200_000));
+            assert!(
+                error.contains("are nested more than 32 deep; look for"),
+                "{opening:?} gave {error:.300}"
+            );
+        }
+    }
+}
