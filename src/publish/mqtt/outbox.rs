@@ -544,7 +544,10 @@ mod tests {
                         }
                     }
                     6 => { outbox.disconnected(); under_way.clear(); up = false; }
-                    7 => { if !up { outbox.connected(); up = true; } }
+                    7 if !up => {
+                        outbox.connected();
+                        up = true;
+                    }
                     _ => {}
                 }
                 adds_up(&outbox);
