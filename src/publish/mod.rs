@@ -1,6 +1,32 @@
 //! FLOOR 2: tracks out: wire format, MQTT, JSON lines, embedded broker.
+//!
+//! The chain hands [`Record`]s to a [`Sink`]. [`Encoder`] turns a record into JSON and [`Topics`] says where it goes and
+//! how surely it must arrive: both are pure. [`MqttSink`] and [`JsonLinesSink`] keep what they are given in bounded
+//! queues and deliver it from threads of their own, so that neither a broker nor a disk can hold the chain up.
+//! [`EmbeddedBroker`] is for machines without a broker, [`Subscriber`] shows what subscribers see, and [`probe`] asks
+//! a broker once on behalf of `jetwatch check`.
+//!
+//! What every message contains is written in `configs/messages.schema.json`, and tests hold the two together.
 
+mod broker;
+mod error;
+mod json_lines;
+mod mqtt;
+mod subscribe;
+mod topics;
+mod wire;
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
 use std::time::{Duration, SystemTime};
+
+pub use broker::EmbeddedBroker;
+pub use error::PublishError;
+pub use json_lines::JsonLinesSink;
+pub use mqtt::{BrokerInfo, Connection, MqttMonitor, MqttSink, probe};
+pub use subscribe::Subscriber;
+pub use topics::{Delivery, Topics};
+pub use wire::{Encoder, Moment, SCHEMA_VERSION};
 
 use crate::types::{FrameMeta, Track, TrackEvent};
 
@@ -113,10 +139,38 @@ pub struct SinkCounts {
     pub accepted: u64,
     /// Known to have arrived (acknowledged, written).
     pub delivered: u64,
-    /// Given up because the queue was full or writing failed.
+    /// Given up because the queue was full, writing failed, the broker refused it, or the sink was closed before it could go.
     pub dropped: u64,
-    /// Still waiting.
+    /// Retained values (states, counts) that a newer value of the same topic replaced before they had arrived.
+    pub replaced: u64,
+    /// Still waiting. At any moment `accepted = delivered + dropped + replaced + queued`.
     pub queued: u64,
+}
+
+impl Add for SinkCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            accepted: self.accepted + other.accepted,
+            delivered: self.delivered + other.delivered,
+            dropped: self.dropped + other.dropped,
+            replaced: self.replaced + other.replaced,
+            queued: self.queued + other.queued,
+        }
+    }
+}
+
+impl AddAssign for SinkCounts {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for SinkCounts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), Add::add)
+    }
 }
 
 /// Where tracks go. Implementations: MQTT, and JSON lines.
@@ -126,6 +180,11 @@ pub trait Sink: Send {
 
     /// What became of the messages so far.
     fn counts(&self) -> SinkCounts;
+
+    /// Whether nobody reads what is written any more (the other end of a pipe was closed), so that the run should end cleanly.
+    fn reader_gone(&self) -> bool {
+        false
+    }
 
     /// Delivers what is queued, says goodbye (clean disconnect, retained `offline`), and ends within `deadline`. Returns the final counts.
     fn close(self: Box<Self>, deadline: Duration) -> SinkCounts;

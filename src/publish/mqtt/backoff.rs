@@ -1,0 +1,62 @@
+//! How long to wait before the next attempt. Pure but for the jitter.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Waits that double from 0.5 s to 30 s, each shortened by up to a quarter at random, so that a site full of devices
+/// does not come back in one instant.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// The wait after one more failure.
+    pub fn failed(&mut self) -> Duration {
+        let doubled = FIRST.saturating_mul(1 << self.failures.min(6));
+        self.failures = self.failures.saturating_add(1);
+        shortened(doubled.min(LONGEST))
+    }
+
+    /// The wait after a refusal that trying again soon cannot change.
+    pub fn refused(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        shortened(LONGEST)
+    }
+
+    /// A connection proved good: the next failure is the first again.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// `wait` less up to a quarter. Randomness comes from the standard library's hash keys: no more is needed here than that
+/// devices differ.
+fn shortened(wait: Duration) -> Duration {
+    let share = RandomState::new().hash_one(0_u8) % 1024;
+    wait - wait.mul_f64(share as f64 / 4096.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_thirty_seconds_with_jitter() {
+        let mut backoff = Backoff::default();
+        for full_ms in [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000] {
+            let wait = backoff.failed();
+            let full = Duration::from_millis(full_ms);
+            assert!(
+                wait <= full && wait >= full.mul_f64(0.74),
+                "{wait:?} of {full:?}"
+            );
+        }
+        backoff.reset();
+        assert!(backoff.failed() <= Duration::from_millis(500));
+        assert!(backoff.refused() >= Duration::from_secs(22));
+    }
+}

@@ -1,0 +1,155 @@
+//! The life of the `mqtt` thread: connect, serve, wait, for ever, until the sink is closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Connection;
+use super::backoff::Backoff;
+use super::dial::{Hello, Link, address_of, dial};
+use super::repeats::Repeats;
+use super::session::{Ended, OFFLINE, Session};
+use super::shared::Shared;
+use crate::config::MqttConfig;
+use crate::publish::PublishError;
+
+/// Longest time of each step of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection this old was good, even if no message was acknowledged on it.
+const PROVED_AFTER: Duration = Duration::from_secs(10);
+
+pub(super) struct Worker {
+    pub config: MqttConfig,
+    pub shared: Arc<Shared>,
+    /// The availability topic.
+    pub status: Arc<str>,
+}
+
+impl Worker {
+    /// Runs until the sink is closed and its deadline is kept.
+    pub async fn run(self) {
+        let mut backoff = Backoff::default();
+        let mut failures = Repeats::default();
+        let mut refusals = Repeats::default();
+        let broker = address_of(&self.config);
+        loop {
+            let closing = self.shared.closing();
+            let error = match self.connect().await {
+                Ok(link) => {
+                    let repeats = failures.forget();
+                    log::info!(broker = broker.as_str(), repeats; "connected to the MQTT broker");
+                    *self.shared.connection() = Connection::Connected;
+                    let started = Instant::now();
+                    self.shared.outbox().connected();
+                    let status = Arc::clone(&self.status);
+                    let mut session = Session::new(
+                        link,
+                        &self.shared,
+                        status,
+                        &self.config.client_id,
+                        &mut refusals,
+                    );
+                    let ended = session.run().await;
+                    if session.proved || started.elapsed() >= PROVED_AFTER {
+                        backoff.reset();
+                    }
+                    session.hang_up().await;
+                    self.shared.outbox().disconnected();
+                    match ended {
+                        Ok(Ended::Complete) => return,
+                        Ok(Ended::OutOfTime) => return self.give_up(),
+                        Err(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            let wait = if error.is_refusal() {
+                backoff.refused()
+            } else {
+                backoff.failed()
+            };
+            let reason = error.to_string();
+            self.report(&mut failures, &error, &reason, wait);
+            *self.shared.connection() = Connection::Failed {
+                reason,
+                refused: error.is_refusal(),
+            };
+            // One attempt is made after closing was asked for: with a broker that is away, more would only delay the end.
+            if closing.is_some() {
+                return self.give_up();
+            }
+            self.pause(wait).await;
+        }
+    }
+
+    async fn connect(&self) -> Result<Link, PublishError> {
+        let hello = Hello {
+            client_id: self.config.client_id.clone(),
+            will: Some((self.status.as_ref().to_owned(), OFFLINE.to_owned())),
+        };
+        let Some(closing) = self.shared.closing() else {
+            // Closing must not wait for a broker that does not answer.
+            return tokio::select! {
+                link = dial(&self.config, &hello, CONNECT_TIMEOUT) => link,
+                closing = self.closed() => Err(PublishError::Timeout {
+                    address: address_of(&self.config),
+                    step: "connecting",
+                    waited: closing,
+                }),
+            };
+        };
+        let left = closing.deadline.saturating_duration_since(Instant::now());
+        match timeout(left, dial(&self.config, &hello, left)).await {
+            Ok(link) => link,
+            Err(_) => {
+                let address = address_of(&self.config);
+                Err(PublishError::Timeout {
+                    address,
+                    step: "connecting",
+                    waited: left,
+                })
+            }
+        }
+    }
+
+    /// Resolves when the sink is being closed; gives the time since this attempt began.
+    async fn closed(&self) -> Duration {
+        let started = Instant::now();
+        while self.shared.closing().is_none() {
+            self.shared.wake.notified().await;
+        }
+        started.elapsed()
+    }
+
+    /// Waits before the next attempt; closing ends the wait.
+    async fn pause(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        tokio::select! {
+            () = sleep_until(until) => {}
+            _ = self.closed() => {}
+        }
+    }
+
+    /// Says each failure once; repeats are counted and told with the next line that differs.
+    fn report(&self, failures: &mut Repeats, error: &PublishError, reason: &str, wait: Duration) {
+        let Some(repeats) = failures.first(reason) else {
+            return;
+        };
+        let queued = self.shared.outbox().counts().queued;
+        let retry_s = wait.as_secs_f32();
+        if error.is_refusal() {
+            log::error!(queued, repeats, retry_s; "{reason}");
+        } else {
+            log::warn!(queued, repeats, retry_s; "{reason}; trying again");
+        }
+    }
+
+    fn give_up(&self) {
+        let lost = self.shared.outbox().abandon();
+        if lost > 0 {
+            log::warn!(lost; "messages were still waiting for the MQTT broker at the end; they are lost");
+        }
+    }
+}

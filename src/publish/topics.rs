@@ -1,0 +1,246 @@
+//! Where a record goes on MQTT and how surely it must arrive. Pure: no connection, no clock.
+//!
+//! ```text
+//! <prefix>/<device>/status                `online`, `offline` (also the last will)        retained, QoS 1
+//! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
+//! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
+//! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
+//! <prefix>/<device>/<source>/detections   JSON, kind `detections`, one per frame          QoS 0
+//! <prefix>/<device>/<source>/<label>      number of active tracks, a bare integer         retained, QoS 1
+//! ```
+//!
+//! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label named like one
+//! of the fixed levels (`status`, `events`, `detections`) gets a `_` behind it, and so does one that would share its
+//! topic with another label. Messages always carry the label as the model has it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Record;
+
+/// Last levels that a label may not take.
+const RESERVED: [&str; 3] = ["status", "events", "detections"];
+
+/// How surely a message must arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// The newest value of the topic, kept by the broker and acknowledged (retained, QoS 1).
+    State,
+    /// Each one, acknowledged (QoS 1).
+    AtLeastOnce,
+    /// While connected only, unacknowledged (QoS 0).
+    AtMostOnce,
+}
+
+/// The topics of one device. Each is built once and shared afterwards.
+#[derive(Debug)]
+pub struct Topics {
+    base: String,
+    status: Arc<str>,
+    stats: Arc<str>,
+    /// Last level of each known label.
+    levels: HashMap<String, String>,
+    sources: HashMap<String, SourceTopics>,
+}
+
+#[derive(Debug)]
+struct SourceTopics {
+    status: Arc<str>,
+    events: Arc<str>,
+    detections: Arc<str>,
+    counts: HashMap<String, Arc<str>>,
+}
+
+impl Topics {
+    /// Topics below `<prefix>/<device>` for a model with these labels. `prefix` may have several levels; it was checked with the configuration.
+    #[must_use]
+    pub fn new(prefix: &str, device: &str, labels: &[String]) -> Self {
+        let base = format!("{prefix}/{}", level(device));
+        let mut taken: HashSet<String> = RESERVED.iter().map(|&word| word.to_owned()).collect();
+        let mut levels = HashMap::new();
+        for label in labels {
+            if levels.contains_key(label) {
+                continue;
+            }
+            let mut name = level(label);
+            while !taken.insert(name.clone()) {
+                name.push('_');
+            }
+            levels.insert(label.clone(), name);
+        }
+        Self {
+            status: format!("{base}/status").into(),
+            stats: format!("{base}/stats").into(),
+            base,
+            levels,
+            sources: HashMap::new(),
+        }
+    }
+
+    /// The availability topic of the device: `online` or `offline`, retained.
+    #[must_use]
+    pub fn status(&self) -> &Arc<str> {
+        &self.status
+    }
+
+    /// Topic and delivery of what `record` becomes.
+    pub fn of(&mut self, record: &Record<'_>) -> (Arc<str>, Delivery) {
+        match record {
+            Record::Events { source, .. } => (
+                Arc::clone(&self.source(source).events),
+                Delivery::AtLeastOnce,
+            ),
+            Record::Frame { source, .. } => (
+                Arc::clone(&self.source(source).detections),
+                Delivery::AtMostOnce,
+            ),
+            Record::Source { source, .. } => {
+                (Arc::clone(&self.source(source).status), Delivery::State)
+            }
+            Record::Count { source, label, .. } => (self.count(source, label), Delivery::State),
+            Record::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
+        }
+    }
+
+    fn source(&mut self, name: &str) -> &mut SourceTopics {
+        // Looked up twice, since the entry interface would need an owned key on every call.
+        if !self.sources.contains_key(name) {
+            let base = format!("{}/{}", self.base, level(name));
+            let topics = SourceTopics {
+                status: format!("{base}/status").into(),
+                events: format!("{base}/events").into(),
+                detections: format!("{base}/detections").into(),
+                counts: HashMap::new(),
+            };
+            self.sources.insert(name.to_owned(), topics);
+        }
+        self.sources
+            .get_mut(name)
+            .expect("inserted above when it was missing")
+    }
+
+    fn count(&mut self, source: &str, label: &str) -> Arc<str> {
+        if let Some(topic) = self
+            .sources
+            .get(source)
+            .and_then(|topics| topics.counts.get(label))
+        {
+            return Arc::clone(topic);
+        }
+        let last = self.levels.get(label).cloned().unwrap_or_else(|| {
+            let name = level(label);
+            if RESERVED.contains(&name.as_str()) {
+                name + "_"
+            } else {
+                name
+            }
+        });
+        let topic: Arc<str> = format!("{}/{}/{last}", self.base, level(source)).into();
+        self.source(source)
+            .counts
+            .insert(label.to_owned(), Arc::clone(&topic));
+        topic
+    }
+}
+
+/// `text` as one level of a topic.
+fn level(text: &str) -> String {
+    if text.is_empty() {
+        return "_".to_owned();
+    }
+    let allowed = |c: char| !(c.is_whitespace() || c.is_control() || matches!(c, '/' | '+' | '#'));
+    text.chars()
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::publish::{SourceState, Stats};
+
+    fn count_topic(topics: &mut Topics, label: &str) -> String {
+        let record = Record::Count {
+            source: "cam",
+            label,
+            count: 1,
+            at: SystemTime::UNIX_EPOCH,
+        };
+        let (topic, delivery) = topics.of(&record);
+        assert_eq!(delivery, Delivery::State);
+        topic.to_string()
+    }
+
+    #[test]
+    fn labels_become_levels_without_collisions() {
+        let labels = [
+            "person",
+            "traffic light",
+            "a/b+c#d",
+            "status",
+            "events",
+            "detections",
+            "a b",
+            "a_b",
+            "",
+            "événement",
+            "status_",
+            "a\tb",
+        ];
+        let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
+        let mut topics = Topics::new("jetwatch", "gate", &labels);
+        let expected = [
+            "person",
+            "traffic_light",
+            "a_b_c_d",
+            "status_",
+            "events_",
+            "detections_",
+            "a_b",
+            "a_b_",
+            "_",
+            "événement",
+            "status__",
+            "a_b__",
+        ];
+        for (label, level) in labels.iter().zip(expected) {
+            assert_eq!(
+                count_topic(&mut topics, label),
+                format!("jetwatch/gate/cam/{level}")
+            );
+            assert_eq!(
+                count_topic(&mut topics, label),
+                format!("jetwatch/gate/cam/{level}"),
+                "from the cache"
+            );
+        }
+        assert_eq!(
+            count_topic(&mut topics, "unknown thing"),
+            "jetwatch/gate/cam/unknown_thing"
+        );
+    }
+
+    #[test]
+    fn each_record_has_its_topic_and_delivery() {
+        let mut topics = Topics::new("site/jetwatch", "a+b", &[]);
+        assert_eq!(&**topics.status(), "site/jetwatch/a_b/status");
+        let state = Record::Source {
+            source: "cam",
+            state: SourceState::Online,
+            reason: None,
+            at: SystemTime::UNIX_EPOCH,
+        };
+        assert_eq!(
+            topics.of(&state),
+            ("site/jetwatch/a_b/cam/status".into(), Delivery::State)
+        );
+        let stats = Stats::default();
+        let (topic, delivery) = topics.of(&Record::Stats(&stats));
+        assert_eq!(
+            (&*topic, delivery),
+            ("site/jetwatch/a_b/stats", Delivery::AtMostOnce)
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! Records as JSON. Pure: the caller says what time it is, and sends or writes the result.
+//!
+//! The bodies are in [`body`]; this file chooses which one a record becomes and fills it. MQTT and JSON lines carry the
+//! same bytes, but for counts, which are bare integers on MQTT.
+
+mod body;
+mod value;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use self::body::{
+    CountBody, DetectionsBody, EventBody, FrameBody, SourceBody, SourceStatsBody, StatsBody,
+    TrackBody,
+};
+use self::value::{EventId, Utc, finite, milliseconds, rounded};
+use super::{Record, SourceState, Stats};
+use crate::types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
+
+/// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What both clocks say, read once per record.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Wall-clock time, for times of day in messages.
+    pub wall: SystemTime,
+    /// Monotonic time, for latencies.
+    pub monotonic: Instant,
+}
+
+impl Moment {
+    /// Reads both clocks.
+    #[must_use]
+    pub fn now() -> Self {
+        Self {
+            wall: SystemTime::now(),
+            monotonic: Instant::now(),
+        }
+    }
+}
+
+/// Writes records as JSON, into a buffer that it keeps.
+#[derive(Debug)]
+pub struct Encoder {
+    device: String,
+    labels: Vec<String>,
+    buffer: Vec<u8>,
+}
+
+impl Encoder {
+    /// An encoder for a device whose model has these labels, in the order of their class numbers.
+    #[must_use]
+    pub fn new(device: &str, labels: &[String]) -> Self {
+        Self {
+            device: device.to_owned(),
+            labels: labels.to_vec(),
+            buffer: Vec::with_capacity(2048),
+        }
+    }
+
+    /// Calls `each` with the JSON of every message that `record` becomes: one per event, otherwise one. No line breaks inside.
+    pub fn encode(&mut self, record: &Record<'_>, now: Moment, mut each: impl FnMut(&[u8])) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        match record {
+            Record::Events {
+                source,
+                frame,
+                events,
+            } => {
+                for event in *events {
+                    write(&mut buffer, &self.event(source, frame, event, now));
+                    each(&buffer);
+                }
+            }
+            Record::Frame {
+                source,
+                frame,
+                tracks,
+            } => {
+                let body = DetectionsBody {
+                    version: SCHEMA_VERSION,
+                    kind: "detections",
+                    device: &self.device,
+                    source,
+                    frame: frame_body(frame),
+                    frame_at: Utc(frame.captured_at),
+                    latency_ms: latency_ms(frame, now),
+                    tracks: tracks
+                        .iter()
+                        .map(|track| self.track(track, frame.source_size))
+                        .collect(),
+                };
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Count {
+                source,
+                label,
+                count,
+                at,
+            } => {
+                let body = CountBody {
+                    version: SCHEMA_VERSION,
+                    kind: "count",
+                    device: &self.device,
+                    source,
+                    label,
+                    count: *count,
+                    changed_at: Utc(*at),
+                };
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Source {
+                source,
+                state,
+                reason,
+                at,
+            } => {
+                let body = SourceBody {
+                    version: SCHEMA_VERSION,
+                    kind: "source",
+                    device: &self.device,
+                    source,
+                    state: state_name(*state),
+                    reason: *reason,
+                    since: Utc(*at),
+                };
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Stats(stats) => {
+                write(&mut buffer, &self.stats(stats, now));
+                each(&buffer);
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn event<'a>(
+        &'a self,
+        source: &'a str,
+        frame: &FrameMeta,
+        event: &'a TrackEvent,
+        now: Moment,
+    ) -> EventBody<'a> {
+        let until = event.ended_at.unwrap_or(event.frame_at);
+        EventBody {
+            version: SCHEMA_VERSION,
+            kind: "event",
+            device: &self.device,
+            source,
+            step: match event.kind {
+                EventKind::New => "new",
+                EventKind::Update => "update",
+                EventKind::End => "end",
+            },
+            id: EventId {
+                started_at: event.started_at,
+                source,
+                track: event.after.id,
+            },
+            track_id: event.after.id.0,
+            label: self.label(event.after.class),
+            started_at: Utc(event.started_at),
+            frame_at: Utc(event.frame_at),
+            ended_at: event.ended_at.map(Utc),
+            duration_ms: whole_milliseconds(
+                until.duration_since(event.started_at).unwrap_or_default(),
+            ),
+            latency_ms: latency_ms(frame, now),
+            frame: frame_body(frame),
+            before: event
+                .before
+                .as_ref()
+                .map(|track| self.track(track, frame.source_size)),
+            after: self.track(&event.after, frame.source_size),
+        }
+    }
+
+    fn track(&self, track: &Track, picture: Size) -> TrackBody<'_> {
+        let [left, top, right, bottom] = track.xyxy;
+        // A picture is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
+        let (width, height) = (picture.width.max(1) as f32, picture.height.max(1) as f32);
+        TrackBody {
+            track_id: track.id.0,
+            label: self.label(track.class),
+            state: match track.state {
+                TrackState::Tentative => "tentative",
+                TrackState::Active => "active",
+                TrackState::Lost => "lost",
+                TrackState::Ended => "ended",
+            },
+            score: rounded(track.score, 1e4),
+            top_score: rounded(track.top_score, 1e4),
+            xyxy: track.xyxy.map(|edge| rounded(edge, 10.0)),
+            normalized: [left / width, top / height, right / width, bottom / height]
+                .map(|edge| rounded(edge.clamp(0.0, 1.0), 1e5)),
+            age_frames: track.age_frames,
+            hits: track.hits,
+            lost_frames: track.lost_frames,
+        }
+    }
+
+    /// The label of a class. A class beyond the labels cannot come from a checked model; it is shown as such, since a
+    /// message that names no class would hide the mistake.
+    fn label(&self, class: u16) -> &str {
+        self.labels
+            .get(usize::from(class))
+            .map_or("(class without label)", String::as_str)
+    }
+
+    fn stats<'a>(&'a self, stats: &'a Stats, now: Moment) -> StatsBody<'a> {
+        StatsBody {
+            version: SCHEMA_VERSION,
+            kind: "stats",
+            device: &self.device,
+            sent_at: Utc(now.wall),
+            uptime_ms: whole_milliseconds(stats.uptime),
+            detected_frames: stats.detected_frames,
+            fps: finite(stats.fps),
+            inference_fps: finite(stats.inference_fps),
+            cpu_ms_per_frame: finite(stats.cpu_ms_per_frame),
+            rss_bytes: stats.rss_bytes,
+            peak_rss_bytes: stats.peak_rss_bytes,
+            messages: stats.messages.into(),
+            sources: stats
+                .sources
+                .iter()
+                .map(|source| SourceStatsBody {
+                    source: &source.name,
+                    state: state_name(source.state),
+                    frames: source.frames,
+                    dropped_frames: source.dropped,
+                    reconnects: source.reconnects,
+                    fps: finite(source.fps),
+                    tracks: source.tracks,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn frame_body(frame: &FrameMeta) -> FrameBody {
+    FrameBody {
+        seq: frame.seq,
+        pts_ms: frame.pts.map(milliseconds),
+        width: frame.source_size.width,
+        height: frame.source_size.height,
+    }
+}
+
+fn latency_ms(frame: &FrameMeta, now: Moment) -> f64 {
+    milliseconds(now.monotonic.saturating_duration_since(frame.entered_at))
+}
+
+fn whole_milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn state_name(state: SourceState) -> &'static str {
+    match state {
+        SourceState::Connecting => "connecting",
+        SourceState::Online => "online",
+        SourceState::Offline => "offline",
+        SourceState::Ended => "ended",
+    }
+}
+
+fn write(buffer: &mut Vec<u8>, body: &impl serde::Serialize) {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, body)
+        .expect("the bodies have text keys, and a Vec takes every byte");
+}

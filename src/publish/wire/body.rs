@@ -1,0 +1,151 @@
+//! The JSON bodies, field by field in the order in which they are written. Their description for subscribers is
+//! `configs/messages.schema.json`.
+
+use serde::Serialize;
+
+use super::value::{EventId, Utc};
+use crate::publish::SinkCounts;
+
+/// One step in the life of one track.
+#[derive(Serialize)]
+pub(super) struct EventBody<'a> {
+    pub version: u32,
+    pub kind: &'static str,
+    pub device: &'a str,
+    pub source: &'a str,
+    #[serde(rename = "type")]
+    pub step: &'static str,
+    pub id: EventId<'a>,
+    pub track_id: u64,
+    pub label: &'a str,
+    pub started_at: Utc,
+    pub frame_at: Utc,
+    pub ended_at: Option<Utc>,
+    pub duration_ms: u64,
+    pub latency_ms: f64,
+    pub frame: FrameBody,
+    pub before: Option<TrackBody<'a>>,
+    pub after: TrackBody<'a>,
+}
+
+/// All confirmed tracks of one frame.
+#[derive(Serialize)]
+pub(super) struct DetectionsBody<'a> {
+    pub version: u32,
+    pub kind: &'static str,
+    pub device: &'a str,
+    pub source: &'a str,
+    pub frame_at: Utc,
+    pub latency_ms: f64,
+    pub frame: FrameBody,
+    pub tracks: Vec<TrackBody<'a>>,
+}
+
+/// The number of active tracks of one label, in JSON lines only.
+#[derive(Serialize)]
+pub(super) struct CountBody<'a> {
+    pub version: u32,
+    pub kind: &'static str,
+    pub device: &'a str,
+    pub source: &'a str,
+    pub label: &'a str,
+    pub count: usize,
+    pub changed_at: Utc,
+}
+
+/// The state of one source.
+#[derive(Serialize)]
+pub(super) struct SourceBody<'a> {
+    pub version: u32,
+    pub kind: &'static str,
+    pub device: &'a str,
+    pub source: &'a str,
+    pub state: &'static str,
+    pub reason: Option<&'a str>,
+    pub since: Utc,
+}
+
+/// Numbers about the daemon.
+#[derive(Serialize)]
+pub(super) struct StatsBody<'a> {
+    pub version: u32,
+    pub kind: &'static str,
+    pub device: &'a str,
+    pub sent_at: Utc,
+    pub uptime_ms: u64,
+    pub detected_frames: u64,
+    pub fps: f64,
+    pub inference_fps: f64,
+    pub cpu_ms_per_frame: f64,
+    pub rss_bytes: u64,
+    pub peak_rss_bytes: u64,
+    pub messages: MessagesBody,
+    pub sources: Vec<SourceStatsBody<'a>>,
+}
+
+/// What became of messages.
+#[derive(Serialize)]
+pub(super) struct MessagesBody {
+    pub accepted: u64,
+    pub delivered: u64,
+    pub dropped: u64,
+    pub replaced: u64,
+    pub queued: u64,
+}
+
+impl From<SinkCounts> for MessagesBody {
+    fn from(counts: SinkCounts) -> Self {
+        let SinkCounts {
+            accepted,
+            delivered,
+            dropped,
+            replaced,
+            queued,
+        } = counts;
+        Self {
+            accepted,
+            delivered,
+            dropped,
+            replaced,
+            queued,
+        }
+    }
+}
+
+/// Numbers about one source.
+#[derive(Serialize)]
+pub(super) struct SourceStatsBody<'a> {
+    pub source: &'a str,
+    pub state: &'static str,
+    pub frames: u64,
+    pub dropped_frames: u64,
+    pub reconnects: u64,
+    pub fps: f64,
+    pub tracks: usize,
+}
+
+/// The frame that a message is about.
+#[derive(Serialize)]
+pub(super) struct FrameBody {
+    pub seq: u64,
+    pub pts_ms: Option<f64>,
+    pub width: u32,
+    pub height: u32,
+}
+
+/// One track as it stands after one frame.
+#[derive(Serialize)]
+pub(super) struct TrackBody<'a> {
+    pub track_id: u64,
+    pub label: &'a str,
+    pub state: &'static str,
+    pub score: f32,
+    pub top_score: f32,
+    #[serde(rename = "box")]
+    pub xyxy: [f32; 4],
+    #[serde(rename = "box_normalized")]
+    pub normalized: [f32; 4],
+    pub age_frames: u32,
+    pub hits: u32,
+    pub lost_frames: u32,
+}

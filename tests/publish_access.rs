@@ -1,0 +1,361 @@
+//! Who is let in: passwords, TLS, brokers that refuse, and brokers that speak only MQTT 3.1.1.
+
+#[allow(dead_code)] // Each test file uses its part of the shared code.
+#[path = "support/publish/mod.rs"]
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use jetwatch::config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
+use jetwatch::publish::{Connection, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use support::mosquitto::{Mosquitto, client, program};
+use support::records::{PATIENCE, at, eventually, next, publish_event};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn user(user: &str, password: Secret) -> Option<Credentials> {
+    Some(Credentials {
+        user: user.to_owned(),
+        password,
+    })
+}
+
+fn inline(password: &str) -> Secret {
+    Secret::Inline(password.to_owned())
+}
+
+fn with_password(folder: &Path) -> String {
+    let file = folder.join("passwords");
+    let status = Command::new(program("mosquitto_passwd"))
+        .args(["-b", "-c"])
+        .arg(&file)
+        .args(["cam", "right"])
+        .status()
+        .expect("mosquitto_passwd runs");
+    assert!(status.success());
+    format!("allow_anonymous false\npassword_file {}\n", file.display())
+}
+
+#[test]
+fn a_wrong_password_is_told_and_the_right_one_works() {
+    let broker = Mosquitto::with(with_password);
+    for credentials in [
+        None,
+        user("cam", inline("wrong")),
+        user("nobody", inline("right")),
+    ] {
+        let config = MqttConfig {
+            credentials: credentials.clone(),
+            ..broker.client()
+        };
+        let error = probe(&config, LIMIT).expect_err("not let in");
+        assert!(error.is_refusal(), "{error}");
+        let text = error.to_string();
+        let name = credentials.map_or("(none)".to_owned(), |credentials| credentials.user);
+        assert!(
+            text.contains(&format!("broker refused user '{name}'"))
+                && text.contains("publish.mqtt.user"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("wrong") && !text.contains("right;"),
+            "no password in {text}"
+        );
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("password");
+    std::fs::write(&file, "wrong\n").expect("writable");
+    let config = MqttConfig {
+        credentials: user("cam", Secret::File(file.clone())),
+        ..broker.client()
+    };
+    let sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
+    let monitor = sink.monitor();
+    eventually("the refusal is known", || {
+        matches!(
+            monitor.connection(),
+            Connection::Failed { refused: true, .. }
+        )
+    });
+    std::fs::write(&file, "right\n").expect("writable");
+    let info = probe(&config, LIMIT).expect("the password file is read anew at each connect");
+    assert_eq!(
+        (info.address, info.protocol),
+        (format!("127.0.0.1:{}", broker.port()), "5.0")
+    );
+    // Waiting for the next slow attempt, the sink still closes at once: a last attempt, with the right password now.
+    let subscriber = Subscriber::start(&config, "jetwatch/dev/status").expect("let in");
+    Box::new(sink).close(PATIENCE);
+    assert_eq!(next(&subscriber, "dev/status"), "online");
+    assert_eq!(next(&subscriber, "dev/status"), "offline");
+}
+
+#[test]
+fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
+    let broker = Mosquitto::with(|folder| {
+        let acl = folder.join("acl");
+        std::fs::write(
+            &acl,
+            "topic readwrite jetwatch/dev/status\ntopic readwrite jetwatch/dev/cam/person\n",
+        )
+        .expect("writable");
+        format!("allow_anonymous true\nacl_file {}\n", acl.display())
+    });
+    let mut sink = MqttSink::start(&broker.client(), "dev", &["person".to_owned()])
+        .expect("the thread starts");
+    publish_event(&mut sink, 1);
+    sink.accept(&Record::Count {
+        source: "cam",
+        label: "person",
+        count: 1,
+        at: at(0),
+    });
+    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        (counts.accepted, counts.delivered, counts.dropped),
+        (2, 1, 1),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn each_way_of_not_reaching_a_broker_has_its_own_error() {
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .expect("a free port")
+        .port();
+    let error = probe(&client(closed), LIMIT).expect_err("nobody listens");
+    assert!(matches!(error, PublishError::Unreachable { .. }), "{error}");
+
+    let broker = Broker::Url {
+        host: "no-such-host.invalid".to_owned(),
+        port: 1883,
+        tls: false,
+    };
+    let error = probe(
+        &MqttConfig {
+            broker,
+            ..client(0)
+        },
+        LIMIT,
+    )
+    .expect_err("no address");
+    assert!(matches!(error, PublishError::Resolve { .. }), "{error}");
+
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = silent.local_addr().expect("bound").port();
+    let error = probe(&client(port), Duration::from_millis(300)).expect_err("it never answers");
+    assert!(
+        matches!(
+            error,
+            PublishError::Timeout {
+                step: "logging in",
+                ..
+            }
+        ),
+        "{error}"
+    );
+
+    let web = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = web.local_addr().expect("bound").port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = web.accept().expect("one client");
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .expect("it listens");
+    });
+    let error = probe(&client(port), LIMIT).expect_err("a web server");
+    assert!(matches!(error, PublishError::Lost { .. }), "{error}");
+    server.join().expect("the server is done");
+}
+
+#[test]
+fn a_broker_of_mqtt_3_1_1_is_spoken_to_in_3_1_1() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    let server = std::thread::spawn(move || {
+        let mut levels = Vec::new();
+        for answer in [[0x20, 2, 0, 1], [0x20, 2, 0, 0]] {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut connect = [0; 512];
+            let bytes = stream.read(&mut connect).expect("a CONNECT");
+            // Type, remaining length, then the name: 0 4 M Q T T, then the level.
+            assert!(
+                bytes > 9 && connect[0] == 0x10 && &connect[4..8] == b"MQTT",
+                "{:02x?}",
+                &connect[..bytes]
+            );
+            levels.push(connect[8]);
+            stream.write_all(&answer).expect("it listens");
+            if answer[3] == 0 {
+                let mut rest = Vec::new();
+                stream.read_to_end(&mut rest).expect("it says goodbye");
+                assert_eq!(rest, [0xe0, 0]);
+            }
+        }
+        levels
+    });
+    let info = probe(&client(port), LIMIT).expect("connected in the end");
+    assert_eq!(info.protocol, "3.1.1");
+    assert_eq!(server.join().expect("the server is content"), [5, 4]);
+}
+
+/// Makes a CA, and a certificate for 127.0.0.1 and localhost signed by it.
+fn authority(folder: &Path, name: &str) {
+    let openssl = |arguments: &str| {
+        let output = Command::new("openssl")
+            .args(arguments.split_whitespace())
+            .current_dir(folder)
+            .output()
+            .expect("this test needs the program openssl: apt-get install openssl");
+        assert!(
+            output.status.success(),
+            "openssl {arguments}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(&format!(
+        "req -x509 {key} -keyout {name}-ca.key -out {name}-ca.pem -days 2 -subj /CN={name}-ca -addext basicConstraints=critical,CA:TRUE"
+    ));
+    for (who, names) in [
+        ("server", "IP:127.0.0.1,DNS:localhost"),
+        ("client", "DNS:client"),
+    ] {
+        std::fs::write(
+            folder.join("extensions"),
+            format!("subjectAltName={names}\nbasicConstraints=CA:FALSE\n"),
+        )
+        .expect("writable");
+        openssl(&format!(
+            "req {key} -keyout {name}-{who}.key -out {name}-{who}.csr -subj /CN={who}"
+        ));
+        openssl(&format!(
+            "x509 -req -in {name}-{who}.csr -CA {name}-ca.pem -CAkey {name}-ca.key -CAcreateserial -out {name}-{who}.pem -days 2 -extfile extensions"
+        ));
+    }
+}
+
+fn tls_client(port: u16, host: &str, tls: TlsConfig) -> MqttConfig {
+    MqttConfig {
+        broker: Broker::Url {
+            host: host.to_owned(),
+            port,
+            tls: true,
+        },
+        tls,
+        ..client(port)
+    }
+}
+
+#[test]
+fn tls_verifies_the_broker_and_its_name() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    authority(folder.path(), "good");
+    authority(folder.path(), "other");
+    let files = format!(
+        "certfile {}\nkeyfile {}\n",
+        at("good-server.pem").display(),
+        at("good-server.key").display()
+    );
+    let broker = Mosquitto::with(|_| format!("allow_anonymous true\n{files}"));
+    let trust = |file: &str| TlsConfig {
+        ca_file: Some(at(file)),
+        ..TlsConfig::default()
+    };
+
+    for host in ["127.0.0.1", "localhost"] {
+        let info = probe(
+            &tls_client(broker.port(), host, trust("good-ca.pem")),
+            LIMIT,
+        )
+        .expect("trusted");
+        assert_eq!(info.protocol, "5.0");
+    }
+    let config = tls_client(broker.port(), "127.0.0.1", trust("good-ca.pem"));
+    let mut sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
+    for id in 1..=300 {
+        publish_event(&mut sink, id);
+    }
+    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        (counts.accepted, counts.delivered),
+        (300, 300),
+        "{counts:?}"
+    );
+
+    let refused = |config: &MqttConfig| {
+        let error = probe(config, LIMIT).expect_err("not trusted");
+        assert!(matches!(error, PublishError::Tls { .. }), "{error}");
+        assert!(error.to_string().contains("ca_file"), "{error}");
+    };
+    refused(&tls_client(
+        broker.port(),
+        "127.0.0.1",
+        trust("other-ca.pem"),
+    ));
+    // Signed by the right authority, but for another name.
+    let elsewhere = Mosquitto::with(|_| {
+        let (certificate, key) = (at("good-elsewhere.pem"), at("good-elsewhere.key"));
+        format!(
+            "allow_anonymous true\ncertfile {}\nkeyfile {}\n",
+            certificate.display(),
+            key.display()
+        )
+    });
+    refused(&tls_client(
+        elsewhere.port(),
+        "127.0.0.1",
+        trust("good-ca.pem"),
+    ));
+
+    let error = probe(
+        &tls_client(broker.port(), "127.0.0.1", trust("missing.pem")),
+        LIMIT,
+    )
+    .expect_err("no file");
+    assert!(
+        error.to_string().contains("missing.pem")
+            && error.to_string().contains("publish.mqtt.tls.ca_file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_broker_that_wants_a_client_certificate_gets_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    authority(folder.path(), "good");
+    let broker = Mosquitto::with(|_| {
+        format!(
+            "allow_anonymous true\ncertfile {}\nkeyfile {}\ncafile {}\nrequire_certificate true\n",
+            at("good-server.pem").display(),
+            at("good-server.key").display(),
+            at("good-ca.pem").display()
+        )
+    });
+    let anonymous = TlsConfig {
+        ca_file: Some(at("good-ca.pem")),
+        ..TlsConfig::default()
+    };
+    let error = probe(
+        &tls_client(broker.port(), "127.0.0.1", anonymous.clone()),
+        LIMIT,
+    )
+    .expect_err("no certificate");
+    assert!(
+        matches!(error, PublishError::Tls { .. } | PublishError::Lost { .. }),
+        "{error}"
+    );
+    let known = TlsConfig {
+        cert_file: Some(at("good-client.pem")),
+        key_file: Some(at("good-client.key")),
+        ..anonymous
+    };
+    probe(&tls_client(broker.port(), "127.0.0.1", known), LIMIT).expect("known by its certificate");
+}

@@ -1,0 +1,158 @@
+//! The embedded broker, seen by other people's clients.
+
+#[allow(dead_code)] // Each test file uses its part of the shared code.
+#[path = "support/publish/mod.rs"]
+mod support;
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use jetwatch::config::{Broker, Credentials, MqttConfig, Secret};
+use jetwatch::publish::{EmbeddedBroker, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use support::mosquitto::{client, program};
+use support::proxy::Proxy;
+use support::records::{PATIENCE, at, eventually, next, publish_event};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn loopback() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn start() -> (EmbeddedBroker, MqttConfig) {
+    let broker = EmbeddedBroker::start(loopback(), None).expect("a free port");
+    let config = MqttConfig {
+        broker: Broker::Embedded {
+            listen: broker.local_addr(),
+        },
+        ..client(0)
+    };
+    (broker, config)
+}
+
+/// What mosquitto_sub prints of one message on `topic`.
+fn mosquitto_sub(port: u16, topic: &str, more: &[&str]) -> (bool, String) {
+    let output = Command::new(program("mosquitto_sub"))
+        .args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-t",
+            topic,
+            "-C",
+            "1",
+            "-W",
+            "30",
+            "-F",
+            "%r %p",
+        ])
+        .args(more)
+        .output()
+        .expect("mosquitto_sub runs");
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}
+
+#[test]
+fn mosquitto_sub_sees_retained_values_with_both_protocols() {
+    let (broker, config) = start();
+    let mut sink =
+        MqttSink::start(&config, "dev", &["person".to_owned()]).expect("the thread starts");
+    sink.accept(&Record::Count {
+        source: "cam",
+        label: "person",
+        count: 3,
+        at: at(0),
+    });
+    eventually("the count is delivered", || sink.counts().delivered == 1);
+    let port = broker.local_addr().port();
+    for version in ["311", "5"] {
+        assert_eq!(
+            mosquitto_sub(port, "jetwatch/dev/status", &["-V", version]),
+            (true, "1 online".to_owned())
+        );
+        assert_eq!(
+            mosquitto_sub(port, "jetwatch/+/cam/person", &["-V", version]),
+            (true, "1 3".to_owned())
+        );
+    }
+    Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        mosquitto_sub(port, "jetwatch/dev/status", &[]),
+        (true, "1 offline".to_owned())
+    );
+}
+
+#[test]
+fn events_arrive_and_the_last_will_is_kept() {
+    let (broker, config) = start();
+    let proxy = Proxy::start(broker.local_addr().port());
+    let subscriber = Subscriber::start(&config, "jetwatch/dev/#").expect("subscribed");
+    let mut sink = MqttSink::start(&client(proxy.port()), "dev", &[]).expect("the thread starts");
+    assert_eq!(next(&subscriber, "dev/status"), "online");
+    for id in 1..=500 {
+        publish_event(&mut sink, id);
+    }
+    for id in 1..=500_u64 {
+        let event: serde_json::Value =
+            serde_json::from_str(&next(&subscriber, "cam/events")).expect("JSON");
+        assert_eq!(event["track_id"].as_u64(), Some(id));
+    }
+    proxy.shut();
+    assert_eq!(next(&subscriber, "dev/status"), "offline");
+    proxy.open();
+    assert_eq!(next(&subscriber, "dev/status"), "online");
+    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        (counts.accepted, counts.delivered),
+        (500, 500),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn a_password_is_asked_for_when_one_is_configured() {
+    let right = Credentials {
+        user: "cam".to_owned(),
+        password: Secret::Inline("right".to_owned()),
+    };
+    let wrong = Credentials {
+        password: Secret::Inline("wrong".to_owned()),
+        ..right.clone()
+    };
+    // All addresses: what would be refused without a password.
+    let broker = EmbeddedBroker::start(SocketAddr::from(([0, 0, 0, 0], 0)), Some(&right))
+        .expect("a free port");
+    let config = |credentials| MqttConfig {
+        broker: Broker::Embedded {
+            listen: broker.local_addr(),
+        },
+        credentials,
+        ..client(0)
+    };
+    probe(&config(Some(right)), LIMIT).expect("let in");
+    for credentials in [None, Some(wrong)] {
+        let error = probe(&config(credentials), LIMIT).expect_err("not let in");
+        assert!(matches!(error, PublishError::BadPassword { .. }), "{error}");
+    }
+    let port = broker.local_addr().port();
+    assert!(!mosquitto_sub(port, "#", &[]).0);
+}
+
+#[test]
+fn a_broker_that_ends_frees_its_port_while_clients_are_connected() {
+    let (broker, config) = start();
+    let mut sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
+    publish_event(&mut sink, 1);
+    eventually("connected", || sink.counts().delivered == 1);
+    let address = broker.local_addr();
+    broker.stop();
+    publish_event(&mut sink, 2);
+    let again = EmbeddedBroker::start(address, None).expect("the port is free");
+    eventually("the sink is back", || sink.counts().delivered == 2);
+    drop(again);
+}

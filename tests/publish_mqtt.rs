@@ -1,0 +1,326 @@
+//! The MQTT sink against a real mosquitto: nothing is lost, and what is retained is right.
+
+#[allow(dead_code)] // Each test file uses its part of the shared code.
+#[path = "support/publish/mod.rs"]
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use jetwatch::publish::{Connection, MqttSink, Record, Sink, SourceState, Subscriber};
+use jetwatch::types::EventKind;
+use support::mosquitto::{Mosquitto, client};
+use support::proxy::Proxy;
+use support::records::{PATIENCE, at, event, eventually, frame, next, publish_event, stats};
+
+fn labels() -> Vec<String> {
+    vec!["person".to_owned(), "car".to_owned()]
+}
+
+fn start(config: &jetwatch::config::MqttConfig) -> MqttSink {
+    MqttSink::start(config, "dev", &labels()).expect("the thread starts")
+}
+
+fn count(sink: &mut MqttSink, count: usize) {
+    sink.accept(&Record::Count {
+        source: "cam",
+        label: "person",
+        count,
+        at: at(0),
+    });
+}
+
+/// Adds the track numbers of the events that have arrived.
+fn collect(subscriber: &Subscriber, seen: &mut BTreeSet<u64>, in_all: &mut usize) {
+    while let Some((topic, payload)) = subscriber.recv_timeout(Duration::ZERO) {
+        if topic.ends_with("/events") {
+            let event: serde_json::Value =
+                serde_json::from_slice(&payload).expect("events are JSON");
+            seen.insert(event["track_id"].as_u64().expect("a number"));
+            *in_all += 1;
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_connections_break_again_and_again() {
+    const EVENTS: u64 = 2000;
+    let broker = Mosquitto::start();
+    let subscriber = Subscriber::start(&broker.client(), "#").expect("subscribed");
+    let proxy = Proxy::start(broker.port());
+    let mut sink = start(&client(proxy.port()));
+    let (mut seen, mut in_all) = (BTreeSet::new(), 0);
+    // Breaks fall where the bytes happen to be: inside packets, between a message and its acknowledgement. A fixed
+    // sequence, so that a failure can be repeated.
+    let mut random = 12_345_u64;
+    let deadline = Instant::now() + PATIENCE;
+    let mut published = 0;
+    let mut cuts = u64::MAX;
+    while seen.len() < EVENTS as usize {
+        if proxy.cuts() != cuts {
+            cuts = proxy.cuts();
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            proxy.cut_after(if cuts < 8 {
+                20_000 + (random >> 33) % 200_000
+            } else {
+                0
+            });
+        }
+        if published < EVENTS && sink.counts().queued < 200 {
+            published += 1;
+            publish_event(&mut sink, published);
+        }
+        collect(&subscriber, &mut seen, &mut in_all);
+        assert!(
+            Instant::now() < deadline,
+            "{} of {EVENTS} seen, {:?}",
+            seen.len(),
+            sink.counts()
+        );
+    }
+    assert_eq!(seen, (1..=EVENTS).collect::<BTreeSet<_>>());
+    assert_eq!(proxy.cuts(), 8, "the connection was really broken");
+    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        (counts.accepted, counts.delivered),
+        (EVENTS, EVENTS),
+        "{counts:?}"
+    );
+    assert_eq!(
+        (counts.dropped, counts.replaced, counts.queued),
+        (0, 0, 0),
+        "{counts:?}"
+    );
+    println!(
+        "{EVENTS} events, {} received, {} duplicates",
+        in_all,
+        in_all - seen.len()
+    );
+}
+
+#[test]
+fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
+    let mut broker = Mosquitto::start();
+    let proxy = Proxy::start(broker.port());
+    let mut sink = start(&client(proxy.port()));
+    let (mut seen, mut in_all) = (BTreeSet::new(), 0);
+    let mut published = 0;
+    for generation in 0..3 {
+        // The sink gets through only when the subscriber of this generation is there.
+        let subscriber = Subscriber::start(&broker.client(), "#").expect("subscribed");
+        proxy.open();
+        eventually("messages flow", || {
+            published += 1;
+            publish_event(&mut sink, published);
+            collect(&subscriber, &mut seen, &mut in_all);
+            seen.contains(&(1 + 400 * generation))
+        });
+        let goal = 400 * (generation + 1);
+        while published < goal {
+            published += 1;
+            publish_event(&mut sink, published);
+        }
+        if generation < 2 {
+            // Killed with messages under way.
+            broker.kill();
+            proxy.shut();
+            eventually("the end of the connection is seen", || {
+                collect(&subscriber, &mut seen, &mut in_all);
+                subscriber.ended().is_some()
+            });
+            collect(&subscriber, &mut seen, &mut in_all);
+            broker.restart();
+        } else {
+            eventually("all have arrived", || {
+                collect(&subscriber, &mut seen, &mut in_all);
+                seen.len() as u64 >= published
+            });
+        }
+        let counts = sink.counts();
+        assert_eq!(
+            counts.accepted,
+            counts.delivered + counts.dropped + counts.replaced + counts.queued,
+            "{counts:?}"
+        );
+    }
+    assert_eq!(seen, (1..=published).collect::<BTreeSet<_>>());
+    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        (counts.accepted, counts.delivered, counts.dropped),
+        (published, published, 0),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn a_broker_that_comes_later_gets_what_waited() {
+    let mut broker = Mosquitto::stopped(|_| "allow_anonymous true\n".to_owned());
+    let mut sink = start(&broker.client());
+    let monitor = sink.monitor();
+    for id in 1..=50 {
+        publish_event(&mut sink, id);
+    }
+    eventually("the failure is known", || {
+        matches!(monitor.connection(), Connection::Failed { .. })
+    });
+    match monitor.connection() {
+        Connection::Failed { reason, refused } => {
+            assert!(
+                reason.contains("cannot connect") && reason.contains("publish.mqtt.broker"),
+                "{reason}"
+            );
+            assert!(!refused);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(sink.counts().queued, 50);
+    broker.restart();
+    eventually("the queue is delivered", || sink.counts().delivered == 50);
+    assert_eq!(monitor.connection(), Connection::Connected);
+}
+
+#[test]
+fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them() {
+    let mut broker = Mosquitto::start();
+    let mut sink = start(&broker.client());
+    for n in [1, 2, 3] {
+        count(&mut sink, n);
+    }
+    sink.accept(&Record::Source {
+        source: "cam",
+        state: SourceState::Online,
+        reason: None,
+        at: at(0),
+    });
+    eventually("all is delivered", || sink.counts().queued == 0);
+    let see = |broker: &Mosquitto, state: &str, persons: &str| {
+        for (topic, expected) in [("dev/status", "online"), ("dev/cam/person", persons)] {
+            let late = Subscriber::start(&broker.client(), &format!("jetwatch/{topic}"))
+                .expect("subscribed");
+            assert_eq!(next(&late, topic), expected);
+        }
+        let late =
+            Subscriber::start(&broker.client(), "jetwatch/dev/cam/status").expect("subscribed");
+        let message: serde_json::Value =
+            serde_json::from_str(&next(&late, "cam/status")).expect("JSON");
+        assert_eq!(message["state"], state);
+    };
+    see(&broker, "online", "3");
+
+    broker.kill();
+    let replaced_before = sink.counts().replaced;
+    let monitor = sink.monitor();
+    eventually("the loss is known", || {
+        monitor.connection() != Connection::Connected
+    });
+    for n in [4, 5, 6] {
+        count(&mut sink, n);
+    }
+    assert_eq!(sink.counts().replaced, 2, "only the newest count waits");
+    broker.restart();
+    eventually("the newest count is delivered", || {
+        sink.counts().queued == 0
+    });
+    // The state of the source was not handed over again: the sink repeats it of its own accord.
+    see(&broker, "online", "6");
+    let counts = sink.counts();
+    assert_eq!((counts.accepted, counts.dropped), (7, 0), "{counts:?}");
+}
+
+#[test]
+fn the_last_will_tells_that_the_connection_died() {
+    let broker = Mosquitto::start();
+    let proxy = Proxy::start(broker.port());
+    let subscriber =
+        Subscriber::start(&broker.client(), "jetwatch/dev/status").expect("subscribed");
+    let sink = start(&client(proxy.port()));
+    assert_eq!(next(&subscriber, "dev/status"), "online");
+    proxy.shut();
+    assert_eq!(next(&subscriber, "dev/status"), "offline");
+    proxy.open();
+    assert_eq!(next(&subscriber, "dev/status"), "online");
+    Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        next(&subscriber, "dev/status"),
+        "offline",
+        "said on a clean close as well"
+    );
+}
+
+#[test]
+fn a_full_queue_drops_the_oldest_and_counts_them() {
+    let mut broker = Mosquitto::stopped(|_| "allow_anonymous true\n".to_owned());
+    let config = jetwatch::config::MqttConfig {
+        queue_messages: 100,
+        ..broker.client()
+    };
+    let mut sink = start(&config);
+    for id in 1..=250 {
+        publish_event(&mut sink, id);
+    }
+    sink.accept(&Record::Stats(&stats()));
+    let counts = sink.counts();
+    assert_eq!(
+        (counts.accepted, counts.dropped, counts.queued),
+        (251, 151, 100),
+        "{counts:?}"
+    );
+    broker.restart();
+    // The subscriber may come after the sink, which reconnects by itself: so the counts are the proof here.
+    eventually("the newest hundred are delivered", || {
+        sink.counts().delivered == 100
+    });
+}
+
+#[test]
+fn events_come_in_order_and_complete() {
+    let broker = Mosquitto::start();
+    let subscriber = Subscriber::start(&broker.client(), "jetwatch/dev/#").expect("subscribed");
+    let mut sink = start(&broker.client());
+    assert_eq!(next(&subscriber, "dev/status"), "online");
+    let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 9));
+    sink.accept(&Record::Events {
+        source: "cam",
+        frame: &frame(9),
+        events: &events,
+    });
+    sink.accept(&Record::Frame {
+        source: "cam",
+        frame: &frame(9),
+        tracks: &[],
+    });
+    sink.accept(&Record::Stats(&stats()));
+    for step in ["new", "update", "end"] {
+        let message: serde_json::Value =
+            serde_json::from_str(&next(&subscriber, "cam/events")).expect("JSON");
+        assert_eq!(
+            (message["type"].as_str(), message["after"]["label"].as_str()),
+            (Some(step), Some("person"))
+        );
+    }
+    assert!(next(&subscriber, "cam/detections").contains("\"tracks\":[]"));
+    assert!(next(&subscriber, "dev/stats").contains("\"uptime_ms\":61000"));
+    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        (counts.accepted, counts.delivered, counts.queued),
+        (5, 5, 0),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn closing_with_a_broker_away_ends_within_the_deadline_and_counts_the_loss() {
+    let broker = Mosquitto::stopped(|_| String::new());
+    let mut sink = start(&broker.client());
+    for id in 1..=10 {
+        publish_event(&mut sink, id);
+    }
+    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(
+        (counts.accepted, counts.dropped, counts.queued),
+        (10, 10, 0),
+        "{counts:?}"
+    );
+}

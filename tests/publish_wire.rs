@@ -1,0 +1,195 @@
+//! Every message that is produced is described by `configs/messages.schema.json`, and wrong ones are refused by it.
+
+#[allow(dead_code)] // Each test file uses its part of the shared code.
+#[path = "support/publish/mod.rs"]
+mod support;
+
+use jetwatch::publish::{Encoder, Moment, Record, SourceState};
+use jetwatch::types::EventKind;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use support::records::{at, event, frame, stats, track};
+
+fn validator() -> Validator {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/messages.schema.json");
+    let text = std::fs::read_to_string(path).expect("the schema is part of the project");
+    let schema = serde_json::from_str(&text).expect("the schema is JSON");
+    jsonschema::draft202012::meta::validate(&schema).expect("the schema is a schema");
+    jsonschema::draft202012::new(&schema).expect("the schema can be used")
+}
+
+fn messages() -> Vec<Value> {
+    let labels = ["person".to_owned(), "traffic light".to_owned()];
+    let mut encoder = Encoder::new("gate", &labels);
+    let meta = frame(7);
+    let without_pts = jetwatch::types::FrameMeta {
+        pts: None,
+        ..frame(8)
+    };
+    let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 3));
+    let tracks = [
+        track(3),
+        jetwatch::types::Track {
+            class: 1,
+            state: jetwatch::types::TrackState::Lost,
+            ..track(4)
+        },
+    ];
+    let stats = stats();
+    let mut records = vec![
+        Record::Events {
+            source: "cam",
+            frame: &meta,
+            events: &events,
+        },
+        Record::Events {
+            source: "cam",
+            frame: &without_pts,
+            events: &events,
+        },
+        Record::Frame {
+            source: "cam",
+            frame: &meta,
+            tracks: &tracks,
+        },
+        Record::Frame {
+            source: "cam",
+            frame: &meta,
+            tracks: &[],
+        },
+        Record::Count {
+            source: "cam",
+            label: "traffic light",
+            count: 2,
+            at: at(7),
+        },
+        Record::Source {
+            source: "cam",
+            state: SourceState::Offline,
+            reason: Some("no \"frame\"\nfor 5 s"),
+            at: at(7),
+        },
+        Record::Stats(&stats),
+    ];
+    for state in [
+        SourceState::Connecting,
+        SourceState::Online,
+        SourceState::Ended,
+    ] {
+        records.push(Record::Source {
+            source: "cam",
+            state,
+            reason: None,
+            at: at(7),
+        });
+    }
+    let mut values = Vec::new();
+    for record in &records {
+        encoder.encode(record, Moment::now(), |json| {
+            assert!(!json.contains(&b'\n'), "a message is one line");
+            values.push(serde_json::from_slice(json).expect("messages are JSON"));
+        });
+    }
+    values
+}
+
+#[test]
+fn every_message_fits_the_schema() {
+    let validator = validator();
+    let messages = messages();
+    assert_eq!(messages.len(), 14);
+    for message in &messages {
+        let problems: Vec<String> = validator
+            .iter_errors(message)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(problems.is_empty(), "{message:#}: {problems:?}");
+        assert_eq!(
+            (&message["version"], &message["device"]),
+            (&json!(1), &json!("gate"))
+        );
+    }
+    for kind in ["event", "detections", "count", "source", "stats"] {
+        assert!(
+            messages.iter().any(|message| message["kind"] == kind),
+            "no message of kind {kind}"
+        );
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_is_wrong() {
+    let validator = validator();
+    let messages = messages();
+    let changes: [(&str, &str, Value); 10] = [
+        ("event", "/type", json!("gone")),
+        ("event", "/started_at", json!(1_700_000_000)),
+        ("event", "/started_at", json!("2026-01-31T12:00:00Z")),
+        ("event", "/id", json!(3)),
+        ("event", "/after/box", json!([1, 2, 3])),
+        ("event", "/after/box_normalized", json!([0, 0, 1.5, 1])),
+        ("event", "/after/score", json!(1.2)),
+        ("source", "/state", json!("asleep")),
+        ("stats", "/messages/queued", json!(-1)),
+        ("count", "/count", json!("2")),
+    ];
+    for (kind, place, wrong) in changes {
+        let mut message = messages
+            .iter()
+            .find(|message| message["kind"] == kind)
+            .expect("one of each")
+            .clone();
+        *message
+            .pointer_mut(place)
+            .unwrap_or_else(|| panic!("{kind} has {place}")) = wrong;
+        assert!(!validator.is_valid(&message), "{message:#}");
+    }
+    for message in &messages {
+        for key in message.as_object().expect("messages are objects").keys() {
+            let mut shorter = message.clone();
+            shorter.as_object_mut().expect("an object").remove(key);
+            assert!(
+                !validator.is_valid(&shorter),
+                "{key} is missing in {shorter:#}"
+            );
+        }
+        let mut longer = message.clone();
+        longer["surprise"] = json!(1);
+        assert!(!validator.is_valid(&longer), "{longer:#}");
+    }
+}
+
+#[test]
+fn events_carry_identity_times_and_boxes() {
+    let messages = messages();
+    let [new, update, end] = [&messages[0], &messages[1], &messages[2]];
+    assert_eq!(
+        [&new["type"], &update["type"], &end["type"]],
+        ["new", "update", "end"]
+    );
+    assert_eq!(new["id"], "1700000000.099000-cam-3");
+    assert_eq!(new["id"], end["id"]);
+    assert_eq!(
+        (&new["track_id"], &new["label"]),
+        (&json!(3), &json!("person"))
+    );
+    assert_eq!(new["started_at"], "2023-11-14T22:13:20.099Z");
+    assert_eq!(
+        (&new["duration_ms"], &end["duration_ms"]),
+        (&json!(990), &json!(660))
+    );
+    assert_eq!(
+        new["frame"],
+        json!({ "seq": 7, "pts_ms": 231.0, "width": 640, "height": 480 })
+    );
+    assert_eq!(new["after"]["score"].to_string(), "0.8733");
+    assert_eq!(new["after"]["box"].to_string(), "[10.0,20.0,110.0,220.0]");
+    assert_eq!(
+        new["after"]["box_normalized"].to_string(),
+        "[0.01569,0.04167,0.17188,0.45833]"
+    );
+    assert_eq!(
+        (&new["before"], &end["after"]["state"]),
+        (&Value::Null, &json!("ended"))
+    );
+}

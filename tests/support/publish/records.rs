@@ -1,0 +1,119 @@
+//! Records to publish, and waiting without sleeping blindly.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use jetwatch::publish::{Record, Sink, SourceState, SourceStats, Stats, Subscriber};
+use jetwatch::types::{
+    EventKind, FrameMeta, Size, SourceId, Track, TrackEvent, TrackId, TrackState,
+};
+
+/// Generous: the tests share busy cores.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Polls until `done`, and fails the test after [`PATIENCE`].
+pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(
+            Instant::now() < deadline,
+            "not within {} s: {what}",
+            PATIENCE.as_secs()
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The next message whose topic ends with `suffix`.
+pub fn next(subscriber: &Subscriber, suffix: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (topic, payload) = subscriber
+            .recv_timeout(left)
+            .unwrap_or_else(|| panic!("no message on …{suffix}: {:?}", subscriber.ended()));
+        if topic.ends_with(suffix) {
+            return String::from_utf8(payload).expect("payloads are text");
+        }
+    }
+}
+
+/// A frame of 640×480 with this number.
+pub fn frame(seq: u64) -> FrameMeta {
+    FrameMeta {
+        source: SourceId(0),
+        seq,
+        pts: Some(Duration::from_millis(33 * seq)),
+        captured_at: at(seq),
+        entered_at: Instant::now(),
+        source_size: Size::new(640, 480),
+    }
+}
+
+/// A time of day, 33 ms after each other.
+pub fn at(seq: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_700_000_000) + Duration::from_millis(33 * seq)
+}
+
+/// A track of class 0 with this number.
+pub fn track(id: u64) -> Track {
+    Track {
+        id: TrackId(id),
+        state: TrackState::Active,
+        class: 0,
+        score: 0.873_312_9,
+        top_score: 0.9,
+        xyxy: [10.04, 20.0, 110.0, 220.0],
+        age_frames: 12,
+        hits: 10,
+        lost_frames: 0,
+    }
+}
+
+/// An event about track `id`, complete in itself.
+pub fn event(kind: EventKind, id: u64) -> TrackEvent {
+    let after = Track {
+        state: if kind == EventKind::End {
+            TrackState::Ended
+        } else {
+            TrackState::Active
+        },
+        ..track(id)
+    };
+    TrackEvent {
+        kind,
+        before: (kind != EventKind::New).then(|| track(id)),
+        after,
+        started_at: at(id),
+        frame_at: at(id + 30),
+        ended_at: (kind == EventKind::End).then(|| at(id + 20)),
+    }
+}
+
+/// Publishes the event `new` of track `id`.
+pub fn publish_event(sink: &mut impl Sink, id: u64) {
+    let events = [event(EventKind::New, id)];
+    sink.accept(&Record::Events {
+        source: "cam",
+        frame: &frame(id),
+        events: &events,
+    });
+}
+
+/// Statistics with one source.
+pub fn stats() -> Stats {
+    Stats {
+        uptime: Duration::from_secs(61),
+        fps: 29.97,
+        cpu_ms_per_frame: 3.5,
+        sources: vec![SourceStats {
+            name: "cam".to_owned(),
+            state: SourceState::Online,
+            frames: 1800,
+            dropped: 2,
+            reconnects: 1,
+            fps: 29.97,
+            tracks: 4,
+        }],
+        ..Stats::default()
+    }
+}
