@@ -29,7 +29,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::config::{Broker, Config, SourceConfig};
 use crate::detect::{self, DetectError, Prepared};
 use crate::publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink, SinkCounts, Stats};
-use crate::source::{self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken};
+use crate::source::{self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken};
 use crate::telemetry::{self, Recorder};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;

@@ -28,7 +28,7 @@ pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
 pub use wire::{Encoder, Moment, SCHEMA_VERSION};
 
-use crate::types::{FrameMeta, Track, TrackEvent};
+use crate::types::{FrameMeta, SourceState, Track, TrackEvent};
 
 /// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
 #[derive(Debug)]
@@ -75,19 +75,6 @@ pub enum Record<'a> {
     },
     /// A summary at `publish.stats_interval`.
     Stats(&'a Stats),
-}
-
-/// State of one source as subscribers see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SourceState {
-    /// Being opened; no frame yet.
-    Connecting,
-    /// Frames arrive.
-    Online,
-    /// Failed or stalled; it is tried again.
-    Offline,
-    /// Reached its end.
-    Ended,
 }
 
 /// Numbers about the running daemon, since its start where nothing else is said.

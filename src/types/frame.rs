@@ -10,7 +10,7 @@ use super::{Size, SourceId, Xyxy};
 pub const PIXEL_BYTES: usize = 4;
 
 /// What is known of a frame besides its pixels. Time is data here: nothing downstream asks a clock when a frame was taken.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct FrameMeta {
     /// Which source it came from.
     pub source: SourceId,
