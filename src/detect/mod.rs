@@ -1,20 +1,60 @@
 //! FLOOR 2: pixels to detections.
 //!
-//! A model folder ([`model`]) says what the network wants and gives; [`tensor`] writes the input (padding, layout,
-//! normalization); a [`Detector`] runs the network; [`yolox`] and [`nms`] turn raw output into boxes and are pure.
-//! A detector is made and dies on its worker's thread.
+//! [`prepare`] turns the configuration into a [`Prepared`] on the main thread: the model folder ([`model`]) is read and
+//! its file hashed once, the runtime library ([`runtime`]) is opened once. Each worker thread then makes its own
+//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`yolox`]
+//! and [`nms`] turn raw output into boxes and are pure.
+//!
+//! ```text
+//!   DetectorConfig ── prepare ──► Prepared ── make_detector ──► Detector          (ONNX Runtime, or scripted)
+//!
+//!   Frame ── tensor ──► input ── network ──► output ── yolox ──► candidates ── nms ──► Detection
+//! ```
 
-use crate::types::{Detection, Frame};
+pub mod decode;
+mod error;
+mod labels;
+pub mod model;
+mod model_file;
+mod model_keys;
+mod network;
+pub mod nms;
+pub mod onnx;
+mod prepare;
+pub mod runtime;
+pub mod scripted;
+pub mod tensor;
+pub mod yolox;
+
+pub use error::DetectError;
+pub use labels::ClassFilter;
+pub use prepare::{Prepared, prepare};
+pub use tensor::fit;
+
+use crate::types::{Detection, Frame, Xyxy};
 
 /// Finds objects in batches of frames. Implementations: ONNX Runtime, and scripted from ground truth.
 pub trait Detector {
     /// Replaces `results` by one list per frame of `batch`, in its order: boxes in source pixels, clipped to the picture, best score first.
     ///
     /// Returns when the results are there. `batch` holds 1 to `batch_size` frames whose pictures have the inner size
-    /// of the model's letterbox for their source size.
-    fn detect(&mut self, batch: &[Frame], results: &mut Vec<Vec<Detection>>) -> Result<(), DetectError>;
+    /// of the model's letterbox for their source size. After an error `results` means nothing.
+    fn detect(
+        &mut self,
+        batch: &[Frame],
+        results: &mut Vec<Vec<Detection>>,
+    ) -> Result<(), DetectError>;
 }
 
-/// Why detection failed.
-#[derive(Debug, thiserror::Error)]
-pub enum DetectError {}
+/// A box that the network proposes, before suppression.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// Its place in the output; breaks ties of equal scores.
+    pub cell: u32,
+    /// Index into the model's labels.
+    pub class: u16,
+    /// Confidence, 0 to 1.
+    pub score: f32,
+    /// The box in input pixels, unclipped.
+    pub xyxy: Xyxy,
+}

@@ -1,0 +1,153 @@
+//! Why there is no detector, or why it gave no detections.
+
+use std::path::PathBuf;
+
+use super::model::ModelError;
+use super::runtime::RuntimeError;
+use crate::types::{Size, SourceId};
+
+/// Why detection failed. Errors of preparing and of making a detector come before the first frame; those of
+/// `detect` end the daemon in order, since the next frame would fail alike.
+#[derive(Debug, thiserror::Error)]
+pub enum DetectError {
+    /// The configuration names no model where one is needed.
+    #[error(
+        "no model is configured: set detector.model to a folder with a model.yaml, or detector.backend to `scripted` \
+         for demonstrations with synthetic sources"
+    )]
+    NoModel,
+    /// The model folder cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// ONNX Runtime cannot be used.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// A label in `detector.classes` that the model does not have.
+    #[error("detector.classes: the model has no label `{label}`; {}", meant(near, *count))]
+    UnknownClass {
+        /// The label.
+        label: String,
+        /// Labels of the model that come near it.
+        near: Vec<String>,
+        /// Labels of the model.
+        count: usize,
+    },
+    /// ONNX Runtime refuses the network.
+    #[error(
+        "ONNX Runtime {version} cannot load {}: {reason}; the file may be damaged, or need a newer ONNX Runtime",
+        path.display()
+    )]
+    Load {
+        /// The network's file.
+        path: PathBuf,
+        /// Version of the library.
+        version: String,
+        /// What the library said.
+        reason: String,
+    },
+    /// The network is not what `model.yaml` says.
+    #[error("{}: {tensor}: found {found}, expected {expected}; {advice}", path.display())]
+    Tensor {
+        /// The network's file.
+        path: PathBuf,
+        /// Which tensor, as `input \`images\``.
+        tensor: String,
+        /// What the network has.
+        found: String,
+        /// What `model.yaml` says.
+        expected: String,
+        /// What to change.
+        advice: String,
+    },
+    /// The network failed.
+    #[error(
+        "the network failed on a batch of {batch}: {reason}; if memory ran out, lower detector.batch_size or detector.workers"
+    )]
+    Infer {
+        /// Frames in the batch.
+        batch: usize,
+        /// What the library said.
+        reason: String,
+    },
+    /// A batch that the detector was not made for: a bug of the caller.
+    #[error(
+        "a batch of {found} frames came to a detector made for 1 to {most}; this is a bug in jetwatch"
+    )]
+    BatchSize {
+        /// Frames in the batch.
+        found: usize,
+        /// Most that fit.
+        most: usize,
+    },
+    /// A picture that was not scaled to the letterbox's inner size: a bug of the caller.
+    #[error(
+        "frame {seq} of source {}: the picture is {found}, expected {expected} ({source_size} laid into {input}); \
+         this is a bug in jetwatch",
+        source_id.0
+    )]
+    PictureSize {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Size of the picture.
+        found: Size,
+        /// The letterbox's inner size.
+        expected: Size,
+        /// Size of the source's pictures.
+        source_size: Size,
+        /// Size of the network's input.
+        input: Size,
+    },
+    /// The network gave numbers that are none.
+    #[error(
+        "frame {seq} of source {}: output `{tensor}` holds {value} at index {index} ({rows} such rows): an overflow in \
+         reduced precision or a broken export; run with another detector.precision",
+        source_id.0
+    )]
+    NotFinite {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Name of the output.
+        tensor: String,
+        /// First place in this frame's part of the output.
+        index: usize,
+        /// The number there.
+        value: f32,
+        /// Rows of the output with such numbers.
+        rows: usize,
+    },
+    /// The network gave scores above 1.
+    #[error(
+        "frame {seq} of source {}: output `{tensor}` holds the score {value} at index {index}, expected 0 to 1: the \
+         network was exported without its sigmoid, or its output is not in the layout that model.yaml says",
+        source_id.0
+    )]
+    BeyondOne {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Name of the output.
+        tensor: String,
+        /// First place in this frame's part of the output.
+        index: usize,
+        /// The number there.
+        value: f32,
+    },
+    /// Ground truth of a class that the scripted detector does not know.
+    #[error("a synthetic scene shows `{label}`; the scripted detector knows {}", super::scripted::LABELS.join(", "))]
+    UnknownTruth {
+        /// The label.
+        label: &'static str,
+    },
+}
+
+fn meant(near: &[String], count: usize) -> String {
+    if near.is_empty() {
+        return format!("the model's {count} labels are in its model.yaml");
+    }
+    format!("did you mean {}?", near.join(" or "))
+}

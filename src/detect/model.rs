@@ -1,0 +1,350 @@
+//! A model folder: what its network wants and gives, and which file holds it in which precision.
+//!
+//! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;
+//! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
+//! tensors is checked by the detector that opens it. Called by [`prepare`](super::prepare) and by `jetwatch check`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+pub use super::model_file::ModelProblem;
+use super::{model_file, model_keys};
+use crate::types::{Placement, Size};
+
+/// Name of the description in a model folder.
+pub const FILE_NAME: &str = "model.yaml";
+
+/// What `model.yaml` says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelSpec {
+    /// The folder, as it was given.
+    pub folder: PathBuf,
+    /// Name of the model in logs and statistics.
+    pub name: String,
+    /// The input tensor.
+    pub input: InputSpec,
+    /// The output tensor.
+    pub output: OutputSpec,
+    /// Names of the classes in the network's order.
+    pub labels: Vec<String>,
+    /// Detections below this score are dropped unless the configuration says otherwise, 0 to 1.
+    pub score_threshold: f32,
+    /// Overlap above which the worse of two boxes of one class is dropped, unless configured otherwise, 0 to 1.
+    pub nms_iou: f32,
+    /// Most detections in one frame.
+    pub max_detections: usize,
+    /// Under which terms the files may be used.
+    pub license: License,
+    /// The network in each precision, in the order of the file; the first is the default. At least one.
+    pub files: Vec<ModelFile>,
+}
+
+/// The input tensor: 32-bit floats, `[batch, 3, height, width]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InputSpec {
+    /// Name of the tensor in the network.
+    pub name: String,
+    /// Width and height in pixels, each a multiple of 32.
+    pub size: Size,
+    /// Order of the three planes.
+    pub color: ColorOrder,
+    /// Subtracted from each value (0 to 255), in the order of the planes.
+    pub mean: [f32; 3],
+    /// Multiplied after that, in the order of the planes.
+    pub scale: [f32; 3],
+    /// Where the scaled picture lies.
+    pub placement: Placement,
+    /// Value of the padding before mean and scale, 0 to 255.
+    pub padding: u8,
+}
+
+/// Order of the three planes of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColorOrder {
+    /// Blue first.
+    Bgr,
+    /// Red first.
+    Rgb,
+}
+
+/// The output tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputSpec {
+    /// Name of the tensor in the network.
+    pub name: String,
+    /// How boxes are written in it.
+    pub layout: OutputLayout,
+}
+
+/// How boxes are written in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputLayout {
+    /// `[batch, cells, 5 + classes]` of YOLOX, boxes relative to grid cells: see [`yolox`](super::yolox).
+    Yolox,
+}
+
+/// Terms and origin of the model's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct License {
+    /// SPDX identifier such as `Apache-2.0`.
+    pub spdx: String,
+    /// Where the files come from.
+    pub source: String,
+}
+
+/// The network in one precision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFile {
+    /// Name of the precision: `fp32`, `int8`, …
+    pub precision: String,
+    /// The file, below the model's folder.
+    pub path: PathBuf,
+    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
+    pub sha256: String,
+}
+
+/// Why a model folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A file could not be read.
+    #[error("cannot read {}: {source}{}", path.display(), hint(path))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// `model.yaml` is wrong: everything that is wrong with it.
+    #[error("{}", report(path, problems))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// At least one problem, sorted by line.
+        problems: Vec<ModelProblem>,
+    },
+    /// The folder has no file of the precision asked for.
+    #[error("model {model} has no precision `{wanted}`; set detector.precision to {}", known.join(" or "))]
+    UnknownPrecision {
+        /// The model's name.
+        model: String,
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A file is not the one that the description was written for.
+    #[error(
+        "{} has SHA-256 {found}, but {FILE_NAME} says {expected}: the file is damaged or was replaced; \
+         fetch it again, or write the new hash into {FILE_NAME} if the change was meant",
+        path.display()
+    )]
+    Hash {
+        /// The file.
+        path: PathBuf,
+        /// The hash in `model.yaml`.
+        expected: String,
+        /// The hash of the bytes.
+        found: String,
+    },
+}
+
+fn hint(path: &Path) -> &'static str {
+    if path.ends_with(FILE_NAME) {
+        "; detector.model must name a folder with a model.yaml"
+    } else {
+        ""
+    }
+}
+
+fn report(path: &Path, problems: &[ModelProblem]) -> String {
+    let mut text = String::new();
+    for problem in problems {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}: {problem}", path.display());
+    }
+    let plural = if problems.len() == 1 { "" } else { "s" };
+    let _ = write!(
+        text,
+        "{} problem{plural} in {}",
+        problems.len(),
+        path.display()
+    );
+    text
+}
+
+impl ModelSpec {
+    /// Reads `model.yaml` in `folder`, and the labels file if it names one. All problems are reported at once.
+    pub fn load(folder: &Path) -> Result<Self, ModelError> {
+        let path = folder.join(FILE_NAME);
+        let text = read_text(&path)?;
+        Self::parse(folder, &text, |labels| read_text(&folder.join(labels)))
+    }
+
+    /// As [`load`](Self::load) on the text of `model.yaml`; `read_labels` gives the text of a labels file.
+    pub(super) fn parse(
+        folder: &Path,
+        text: &str,
+        read_labels: impl FnOnce(&Path) -> Result<String, ModelError>,
+    ) -> Result<Self, ModelError> {
+        let mut unreadable = None;
+        let spec = model_file::read(text, |root| {
+            model_keys::read_spec(root, folder, |path| {
+                read_labels(path)
+                    .map_err(|error| unreadable = Some(error))
+                    .ok()
+            })
+        });
+        // A labels file that cannot be read outweighs what follows from it.
+        if let Some(error) = unreadable {
+            return Err(error);
+        }
+        spec.map_err(|problems| ModelError::Invalid {
+            path: folder.join(FILE_NAME),
+            problems,
+        })
+    }
+
+    /// The file of `precision`, or the default one.
+    pub fn file(&self, precision: Option<&str>) -> Result<&ModelFile, ModelError> {
+        let found = match precision {
+            None => self.files.first(),
+            Some(wanted) => self.files.iter().find(|file| file.precision == wanted),
+        };
+        found.ok_or_else(|| ModelError::UnknownPrecision {
+            model: self.name.clone(),
+            wanted: precision.unwrap_or("default").to_owned(),
+            known: self
+                .files
+                .iter()
+                .map(|file| file.precision.clone())
+                .collect(),
+        })
+    }
+}
+
+impl ModelFile {
+    /// The bytes of the file, whose hash is that of the description.
+    pub fn read(&self) -> Result<Vec<u8>, ModelError> {
+        let bytes = fs::read(&self.path).map_err(|source| ModelError::Unreadable {
+            path: self.path.clone(),
+            source,
+        })?;
+        self.compare(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whether the file is there and has the hash of the description.
+    pub fn verify(&self) -> Result<(), ModelError> {
+        self.read().map(drop)
+    }
+
+    fn compare(&self, bytes: &[u8]) -> Result<(), ModelError> {
+        let found = hexadecimal(&Sha256::digest(bytes));
+        if found == self.sha256 {
+            return Ok(());
+        }
+        Err(ModelError::Hash {
+            path: self.path.clone(),
+            expected: self.sha256.clone(),
+            found,
+        })
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+fn read_text(path: &Path) -> Result<String, ModelError> {
+    fs::read_to_string(path).map_err(|source| ModelError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::model_keys::tests::FULL;
+
+    fn folder_with(text: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join(FILE_NAME), text).expect("written");
+        folder
+    }
+
+    #[test]
+    fn a_folder_is_read_with_its_labels_file() {
+        let folder = folder_with(&FULL.replace("labels: [person, car]", "labels_file: names"));
+        let error = ModelSpec::load(folder.path())
+            .expect_err("the labels file is missing")
+            .to_string();
+        assert!(
+            error.starts_with("cannot read") && error.contains("names: No such file"),
+            "{error}"
+        );
+        fs::write(folder.path().join("names"), "cat\ndog\n").expect("written");
+        let spec = ModelSpec::load(folder.path()).expect("all is there");
+        assert_eq!(spec.labels, ["cat", "dog"]);
+    }
+
+    #[test]
+    fn a_folder_without_description_says_what_is_expected() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let error = ModelSpec::load(folder.path())
+            .expect_err("it is empty")
+            .to_string();
+        assert!(
+            error.ends_with("detector.model must name a folder with a model.yaml"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn precisions_are_found_by_name_and_the_first_is_the_default() {
+        let folder = folder_with(FULL);
+        let spec = ModelSpec::load(folder.path()).expect("it is right");
+        assert_eq!(spec.file(None).expect("the first").precision, "int8");
+        assert_eq!(
+            spec.file(Some("fp32")).expect("it is there").precision,
+            "fp32"
+        );
+        let error = spec
+            .file(Some("fp16"))
+            .expect_err("there is none")
+            .to_string();
+        assert_eq!(
+            error,
+            "model tiny has no precision `fp16`; set detector.precision to int8 or fp32"
+        );
+    }
+
+    #[test]
+    fn a_file_with_another_hash_is_refused() {
+        // The well-known digest of `abc`.
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let folder = folder_with(&FULL.replace(&"b".repeat(64), digest));
+        let spec = ModelSpec::load(folder.path()).expect("it is right");
+        let file = spec.file(Some("fp32")).expect("it is there");
+        let error = file.verify().expect_err("the file is missing").to_string();
+        assert!(error.contains("sub/tiny.onnx: No such file"), "{error}");
+
+        fs::create_dir(folder.path().join("sub")).expect("made");
+        fs::write(&file.path, "abc").expect("written");
+        assert_eq!(file.read().expect("the hash is right"), b"abc");
+        fs::write(&file.path, "abd").expect("written");
+        let error = file.verify().expect_err("it was changed").to_string();
+        assert!(
+            error.contains(digest) && error.contains("fetch it again"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! From the configuration to something that makes detectors: done once, on the main thread, before any worker starts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::decode::Limits;
+use super::model::ModelSpec;
+use super::onnx::{OnnxDetector, OnnxModel, SessionSettings};
+use super::scripted::{self, ScriptedDetector};
+use super::{ClassFilter, DetectError, Detector};
+use crate::config::{Backend, DetectorConfig, ScriptedConfig};
+use crate::telemetry::Recorder;
+use crate::types::{Placement, Size};
+
+/// A checked detector configuration, from which each worker makes its own [`Detector`].
+///
+/// It holds the network's bytes: drop it when the last worker has its detector. What the rest of the chain needs to
+/// know is cheap to take out before.
+pub struct Prepared {
+    kind: Kind,
+    labels: Arc<[String]>,
+    limits: Limits,
+    settings: SessionSettings,
+    recorder: Recorder,
+}
+
+enum Kind {
+    Onnx(Box<OnnxModel>),
+    Scripted(ScriptedConfig),
+}
+
+/// Reads the model, verifies its file and opens the runtime library, as `config` says. `recorder` gets the times of
+/// the stages tensor, infer and decode.
+///
+/// [`Backend::Auto`] takes ONNX Runtime when a model is given. The scripted detector is never chosen by itself: boxes
+/// that come from no pixel are only for those who ask for them.
+pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared, DetectError> {
+    let (kind, labels, [score_threshold, nms_iou], max_detections) =
+        match (config.backend, &config.model) {
+            (Backend::Scripted, _) => {
+                let labels: Arc<[String]> = scripted::LABELS.map(str::to_owned).into();
+                (
+                    Kind::Scripted(config.scripted.clone()),
+                    labels,
+                    [0.0, 1.0],
+                    usize::MAX,
+                )
+            }
+            (Backend::Auto | Backend::Onnx, None) => return Err(DetectError::NoModel),
+            (Backend::Auto | Backend::Onnx, Some(folder)) => {
+                let spec = ModelSpec::load(folder)?;
+                // Before the file is read and hashed: a wrong label is the quicker finding.
+                ClassFilter::new(&spec.labels, &config.classes)?;
+                let labels = spec.labels.clone().into();
+                let own = [spec.score_threshold, spec.nms_iou];
+                let most = spec.max_detections;
+                let model = OnnxModel::load(
+                    spec,
+                    config.precision.as_deref(),
+                    config.onnxruntime.as_deref(),
+                )?;
+                (Kind::Onnx(Box::new(model)), labels, own, most)
+            }
+        };
+    let limits = Limits {
+        score_threshold: config.score_threshold.unwrap_or(score_threshold),
+        nms_iou: config.nms_iou.unwrap_or(nms_iou),
+        max_detections,
+        filter: ClassFilter::new(&labels, &config.classes)?,
+    };
+    let settings = SessionSettings {
+        threads: config.threads_per_worker,
+        batch_size: config.batch_size,
+    };
+    Ok(Prepared {
+        kind,
+        labels,
+        limits,
+        settings,
+        recorder: recorder.clone(),
+    })
+}
+
+impl Prepared {
+    /// Names of the classes, by [`Detection::class`](crate::types::Detection::class).
+    #[must_use]
+    pub fn labels(&self) -> &Arc<[String]> {
+        &self.labels
+    }
+
+    /// Size of the network's input: sources scale their pictures for it.
+    #[must_use]
+    pub fn input_size(&self) -> Size {
+        match &self.kind {
+            Kind::Onnx(model) => model.spec().input.size,
+            Kind::Scripted(_) => scripted::INPUT,
+        }
+    }
+
+    /// How pictures lie in that input.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        match &self.kind {
+            Kind::Onnx(model) => model.spec().input.placement,
+            Kind::Scripted(_) => scripted::PLACEMENT,
+        }
+    }
+
+    /// The implementation: `onnx` or `scripted`.
+    #[must_use]
+    pub fn backend(&self) -> &'static str {
+        match &self.kind {
+            Kind::Onnx(_) => "onnx",
+            Kind::Scripted(_) => "scripted",
+        }
+    }
+
+    /// Name of the model; `truth` for the scripted detector.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        match &self.kind {
+            Kind::Onnx(model) => &model.spec().name,
+            Kind::Scripted(_) => "truth",
+        }
+    }
+
+    /// Precision of the network's file; `None` where there is no network.
+    #[must_use]
+    pub fn precision(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Onnx(model) => Some(model.precision()),
+            Kind::Scripted(_) => None,
+        }
+    }
+
+    /// Makes the detector of worker number `worker`, on that worker's own thread, where it has to stay. A network is
+    /// opened and run once, which takes up to some seconds.
+    pub fn make_detector(&self, worker: usize) -> Result<Box<dyn Detector>, DetectError> {
+        let (limits, recorder) = (self.limits.clone(), self.recorder.clone());
+        match &self.kind {
+            Kind::Onnx(model) => {
+                let detector = model.detector(self.settings, limits, recorder)?;
+                // Said once, not by every worker.
+                if worker == 0 {
+                    self.warn_of_single_runs(&detector);
+                }
+                Ok(Box::new(detector))
+            }
+            Kind::Scripted(config) => {
+                let Limits {
+                    score_threshold,
+                    filter,
+                    ..
+                } = limits;
+                Ok(Box::new(ScriptedDetector::new(
+                    config.clone(),
+                    score_threshold,
+                    filter,
+                    recorder,
+                )))
+            }
+        }
+    }
+
+    fn warn_of_single_runs(&self, detector: &OnnxDetector) {
+        let (wanted, taken) = (self.settings.batch_size, detector.frames_per_run());
+        if taken < wanted {
+            log::warn!(
+                model = self.model(), batch_size = wanted;
+                "the network takes one frame at a time, so batches only add waiting: set detector.batch_size to 1, or \
+                 export the network with a dynamic batch axis"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("backend", &self.backend())
+            .field("model", &self.model())
+            .field("precision", &self.precision())
+            .field("input_size", &self.input_size())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::detect::model_keys::tests::FULL;
+
+    fn config(backend: Backend, model: Option<PathBuf>) -> DetectorConfig {
+        DetectorConfig {
+            backend,
+            model,
+            precision: None,
+            score_threshold: None,
+            nms_iou: None,
+            classes: Vec::new(),
+            batch_size: 1,
+            batch_timeout: Duration::from_millis(10),
+            workers: 2,
+            threads_per_worker: 1,
+            onnxruntime: None,
+            scripted: ScriptedConfig::default(),
+        }
+    }
+
+    fn refused(config: &DetectorConfig) -> String {
+        prepare(config, &Recorder::default())
+            .expect_err("it cannot work")
+            .to_string()
+    }
+
+    #[test]
+    fn without_a_model_it_says_what_to_set() {
+        for backend in [Backend::Auto, Backend::Onnx] {
+            let error = refused(&config(backend, None));
+            assert!(
+                error.contains("set detector.model to a folder with a model.yaml"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_scripted_detector_needs_no_model_and_is_shared_between_threads() {
+        let mut config = config(Backend::Scripted, None);
+        config.classes = vec!["bus".to_owned()];
+        let prepared = prepare(&config, &Recorder::default()).expect("it needs nothing");
+        assert_eq!(
+            (prepared.backend(), prepared.model(), prepared.precision()),
+            ("scripted", "truth", None)
+        );
+        assert_eq!(prepared.labels()[2], "car");
+        assert_eq!(
+            (prepared.input_size(), prepared.placement()),
+            (Size::new(416, 416), Placement::TopLeft)
+        );
+        let made = std::thread::scope(|scope| {
+            let workers = [0, 1].map(|worker| {
+                let prepared = &prepared;
+                scope.spawn(move || prepared.make_detector(worker).is_ok())
+            });
+            workers.map(|worker| worker.join().expect("no panic"))
+        });
+        assert_eq!(made, [true, true]);
+    }
+
+    #[test]
+    fn wrong_labels_precisions_and_missing_files_are_errors_before_any_library_is_opened() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("model.yaml"), FULL).expect("written");
+        let mut config = config(Backend::Auto, Some(folder.path().to_owned()));
+        config.classes = vec!["persons".to_owned()];
+        assert!(refused(&config).contains("did you mean person?"));
+        config.classes.clear();
+        config.precision = Some("fp16".to_owned());
+        assert!(refused(&config).contains("set detector.precision to int8 or fp32"));
+        config.precision = None;
+        assert!(refused(&config).contains("tiny_int8.onnx: No such file"));
+    }
+}
