@@ -145,6 +145,24 @@ pub enum DetectError {
     },
 }
 
+impl DetectError {
+    /// Whether the configuration, the model or the installation must change first: starting again cannot help.
+    #[must_use]
+    pub const fn is_configuration(&self) -> bool {
+        match self {
+            Self::NoModel
+            | Self::Model(_)
+            | Self::Runtime(_)
+            | Self::UnknownClass { .. }
+            | Self::Load { .. }
+            | Self::Tensor { .. }
+            | Self::NotFinite { .. }
+            | Self::BeyondOne { .. } => true,
+            Self::Infer { .. } | Self::BatchSize { .. } | Self::PictureSize { .. } | Self::UnknownTruth { .. } => false,
+        }
+    }
+}
+
 fn meant(near: &[String], count: usize) -> String {
     if near.is_empty() {
         return format!("the model's {count} labels are in its model.yaml");

@@ -133,6 +133,15 @@ impl Prepared {
         }
     }
 
+    /// Backend, model and precision in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self.precision() {
+            Some(precision) => format!("{}, {} in {precision}", self.backend(), self.model()),
+            None => format!("{}, {}", self.backend(), self.model()),
+        }
+    }
+
     /// Makes the detector of worker number `worker`, on that worker's own thread, where it has to stay. A network is
     /// opened and run once, which takes up to some seconds.
     pub fn make_detector(&self, worker: usize) -> Result<Box<dyn Detector>, DetectError> {
