@@ -24,7 +24,7 @@ fn ten_sources_a_hundred_times() {
         .map(|index| {
             let uri = match index % 3 {
                 0 => SourceUri::File(clip.clone()),
-                1 => SourceUri::Launch("videotestsrc is-live=true ! video/x-raw,width=160,height=120,framerate=100/1".to_owned()),
+                1 => SourceUri::Launch("videotestsrc is-live=true ! video/x-raw,width=160,height=120,framerate=100/1 ! identity".to_owned()),
                 _ => SourceUri::Synthetic(SyntheticScene { seed: index, objects: 4, width: 160, height: 120, fps: 100, frames: None, pace: Pace::Realtime }),
             };
             let mut config = config(uri);

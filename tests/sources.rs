@@ -59,7 +59,7 @@ fn sound_beside_the_picture_is_left_alone() {
 fn odd_and_tiny_sizes() {
     let folder = folder();
     for (width, height) in [(1, 1), (3, 5), (17, 1), (641, 479)] {
-        let path = clips::mjpeg(folder.path(), &format!("{width}x{height}.avi"), width, height, 5);
+        let path = clips::raw(folder.path(), &format!("{width}x{height}.mkv"), width, height, 5);
         let (frames, result) = Collector::start(&config(file(&path)), usize::MAX).join();
         result.unwrap_or_else(|error| panic!("{width}×{height}: {error}"));
         assert_eq!(frames.len(), 5, "{width}×{height}");
@@ -108,11 +108,11 @@ fn empty_foreign_and_soundless_files() {
     fs::write(&text, "This is no video.\n".repeat(100)).unwrap();
     let sound = folder.path().join("sound.wav");
     clips::gst_launch(&format!("audiotestsrc num-buffers=10 ! wavenc ! filesink location={}", sound.display()));
-    for (path, expected) in [(&empty, "no video frame"), (&text, "no video"), (&sound, "no video")] {
+    for (path, expected) in [(&empty, "no video frame"), (&text, "text file"), (&sound, "no video stream")] {
         let (frames, result) = Collector::start(&config(file(path)), usize::MAX).join();
         assert!(frames.is_empty());
         let text = result.expect_err("this is no video").to_string();
-        assert!(text.to_lowercase().contains(expected) || text.contains("not a media file") || text.contains("no media file"), "{}: {text}", path.display());
+        assert!(text.contains(expected), "{}: {text}", path.display());
     }
 }
 
@@ -140,7 +140,7 @@ fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
 
 #[test]
 fn a_live_launch_fragment_that_ends_is_opened_anew() {
-    let uri = SourceUri::Launch("videotestsrc num-buffers=5 is-live=true ! video/x-raw,width=64,height=48,framerate=100/1".to_owned());
+    let uri = SourceUri::Launch("videotestsrc num-buffers=5 is-live=true ! video/x-raw,width=64,height=48,framerate=100/1 ! identity".to_owned());
     let (frames, result) = {
         let collector = Collector::start(&config(uri), 12);
         eventually("two sessions", || (collector.counters.reconnects() >= 2).then_some(()));
@@ -253,7 +253,7 @@ fn dot_graphs_on_changes_of_state_and_on_request() {
     collector.stop().1.expect("it was stopped");
     assert!(names.iter().any(|name| name.ends_with("-cam-paused-playing.dot")), "{names:?}");
     let graph = fs::read_to_string(dots.join(names.iter().find(|name| name.ends_with("asked.dot")).unwrap())).unwrap();
-    assert!(graph.starts_with("digraph") && graph.contains("videoscale") && graph.contains("appsink"), "{graph}");
+    assert!(graph.starts_with("digraph") && graph.contains("GstVideoScale") && graph.contains("GstAppSink"), "{graph}");
     fs::remove_dir_all(dots).unwrap();
 }
 

@@ -4,18 +4,18 @@ use crate::detect::DetectError;
 use crate::publish::PublishError;
 use crate::source::SourceError;
 
-/// Why the chain cannot start or had to stop.
+/// Why the chain cannot start or had to stop. Each text holds its cause's whole text, so no cause is given beside it.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     /// The detector cannot be made, or failed.
     #[error("detector: {0}")]
-    Detect(#[from] DetectError),
+    Detect(DetectError),
     /// A sink cannot be started.
     #[error("publish: {0}")]
-    Publish(#[from] PublishError),
+    Publish(PublishError),
     /// GStreamer cannot be started.
     #[error("{0}")]
-    Source(#[from] SourceError),
+    Source(SourceError),
     /// The operating system gives no thread.
     #[error("cannot start thread {name}: {cause}; check the limits on processes and memory (ulimit -u, TasksMax=)")]
     Thread {
@@ -32,4 +32,22 @@ pub enum PipelineError {
         /// How long was waited.
         waited_ms: u128,
     },
+}
+
+impl From<DetectError> for PipelineError {
+    fn from(error: DetectError) -> Self {
+        Self::Detect(error)
+    }
+}
+
+impl From<PublishError> for PipelineError {
+    fn from(error: PublishError) -> Self {
+        Self::Publish(error)
+    }
+}
+
+impl From<SourceError> for PipelineError {
+    fn from(error: SourceError) -> Self {
+        Self::Source(error)
+    }
 }

@@ -38,7 +38,7 @@ pub enum SourceError {
         package: &'static str,
     },
     /// The launch fragment cannot be parsed or has no free source pad.
-    #[error("launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad")]
+    #[error("launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad (behind caps at its end, write ! identity)")]
     Launch(String),
     /// Elements do not fit together.
     #[error("cannot build the pipeline: {0}")]

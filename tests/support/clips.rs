@@ -24,7 +24,17 @@ pub fn mp4(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> P
     path
 }
 
-/// A clip of JPEG pictures in AVI, which allows any size.
+/// Uncompressed pictures in Matroska, which allows any size down to 1×1.
+pub fn raw(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
+    let path = folder.join(name);
+    gst_launch(&format!(
+        "videotestsrc num-buffers={frames} ! video/x-raw,format=I420,width={width},height={height},framerate=30/1 ! matroskamux ! filesink location={}",
+        path.display()
+    ));
+    path
+}
+
+/// A clip of JPEG pictures in AVI.
 pub fn mjpeg(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
     let path = folder.join(name);
     gst_launch(&format!(

@@ -86,7 +86,7 @@ pub(super) fn add(pipeline: &gst::Pipeline, context: &SourceContext) -> Result<S
     watch_source_size(&input, size_filter, context, Arc::clone(&source_size));
 
     let progress = Arc::new(Progress::new());
-    let mut taker = Taker { context: context.clone(), source_size, progress: Arc::clone(&progress), layout: None };
+    let mut taker = Taker { context: context.clone(), source_size, progress: Arc::clone(&progress), stopped: false, layout: None };
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
         gst_app::AppSinkCallbacks::builder()
@@ -130,6 +130,8 @@ struct Taker {
     context: SourceContext,
     source_size: Arc<Mutex<Size>>,
     progress: Arc<Progress>,
+    /// No more frames are wanted; what a decoder still pushes is turned away.
+    stopped: bool,
     /// Size, stride and offset of the caps seen last: parsing them for every frame would be waste.
     layout: Option<(gst::Caps, Layout)>,
 }
@@ -144,6 +146,9 @@ struct Layout {
 impl Taker {
     fn take(&mut self, sink: &gst_app::AppSink) -> Result<gst::FlowSuccess, gst::FlowError> {
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
+        if self.stopped {
+            return Err(gst::FlowError::Eos);
+        }
         let captured_at = SystemTime::now();
         let entered_at = Instant::now();
         let seq = self.context.counters.next_seq();
@@ -163,7 +168,10 @@ impl Taker {
         self.progress.delivering.store(false, Ordering::Release);
         match flow {
             Flow::Continue => Ok(gst::FlowSuccess::Ok),
-            Flow::Stop => Err(gst::FlowError::Eos),
+            Flow::Stop => {
+                self.stopped = true;
+                Err(gst::FlowError::Eos)
+            }
         }
     }
 
