@@ -15,15 +15,37 @@ pub(super) struct Bus {
     poster: Option<Rgb>,
 }
 
-const BUS_PAINTS: [Rgb; 6] = [[0.88, 0.86, 0.80], [0.72, 0.10, 0.10], [0.14, 0.32, 0.58], [0.88, 0.68, 0.14], [0.22, 0.48, 0.30], [0.80, 0.82, 0.84]];
+const BUS_PAINTS: [Rgb; 6] = [
+    [0.88, 0.86, 0.80],
+    [0.72, 0.10, 0.10],
+    [0.14, 0.32, 0.58],
+    [0.88, 0.68, 0.14],
+    [0.22, 0.48, 0.30],
+    [0.80, 0.82, 0.84],
+];
 
-fn wheels<const N: usize>(axles: [f32; N], half_width: f32, radius: f32) -> impl Iterator<Item = Wheel> {
-    let both = move |ahead| [1.0, -1.0].map(|side| Wheel { ahead, left: side * half_width, radius, thick: 0.3 });
+fn wheels<const N: usize>(
+    axles: [f32; N],
+    half_width: f32,
+    radius: f32,
+) -> impl Iterator<Item = Wheel> {
+    let both = move |ahead| {
+        [1.0, -1.0].map(|side| Wheel {
+            ahead,
+            left: side * half_width,
+            radius,
+            thick: 0.3,
+        })
+    };
     axles.into_iter().flat_map(both)
 }
 
 fn headlight<C: Canvas>(pen: &Pen<'_, C>) -> Rgb {
-    if pen.look.is_dark() { [1.0, 0.97, 0.84] } else { [0.86, 0.87, 0.86] }
+    if pen.look.is_dark() {
+        [1.0, 0.97, 0.84]
+    } else {
+        [0.86, 0.87, 0.86]
+    }
 }
 
 impl Bus {
@@ -34,7 +56,9 @@ impl Bus {
             height: dice.range(2.9, 3.1),
             paint: dice.pick(&BUS_PAINTS),
             band: dice.pick(&BUS_PAINTS),
-            poster: dice.chance(0.4).then(|| [dice.unit(), dice.unit(), dice.unit()]),
+            poster: dice
+                .chance(0.4)
+                .then(|| [dice.unit(), dice.unit(), dice.unit()]),
         }
     }
 
@@ -47,29 +71,54 @@ impl Bus {
             wheel.draw_tire(pen);
         }
         let ribs: [Rib; 7] = [
-            [-half + 0.04, 0.34, w], [-half, 1.3, w], [-half + 0.06, h - 0.12, w - 0.05], [-half + 0.25, h, w - 0.14],
-            [half - 0.30, h, w - 0.14], [half - 0.02, 1.25, w], [half, 0.34, w],
+            [-half + 0.04, 0.34, w],
+            [-half, 1.3, w],
+            [-half + 0.06, h - 0.12, w - 0.05],
+            [-half + 0.25, h, w - 0.14],
+            [half - 0.30, h, w - 0.14],
+            [half - 0.02, 1.25, w],
+            [half, 0.34, w],
         ];
         let middle = [0.0, 1.5, 0.0];
         for i in 0..ribs.len() - 1 {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else { continue };
-            pen.face(&quad, if i == 3 { self.paint.map(|c| c * 0.5 + 0.42) } else { self.paint });
+            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+                continue;
+            };
+            pen.face(
+                &quad,
+                if i == 3 {
+                    self.paint.map(|c| c * 0.5 + 0.42)
+                } else {
+                    self.paint
+                },
+            );
             match i {
                 0 => self.draw_rear_low(pen, &quad),
-                1 => pen.shaded(&patch(&quad, [0.12, 0.88], [0.28, 0.86]), GLASS[0], GLASS[1]),
+                1 => pen.shaded(
+                    &patch(&quad, [0.12, 0.88], [0.28, 0.86]),
+                    GLASS[0],
+                    GLASS[1],
+                ),
                 4 => self.draw_windshield(pen, &quad),
                 5 => {
                     pen.face(&patch(&quad, [0.0, 1.0], [0.82, 1.0]), DARK);
                     let light = headlight(pen);
                     pen.lamp(&patch(&quad, [0.05, 0.22], [0.38, 0.60]), light);
                     pen.lamp(&patch(&quad, [0.78, 0.95], [0.38, 0.60]), light);
-                    pen.face(&patch(&quad, [0.41, 0.59], [0.62, 0.78]), [0.85, 0.85, 0.82]);
+                    pen.face(
+                        &patch(&quad, [0.41, 0.59], [0.62, 0.78]),
+                        [0.85, 0.85, 0.82],
+                    );
                 }
                 _ => {}
             }
         }
         let side_ribs = ribs.map(|[a, u, _]| [a, u, w]);
-        pen.side(&side_ribs, self.paint.map(|c| c * 1.05), self.paint.map(|c| c * 0.82));
+        pen.side(
+            &side_ribs,
+            self.paint.map(|c| c * 1.05),
+            self.paint.map(|c| c * 0.82),
+        );
         let side = pen.seen_side(w);
         if side != 0.0 {
             self.draw_side(pen, half, w * side, side);
@@ -81,7 +130,10 @@ impl Bus {
 
     fn draw_rear_low<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
         pen.face(&patch(quad, [0.0, 1.0], [0.0, 0.2]), DARK);
-        pen.face(&patch(quad, [0.25, 0.75], [0.35, 0.8]), self.paint.map(|c| c * 0.6));
+        pen.face(
+            &patch(quad, [0.25, 0.75], [0.35, 0.8]),
+            self.paint.map(|c| c * 0.6),
+        );
         pen.lamp(&patch(quad, [0.03, 0.14], [0.4, 0.85]), [0.75, 0.07, 0.06]);
         pen.lamp(&patch(quad, [0.86, 0.97], [0.4, 0.85]), [0.75, 0.07, 0.06]);
     }
@@ -95,22 +147,47 @@ impl Bus {
 
     fn draw_side<C: Canvas>(&self, pen: &mut Pen<'_, C>, half: f32, left: f32, side: f32) {
         let h = self.height;
-        pen.panel(left, [-half + 0.08, half - 0.06], [0.34, 0.55], self.band.map(|c| c * 0.7));
+        pen.panel(
+            left,
+            [-half + 0.08, half - 0.06],
+            [0.34, 0.55],
+            self.band.map(|c| c * 0.7),
+        );
         pen.panel(left, [-half + 0.1, half - 0.1], [1.22, 1.32], self.band);
-        pen.panel(left, [-half + 0.3, half - 0.15], [1.40, h - 0.42], [0.09, 0.10, 0.11]);
+        pen.panel(
+            left,
+            [-half + 0.3, half - 0.15],
+            [1.40, h - 0.42],
+            [0.09, 0.10, 0.11],
+        );
         let panes = (self.length / 1.45) as usize;
         let step = (self.length - 0.7) / panes as f32;
         for i in 0..panes {
             let from = -half + 0.4 + step * i as f32;
-            let pane = [[from, 1.45, left], [from + step - 0.12, 1.45, left], [from + step - 0.12, h - 0.47, left], [from, h - 0.47, left]];
+            let pane = [
+                [from, 1.45, left],
+                [from + step - 0.12, 1.45, left],
+                [from + step - 0.12, h - 0.47, left],
+                [from, h - 0.47, left],
+            ];
             pen.shaded(&pane, GLASS[0], GLASS[1]);
         }
         // Doors are on the side of the pavement; the other side carries posters.
         if side < 0.0 {
             for ahead in [half - 1.75, -0.6] {
-                pen.panel(left, [ahead, ahead + 1.2], [0.42, h - 0.5], [0.07, 0.08, 0.09]);
+                pen.panel(
+                    left,
+                    [ahead, ahead + 1.2],
+                    [0.42, h - 0.5],
+                    [0.07, 0.08, 0.09],
+                );
                 for leaf in [ahead + 0.06, ahead + 0.64] {
-                    pen.panel(left, [leaf, leaf + 0.5], [0.6, h - 0.6], GLASS[1].map(|c| c * 1.5));
+                    pen.panel(
+                        left,
+                        [leaf, leaf + 0.5],
+                        [0.6, h - 0.6],
+                        GLASS[1].map(|c| c * 1.5),
+                    );
                 }
             }
         } else if let Some(color) = self.poster {
@@ -134,9 +211,26 @@ impl Truck {
     /// A truck drawn from these dice.
     pub(super) fn new(dice: &mut Dice) -> Self {
         Self {
-            cab: dice.pick(&[[0.90, 0.90, 0.90], [0.68, 0.10, 0.10], [0.14, 0.26, 0.52], [0.88, 0.62, 0.12], [0.20, 0.40, 0.28]]),
-            cargo: dice.pick(&[[0.90, 0.90, 0.89], [0.86, 0.86, 0.84], [0.60, 0.62, 0.64], [0.22, 0.36, 0.56], [0.70, 0.52, 0.18]]),
-            mark: dice.pick(&[[0.75, 0.12, 0.12], [0.12, 0.30, 0.60], [0.15, 0.45, 0.25], [0.92, 0.55, 0.10]]),
+            cab: dice.pick(&[
+                [0.90, 0.90, 0.90],
+                [0.68, 0.10, 0.10],
+                [0.14, 0.26, 0.52],
+                [0.88, 0.62, 0.12],
+                [0.20, 0.40, 0.28],
+            ]),
+            cargo: dice.pick(&[
+                [0.90, 0.90, 0.89],
+                [0.86, 0.86, 0.84],
+                [0.60, 0.62, 0.64],
+                [0.22, 0.36, 0.56],
+                [0.70, 0.52, 0.18],
+            ]),
+            mark: dice.pick(&[
+                [0.75, 0.12, 0.12],
+                [0.12, 0.30, 0.60],
+                [0.15, 0.45, 0.25],
+                [0.92, 0.55, 0.10],
+            ]),
             height: dice.range(2.7, 3.1),
             length: dice.range(6.2, 7.5),
         }
@@ -152,7 +246,12 @@ impl Truck {
         }
         let side = pen.seen_side(w);
         if side != 0.0 {
-            pen.panel(side * (w - 0.1), [-half + 0.1, half - 0.3], [0.45, 0.95], DARK);
+            pen.panel(
+                side * (w - 0.1),
+                [-half + 0.1, half - 0.3],
+                [0.45, 0.95],
+                DARK,
+            );
         }
         let split = half - 1.95;
         if pen.eye()[0] > split {
@@ -171,42 +270,98 @@ impl Truck {
 
     fn draw_cargo<C: Canvas>(&self, pen: &mut Pen<'_, C>, rear: f32, front: f32) {
         let w = 1.2;
-        let ribs: [Rib; 4] = [[rear, 0.85, w], [rear, self.height, w], [front, self.height, w], [front, 0.85, w]];
+        let ribs: [Rib; 4] = [
+            [rear, 0.85, w],
+            [rear, self.height, w],
+            [front, self.height, w],
+            [front, 0.85, w],
+        ];
         let middle = [(rear + front) * 0.5, 1.9, 0.0];
         for i in 0..3 {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else { continue };
+            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+                continue;
+            };
             pen.face(&quad, self.cargo);
             if i == 0 {
-                pen.face(&patch(&quad, [0.05, 0.49], [0.06, 0.95]), self.cargo.map(|c| c * 0.88));
-                pen.face(&patch(&quad, [0.51, 0.95], [0.06, 0.95]), self.cargo.map(|c| c * 0.88));
+                pen.face(
+                    &patch(&quad, [0.05, 0.49], [0.06, 0.95]),
+                    self.cargo.map(|c| c * 0.88),
+                );
+                pen.face(
+                    &patch(&quad, [0.51, 0.95], [0.06, 0.95]),
+                    self.cargo.map(|c| c * 0.88),
+                );
                 pen.lamp(&patch(&quad, [0.02, 0.14], [0.0, 0.06]), [0.75, 0.07, 0.06]);
                 pen.lamp(&patch(&quad, [0.86, 0.98], [0.0, 0.06]), [0.75, 0.07, 0.06]);
             }
         }
         if pen.eye()[0] < rear {
             // The frame with lights and plate below the doors.
-            pen.face(&[[rear, 0.42, 0.95], [rear, 0.85, 0.95], [rear, 0.85, -0.95], [rear, 0.42, -0.95]], DARK);
-            pen.face(&[[rear, 0.5, 0.25], [rear, 0.68, 0.25], [rear, 0.68, -0.25], [rear, 0.5, -0.25]], [0.85, 0.85, 0.80]);
+            pen.face(
+                &[
+                    [rear, 0.42, 0.95],
+                    [rear, 0.85, 0.95],
+                    [rear, 0.85, -0.95],
+                    [rear, 0.42, -0.95],
+                ],
+                DARK,
+            );
+            pen.face(
+                &[
+                    [rear, 0.5, 0.25],
+                    [rear, 0.68, 0.25],
+                    [rear, 0.68, -0.25],
+                    [rear, 0.5, -0.25],
+                ],
+                [0.85, 0.85, 0.80],
+            );
         }
-        pen.side(&ribs, self.cargo.map(|c| c * 1.02), self.cargo.map(|c| c * 0.86));
+        pen.side(
+            &ribs,
+            self.cargo.map(|c| c * 1.02),
+            self.cargo.map(|c| c * 0.86),
+        );
         let side = pen.seen_side(w);
         if side != 0.0 {
             let (left, middle) = (side * w, (rear + front) * 0.5);
             pen.panel(left, [middle - 1.3, middle + 1.1], [1.75, 2.15], self.mark);
-            pen.panel(left, [middle - 1.3, middle + 0.3], [1.50, 1.62], self.mark.map(|c| c * 0.7));
-            pen.panel(left, [rear, front], [0.85, 0.95], self.cargo.map(|c| c * 0.55));
+            pen.panel(
+                left,
+                [middle - 1.3, middle + 0.3],
+                [1.50, 1.62],
+                self.mark.map(|c| c * 0.7),
+            );
+            pen.panel(
+                left,
+                [rear, front],
+                [0.85, 0.95],
+                self.cargo.map(|c| c * 0.55),
+            );
         }
     }
 
     fn draw_cab<C: Canvas>(&self, pen: &mut Pen<'_, C>, rear: f32, front: f32) {
         let (w, h) = (1.1, self.height.min(2.45));
-        let ribs: [Rib; 6] = [[rear, 0.45, w], [rear, h, w - 0.08], [front - 0.5, h, w - 0.1], [front - 0.05, 1.45, w], [front, 1.2, w], [front, 0.38, w]];
+        let ribs: [Rib; 6] = [
+            [rear, 0.45, w],
+            [rear, h, w - 0.08],
+            [front - 0.5, h, w - 0.1],
+            [front - 0.05, 1.45, w],
+            [front, 1.2, w],
+            [front, 0.38, w],
+        ];
         let middle = [(rear + front) * 0.5, 1.4, 0.0];
         for i in 0..ribs.len() - 1 {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else { continue };
+            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+                continue;
+            };
             pen.face(&quad, self.cab);
             if i == 2 {
-                pen.shaded(&patch(&quad, [0.06, 0.94], [0.12, 0.97]), GLASS[0], GLASS[1]);
+                pen.shaded(
+                    &patch(&quad, [0.06, 0.94], [0.12, 0.97]),
+                    GLASS[0],
+                    GLASS[1],
+                );
             }
             if i == 4 {
                 pen.face(&patch(&quad, [0.2, 0.8], [0.12, 0.52]), [0.10, 0.10, 0.11]);
@@ -216,13 +371,27 @@ impl Truck {
                 pen.face(&patch(&quad, [0.0, 1.0], [0.84, 1.0]), DARK);
             }
         }
-        pen.side(&ribs.map(|[a, u, _]| [a, u, w]), self.cab.map(|c| c * 1.05), self.cab.map(|c| c * 0.8));
+        pen.side(
+            &ribs.map(|[a, u, _]| [a, u, w]),
+            self.cab.map(|c| c * 1.05),
+            self.cab.map(|c| c * 0.8),
+        );
         let side = pen.seen_side(w);
         if side != 0.0 {
             let left = side * w;
-            let window = [[rear + 0.45, 1.45, left], [front - 0.22, 1.45, left], [front - 0.52, h - 0.22, left], [rear + 0.45, h - 0.22, left]];
+            let window = [
+                [rear + 0.45, 1.45, left],
+                [front - 0.22, 1.45, left],
+                [front - 0.52, h - 0.22, left],
+                [rear + 0.45, h - 0.22, left],
+            ];
             pen.shaded(&window, GLASS[0], GLASS[1]);
-            pen.panel(left, [rear + 0.38, rear + 0.41], [0.6, h - 0.2], self.cab.map(|c| c * 0.5));
+            pen.panel(
+                left,
+                [rear + 0.38, rear + 0.41],
+                [0.6, h - 0.2],
+                self.cab.map(|c| c * 0.5),
+            );
         }
     }
 }
