@@ -1,8 +1,9 @@
 //! Cars, vans and pickups: a body, a cabin narrower at its top, four wheels, glass and lights.
 
-use super::hash::{Dice, cowave, wave};
+use super::hash::Dice;
 use super::look::Rgb;
-use super::pen::{Canvas, Pen, Rib, patch};
+use super::pen::{Canvas, Pen, Quad, Rib, patch};
+use super::wheel::{DARK, Wheel};
 
 /// Proportions of one kind of car, in meters.
 #[derive(Debug, Clone, Copy)]
@@ -98,76 +99,8 @@ const PAINTS: [Rgb; 14] = [
     [0.62, 0.55, 0.42],
     [0.75, 0.33, 0.10],
 ];
-pub(super) const TIRE: Rgb = [0.07, 0.07, 0.075];
-pub(super) const DARK: Rgb = [0.10, 0.10, 0.11];
-const RIM: Rgb = [0.58, 0.59, 0.61];
 /// Glass mirrors the sky at its top and shows the dark inside below.
 pub(super) const GLASS: [Rgb; 2] = [[0.34, 0.40, 0.46], [0.13, 0.16, 0.19]];
-
-/// A wheel with its axle `ahead` meters ahead, its outer face `left` meters from the middle.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wheel {
-    pub(super) ahead: f32,
-    pub(super) left: f32,
-    pub(super) radius: f32,
-    pub(super) thick: f32,
-}
-
-impl Wheel {
-    /// The tire, as seen from anywhere: two discs and what is between them.
-    pub(super) fn draw_tire<C: Canvas>(&self, pen: &mut Pen<'_, C>) {
-        let inner = self.left - self.thick * self.left.signum();
-        let (a, r) = (self.ahead, self.radius);
-        pen.face(
-            &[
-                [a, 0.0, self.left],
-                [a, 2.0 * r, self.left],
-                [a, 2.0 * r, inner],
-                [a, 0.0, inner],
-            ],
-            TIRE,
-        );
-        pen.face(&disc(a, r, inner, r), TIRE);
-        pen.face(&disc(a, r, self.left, r), TIRE);
-    }
-
-    /// Tire and rim of a wheel whose outer face is seen, with the dark arch around it; `travelled_m` turns it.
-    pub(super) fn draw_face<C: Canvas>(&self, pen: &mut Pen<'_, C>, travelled_m: f32) {
-        let (a, r) = (self.ahead, self.radius);
-        let mut arch = disc(a, r, self.left, r * 1.17);
-        for corner in &mut arch {
-            corner[1] = corner[1].max(r * 0.9);
-        }
-        pen.face(&arch, DARK);
-        pen.face(&disc(a, r, self.left, r), TIRE);
-        // A little out of round, so that the turning is seen.
-        let turns = travelled_m / (std::f32::consts::TAU * r);
-        let rim: [[f32; 3]; 10] = std::array::from_fn(|i| {
-            let reach = if i % 2 == 0 { 0.68 } else { 0.60 } * r;
-            let angle = i as f32 / 10.0 - turns;
-            [
-                a + reach * cowave(angle),
-                r + reach * wave(angle),
-                self.left,
-            ]
-        });
-        pen.face(&rim, RIM);
-        let slots =
-            rim.map(|[ahead, up, left]| [a + (ahead - a) * 0.35, r + (up - r) * 0.35, left]);
-        pen.face(&slots, RIM.map(|c| c * 0.45));
-    }
-}
-
-fn disc(ahead: f32, up: f32, left: f32, radius: f32) -> [[f32; 3]; 16] {
-    std::array::from_fn(|i| {
-        let turn = i as f32 / 16.0;
-        [
-            ahead + radius * cowave(turn),
-            up + radius * wave(turn),
-            left,
-        ]
-    })
-}
 
 /// How one car looks.
 #[derive(Debug, Clone)]
@@ -296,7 +229,7 @@ impl Car {
         );
     }
 
-    fn draw_rear<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &super::pen::Quad) {
+    fn draw_rear<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
         let glow = if self.braking {
             [0.95, 0.10, 0.08]
         } else {
@@ -308,7 +241,7 @@ impl Car {
         pen.face(&patch(quad, [0.0, 1.0], [0.0, 0.12]), DARK);
     }
 
-    fn draw_front<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &super::pen::Quad) {
+    fn draw_front<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
         // Its ribs run from the hood's edge down to the bumper.
         let light = if pen.look.is_dark() {
             [1.0, 0.98, 0.86]

@@ -4,6 +4,7 @@
 //! columns into which shapes are written without smoothing, nearer ones over farther ones: a thing that fills `n` cells
 //! is counted to about one in the square root of `n`.
 
+use super::extent::{Edges, Extent, NO_EXTENT, clip_disc, clip_polygon, take_in};
 use super::pen::{Canvas, Paint};
 
 /// Most columns of the grid.
@@ -11,38 +12,6 @@ pub(super) const GRID_COLUMNS: usize = 320;
 
 /// Shapes that let more than half of the light through do not count.
 const SOLID: f32 = 0.5;
-
-/// A rectangle in picture coordinates: left, top, right, bottom.
-type Extent = [f32; 4];
-
-const NO_EXTENT: Extent = [
-    f32::INFINITY,
-    f32::INFINITY,
-    f32::NEG_INFINITY,
-    f32::NEG_INFINITY,
-];
-
-fn take_in(extent: &mut Extent, low: [f32; 2], high: [f32; 2]) {
-    *extent = [
-        extent[0].min(low[0]),
-        extent[1].min(low[1]),
-        extent[2].max(high[0]),
-        extent[3].max(high[1]),
-    ];
-}
-
-/// The picture's edges.
-#[derive(Debug, Clone, Copy)]
-struct Frame {
-    /// Right and lower edge; the others are 0.
-    outer: [f32; 2],
-    /// The edges, [`FAINT_PIXELS`] further in.
-    inner: Extent,
-}
-
-/// What reaches less than this share of a pixel into the picture cannot be told from noise there and is not counted:
-/// a long edge that grazes the picture's side would else stretch the box along it.
-const FAINT_PIXELS: f32 = 0.05;
 
 /// What was seen of one thing, or of its rider.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,110 +34,34 @@ impl Entry {
         left_over: 0,
     };
 
-    /// True when nothing of it lies in the picture.
-    pub(super) fn is_empty(&self) -> bool {
-        self.inside[0] >= self.inside[2] || self.inside[1] >= self.inside[3]
-    }
-
-    /// Takes in a shape between `low` and `high`; `clipped` finds the extent of its part in the picture, and is asked
-    /// only where the shape crosses the picture's edge.
     fn grow(
         &mut self,
-        frame: Frame,
+        edges: Edges,
         low: [f32; 2],
         high: [f32; 2],
         clipped: impl FnOnce() -> Extent,
     ) {
         take_in(&mut self.whole, low, high);
-        let [left, top, right, bottom] = frame.inner;
-        if low[0] >= left && low[1] >= top && high[0] <= right && high[1] <= bottom {
-            take_in(&mut self.inside, low, high);
-        } else if low[0] < right && low[1] < bottom && high[0] > left && high[1] > top {
-            let part = clipped();
-            let reach = |found: f32, inner: f32, own: f32, outer: f32| {
-                if found == inner {
-                    own.clamp(0.0, outer)
-                } else {
-                    found
-                }
-            };
-            if part[0] <= part[2] && part[1] <= part[3] {
-                let part_low = [
-                    reach(part[0], left, low[0], frame.outer[0]),
-                    reach(part[1], top, low[1], frame.outer[1]),
-                ];
-                let part_high = [
-                    reach(part[2], right, high[0], frame.outer[0]),
-                    reach(part[3], bottom, high[1], frame.outer[1]),
-                ];
-                take_in(&mut self.inside, part_low, part_high);
-            }
-        }
+        let [left, top, right, bottom] = edges.part_inside(low, high, clipped);
+        take_in(&mut self.inside, [left, top], [right, bottom]);
+    }
+
+    /// True when nothing of it lies in the picture.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inside[0] >= self.inside[2] || self.inside[1] >= self.inside[3]
     }
 }
 
-/// The extent of the part of a polygon that lies in the picture.
-fn clip_polygon(corners: &[[f32; 2]], [left, top, right, bottom]: Extent) -> Extent {
-    // Each of the four edges can add a corner to a convex face; the few that are not convex have room to spare.
-    let mut now = [[0.0; 2]; 64];
-    let mut count = corners.len().min(now.len());
-    now[..count].copy_from_slice(&corners[..count]);
-    for (axis, sign, limit) in [
-        (0, 1.0, left),
-        (0, -1.0, -right),
-        (1, 1.0, top),
-        (1, -1.0, -bottom),
-    ] {
-        let mut next = [[0.0; 2]; 64];
-        let mut kept = 0;
-        for i in 0..count {
-            let (a, b) = (now[i], now[(i + 1) % count]);
-            let (da, db) = (a[axis] * sign - limit, b[axis] * sign - limit);
-            if da >= 0.0 && kept < next.len() {
-                next[kept] = a;
-                kept += 1;
-            }
-            if (da >= 0.0) != (db >= 0.0) && kept < next.len() {
-                let share = da / (da - db);
-                next[kept] = [a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share];
-                // Exactly on the edge, whatever the rounding.
-                next[kept][axis] = limit * sign;
-                kept += 1;
-            }
-        }
-        (now, count) = (next, kept);
-    }
-    let mut extent = NO_EXTENT;
-    for corner in &now[..count] {
-        take_in(&mut extent, *corner, *corner);
-    }
-    extent
-}
-
-/// The extent of the part of a disc that lies in the picture.
-fn clip_disc([u, v]: [f32; 2], radius: f32, [left, top, right, bottom]: Extent) -> Extent {
-    let (du, dv) = (u - u.clamp(left, right), v - v.clamp(top, bottom));
-    if du * du + dv * dv >= radius * radius {
-        return NO_EXTENT;
-    }
-    let (half_u, half_v) = (
-        (radius * radius - dv * dv).sqrt(),
-        (radius * radius - du * du).sqrt(),
-    );
-    [
-        (u - half_u).max(left),
-        (v - half_v).max(top),
-        (u + half_u).min(right),
-        (v + half_v).min(bottom),
-    ]
-}
+/// Cells of a grid that something still covers.
+#[derive(Debug)]
+pub(super) struct Mask(Vec<std::ops::Range<usize>>);
 
 /// Counts the things of one frame. Reused from frame to frame.
 #[derive(Debug)]
 pub(super) struct Census {
     columns: usize,
     rows: usize,
-    frame: Frame,
+    edges: Edges,
     /// Cells per picture unit.
     scale: [f32; 2],
     /// Index of an entry plus one; 0 where nothing was written.
@@ -184,14 +77,10 @@ impl Census {
         let columns = (width as usize).clamp(1, GRID_COLUMNS);
         let rows = (columns * height as usize / width.max(1) as usize).clamp(1, GRID_COLUMNS);
         let aspect = width.max(1) as f32 / height.max(1) as f32;
-        let faint = FAINT_PIXELS / height.max(1) as f32;
         Self {
             columns,
             rows,
-            frame: Frame {
-                outer: [aspect, 1.0],
-                inner: [faint, faint, aspect - faint, 1.0 - faint],
-            },
+            edges: Edges::new(aspect, height),
             scale: [columns as f32 / aspect, rows as f32],
             cells: vec![0; columns * rows],
             entries: Vec::new(),
@@ -212,6 +101,29 @@ impl Census {
         self.current = self.first;
         self.entries.extend([Entry::NOTHING; 2]);
         self.first
+    }
+
+    /// The cells that the things so far have written, for [`cover`](Self::cover).
+    pub(super) fn mask(&self) -> Mask {
+        let mut runs = Vec::new();
+        for (row, cells) in self.cells.chunks_exact(self.columns).enumerate() {
+            let mut column = 0;
+            for run in cells.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
+                if run[0] != 0 {
+                    let first = row * self.columns + column;
+                    runs.push(first..first + run.len());
+                }
+                column += run.len();
+            }
+        }
+        Mask(runs)
+    }
+
+    /// Something that is not counted, nearer than the things before it, hides these cells.
+    pub(super) fn cover(&mut self, mask: &Mask) {
+        for run in &mask.0 {
+            self.cells[run.clone()].fill(0);
+        }
     }
 
     /// Counts the cells that still show each thing. The entries are in the order of [`begin`](Self::begin), two for each.
@@ -276,8 +188,8 @@ impl Canvas for Census {
         if doubled.abs() < extent * 2e-5 {
             return;
         }
-        let frame = self.frame;
-        self.entries[self.current].grow(frame, low, high, || clip_polygon(corners, frame.inner));
+        let edges = self.edges;
+        self.entries[self.current].grow(edges, low, high, || clip_polygon(corners, edges.inner()));
         for row in self.rows_between(low[1], high[1]) {
             let v = (row as f32 + 0.5) / self.scale[1];
             let (mut left, mut right) = (f32::INFINITY, f32::NEG_INFINITY);
@@ -316,7 +228,7 @@ impl Canvas for Census {
             (from[0] + from_radius).max(to[0] + to_radius),
             (from[1] + from_radius).max(to[1] + to_radius),
         ];
-        let frame = self.frame;
+        let edges = self.edges;
         let disc = |share: f32| {
             let radius = from_radius + (to_radius - from_radius) * share;
             (
@@ -327,11 +239,11 @@ impl Canvas for Census {
                 radius,
             )
         };
-        self.entries[self.current].grow(frame, low, high, || {
+        self.entries[self.current].grow(edges, low, high, || {
             let mut extent = NO_EXTENT;
             for step in 0..=24 {
                 let (at, radius) = disc(step as f32 / 24.0);
-                let part = clip_disc(at, radius, frame.inner);
+                let part = clip_disc(at, radius, edges.inner());
                 take_in(&mut extent, [part[0], part[1]], [part[2], part[3]]);
             }
             extent
@@ -396,6 +308,30 @@ mod tests {
             "glass does not count"
         );
         assert!(entries[1].is_empty() && entries[3].is_empty());
+    }
+
+    #[test]
+    fn a_mask_hides_what_it_was_taken_from() {
+        let mut census = Census::new(64, 64);
+        census.begin();
+        census.polygon(&rectangle(0.0, 0.0, 0.5, 1.0), SOLID_PAINT);
+        let mask = census.mask();
+        census.clear();
+        census.begin();
+        census.polygon(&rectangle(0.25, 0.25, 1.0, 0.75), SOLID_PAINT);
+        census.cover(&mask);
+        census.begin();
+        census.polygon(&rectangle(0.0, 0.0, 0.25, 0.25), SOLID_PAINT);
+        let entries = census.finish();
+        assert_eq!(
+            (entries[0].written, entries[0].left_over),
+            (48 * 32, 32 * 32)
+        );
+        assert_eq!(
+            (entries[2].written, entries[2].left_over),
+            (256, 256),
+            "what is nearer than the mask is free"
+        );
     }
 
     #[test]

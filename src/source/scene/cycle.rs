@@ -1,10 +1,11 @@
 //! Bicycles and motorcycles, with whoever rides them as a part of their own.
 
-use super::car::TIRE;
 use super::hash::{Dice, cowave, wave};
 use super::look::Rgb;
 use super::pen::{Canvas, Pen};
-use super::person::{Person, Seat, draw_rider_before, draw_rider_behind};
+use super::person::Person;
+use super::rider::{Seat, draw_rider_before, draw_rider_behind};
+use super::wheel::TIRE;
 
 /// Corners of a wheel's rim.
 const SEGMENTS: usize = 14;

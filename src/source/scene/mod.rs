@@ -15,37 +15,43 @@
 //! excepted. As in COCO a rider and what is ridden are two objects: a `person` and a `bicycle` or `motorcycle`. Labels:
 //! `person`, `bicycle`, `car`, `motorcycle`, `bus`, `truck`.
 
+mod actor;
 mod backdrop;
+mod bus;
 mod camera;
 mod car;
 mod census;
 mod cycle;
+mod extent;
 mod hash;
-mod heavy;
 mod look;
 mod pen;
 mod person;
 mod prop;
 mod raster;
+mod rider;
 mod shadow;
 mod street;
 mod surface;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod truck;
+mod wheel;
 
 use crate::config::SyntheticScene;
 use crate::types::{PIXEL_BYTES, Size, TruthBox, Xyxy, area};
 
 pub use look::{Layout, Look, Rgb, TimeOfDay};
 
+use actor::{Actor, Species};
 use backdrop::{Backdrop, draw_prop};
+use bus::Bus;
 use camera::Camera;
 use car::Car;
-use census::{Census, Entry};
+use census::{Census, Entry, Mask};
 use cycle::Cycle;
 use hash::{Dice, spread};
-use heavy::{Bus, Truck};
 use pen::{Canvas, Pen};
 use person::{Person, draw_walker};
 use prop::Prop;
@@ -53,7 +59,8 @@ use raster::{Raster, Scratch};
 use shadow::draw_shadow;
 use street::Street;
 use surface::Surface;
-use traffic::{Actor, Species, Traffic};
+use traffic::Traffic;
+use truck::Truck;
 
 /// Boxes with a side below this, in source pixels, are left out of the truth.
 const LEAST_SIDE: f32 = 1.0;
@@ -69,6 +76,8 @@ pub struct Scene {
     street: Street,
     traffic: Traffic,
     props: Vec<Prop>,
+    /// What each prop hides on the census's grid.
+    masks: Vec<Mask>,
     backdrop: Option<Backdrop>,
     scratch: Scratch,
     actors: Vec<Actor>,
@@ -95,20 +104,36 @@ impl Scene {
         let street = Street::new(&look, &camera, seed);
         let traffic = Traffic::new(seed, parameters.objects, &street);
         let props = prop::furnish(&look, &street, &camera, seed);
+        // Any 24 bits will do; the textures add small numbers to it.
+        let salt = (spread(seed) >> 40) as u32;
+        let mut census = Census::new(size.width, size.height);
+        let surface = Surface {
+            look: &look,
+            camera: &camera,
+            street: &street,
+            salt,
+        };
+        let mask_of = |prop: &Prop| {
+            census.clear();
+            census.begin();
+            draw_prop(&surface, prop, &mut census);
+            census.mask()
+        };
+        let masks = props.iter().map(mask_of).collect();
         Self {
             size,
             fps: f64::from(parameters.fps.max(1)),
-            // Any 24 bits will do; the textures add small numbers to it.
-            salt: (spread(seed) >> 40) as u32,
+            salt,
             look,
             camera,
             street,
             traffic,
             props,
+            masks,
             backdrop: None,
             scratch: Scratch::default(),
             actors: Vec::new(),
-            census: Census::new(size.width, size.height),
+            census,
         }
     }
 
@@ -142,17 +167,12 @@ impl Scene {
         truth.clear();
         self.place_actors(frame);
         self.census.clear();
-        let surface = Surface {
-            look: &self.look,
-            camera: &self.camera,
-            street: &self.street,
-            salt: self.salt,
-        };
-        let mut props = self.props.iter().peekable();
+        let mut props = self.props.iter().zip(&self.masks).peekable();
         for actor in &self.actors {
-            while let Some(prop) = props.next_if(|prop| prop.order.compare(&actor.order).is_lt()) {
-                self.census.begin();
-                draw_prop(&surface, prop, &mut self.census);
+            while let Some((_, mask)) =
+                props.next_if(|(prop, _)| prop.order.compare(&actor.order).is_lt())
+            {
+                self.census.cover(mask);
             }
             self.census.begin();
             draw_actor(
@@ -165,21 +185,11 @@ impl Scene {
                 actor,
             );
         }
-        for prop in props {
-            self.census.begin();
-            draw_prop(&surface, prop, &mut self.census);
+        for (_, mask) in props {
+            self.census.cover(mask);
         }
-        // The same walk again, now with the counts: entries come in pairs, in painter's order.
-        let mut entries = self.census.finish().chunks_exact(2);
-        let mut props = self.props.iter().peekable();
-        for actor in &self.actors {
-            while props
-                .next_if(|prop| prop.order.compare(&actor.order).is_lt())
-                .is_some()
-            {
-                entries.next();
-            }
-            for (part, entry) in entries.next().into_iter().flatten().enumerate() {
+        for (actor, entries) in self.actors.iter().zip(self.census.finish().chunks_exact(2)) {
+            for (part, entry) in entries.iter().enumerate() {
                 truth.extend(truth_box(actor, part, entry, &self.camera, self.size));
             }
         }

@@ -76,6 +76,15 @@ impl<C: Canvas> Pen<'_, C> {
         });
     }
 
+    /// The color of a vehicle's headlight: lit in the dark.
+    pub(super) fn headlight(&self) -> Rgb {
+        if self.look.is_dark() {
+            [1.0, 0.97, 0.84]
+        } else {
+            [0.86, 0.87, 0.86]
+        }
+    }
+
     /// A face that shines by itself.
     pub(super) fn lamp(&mut self, corners: &[[f32; 3]], light: Rgb) {
         self.veil(corners, light, 1.0);

@@ -1,4 +1,4 @@
-//! People: on foot with swinging limbs, and seated on what they ride.
+//! People: how they look, their parts, and how they walk. [`rider`](super::rider) seats them.
 //!
 //! All lengths are shares of the body's height unless they end in `_m`.
 
@@ -9,15 +9,15 @@ use super::pen::{Canvas, Pen};
 /// How one person looks.
 #[derive(Debug, Clone)]
 pub(super) struct Person {
-    height_m: f32,
-    build: f32,
+    pub(super) height_m: f32,
+    pub(super) build: f32,
     skin: Rgb,
     hair: Rgb,
     shirt: Rgb,
     stripe: Option<Rgb>,
     legs: Rgb,
     shoes: Rgb,
-    skirt: Option<Rgb>,
+    pub(super) skirt: Option<Rgb>,
     backpack: Option<Rgb>,
     bag: Option<Rgb>,
     short_sleeves: bool,
@@ -93,15 +93,15 @@ impl Person {
 }
 
 /// A point of the body: ahead, up, left.
-type Point = [f32; 3];
+pub(super) type Point = [f32; 3];
 
 /// Ends of one leg or arm, the joint between them in the middle.
-type Chain = [Point; 3];
+pub(super) type Chain = [Point; 3];
 
 /// Draws limbs with lengths as shares of the body's height.
-struct Body<'p, 'a, C> {
-    pen: &'p mut Pen<'a, C>,
-    height_m: f32,
+pub(super) struct Body<'p, 'a, C> {
+    pub(super) pen: &'p mut Pen<'a, C>,
+    pub(super) height_m: f32,
 }
 
 impl<C: Canvas> Body<'_, '_, C> {
@@ -116,7 +116,7 @@ impl<C: Canvas> Body<'_, '_, C> {
         );
     }
 
-    fn leg(&mut self, person: &Person, [hip, knee, ankle]: Chain) {
+    pub(super) fn leg(&mut self, person: &Person, [hip, knee, ankle]: Chain) {
         let thick = person.build;
         let bare = person.skirt.is_some();
         self.limb(hip, 0.052 * thick, knee, 0.040 * thick, person.legs);
@@ -137,7 +137,7 @@ impl<C: Canvas> Body<'_, '_, C> {
         );
     }
 
-    fn arm(&mut self, person: &Person, [shoulder, elbow, hand]: Chain) {
+    pub(super) fn arm(&mut self, person: &Person, [shoulder, elbow, hand]: Chain) {
         let lower = if person.short_sleeves {
             person.skin
         } else {
@@ -155,7 +155,7 @@ impl<C: Canvas> Body<'_, '_, C> {
     }
 
     /// From hips to neck; `hips` and `chest` are points on the body's middle line.
-    fn torso(&mut self, person: &Person, hips: Point, chest: Point) {
+    pub(super) fn torso(&mut self, person: &Person, hips: Point, chest: Point) {
         let b = person.build;
         let beside = |p: Point, left: f32| [p[0], p[1], p[2] + left];
         let far = if self.pen.eye()[2] > 0.0 { -1.0 } else { 1.0 };
@@ -190,7 +190,7 @@ impl<C: Canvas> Body<'_, '_, C> {
         );
     }
 
-    fn head(&mut self, person: &Person, neck: Point, helmet: Option<Rgb>) {
+    pub(super) fn head(&mut self, person: &Person, neck: Point, helmet: Option<Rgb>) {
         let from_front = self.pen.eye()[0] > 0.0;
         let up = |ahead: f32, up: f32| [neck[0] + ahead, neck[1] + up, neck[2]];
         self.limb(up(0.0, -0.02), 0.03, up(0.01, 0.04), 0.03, person.skin);
@@ -327,122 +327,4 @@ pub(super) fn draw_walker<C: Canvas>(
         );
     }
     body.arm(person, arm);
-}
-
-/// Where a rider touches what is ridden, in meters: ahead and up.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Seat {
-    pub(super) saddle_m: [f32; 2],
-    pub(super) grips_m: [f32; 2],
-    /// Left and right foot.
-    pub(super) feet_m: [[f32; 2]; 2],
-    /// Distance of hands and feet from the middle.
-    pub(super) half_m: f32,
-    pub(super) helmet: Option<Rgb>,
-}
-
-impl Person {
-    /// The same person without what gets in the way of riding.
-    pub(super) fn riding(mut self) -> Self {
-        self.height_m = self.height_m.max(1.55);
-        self.skirt = None;
-        self
-    }
-
-    fn seated_leg(&self, seat: &Seat, left: bool) -> Chain {
-        let h = self.height_m;
-        let side = if left { 1.0 } else { -1.0 };
-        let foot = seat.feet_m[usize::from(!left)];
-        let hip = [
-            seat.saddle_m[0] / h,
-            (seat.saddle_m[1] + 0.06) / h,
-            side * 0.048,
-        ];
-        let ankle = [
-            foot[0] / h,
-            foot[1] / h + 0.03,
-            side * seat.half_m * 0.5 / h,
-        ];
-        [hip, bend(hip, ankle, [0.245, 0.245], 1.0), ankle]
-    }
-}
-
-/// The joint of a chain of two bones between two points, bent forward (1) or backward (−1).
-fn bend(from: Point, to: Point, bones: [f32; 2], forward: f32) -> Point {
-    let (dx, dy) = (to[0] - from[0], to[1] - from[1]);
-    let length = (dx * dx + dy * dy).sqrt().max(1e-3);
-    let along = ((length * length + bones[0] * bones[0] - bones[1] * bones[1]) / (2.0 * length))
-        .clamp(0.0, bones[0]);
-    let aside = (bones[0] * bones[0] - along * along).max(0.0).sqrt() * forward;
-    let (ux, uy) = (dx / length, dy / length);
-    [
-        from[0] + ux * along - uy * aside,
-        from[1] + uy * along + ux * aside,
-        (from[2] + to[2]) * 0.5,
-    ]
-}
-
-/// The leg on the far side of what is ridden: to be drawn before it.
-pub(super) fn draw_rider_behind<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, seat: &Seat) {
-    let left_is_near = pen.eye()[2] > 0.0;
-    let chain = person.seated_leg(seat, !left_is_near);
-    Body {
-        pen,
-        height_m: person.height_m,
-    }
-    .leg(person, chain);
-}
-
-/// The rest of the rider: to be drawn after what is ridden.
-pub(super) fn draw_rider_before<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, seat: &Seat) {
-    let left_is_near = pen.eye()[2] > 0.0;
-    let h = person.height_m;
-    let hips = [seat.saddle_m[0] / h, (seat.saddle_m[1] + 0.08) / h, 0.0];
-    let grips = [seat.grips_m[0] / h, seat.grips_m[1] / h];
-    // The upper body leans towards the grips.
-    let lean = ((grips[0] - hips[0]) * 0.42).clamp(0.03, 0.16);
-    let chest = [
-        hips[0] + lean,
-        hips[1] + (0.26_f32 * 0.26 - lean * lean).sqrt(),
-        0.0,
-    ];
-    let arm = |side: f32| -> Chain {
-        let shoulder = [chest[0], chest[1] + 0.02, side * 0.115 * person.build];
-        let hand = [grips[0], grips[1], side * seat.half_m / h];
-        [shoulder, bend(shoulder, hand, [0.17, 0.16], -1.0), hand]
-    };
-    let (near, far) = if left_is_near {
-        (1.0, -1.0)
-    } else {
-        (-1.0, 1.0)
-    };
-    let near_leg = person.seated_leg(seat, left_is_near);
-    let mut body = Body { pen, height_m: h };
-    body.arm(person, arm(far));
-    body.leg(person, near_leg);
-    body.torso(person, hips, chest);
-    body.head(
-        person,
-        [chest[0] + 0.03, chest[1] + 0.062, 0.0],
-        seat.helmet,
-    );
-    body.arm(person, arm(near));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bent_joint_keeps_its_bones() {
-        let distance = |a: Point, b: Point| ((a[0] - b[0]).powi(2) + (a[1] - b[1]).powi(2)).sqrt();
-        for to in [[0.2, -0.3, 0.0], [-0.1, -0.4, 0.0], [0.3, 0.1, 0.0]] {
-            let joint = bend([0.0; 3], to, [0.245, 0.225], 1.0);
-            assert!(
-                (distance([0.0; 3], joint) - 0.245).abs() < 1e-4
-                    && (distance(joint, to) - 0.225).abs() < 1e-4,
-                "{joint:?}"
-            );
-        }
-    }
 }

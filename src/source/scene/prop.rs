@@ -1,11 +1,11 @@
 //! What stands still on the pavements and hides things that pass behind it: trees, lamp posts, signs, bollards, planters.
 
+use super::actor::Order;
 use super::camera::{Camera, Pose};
 use super::hash::{Dice, cowave, wave};
 use super::look::{Layout, Look, Rgb};
 use super::pen::{Canvas, Pen};
 use super::street::{FAR_M, Street};
-use super::traffic::Order;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {

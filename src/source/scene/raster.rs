@@ -208,11 +208,14 @@ impl Canvas for Raster<'_> {
             let start = (y0 + y) * self.stride;
             let pixels = &mut self.pixels[start + x0 * PIXEL_BYTES..start + x1 * PIXEL_BYTES];
             let areas = &mut self.scratch.areas[y * row_length..(y + 1) * row_length];
-            let mut sum = 0.0_f32;
+            let (mut sum, mut weight) = (0.0_f32, 0);
             for (pixel, area) in pixels.chunks_exact_mut(PIXEL_BYTES).zip(areas.iter_mut()) {
-                sum += *area;
-                *area = 0.0;
-                let weight = (sum.abs().min(1.0) * full + 0.5) as u32;
+                // Away from edges, neither the sum nor the weight changes.
+                if *area != 0.0 {
+                    sum += *area;
+                    *area = 0.0;
+                    weight = (sum.abs().min(1.0) * full + 0.5) as u32;
+                }
                 if weight >= 256 {
                     pixel.copy_from_slice(&color);
                 } else if weight > 0 {

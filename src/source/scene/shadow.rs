@@ -1,7 +1,7 @@
 //! Shadows on the street, and the light of headlamps: laid down before anything that stands on it is drawn.
 
+use super::actor::Species;
 use super::pen::{Canvas, Pen};
-use super::traffic::Species;
 
 /// Longest shadow, in multiples of the thing's height.
 const LONGEST: f32 = 2.4;
