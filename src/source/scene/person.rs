@@ -159,6 +159,13 @@ impl<C: Canvas> Body<'_, '_, C> {
         let b = person.build;
         let beside = |p: Point, left: f32| [p[0], p[1], p[2] + left];
         let far = if self.pen.eye()[2] > 0.0 { -1.0 } else { 1.0 };
+        self.limb(
+            hips,
+            0.062 * b,
+            [hips[0], hips[1] - 0.03, hips[2]],
+            0.06 * b,
+            person.legs,
+        );
         for side in [far, -far] {
             self.limb(
                 beside(chest, side * 0.068 * b),
@@ -181,13 +188,6 @@ impl<C: Canvas> Body<'_, '_, C> {
                 );
             }
         }
-        self.limb(
-            hips,
-            0.062 * b,
-            [hips[0], hips[1] - 0.03, hips[2]],
-            0.06 * b,
-            person.legs,
-        );
     }
 
     pub(super) fn head(&mut self, person: &Person, neck: Point, helmet: Option<Rgb>) {

@@ -34,9 +34,9 @@ pub(super) struct Traffic {
 const LONG_VEHICLE_GAP_M: f32 = 15.0;
 /// Vehicles may be late by so many meters.
 const LATE_M: f32 = 2.5;
-/// Swing of the lanes' own time: they slow to 0.45 and speed up to 1.55 of their speed and back in this many seconds.
+/// Swing of the lanes' own time: they slow to 0.7 and speed up to 1.3 of their speed and back in this many seconds.
 const SURGE_PERIOD_S: f64 = 19.0;
-const SURGE: f64 = 0.55;
+const SURGE: f64 = 0.3;
 
 impl Traffic {
     /// As many slots as give `objects` things in the picture on average.
@@ -73,7 +73,8 @@ impl Traffic {
             order.push(track);
             expected += Self::share_seen(&street.tracks[track]);
         }
-        let lane_speeds: Vec<f32> = street.tracks.iter().map(|_| dice.range(5.5, 8.5)).collect();
+        // A zone of 30 km/h: at 30 frames per second even a slim rider's box overlaps its last one by about half.
+        let lane_speeds: Vec<f32> = street.tracks.iter().map(|_| dice.range(4.5, 6.2)).collect();
         let lane_phases: Vec<f32> = street.tracks.iter().map(|_| dice.unit()).collect();
         let mut placed = vec![0_usize; street.tracks.len()];
         let slots = order.into_iter().map(|index| {
