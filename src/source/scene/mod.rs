@@ -162,7 +162,8 @@ impl Scene {
     /// Boxes are the drawn extent in source pixels, clipped to the picture; what is outside is left out, as is what is
     /// smaller than a pixel, but not what is wholly hidden. `visible` multiplies the share of the whole
     /// extent's area that its box in the picture has with the share of pixels in the picture that nothing nearer covers, counted on a grid of at most 320
-    /// columns: good to about 0.02 for an object 100 pixels high, to 0.1 for one of 20. Allocates only to grow `truth`.
+    /// columns: good to about 0.02 for an object 100 pixels high, to 0.1 for one of 20. Allocates only while lists still grow to the
+    /// most objects met.
     pub fn truth_into(&mut self, frame: u64, truth: &mut Vec<TruthBox>) {
         truth.clear();
         self.place_actors(frame);
@@ -199,7 +200,8 @@ impl Scene {
     ///
     /// `target` may have any size and shape: the whole picture is scaled to it, and a true box times target over source
     /// size is where the object is. The first frame of a size draws the backdrop and takes long (tens of milliseconds
-    /// at 416×234); later ones allocate nothing. Does nothing for an empty target.
+    /// at 416×234); later ones allocate only while the working memory still
+    /// grows to the largest shape met. Does nothing for an empty target.
     ///
     /// # Panics
     ///
