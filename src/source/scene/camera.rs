@@ -37,11 +37,21 @@ impl Camera {
         let first_row_m = look.focal * look.camera_m / (1.0 - look.horizon);
         let origin = match look.layout {
             // The near pavement starts a little above the lower edge of the picture.
-            Layout::Across | Layout::Oblique => [0.0, first_row_m + half_m - look.pavement_m * 0.45],
+            Layout::Across | Layout::Oblique => {
+                [0.0, first_row_m + half_m - look.pavement_m * 0.45]
+            }
             // The camera stands over the road, beside its middle.
             Layout::Avenue => [(look.pavement_m - 3.4) * 2.0, 0.0],
         };
-        Self { aspect, focal: look.focal, horizon: look.horizon, height_m: look.camera_m, cos, sin, origin }
+        Self {
+            aspect,
+            focal: look.focal,
+            horizon: look.horizon,
+            height_m: look.camera_m,
+            cos,
+            sin,
+            origin,
+        }
     }
 
     /// Street to view: `[x, z]`.
@@ -69,12 +79,19 @@ impl Camera {
     /// View to picture. `z` must be at least [`NEAREST_M`].
     pub(super) fn project(&self, [x, y, z]: [f32; 3]) -> [f32; 2] {
         let scale = self.focal / z;
-        [self.aspect * 0.5 + x * scale, self.horizon + (self.height_m - y) * scale]
+        [
+            self.aspect * 0.5 + x * scale,
+            self.horizon + (self.height_m - y) * scale,
+        ]
     }
 
     /// The ray through a point of the picture, as the view vector that has `z = 1`.
     pub(super) fn ray(&self, [u, v]: [f32; 2]) -> [f32; 3] {
-        [(u - self.aspect * 0.5) / self.focal, (self.horizon - v) / self.focal, 1.0]
+        [
+            (u - self.aspect * 0.5) / self.focal,
+            (self.horizon - v) / self.focal,
+            1.0,
+        ]
     }
 
     /// Where on this ray the plane across `l` is, as a depth; `None` when the ray runs beside it or away from it.
@@ -110,7 +127,11 @@ impl Pose {
     /// A point of the thing, given as forward, up, left, in view.
     pub(super) fn to_view(self, [ahead, up, left]: [f32; 3]) -> [f32; 3] {
         let [fx, fz] = self.forward;
-        [self.at[0] + ahead * fx - left * fz, up, self.at[1] + ahead * fz + left * fx]
+        [
+            self.at[0] + ahead * fx - left * fz,
+            up,
+            self.at[1] + ahead * fz + left * fx,
+        ]
     }
 
     /// The camera's place seen from the thing: forward, up, left.
@@ -131,7 +152,10 @@ mod tests {
             let camera = Camera::new(&Look::from_seed(seed), 16.0 / 9.0, 8.0);
             for street in [[0.0, 0.0], [12.0, -3.0], [-40.0, 7.5]] {
                 let back = camera.to_street(camera.to_view(street));
-                assert!((back[0] - street[0]).abs() < 1e-3 && (back[1] - street[1]).abs() < 1e-3, "seed {seed}: {street:?} {back:?}");
+                assert!(
+                    (back[0] - street[0]).abs() < 1e-3 && (back[1] - street[1]).abs() < 1e-3,
+                    "seed {seed}: {street:?} {back:?}"
+                );
             }
         }
     }
@@ -145,13 +169,19 @@ mod tests {
                 continue;
             }
             let depth = camera.depth_at_lateral(camera.ray(camera.project([x, 2.0, z])), 9.0);
-            assert!(depth.is_some_and(|depth| (depth - z).abs() < z * 0.01), "seed {seed}: {depth:?} for {z}");
+            assert!(
+                depth.is_some_and(|depth| (depth - z).abs() < z * 0.01),
+                "seed {seed}: {depth:?} for {z}"
+            );
         }
     }
 
     #[test]
     fn the_eye_is_where_the_camera_is() {
-        let pose = Pose { at: [3.0, 10.0], forward: [0.6, 0.8] };
+        let pose = Pose {
+            at: [3.0, 10.0],
+            forward: [0.6, 0.8],
+        };
         let [x, y, z] = pose.to_view(pose.eye(4.0));
         assert!(x.abs() < 1e-5 && z.abs() < 1e-5 && y == 4.0);
     }

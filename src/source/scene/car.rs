@@ -1,8 +1,9 @@
 //! Cars, vans and pickups: a body, a cabin narrower at its top, four wheels, glass and lights.
 
-use super::hash::{Dice, cowave, wave};
+use super::hash::Dice;
 use super::look::Rgb;
-use super::pen::{Canvas, Pen, Rib, patch};
+use super::pen::{Canvas, Pen, Quad, Rib, patch};
+use super::wheel::{DARK, Wheel};
 
 /// Proportions of one kind of car, in meters.
 #[derive(Debug, Clone, Copy)]
@@ -21,68 +22,85 @@ struct Shape {
     wheel: f32,
 }
 
-const SEDAN: Shape = Shape { length: 4.65, width: 1.82, height: 1.46, belt: 0.93, hood: 1.15, deck: 0.62, lean: [0.80, 0.70], wheel: 0.32 };
-const HATCHBACK: Shape = Shape { length: 4.00, width: 1.76, height: 1.52, belt: 0.95, hood: 0.90, deck: 0.07, lean: [0.75, 0.42], wheel: 0.31 };
-const WAGON: Shape = Shape { length: 4.75, width: 1.83, height: 1.50, belt: 0.94, hood: 1.15, deck: 0.06, lean: [0.80, 0.50], wheel: 0.32 };
-const SUV: Shape = Shape { length: 4.60, width: 1.90, height: 1.72, belt: 1.06, hood: 1.05, deck: 0.07, lean: [0.65, 0.35], wheel: 0.37 };
-const VAN: Shape = Shape { length: 5.00, width: 1.95, height: 2.00, belt: 1.15, hood: 0.62, deck: 0.05, lean: [0.75, 0.15], wheel: 0.33 };
-const PICKUP: Shape = Shape { length: 5.30, width: 1.95, height: 1.82, belt: 1.05, hood: 1.25, deck: 1.75, lean: [0.65, 0.12], wheel: 0.39 };
+const SEDAN: Shape = Shape {
+    length: 4.65,
+    width: 1.82,
+    height: 1.46,
+    belt: 0.93,
+    hood: 1.15,
+    deck: 0.62,
+    lean: [0.80, 0.70],
+    wheel: 0.32,
+};
+const HATCHBACK: Shape = Shape {
+    length: 4.00,
+    width: 1.76,
+    height: 1.52,
+    belt: 0.95,
+    hood: 0.90,
+    deck: 0.07,
+    lean: [0.75, 0.42],
+    wheel: 0.31,
+};
+const WAGON: Shape = Shape {
+    length: 4.75,
+    width: 1.83,
+    height: 1.50,
+    belt: 0.94,
+    hood: 1.15,
+    deck: 0.06,
+    lean: [0.80, 0.50],
+    wheel: 0.32,
+};
+const SUV: Shape = Shape {
+    length: 4.60,
+    width: 1.90,
+    height: 1.72,
+    belt: 1.06,
+    hood: 1.05,
+    deck: 0.07,
+    lean: [0.65, 0.35],
+    wheel: 0.37,
+};
+const VAN: Shape = Shape {
+    length: 5.00,
+    width: 1.95,
+    height: 2.00,
+    belt: 1.15,
+    hood: 0.62,
+    deck: 0.05,
+    lean: [0.75, 0.15],
+    wheel: 0.33,
+};
+const PICKUP: Shape = Shape {
+    length: 5.30,
+    width: 1.95,
+    height: 1.82,
+    belt: 1.05,
+    hood: 1.25,
+    deck: 1.75,
+    lean: [0.65, 0.12],
+    wheel: 0.39,
+};
 
 const PAINTS: [Rgb; 14] = [
-    [0.90, 0.90, 0.90], [0.90, 0.90, 0.90], [0.66, 0.67, 0.69], [0.66, 0.67, 0.69], [0.40, 0.41, 0.43], [0.11, 0.11, 0.12], [0.11, 0.11, 0.12],
-    [0.62, 0.08, 0.08], [0.12, 0.20, 0.48], [0.25, 0.42, 0.62], [0.10, 0.25, 0.17], [0.90, 0.68, 0.12], [0.62, 0.55, 0.42], [0.75, 0.33, 0.10],
+    [0.90, 0.90, 0.90],
+    [0.90, 0.90, 0.90],
+    [0.66, 0.67, 0.69],
+    [0.66, 0.67, 0.69],
+    [0.40, 0.41, 0.43],
+    [0.11, 0.11, 0.12],
+    [0.11, 0.11, 0.12],
+    [0.62, 0.08, 0.08],
+    [0.12, 0.20, 0.48],
+    [0.25, 0.42, 0.62],
+    [0.10, 0.25, 0.17],
+    [0.90, 0.68, 0.12],
+    [0.62, 0.55, 0.42],
+    [0.75, 0.33, 0.10],
 ];
-pub(super) const TIRE: Rgb = [0.07, 0.07, 0.075];
-pub(super) const DARK: Rgb = [0.10, 0.10, 0.11];
-const RIM: Rgb = [0.58, 0.59, 0.61];
 /// Glass mirrors the sky at its top and shows the dark inside below.
 pub(super) const GLASS: [Rgb; 2] = [[0.34, 0.40, 0.46], [0.13, 0.16, 0.19]];
-
-/// A wheel with its axle `ahead` meters ahead, its outer face `left` meters from the middle.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wheel {
-    pub(super) ahead: f32,
-    pub(super) left: f32,
-    pub(super) radius: f32,
-    pub(super) thick: f32,
-}
-
-impl Wheel {
-    /// The tire, as seen from anywhere: two discs and what is between them.
-    pub(super) fn draw_tire<C: Canvas>(&self, pen: &mut Pen<'_, C>) {
-        let inner = self.left - self.thick * self.left.signum();
-        let (a, r) = (self.ahead, self.radius);
-        pen.face(&[[a, 0.0, self.left], [a, 2.0 * r, self.left], [a, 2.0 * r, inner], [a, 0.0, inner]], TIRE);
-        pen.face(&disc(a, r, inner, r), TIRE);
-        pen.face(&disc(a, r, self.left, r), TIRE);
-    }
-
-    /// Tire and rim of a wheel whose outer face is seen, with the dark arch around it; `travelled_m` turns it.
-    pub(super) fn draw_face<C: Canvas>(&self, pen: &mut Pen<'_, C>, travelled_m: f32) {
-        let (a, r) = (self.ahead, self.radius);
-        let mut arch = disc(a, r, self.left, r * 1.17);
-        for corner in &mut arch {
-            corner[1] = corner[1].max(r * 0.9);
-        }
-        pen.face(&arch, DARK);
-        pen.face(&disc(a, r, self.left, r), TIRE);
-        // Five corners, so that the turning is seen.
-        let turns = travelled_m / (std::f32::consts::TAU * r);
-        let rim: [[f32; 3]; 10] = std::array::from_fn(|i| {
-            let reach = if i % 2 == 0 { 0.68 } else { 0.52 } * r;
-            let angle = i as f32 / 10.0 - turns;
-            [a + reach * cowave(angle), r + reach * wave(angle), self.left]
-        });
-        pen.face(&rim, RIM);
-    }
-}
-
-fn disc(ahead: f32, up: f32, left: f32, radius: f32) -> [[f32; 3]; 16] {
-    std::array::from_fn(|i| {
-        let turn = i as f32 / 16.0;
-        [ahead + radius * cowave(turn), up + radius * wave(turn), left]
-    })
-}
 
 /// How one car looks.
 #[derive(Debug, Clone)]
@@ -105,7 +123,11 @@ impl Car {
         Self {
             shape,
             paint: if taxi { [0.93, 0.72, 0.10] } else { paint },
-            roof: if dice.chance(0.12) { [0.12, 0.12, 0.13] } else { paint },
+            roof: if dice.chance(0.12) {
+                [0.12, 0.12, 0.13]
+            } else {
+                paint
+            },
             rear_windows: shape.height < 1.9 || dice.chance(0.5),
             braking: dice.chance(0.4),
             taxi,
@@ -115,7 +137,14 @@ impl Car {
     /// A pickup.
     pub(super) fn new_pickup(dice: &mut Dice) -> Self {
         let paint = dice.pick(&PAINTS);
-        Self { shape: PICKUP, paint, roof: paint, rear_windows: false, braking: dice.chance(0.4), taxi: false }
+        Self {
+            shape: PICKUP,
+            paint,
+            roof: paint,
+            rear_windows: false,
+            braking: dice.chance(0.4),
+            taxi: false,
+        }
     }
 
     /// Draws it; `travelled_m` turns the wheels.
@@ -143,7 +172,12 @@ impl Car {
         if self.shape.deck > 1.0 {
             // The bed of a pickup is seen from above as a dark hole.
             let up = s.belt - 0.02;
-            let bed = [[-half + 0.12, up, w - 0.14], [-half + s.deck, up, w - 0.14], [-half + s.deck, up, 0.14 - w], [-half + 0.12, up, 0.14 - w]];
+            let bed = [
+                [-half + 0.12, up, w - 0.14],
+                [-half + s.deck, up, w - 0.14],
+                [-half + s.deck, up, 0.14 - w],
+                [-half + 0.12, up, 0.14 - w],
+            ];
             pen.face(&bed, [0.13, 0.13, 0.13]);
         }
         self.draw_cabin(pen, half, w);
@@ -166,34 +200,54 @@ impl Car {
         let middle = [0.0, 0.55, 0.0];
         let dim = self.paint.map(|c| c * 0.80);
         for i in 0..ribs.len() - 1 {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else { continue };
+            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+                continue;
+            };
             pen.face(&quad, if i == 0 || i == 6 { dim } else { self.paint });
             match i {
                 0 => pen.face(&patch(&quad, [0.0, 1.0], [0.0, 0.35]), DARK),
                 1 => self.draw_rear(pen, &quad),
                 5 => self.draw_front(pen, &quad),
                 6 => {
-                    pen.face(&patch(&quad, [0.18, 0.82], [0.12, 0.75]), [0.06, 0.06, 0.07]);
-                    pen.face(&patch(&quad, [0.40, 0.60], [0.10, 0.45]), [0.82, 0.82, 0.80]);
+                    pen.face(
+                        &patch(&quad, [0.18, 0.82], [0.12, 0.75]),
+                        [0.06, 0.06, 0.07],
+                    );
+                    pen.face(
+                        &patch(&quad, [0.40, 0.60], [0.10, 0.45]),
+                        [0.82, 0.82, 0.80],
+                    );
                 }
                 _ => {}
             }
         }
         let ribs = ribs.map(|[a, u, l]| [a, u, l.max(w - 0.06)]);
-        pen.side(&ribs, self.paint.map(|c| c * 1.08), self.paint.map(|c| c * 0.74));
+        pen.side(
+            &ribs,
+            self.paint.map(|c| c * 1.08),
+            self.paint.map(|c| c * 0.74),
+        );
     }
 
-    fn draw_rear<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &super::pen::Quad) {
-        let glow = if self.braking { [0.95, 0.10, 0.08] } else { [0.60, 0.06, 0.06] };
+    fn draw_rear<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
+        let glow = if self.braking {
+            [0.95, 0.10, 0.08]
+        } else {
+            [0.60, 0.06, 0.06]
+        };
         pen.lamp(&patch(quad, [0.02, 0.20], [0.45, 0.88]), glow);
         pen.lamp(&patch(quad, [0.80, 0.98], [0.45, 0.88]), glow);
         pen.face(&patch(quad, [0.37, 0.63], [0.28, 0.58]), [0.85, 0.85, 0.82]);
         pen.face(&patch(quad, [0.0, 1.0], [0.0, 0.12]), DARK);
     }
 
-    fn draw_front<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &super::pen::Quad) {
+    fn draw_front<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
         // Its ribs run from the hood's edge down to the bumper.
-        let light = if pen.look.is_dark() { [1.0, 0.98, 0.86] } else { [0.86, 0.88, 0.90] };
+        let light = if pen.look.is_dark() {
+            [1.0, 0.98, 0.86]
+        } else {
+            [0.86, 0.88, 0.90]
+        };
         pen.face(&patch(quad, [0.26, 0.74], [0.30, 0.80]), [0.09, 0.09, 0.10]);
         pen.lamp(&patch(quad, [0.03, 0.24], [0.22, 0.66]), light);
         pen.lamp(&patch(quad, [0.76, 0.97], [0.22, 0.66]), light);
@@ -204,17 +258,41 @@ impl Car {
         let line = self.paint.map(|c| c * 0.45);
         let low = s.wheel * 0.62;
         pen.panel(left, [0.90 - half, half - 0.95], [low, low + 0.10], DARK);
-        pen.panel(left, [0.2 - half, half - 0.25], [s.belt - 0.22, s.belt - 0.20], self.paint.map(|c| c * 0.68));
+        pen.panel(
+            left,
+            [0.2 - half, half - 0.25],
+            [s.belt - 0.22, s.belt - 0.20],
+            self.paint.map(|c| c * 0.68),
+        );
         let front_door = half - s.hood - 0.35;
         for ahead in [front_door, front_door - 1.05, front_door - 1.95] {
             if ahead > s.deck - half + 0.5 {
                 pen.panel(left, [ahead, ahead + 0.025], [0.34, s.belt], line);
-                pen.panel(left, [ahead - 0.22, ahead - 0.06], [s.belt - 0.16, s.belt - 0.125], line);
+                pen.panel(
+                    left,
+                    [ahead - 0.22, ahead - 0.06],
+                    [s.belt - 0.16, s.belt - 0.125],
+                    line,
+                );
             }
         }
-        let (front, rear) = if pen.look.is_dark() { ([1.0, 0.95, 0.8], [0.9, 0.1, 0.1]) } else { ([0.84, 0.85, 0.86], [0.62, 0.07, 0.07]) };
-        pen.panel(left, [half - 0.36, half - 0.10], [s.belt - 0.32, s.belt - 0.21], front);
-        pen.panel(left, [0.04 - half, 0.24 - half], [s.belt - 0.30, s.belt - 0.10], rear);
+        let (front, rear) = if pen.look.is_dark() {
+            ([1.0, 0.95, 0.8], [0.9, 0.1, 0.1])
+        } else {
+            ([0.84, 0.85, 0.86], [0.62, 0.07, 0.07])
+        };
+        pen.panel(
+            left,
+            [half - 0.36, half - 0.10],
+            [s.belt - 0.32, s.belt - 0.21],
+            front,
+        );
+        pen.panel(
+            left,
+            [0.04 - half, 0.24 - half],
+            [s.belt - 0.30, s.belt - 0.10],
+            rear,
+        );
     }
 
     fn draw_cabin<C: Canvas>(&self, pen: &mut Pen<'_, C>, half: f32, w: f32) {
@@ -222,17 +300,27 @@ impl Car {
         let (base, top) = (w - 0.07, w - 0.25);
         let rear = s.deck - half + 0.02;
         let front = half - s.hood;
-        let ribs: [Rib; 4] = [[rear, s.belt, base], [rear + s.lean[1], s.height, top], [front - s.lean[0], s.height, top], [front, s.belt, base]];
+        let ribs: [Rib; 4] = [
+            [rear, s.belt, base],
+            [rear + s.lean[1], s.height, top],
+            [front - s.lean[0], s.height, top],
+            [front, s.belt, base],
+        ];
         let middle = [(rear + front) * 0.5, (s.belt + s.height) * 0.5, 0.0];
         for (i, color) in [(0, self.paint), (2, self.paint), (1, self.roof)] {
-            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else { continue };
+            let Some(quad) = pen.strip(middle, ribs[i], ribs[i + 1]) else {
+                continue;
+            };
             pen.face(&quad, color);
             if i != 1 {
                 let pane = patch(&quad, [0.05, 0.95], [0.08, 0.93]);
                 pen.shaded(&pane, GLASS[0], GLASS[1]);
                 if i == 2 {
                     // Someone sits behind the windshield.
-                    pen.face(&patch(&quad, [0.22, 0.36], [0.45, 0.88]), [0.10, 0.09, 0.09]);
+                    pen.face(
+                        &patch(&quad, [0.22, 0.36], [0.45, 0.88]),
+                        [0.10, 0.09, 0.09],
+                    );
                 }
             }
         }
@@ -243,13 +331,24 @@ impl Car {
         }
         if self.taxi {
             let up = s.height;
-            let sign = [[0.0, up, 0.25], [0.0, up + 0.16, 0.2], [0.0, up + 0.16, -0.2], [0.0, up, -0.25]];
+            let sign = [
+                [0.0, up, 0.25],
+                [0.0, up + 0.16, 0.2],
+                [0.0, up + 0.16, -0.2],
+                [0.0, up, -0.25],
+            ];
             pen.lamp(&sign, [0.95, 0.9, 0.7]);
         }
         // Mirrors beside the windshield.
         for side in [-1.0, 1.0] {
             let at = [front - 0.25, s.belt + 0.09, side * (w + 0.02)];
-            pen.limb(at, 0.075, [at[0] - 0.02, at[1], at[2]], 0.075, self.paint.map(|c| c * 0.7));
+            pen.limb(
+                at,
+                0.075,
+                [at[0] - 0.02, at[1], at[2]],
+                0.075,
+                self.paint.map(|c| c * 0.7),
+            );
         }
     }
 
@@ -259,11 +358,24 @@ impl Car {
         // A point of the leaning side: 0 to 1 up, and 0 (rear) to 1 (front) along the window's edge at that height.
         let point = |along: f32, up: f32| {
             let (back, ahead) = (a[0] + (b[0] - a[0]) * up, d[0] + (c[0] - d[0]) * up);
-            [back + (ahead - back) * along, a[1] + height * up, side * (a[2] + (b[2] - a[2]) * up)]
+            [
+                back + (ahead - back) * along,
+                a[1] + height * up,
+                side * (a[2] + (b[2] - a[2]) * up),
+            ]
         };
-        let panes: &[[f32; 2]] = if self.rear_windows { &[[0.53, 0.965], [0.20, 0.505], [0.04, 0.175]] } else { &[[0.60, 0.965]] };
+        let panes: &[[f32; 2]] = if self.rear_windows {
+            &[[0.53, 0.965], [0.20, 0.505], [0.04, 0.175]]
+        } else {
+            &[[0.60, 0.965]]
+        };
         for [from, to] in panes {
-            let pane = [point(*from, 0.08), point(*to, 0.08), point(*to, 0.86), point(*from, 0.86)];
+            let pane = [
+                point(*from, 0.08),
+                point(*to, 0.08),
+                point(*to, 0.86),
+                point(*from, 0.86),
+            ];
             pen.shaded(&pane, GLASS[0], GLASS[1]);
         }
     }

@@ -17,7 +17,10 @@ pub(super) struct Dice(u64);
 impl Dice {
     /// The stream of these keys; their order counts.
     pub(super) fn new(keys: &[u64]) -> Self {
-        Self(keys.iter().fold(0x6a65_7477, |state, key| spread(state ^ spread(*key))))
+        Self(
+            keys.iter()
+                .fold(0x6a65_7477, |state, key| spread(state ^ spread(*key))),
+        )
     }
 
     /// The next 64 bits.
@@ -67,7 +70,9 @@ pub(super) fn cowave(turns: f32) -> f32 {
 
 /// A number from 0 to 1 for each cell of a grid.
 pub(super) fn lattice(x: i32, y: i32, salt: u32) -> f32 {
-    let mut h = (x as u32).wrapping_mul(0x85eb_ca6b) ^ (y as u32).wrapping_mul(0xc2b2_ae35) ^ salt.wrapping_mul(0x27d4_eb2f);
+    let mut h = (x as u32).wrapping_mul(0x85eb_ca6b)
+        ^ (y as u32).wrapping_mul(0xc2b2_ae35)
+        ^ salt.wrapping_mul(0x27d4_eb2f);
     h = (h ^ (h >> 15)).wrapping_mul(0x2c1b_3c6d);
     h = (h ^ (h >> 12)).wrapping_mul(0x297a_2d39);
     (h ^ (h >> 15)) as f32 / u32::MAX as f32
@@ -94,7 +99,11 @@ mod tests {
         for step in -400..400 {
             let turns = step as f32 / 97.0;
             let sine = (f64::from(turns) * std::f64::consts::TAU).sin() as f32;
-            assert!((wave(turns) - sine).abs() < 0.0012, "wave({turns}) is {}, not {sine}", wave(turns));
+            assert!(
+                (wave(turns) - sine).abs() < 0.0012,
+                "wave({turns}) is {}, not {sine}",
+                wave(turns)
+            );
         }
     }
 
@@ -108,7 +117,10 @@ mod tests {
         let mut dice = Dice::new(&[7]);
         let draws: Vec<f32> = (0..1000).map(|_| dice.range(-2.0, 3.0)).collect();
         let mean = draws.iter().sum::<f32>() / 1000.0;
-        assert!(draws.iter().all(|v| (-2.0..3.0).contains(v)) && (mean - 0.5).abs() < 0.2, "mean {mean}");
+        assert!(
+            draws.iter().all(|v| (-2.0..3.0).contains(v)) && (mean - 0.5).abs() < 0.2,
+            "mean {mean}"
+        );
     }
 
     #[test]

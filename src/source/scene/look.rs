@@ -80,9 +80,24 @@ impl Look {
     pub fn from_seed(seed: u64) -> Self {
         let mut dice = Dice::new(&[seed, 0x6c6f_6f6b]);
         // Neighboring seeds walk through layouts and times, so that the few seeds that a person tries look different.
-        let layout = [Layout::Across, Layout::Oblique, Layout::Avenue, Layout::Oblique, Layout::Across][(seed.wrapping_sub(1) % 5) as usize];
-        let time = [TimeOfDay::Noon, TimeOfDay::Evening, TimeOfDay::Overcast, TimeOfDay::Morning][(seed.wrapping_sub(1) % 4) as usize];
-        let time = if seed % 7 == 6 { TimeOfDay::Night } else { time };
+        let layout = [
+            Layout::Across,
+            Layout::Oblique,
+            Layout::Avenue,
+            Layout::Oblique,
+            Layout::Across,
+        ][(seed.wrapping_sub(1) % 5) as usize];
+        let time = [
+            TimeOfDay::Noon,
+            TimeOfDay::Evening,
+            TimeOfDay::Overcast,
+            TimeOfDay::Morning,
+        ][(seed.wrapping_sub(1) % 4) as usize];
+        let time = if seed % 7 == 6 {
+            TimeOfDay::Night
+        } else {
+            time
+        };
         let side = if dice.chance(0.5) { 1.0 } else { -1.0 };
         let yaw_turns = side
             * match layout {
@@ -98,15 +113,48 @@ impl Look {
         };
         // The sun stands behind the camera or beside it, so that the faces that are seen are not all in shadow.
         let azimuth = dice.range(-0.3, 0.3);
-        let sun = [cowave(elevation) * wave(azimuth), wave(elevation), -cowave(elevation) * cowave(azimuth)];
+        let sun = [
+            cowave(elevation) * wave(azimuth),
+            wave(elevation),
+            -cowave(elevation) * cowave(azimuth),
+        ];
         let (sun_tint, sky_light, sky_top, sky_bottom): (Rgb, Rgb, Rgb, Rgb) = match time {
-            TimeOfDay::Noon => ([1.0, 0.97, 0.9], [0.60, 0.63, 0.68], [0.30, 0.52, 0.82], [0.74, 0.83, 0.92]),
-            TimeOfDay::Morning => ([1.0, 0.92, 0.78], [0.54, 0.58, 0.66], [0.42, 0.58, 0.80], [0.90, 0.86, 0.80]),
-            TimeOfDay::Evening => ([1.0, 0.78, 0.52], [0.52, 0.50, 0.54], [0.36, 0.42, 0.66], [0.96, 0.74, 0.52]),
-            TimeOfDay::Overcast => ([1.0; 3], [0.84, 0.86, 0.88], [0.62, 0.66, 0.70], [0.80, 0.82, 0.84]),
-            TimeOfDay::Night => ([1.0; 3], [0.38, 0.38, 0.44], [0.03, 0.04, 0.09], [0.13, 0.12, 0.16]),
+            TimeOfDay::Noon => (
+                [1.0, 0.97, 0.9],
+                [0.60, 0.63, 0.68],
+                [0.30, 0.52, 0.82],
+                [0.74, 0.83, 0.92],
+            ),
+            TimeOfDay::Morning => (
+                [1.0, 0.92, 0.78],
+                [0.54, 0.58, 0.66],
+                [0.42, 0.58, 0.80],
+                [0.90, 0.86, 0.80],
+            ),
+            TimeOfDay::Evening => (
+                [1.0, 0.78, 0.52],
+                [0.52, 0.50, 0.54],
+                [0.36, 0.42, 0.66],
+                [0.96, 0.74, 0.52],
+            ),
+            TimeOfDay::Overcast => (
+                [1.0; 3],
+                [0.84, 0.86, 0.88],
+                [0.62, 0.66, 0.70],
+                [0.80, 0.82, 0.84],
+            ),
+            TimeOfDay::Night => (
+                [1.0; 3],
+                [0.52, 0.51, 0.56],
+                [0.03, 0.04, 0.09],
+                [0.13, 0.12, 0.16],
+            ),
         };
-        let hue = [dice.range(0.95, 1.05), dice.range(0.97, 1.03), dice.range(0.95, 1.05)];
+        let hue = [
+            dice.range(0.95, 1.05),
+            dice.range(0.97, 1.03),
+            dice.range(0.95, 1.05),
+        ];
         let tint = |rgb: Rgb, gain: f32| [0, 1, 2].map(|i| rgb[i] * hue[i] * gain);
         let exposure = dice.range(0.92, 1.06);
         Self {
@@ -116,9 +164,17 @@ impl Look {
             sky_light: tint(sky_light, exposure),
             sky_top: tint(sky_top, 1.0),
             sky_bottom: tint(sky_bottom, 1.0),
-            haze: if time == TimeOfDay::Overcast { dice.range(0.002, 0.008) } else { dice.range(0.0008, 0.003) },
+            haze: if time == TimeOfDay::Overcast {
+                dice.range(0.002, 0.008)
+            } else {
+                dice.range(0.0008, 0.003)
+            },
             contrast: dice.range(0.95, 1.18),
-            noise: if time == TimeOfDay::Night { 7 } else { 2 + dice.below(4) as u8 },
+            noise: if time == TimeOfDay::Night {
+                7
+            } else {
+                2 + dice.below(4) as u8
+            },
             horizon: dice.range(0.14, 0.30),
             focal: dice.range(1.2, 1.5),
             camera_m: dice.range(3.4, 5.2),
@@ -133,9 +189,13 @@ impl Look {
 
     /// A color under this light: on a face with this unit normal, `depth` meters away, as red, green, blue bytes.
     pub(super) fn shade(&self, color: Rgb, normal: [f32; 3], depth: f32) -> [u8; 3] {
-        let facing = (normal[0] * self.sun[0] + normal[1] * self.sun[1] + normal[2] * self.sun[2]).max(0.0);
+        let facing =
+            (normal[0] * self.sun[0] + normal[1] * self.sun[1] + normal[2] * self.sun[2]).max(0.0);
         let open = 0.72 + 0.28 * normal[1];
-        self.develop([0, 1, 2].map(|i| color[i] * (self.sky_light[i] * open + self.sun_light[i] * facing)), depth)
+        self.develop(
+            [0, 1, 2].map(|i| color[i] * (self.sky_light[i] * open + self.sun_light[i] * facing)),
+            depth,
+        )
     }
 
     /// Light that already has its color (lamps, sky) as bytes, after haze, contrast and clipping.
@@ -158,7 +218,11 @@ impl Look {
 /// The vector with length 1; `[0, 1, 0]` for one without length.
 pub(super) fn unit(v: [f32; 3]) -> [f32; 3] {
     let length = (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt();
-    if length > 0.0 { v.map(|c| c / length) } else { [0.0, 1.0, 0.0] }
+    if length > 0.0 {
+        v.map(|c| c / length)
+    } else {
+        [0.0, 1.0, 0.0]
+    }
 }
 
 #[cfg(test)]
@@ -170,10 +234,19 @@ mod tests {
         let looks: Vec<Look> = (0..40).map(Look::from_seed).collect();
         for (i, a) in looks.iter().enumerate() {
             assert_eq!(*a, Look::from_seed(i as u64));
-            assert!(looks[..i].iter().all(|b| a != b), "seed {i} looks like an earlier one");
+            assert!(
+                looks[..i].iter().all(|b| a != b),
+                "seed {i} looks like an earlier one"
+            );
             assert!(a.sun[1] > 0.0 && a.horizon < 0.5);
         }
-        for time in [TimeOfDay::Morning, TimeOfDay::Noon, TimeOfDay::Overcast, TimeOfDay::Evening, TimeOfDay::Night] {
+        for time in [
+            TimeOfDay::Morning,
+            TimeOfDay::Noon,
+            TimeOfDay::Overcast,
+            TimeOfDay::Evening,
+            TimeOfDay::Night,
+        ] {
             assert!(looks.iter().any(|look| look.time == time), "{time:?}");
         }
         for layout in [Layout::Across, Layout::Oblique, Layout::Avenue] {

@@ -32,7 +32,14 @@ pub(super) trait Canvas {
     fn polygon(&mut self, corners: &[[f32; 2]], paint: Paint);
 
     /// The area swept by a disc on its way from one point to another, its radius changing from the first to the second.
-    fn limb(&mut self, from: [f32; 2], from_radius: f32, to: [f32; 2], to_radius: f32, paint: Paint);
+    fn limb(
+        &mut self,
+        from: [f32; 2],
+        from_radius: f32,
+        to: [f32; 2],
+        to_radius: f32,
+        paint: Paint,
+    );
 }
 
 /// Draws one thing that stands at a pose.
@@ -69,6 +76,15 @@ impl<C: Canvas> Pen<'_, C> {
         });
     }
 
+    /// The color of a vehicle's headlight: lit in the dark.
+    pub(super) fn headlight(&self) -> Rgb {
+        if self.look.is_dark() {
+            [1.0, 0.97, 0.84]
+        } else {
+            [0.86, 0.87, 0.86]
+        }
+    }
+
     /// A face that shines by itself.
     pub(super) fn lamp(&mut self, corners: &[[f32; 3]], light: Rgb) {
         self.veil(corners, light, 1.0);
@@ -78,7 +94,11 @@ impl<C: Canvas> Pen<'_, C> {
     pub(super) fn veil(&mut self, corners: &[[f32; 3]], light: Rgb, opacity: f32) {
         self.fill(corners, |look, _, depth| {
             let color = look.develop(light, depth);
-            Paint { top: color, bottom: color, opacity }
+            Paint {
+                top: color,
+                bottom: color,
+                opacity,
+            }
         });
     }
 
@@ -130,24 +150,52 @@ impl<C: Canvas> Pen<'_, C> {
     }
 
     /// A round limb between two points of the thing, radii in meters, lit as seen from the camera's side.
-    pub(super) fn limb(&mut self, from: [f32; 3], from_radius: f32, to: [f32; 3], to_radius: f32, color: Rgb) {
+    pub(super) fn limb(
+        &mut self,
+        from: [f32; 3],
+        from_radius: f32,
+        to: [f32; 3],
+        to_radius: f32,
+        color: Rgb,
+    ) {
         let (a, b) = (self.pose.to_view(from), self.pose.to_view(to));
         if a[2] < NEAREST_M || b[2] < NEAREST_M {
             return;
         }
         let paint = if C::COLORED {
-            let shade = self.look.shade(color, [0.0, 0.45, -0.89], 0.5 * (a[2] + b[2]));
-            Paint { top: shade, bottom: shade, opacity: 1.0 }
+            let shade = self
+                .look
+                .shade(color, [0.0, 0.45, -0.89], 0.5 * (a[2] + b[2]));
+            Paint {
+                top: shade,
+                bottom: shade,
+                opacity: 1.0,
+            }
         } else {
-            Paint { top: [0; 3], bottom: [0; 3], opacity: 1.0 }
+            Paint {
+                top: [0; 3],
+                bottom: [0; 3],
+                opacity: 1.0,
+            }
         };
         let (scale_a, scale_b) = (self.camera.focal / a[2], self.camera.focal / b[2]);
-        self.canvas.limb(self.camera.project(a), from_radius * scale_a, self.camera.project(b), to_radius * scale_b, paint);
+        self.canvas.limb(
+            self.camera.project(a),
+            from_radius * scale_a,
+            self.camera.project(b),
+            to_radius * scale_b,
+            paint,
+        );
     }
 
     /// The strip between two ribs of a prism, when its outer face is seen. `middle` is any point inside the prism.
     pub(super) fn strip(&self, middle: [f32; 3], a: Rib, b: Rib) -> Option<Quad> {
-        let quad = [[a[0], a[1], a[2]], [b[0], b[1], b[2]], [b[0], b[1], -b[2]], [a[0], a[1], -a[2]]];
+        let quad = [
+            [a[0], a[1], a[2]],
+            [b[0], b[1], b[2]],
+            [b[0], b[1], -b[2]],
+            [a[0], a[1], -a[2]],
+        ];
         let along = subtract(quad[1], quad[0]);
         let across = subtract(quad[3], quad[0]);
         let normal = cross(along, across);
@@ -173,13 +221,25 @@ impl<C: Canvas> Pen<'_, C> {
         let half_width = ribs.iter().map(|rib| rib[2]).fold(0.0, f32::max);
         let side = self.seen_side(half_width);
         if side != 0.0 {
-            self.shaded(&ribs.map(|[ahead, up, left]| [ahead, up, left * side]), top, bottom);
+            self.shaded(
+                &ribs.map(|[ahead, up, left]| [ahead, up, left * side]),
+                top,
+                bottom,
+            );
         }
     }
 
     /// An upright rectangle on a plane along the thing, `left` meters from its middle.
     pub(super) fn panel(&mut self, left: f32, ahead: [f32; 2], up: [f32; 2], color: Rgb) {
-        self.face(&[[ahead[0], up[0], left], [ahead[1], up[0], left], [ahead[1], up[1], left], [ahead[0], up[1], left]], color);
+        self.face(
+            &[
+                [ahead[0], up[0], left],
+                [ahead[1], up[0], left],
+                [ahead[1], up[1], left],
+                [ahead[0], up[1], left],
+            ],
+            color,
+        );
     }
 }
 
@@ -192,7 +252,12 @@ pub(super) fn patch(quad: &Quad, across: [f32; 2], along: [f32; 2]) -> Quad {
             first + (second - first) * v
         })
     };
-    [point(across[0], along[0]), point(across[0], along[1]), point(across[1], along[1]), point(across[1], along[0])]
+    [
+        point(across[0], along[0]),
+        point(across[0], along[1]),
+        point(across[1], along[1]),
+        point(across[1], along[0]),
+    ]
 }
 
 fn subtract(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
@@ -200,7 +265,11 @@ fn subtract(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
 }
 
 fn cross(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
 }
 
 fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
@@ -210,7 +279,14 @@ fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
 /// The unit normal of a face that points to the camera's side.
 fn normal_to_camera(view: &[[f32; 3]], camera_m: f32) -> [f32; 3] {
     let third = view.len() / 3;
-    let normal = unit(cross(subtract(view[third.max(1)], view[0]), subtract(view[(2 * third).max(2)], view[0])));
+    let normal = unit(cross(
+        subtract(view[third.max(1)], view[0]),
+        subtract(view[(2 * third).max(2)], view[0]),
+    ));
     let to_camera = subtract([0.0, camera_m, 0.0], view[0]);
-    if dot(normal, to_camera) < 0.0 { normal.map(|c| -c) } else { normal }
+    if dot(normal, to_camera) < 0.0 {
+        normal.map(|c| -c)
+    } else {
+        normal
+    }
 }

@@ -1,4 +1,4 @@
-//! People: on foot with swinging limbs, and seated on what they ride.
+//! People: how they look, their parts, and how they walk. [`rider`](super::rider) seats them.
 //!
 //! All lengths are shares of the body's height unless they end in `_m`.
 
@@ -9,28 +9,60 @@ use super::pen::{Canvas, Pen};
 /// How one person looks.
 #[derive(Debug, Clone)]
 pub(super) struct Person {
-    height_m: f32,
-    build: f32,
+    pub(super) height_m: f32,
+    pub(super) build: f32,
     skin: Rgb,
     hair: Rgb,
     shirt: Rgb,
     stripe: Option<Rgb>,
     legs: Rgb,
     shoes: Rgb,
-    skirt: Option<Rgb>,
+    pub(super) skirt: Option<Rgb>,
     backpack: Option<Rgb>,
     bag: Option<Rgb>,
     short_sleeves: bool,
     phase: f32,
 }
 
-const SKINS: [Rgb; 5] = [[0.93, 0.76, 0.66], [0.85, 0.65, 0.52], [0.70, 0.50, 0.38], [0.50, 0.34, 0.25], [0.36, 0.24, 0.18]];
-const HAIRS: [Rgb; 6] = [[0.09, 0.07, 0.06], [0.16, 0.11, 0.08], [0.33, 0.21, 0.12], [0.66, 0.51, 0.29], [0.62, 0.61, 0.60], [0.42, 0.16, 0.10]];
-const CLOTHES: [Rgb; 14] = [
-    [0.88, 0.88, 0.87], [0.12, 0.12, 0.14], [0.38, 0.40, 0.43], [0.66, 0.11, 0.12], [0.14, 0.22, 0.46], [0.22, 0.42, 0.66], [0.14, 0.36, 0.22],
-    [0.86, 0.70, 0.20], [0.80, 0.40, 0.14], [0.45, 0.20, 0.42], [0.85, 0.62, 0.66], [0.50, 0.44, 0.32], [0.30, 0.18, 0.13], [0.56, 0.66, 0.60],
+const SKINS: [Rgb; 5] = [
+    [0.93, 0.76, 0.66],
+    [0.85, 0.65, 0.52],
+    [0.70, 0.50, 0.38],
+    [0.50, 0.34, 0.25],
+    [0.36, 0.24, 0.18],
 ];
-const TROUSERS: [Rgb; 6] = [[0.10, 0.10, 0.12], [0.16, 0.20, 0.32], [0.24, 0.32, 0.48], [0.45, 0.40, 0.32], [0.30, 0.30, 0.31], [0.20, 0.15, 0.12]];
+const HAIRS: [Rgb; 6] = [
+    [0.09, 0.07, 0.06],
+    [0.16, 0.11, 0.08],
+    [0.33, 0.21, 0.12],
+    [0.66, 0.51, 0.29],
+    [0.62, 0.61, 0.60],
+    [0.42, 0.16, 0.10],
+];
+const CLOTHES: [Rgb; 14] = [
+    [0.88, 0.88, 0.87],
+    [0.12, 0.12, 0.14],
+    [0.38, 0.40, 0.43],
+    [0.66, 0.11, 0.12],
+    [0.14, 0.22, 0.46],
+    [0.22, 0.42, 0.66],
+    [0.14, 0.36, 0.22],
+    [0.86, 0.70, 0.20],
+    [0.80, 0.40, 0.14],
+    [0.45, 0.20, 0.42],
+    [0.85, 0.62, 0.66],
+    [0.50, 0.44, 0.32],
+    [0.30, 0.18, 0.13],
+    [0.56, 0.66, 0.60],
+];
+const TROUSERS: [Rgb; 6] = [
+    [0.10, 0.10, 0.12],
+    [0.16, 0.20, 0.32],
+    [0.24, 0.32, 0.48],
+    [0.45, 0.40, 0.32],
+    [0.30, 0.30, 0.31],
+    [0.20, 0.15, 0.12],
+];
 
 impl Person {
     /// Someone drawn from these dice.
@@ -39,7 +71,11 @@ impl Person {
         let mut cloth = |probability: f32| dice.chance(probability).then(|| dice.pick(&CLOTHES));
         let (stripe, skirt, backpack, bag) = (cloth(0.25), cloth(0.2), cloth(0.22), cloth(0.2));
         Self {
-            height_m: if child { dice.range(1.15, 1.4) } else { dice.range(1.56, 1.9) },
+            height_m: if child {
+                dice.range(1.15, 1.4)
+            } else {
+                dice.range(1.56, 1.9)
+            },
             build: dice.range(0.92, 1.18),
             skin: dice.pick(&SKINS),
             hair: dice.pick(&HAIRS),
@@ -57,80 +93,145 @@ impl Person {
 }
 
 /// A point of the body: ahead, up, left.
-type Point = [f32; 3];
+pub(super) type Point = [f32; 3];
 
 /// Ends of one leg or arm, the joint between them in the middle.
-type Chain = [Point; 3];
+pub(super) type Chain = [Point; 3];
 
 /// Draws limbs with lengths as shares of the body's height.
-struct Body<'p, 'a, C> {
-    pen: &'p mut Pen<'a, C>,
-    height_m: f32,
+pub(super) struct Body<'p, 'a, C> {
+    pub(super) pen: &'p mut Pen<'a, C>,
+    pub(super) height_m: f32,
 }
 
 impl<C: Canvas> Body<'_, '_, C> {
     fn limb(&mut self, from: Point, from_radius: f32, to: Point, to_radius: f32, color: Rgb) {
         let h = self.height_m;
-        self.pen.limb(from.map(|c| c * h), from_radius * h, to.map(|c| c * h), to_radius * h, color);
+        self.pen.limb(
+            from.map(|c| c * h),
+            from_radius * h,
+            to.map(|c| c * h),
+            to_radius * h,
+            color,
+        );
     }
 
-    fn leg(&mut self, person: &Person, [hip, knee, ankle]: Chain) {
+    pub(super) fn leg(&mut self, person: &Person, [hip, knee, ankle]: Chain) {
         let thick = person.build;
         let bare = person.skirt.is_some();
         self.limb(hip, 0.052 * thick, knee, 0.040 * thick, person.legs);
-        self.limb(knee, 0.037 * thick, ankle, 0.026 * thick, if bare { person.skin } else { person.legs });
+        self.limb(
+            knee,
+            0.037 * thick,
+            ankle,
+            0.026 * thick,
+            if bare { person.skin } else { person.legs },
+        );
         let toe = [ankle[0] + 0.085, ankle[1] - 0.008, ankle[2]];
-        self.limb([ankle[0] - 0.02, ankle[1] - 0.005, ankle[2]], 0.026, toe, 0.02, person.shoes);
+        self.limb(
+            [ankle[0] - 0.02, ankle[1] - 0.005, ankle[2]],
+            0.026,
+            toe,
+            0.02,
+            person.shoes,
+        );
     }
 
-    fn arm(&mut self, person: &Person, [shoulder, elbow, hand]: Chain) {
-        let lower = if person.short_sleeves { person.skin } else { person.shirt.map(|c| c * 0.94) };
-        self.limb(shoulder, 0.037 * person.build, elbow, 0.029, person.shirt.map(|c| c * 0.94));
+    pub(super) fn arm(&mut self, person: &Person, [shoulder, elbow, hand]: Chain) {
+        let lower = if person.short_sleeves {
+            person.skin
+        } else {
+            person.shirt.map(|c| c * 0.94)
+        };
+        self.limb(
+            shoulder,
+            0.037 * person.build,
+            elbow,
+            0.029,
+            person.shirt.map(|c| c * 0.94),
+        );
         self.limb(elbow, 0.027, hand, 0.021, lower);
         self.limb(hand, 0.023, hand, 0.023, person.skin);
     }
 
     /// From hips to neck; `hips` and `chest` are points on the body's middle line.
-    fn torso(&mut self, person: &Person, hips: Point, chest: Point) {
+    pub(super) fn torso(&mut self, person: &Person, hips: Point, chest: Point) {
         let b = person.build;
         let beside = |p: Point, left: f32| [p[0], p[1], p[2] + left];
         let far = if self.pen.eye()[2] > 0.0 { -1.0 } else { 1.0 };
+        self.limb(
+            hips,
+            0.062 * b,
+            [hips[0], hips[1] - 0.03, hips[2]],
+            0.06 * b,
+            person.legs,
+        );
         for side in [far, -far] {
-            self.limb(beside(chest, side * 0.068 * b), 0.058 * b, beside(hips, side * 0.042 * b), 0.054 * b, person.shirt);
+            self.limb(
+                beside(chest, side * 0.068 * b),
+                0.058 * b,
+                beside(hips, side * 0.042 * b),
+                0.054 * b,
+                person.shirt,
+            );
         }
         self.limb(chest, 0.066 * b, hips, 0.064 * b, person.shirt);
         if let Some(stripe) = person.stripe {
             let at = |share: f32| [0, 1, 2].map(|i| hips[i] + (chest[i] - hips[i]) * share);
             for share in [0.45, 0.8] {
-                self.limb(beside(at(share), far * 0.06 * b), 0.018, beside(at(share), -far * 0.06 * b), 0.018, stripe);
+                self.limb(
+                    beside(at(share), far * 0.06 * b),
+                    0.018,
+                    beside(at(share), -far * 0.06 * b),
+                    0.018,
+                    stripe,
+                );
             }
         }
-        self.limb(hips, 0.062 * b, [hips[0], hips[1] - 0.03, hips[2]], 0.06 * b, person.legs);
     }
 
-    fn head(&mut self, person: &Person, neck: Point, helmet: Option<Rgb>) {
+    pub(super) fn head(&mut self, person: &Person, neck: Point, helmet: Option<Rgb>) {
         let from_front = self.pen.eye()[0] > 0.0;
         let up = |ahead: f32, up: f32| [neck[0] + ahead, neck[1] + up, neck[2]];
         self.limb(up(0.0, -0.02), 0.03, up(0.01, 0.04), 0.03, person.skin);
-        let face = |body: &mut Self| body.limb(up(0.018, 0.062), 0.046, up(0.016, 0.092), 0.05, person.skin);
+        let face = |body: &mut Self| {
+            body.limb(up(0.018, 0.062), 0.046, up(0.016, 0.092), 0.05, person.skin)
+        };
         if !from_front {
             face(self);
         }
         match helmet {
             Some(color) => self.limb(up(-0.008, 0.105), 0.064, up(-0.004, 0.085), 0.066, color),
-            None => self.limb(up(-0.012, 0.102), 0.056, up(-0.016, 0.078), 0.052, person.hair),
+            None => self.limb(
+                up(-0.012, 0.102),
+                0.056,
+                up(-0.016, 0.078),
+                0.052,
+                person.hair,
+            ),
         }
         if from_front {
             face(self);
         }
         if helmet.is_some() {
-            self.limb(up(0.005, 0.122), 0.052, up(0.0, 0.122), 0.052, helmet.unwrap_or(person.hair));
+            self.limb(
+                up(0.005, 0.122),
+                0.052,
+                up(0.0, 0.122),
+                0.052,
+                helmet.unwrap_or(person.hair),
+            );
         }
     }
 }
 
 /// Someone on foot who has come `travelled_m` meters; `stride` 1 walks, 0 stands.
-pub(super) fn draw_walker<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, travelled_m: f32, stride: f32) {
+pub(super) fn draw_walker<C: Canvas>(
+    pen: &mut Pen<'_, C>,
+    person: &Person,
+    travelled_m: f32,
+    stride: f32,
+) {
     let left_is_near = pen.eye()[2] > 0.0;
     let height_m = person.height_m;
     let turns = person.phase + travelled_m / (0.82 * height_m);
@@ -141,7 +242,15 @@ pub(super) fn draw_walker<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, trav
         let thigh = 0.072 * stride * wave(swing);
         let shin = thigh - 0.10 * stride * wave(swing + 0.3).max(0.0);
         let knee = [0.245 * wave(thigh), -0.245 * cowave(thigh), side * 0.05];
-        [[0.0, 0.0, side * 0.048], knee, [knee[0] + 0.225 * wave(shin), knee[1] - 0.225 * cowave(shin), side * 0.05]]
+        [
+            [0.0, 0.0, side * 0.048],
+            knee,
+            [
+                knee[0] + 0.225 * wave(shin),
+                knee[1] - 0.225 * cowave(shin),
+                side * 0.05,
+            ],
+        ]
     };
     let legs = [leg(1.0), leg(-1.0)];
     let hips_up = 0.031 - legs[0][2][1].min(legs[1][2][1]);
@@ -150,11 +259,27 @@ pub(super) fn draw_walker<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, trav
     let arm = |side: f32| -> Chain {
         let swing = -0.065 * stride * wave(pace(side));
         let shoulder = [chest[0], chest[1] + 0.022, side * 0.118 * person.build];
-        let elbow = [shoulder[0] + 0.17 * wave(swing), shoulder[1] - 0.17 * cowave(swing), side * 0.135 * person.build];
+        let elbow = [
+            shoulder[0] + 0.17 * wave(swing),
+            shoulder[1] - 0.17 * cowave(swing),
+            side * 0.135 * person.build,
+        ];
         let lower = swing + 0.03 + 0.02 * stride;
-        [shoulder, elbow, [elbow[0] + 0.15 * wave(lower), elbow[1] - 0.15 * cowave(lower), side * 0.13 * person.build]]
+        [
+            shoulder,
+            elbow,
+            [
+                elbow[0] + 0.15 * wave(lower),
+                elbow[1] - 0.15 * cowave(lower),
+                side * 0.13 * person.build,
+            ],
+        ]
     };
-    let (near, far) = if left_is_near { (1.0, -1.0) } else { (-1.0, 1.0) };
+    let (near, far) = if left_is_near {
+        (1.0, -1.0)
+    } else {
+        (-1.0, 1.0)
+    };
     let near_leg = usize::from(!left_is_near);
     let from_front = pen.eye()[0] > 0.0;
     let mut body = Body { pen, height_m };
@@ -163,7 +288,13 @@ pub(super) fn draw_walker<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, trav
     body.leg(person, raise(legs[near_leg]));
     let pack = |body: &mut Body<'_, '_, C>| {
         if let Some(color) = person.backpack {
-            body.limb([-0.085, chest[1] + 0.01, 0.0], 0.05, [-0.085, chest[1] - 0.13, 0.0], 0.058, color);
+            body.limb(
+                [-0.085, chest[1] + 0.01, 0.0],
+                0.05,
+                [-0.085, chest[1] - 0.13, 0.0],
+                0.058,
+                color,
+            );
         }
     };
     if from_front {
@@ -171,7 +302,13 @@ pub(super) fn draw_walker<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, trav
     }
     let hips = [0.0, hips_up + 0.02, 0.0];
     if let Some(color) = person.skirt {
-        body.limb([0.0, hips_up + 0.02, 0.0], 0.072 * person.build, [0.0, hips_up - 0.17, 0.0], 0.088 * person.build, color);
+        body.limb(
+            [0.0, hips_up + 0.02, 0.0],
+            0.072 * person.build,
+            [0.0, hips_up - 0.17, 0.0],
+            0.088 * person.build,
+            color,
+        );
     }
     body.torso(person, hips, chest);
     if !from_front {
@@ -181,92 +318,13 @@ pub(super) fn draw_walker<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, trav
     let arm = arm(near);
     if let Some(color) = person.bag {
         let hand = arm[2];
-        body.limb([hand[0], hand[1] - 0.05, hand[2]], 0.04, [hand[0], hand[1] - 0.10, hand[2]], 0.045, color);
+        body.limb(
+            [hand[0], hand[1] - 0.05, hand[2]],
+            0.04,
+            [hand[0], hand[1] - 0.10, hand[2]],
+            0.045,
+            color,
+        );
     }
     body.arm(person, arm);
-}
-
-/// Where a rider touches what is ridden, in meters: ahead and up.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Seat {
-    pub(super) saddle_m: [f32; 2],
-    pub(super) grips_m: [f32; 2],
-    /// Left and right foot.
-    pub(super) feet_m: [[f32; 2]; 2],
-    /// Distance of hands and feet from the middle.
-    pub(super) half_m: f32,
-    pub(super) helmet: Option<Rgb>,
-}
-
-impl Person {
-    /// The same person without what gets in the way of riding.
-    pub(super) fn riding(mut self) -> Self {
-        self.height_m = self.height_m.max(1.55);
-        self.skirt = None;
-        self
-    }
-
-    fn seated_leg(&self, seat: &Seat, left: bool) -> Chain {
-        let h = self.height_m;
-        let side = if left { 1.0 } else { -1.0 };
-        let foot = seat.feet_m[usize::from(!left)];
-        let hip = [seat.saddle_m[0] / h, (seat.saddle_m[1] + 0.06) / h, side * 0.048];
-        let ankle = [foot[0] / h, foot[1] / h + 0.03, side * seat.half_m * 0.5 / h];
-        [hip, bend(hip, ankle, [0.245, 0.245], 1.0), ankle]
-    }
-}
-
-/// The joint of a chain of two bones between two points, bent forward (1) or backward (−1).
-fn bend(from: Point, to: Point, bones: [f32; 2], forward: f32) -> Point {
-    let (dx, dy) = (to[0] - from[0], to[1] - from[1]);
-    let length = (dx * dx + dy * dy).sqrt().max(1e-3);
-    let along = ((length * length + bones[0] * bones[0] - bones[1] * bones[1]) / (2.0 * length)).clamp(0.0, bones[0]);
-    let aside = (bones[0] * bones[0] - along * along).max(0.0).sqrt() * forward;
-    let (ux, uy) = (dx / length, dy / length);
-    [from[0] + ux * along - uy * aside, from[1] + uy * along + ux * aside, (from[2] + to[2]) * 0.5]
-}
-
-/// The leg on the far side of what is ridden: to be drawn before it.
-pub(super) fn draw_rider_behind<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, seat: &Seat) {
-    let left_is_near = pen.eye()[2] > 0.0;
-    let chain = person.seated_leg(seat, !left_is_near);
-    Body { pen, height_m: person.height_m }.leg(person, chain);
-}
-
-/// The rest of the rider: to be drawn after what is ridden.
-pub(super) fn draw_rider_before<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, seat: &Seat) {
-    let left_is_near = pen.eye()[2] > 0.0;
-    let h = person.height_m;
-    let hips = [seat.saddle_m[0] / h, (seat.saddle_m[1] + 0.08) / h, 0.0];
-    let grips = [seat.grips_m[0] / h, seat.grips_m[1] / h];
-    // The upper body leans towards the grips.
-    let lean = ((grips[0] - hips[0]) * 0.42).clamp(0.03, 0.16);
-    let chest = [hips[0] + lean, hips[1] + (0.26_f32 * 0.26 - lean * lean).sqrt(), 0.0];
-    let arm = |side: f32| -> Chain {
-        let shoulder = [chest[0], chest[1] + 0.02, side * 0.115 * person.build];
-        let hand = [grips[0], grips[1], side * seat.half_m / h];
-        [shoulder, bend(shoulder, hand, [0.17, 0.16], -1.0), hand]
-    };
-    let (near, far) = if left_is_near { (1.0, -1.0) } else { (-1.0, 1.0) };
-    let near_leg = person.seated_leg(seat, left_is_near);
-    let mut body = Body { pen, height_m: h };
-    body.arm(person, arm(far));
-    body.leg(person, near_leg);
-    body.torso(person, hips, chest);
-    body.head(person, [chest[0] + 0.03, chest[1] + 0.062, 0.0], seat.helmet);
-    body.arm(person, arm(near));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bent_joint_keeps_its_bones() {
-        let distance = |a: Point, b: Point| ((a[0] - b[0]).powi(2) + (a[1] - b[1]).powi(2)).sqrt();
-        for to in [[0.2, -0.3, 0.0], [-0.1, -0.4, 0.0], [0.3, 0.1, 0.0]] {
-            let joint = bend([0.0; 3], to, [0.245, 0.225], 1.0);
-            assert!((distance([0.0; 3], joint) - 0.245).abs() < 1e-4 && (distance(joint, to) - 0.225).abs() < 1e-4, "{joint:?}");
-        }
-    }
 }

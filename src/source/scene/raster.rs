@@ -27,16 +27,43 @@ pub(super) struct Raster<'a> {
 
 impl<'a> Raster<'a> {
     /// A target of `size` that shows the whole picture, `aspect` picture heights wide. `pixels` holds its rows.
-    pub(super) fn new(pixels: &'a mut [u8], stride: usize, size: Size, aspect: f32, scratch: &'a mut Scratch) -> Self {
+    pub(super) fn new(
+        pixels: &'a mut [u8],
+        stride: usize,
+        size: Size,
+        aspect: f32,
+        scratch: &'a mut Scratch,
+    ) -> Self {
         let scale = [size.width as f32 / aspect, size.height as f32];
-        Self { pixels, stride, size, scale, origin: [0.0; 2], scratch }
+        Self {
+            pixels,
+            stride,
+            size,
+            scale,
+            origin: [0.0; 2],
+            scratch,
+        }
     }
 
     /// A target of `size` that shows the part of a larger picture that begins `origin` pixels from its corner.
-    pub(super) fn part_of(whole: Size, aspect: f32, origin: [u32; 2], pixels: &'a mut [u8], size: Size, scratch: &'a mut Scratch) -> Self {
+    pub(super) fn part_of(
+        whole: Size,
+        aspect: f32,
+        origin: [u32; 2],
+        pixels: &'a mut [u8],
+        size: Size,
+        scratch: &'a mut Scratch,
+    ) -> Self {
         let scale = [whole.width as f32 / aspect, whole.height as f32];
         let stride = size.width as usize * PIXEL_BYTES;
-        Self { pixels, stride, size, scale, origin: origin.map(|v| v as f32), scratch }
+        Self {
+            pixels,
+            stride,
+            size,
+            scale,
+            origin: origin.map(|v| v as f32),
+            scratch,
+        }
     }
 
     /// The bytes that it draws into.
@@ -45,7 +72,10 @@ impl<'a> Raster<'a> {
     }
 
     fn place(&self, [u, v]: [f32; 2]) -> [f32; 2] {
-        [u * self.scale[0] - self.origin[0], v * self.scale[1] - self.origin[1]]
+        [
+            u * self.scale[0] - self.origin[0],
+            v * self.scale[1] - self.origin[1],
+        ]
     }
 
     fn row(&mut self, y: usize, x0: usize, x1: usize) -> &mut [u8] {
@@ -75,7 +105,11 @@ fn add_edge(areas: &mut [f32], width: usize, rows: usize, a: [f32; 2], b: [f32; 
     if a[1] == b[1] {
         return;
     }
-    let (sign, top, bottom) = if a[1] < b[1] { (1.0, a, b) } else { (-1.0, b, a) };
+    let (sign, top, bottom) = if a[1] < b[1] {
+        (1.0, a, b)
+    } else {
+        (-1.0, b, a)
+    };
     let slope = (bottom[0] - top[0]) / (bottom[1] - top[1]);
     let first = top[1].max(0.0);
     let last = bottom[1].min(rows as f32);
@@ -140,14 +174,21 @@ impl Canvas for Raster<'_> {
             low = [low[0].min(place[0]), low[1].min(place[1])];
             high = [high[0].max(place[0]), high[1].max(place[1])];
         }
-        let Some((x0, x1)) = Self::clip(low[0], high[0], self.size.width) else { return };
-        let Some((y0, y1)) = Self::clip(low[1], high[1], self.size.height) else { return };
+        let Some((x0, x1)) = Self::clip(low[0], high[0], self.size.width) else {
+            return;
+        };
+        let Some((y0, y1)) = Self::clip(low[1], high[1], self.size.height) else {
+            return;
+        };
         let (width, rows) = (x1 - x0, y1 - y0);
         let row_length = width + 2;
         if self.scratch.areas.len() < row_length * rows {
             self.scratch.areas.resize(row_length * rows, 0.0);
         }
-        let (scale, shift) = (self.scale, [self.origin[0] + x0 as f32, self.origin[1] + y0 as f32]);
+        let (scale, shift) = (
+            self.scale,
+            [self.origin[0] + x0 as f32, self.origin[1] + y0 as f32],
+        );
         let local = |[u, v]: [f32; 2]| [u * scale[0] - shift[0], v * scale[1] - shift[1]];
         let mut before = local(corners[corners.len() - 1]);
         for corner in corners {
@@ -167,11 +208,14 @@ impl Canvas for Raster<'_> {
             let start = (y0 + y) * self.stride;
             let pixels = &mut self.pixels[start + x0 * PIXEL_BYTES..start + x1 * PIXEL_BYTES];
             let areas = &mut self.scratch.areas[y * row_length..(y + 1) * row_length];
-            let mut sum = 0.0_f32;
+            let (mut sum, mut weight) = (0.0_f32, 0);
             for (pixel, area) in pixels.chunks_exact_mut(PIXEL_BYTES).zip(areas.iter_mut()) {
-                sum += *area;
-                *area = 0.0;
-                let weight = (sum.abs().min(1.0) * full + 0.5) as u32;
+                // Away from edges, neither the sum nor the weight changes.
+                if *area != 0.0 {
+                    sum += *area;
+                    *area = 0.0;
+                    weight = (sum.abs().min(1.0) * full + 0.5) as u32;
+                }
                 if weight >= 256 {
                     pixel.copy_from_slice(&color);
                 } else if weight > 0 {
@@ -183,16 +227,30 @@ impl Canvas for Raster<'_> {
         }
     }
 
-    fn limb(&mut self, from: [f32; 2], from_radius: f32, to: [f32; 2], to_radius: f32, paint: Paint) {
+    fn limb(
+        &mut self,
+        from: [f32; 2],
+        from_radius: f32,
+        to: [f32; 2],
+        to_radius: f32,
+        paint: Paint,
+    ) {
         // Distances are taken in units of a row's height; columns may have another width when the target is stretched.
         let [kx, ky] = self.scale;
         let squeeze = ky / kx;
         let (a, b) = (self.place(from), self.place(to));
         let (ra, rb) = (from_radius * ky, to_radius * ky);
-        let (low_x, high_x) = ((a[0] - ra / squeeze).min(b[0] - rb / squeeze), (a[0] + ra / squeeze).max(b[0] + rb / squeeze));
+        let (low_x, high_x) = (
+            (a[0] - ra / squeeze).min(b[0] - rb / squeeze),
+            (a[0] + ra / squeeze).max(b[0] + rb / squeeze),
+        );
         let (low_y, high_y) = ((a[1] - ra).min(b[1] - rb), (a[1] + ra).max(b[1] + rb));
-        let Some((x0, x1)) = Self::clip(low_x, high_x, self.size.width) else { return };
-        let Some((y0, y1)) = Self::clip(low_y, high_y, self.size.height) else { return };
+        let Some((x0, x1)) = Self::clip(low_x, high_x, self.size.width) else {
+            return;
+        };
+        let Some((y0, y1)) = Self::clip(low_y, high_y, self.size.height) else {
+            return;
+        };
         let axis = [(b[0] - a[0]) * squeeze, b[1] - a[1]];
         let length = axis[0] * axis[0] + axis[1] * axis[1];
         let per_length = if length > 1e-6 { 1.0 / length } else { 0.0 };
@@ -214,7 +272,11 @@ impl Canvas for Raster<'_> {
                 // Round: the middle is brighter than the rim.
                 let shade = 266.0 - 56.0 * (square / (radius * radius + 0.25)).min(1.0);
                 let lit = color.map(|c| (f32::from(c) * shade * (1.0 / 256.0)) as u8);
-                mix(pixel, [lit[0], lit[1], lit[2], 255], (coverage * 256.0) as u32);
+                mix(
+                    pixel,
+                    [lit[0], lit[1], lit[2], 255],
+                    (coverage * 256.0) as u32,
+                );
             }
         }
     }
@@ -224,20 +286,36 @@ impl Canvas for Raster<'_> {
 mod tests {
     use super::*;
 
-    const WHITE: Paint = Paint { top: [255; 3], bottom: [255; 3], opacity: 1.0 };
+    const WHITE: Paint = Paint {
+        top: [255; 3],
+        bottom: [255; 3],
+        opacity: 1.0,
+    };
 
     fn drawn(size: Size, draw: impl Fn(&mut Raster<'_>)) -> Vec<u8> {
         let stride = size.width as usize * PIXEL_BYTES;
         let mut pixels = vec![0; stride * size.height as usize];
         let mut scratch = Scratch::default();
-        draw(&mut Raster::new(&mut pixels, stride, size, size.width as f32 / size.height as f32, &mut scratch));
-        assert!(scratch.areas.iter().all(|area| area.abs() < 1e-6), "the buffer is left clean");
+        draw(&mut Raster::new(
+            &mut pixels,
+            stride,
+            size,
+            size.width as f32 / size.height as f32,
+            &mut scratch,
+        ));
+        assert!(
+            scratch.areas.iter().all(|area| area.abs() < 1e-6),
+            "the buffer is left clean"
+        );
         pixels
     }
 
     /// The whole coverage in pixels.
     fn coverage(pixels: &[u8]) -> f32 {
-        pixels.chunks_exact(PIXEL_BYTES).map(|pixel| f32::from(pixel[1]) / 255.0).sum()
+        pixels
+            .chunks_exact(PIXEL_BYTES)
+            .map(|pixel| f32::from(pixel[1]) / 255.0)
+            .sum()
     }
 
     #[test]
@@ -246,36 +324,58 @@ mod tests {
         // In picture heights: 1 is 20 pixels. Expected areas in pixels, inside the target.
         let cases: [(&[[f32; 2]], f32); 5] = [
             (&[[0.1, 0.1], [0.6, 0.1], [0.6, 0.5], [0.1, 0.5]], 80.0),
-            (&[[0.125, 0.13], [0.325, 0.13], [0.325, 0.18], [0.125, 0.18]], 4.0),
+            (
+                &[[0.125, 0.13], [0.325, 0.13], [0.325, 0.18], [0.125, 0.18]],
+                4.0,
+            ),
             (&[[0.2, 0.1], [1.7, 0.5], [0.3, 0.9]], 232.0),
-            (&[[-1.0, 0.25], [3.0, 0.25], [3.0, 0.75], [-1.0, 0.75]], 400.0),
+            (
+                &[[-1.0, 0.25], [3.0, 0.25], [3.0, 0.75], [-1.0, 0.75]],
+                400.0,
+            ),
             (&[[2.5, 0.0], [3.0, 0.0], [3.0, 1.0]], 0.0),
         ];
         for (corners, expected) in cases {
             let pixels = drawn(size, |raster| raster.polygon(corners, WHITE));
             let found = coverage(&pixels);
-            assert!((found - expected).abs() < 0.5, "{corners:?} covers {found}, not {expected}");
+            assert!(
+                (found - expected).abs() < 0.5,
+                "{corners:?} covers {found}, not {expected}"
+            );
             let mut turned = corners.to_vec();
             turned.reverse();
-            assert_eq!(pixels, drawn(size, |raster| raster.polygon(&turned, WHITE)), "the direction does not matter");
+            assert_eq!(
+                pixels,
+                drawn(size, |raster| raster.polygon(&turned, WHITE)),
+                "the direction does not matter"
+            );
         }
     }
 
     #[test]
     fn a_limb_covers_its_area() {
-        let pixels = drawn(Size::new(80, 40), |raster| raster.limb([0.5, 0.5], 0.1, [1.5, 0.5], 0.1, WHITE));
+        let pixels = drawn(Size::new(80, 40), |raster| {
+            raster.limb([0.5, 0.5], 0.1, [1.5, 0.5], 0.1, WHITE)
+        });
         // 8 by 40 pixels and a disc of radius 4; the rim is darker, so that brightness is below area.
-        let found = pixels.chunks_exact(PIXEL_BYTES).filter(|pixel| pixel[1] > 100).count() as f32;
+        let found = pixels
+            .chunks_exact(PIXEL_BYTES)
+            .filter(|pixel| pixel[1] > 100)
+            .count() as f32;
         assert!((found - (320.0 + 50.3)).abs() < 12.0, "{found}");
     }
 
     #[test]
     fn numbers_beyond_all_bounds_do_no_harm() {
         for far in [1e9, -1e9, f32::INFINITY, f32::NAN] {
-            drawn(Size::new(5, 3), |raster| raster.limb([far, 0.5], 0.1, [1.5, far], 0.1, WHITE));
+            drawn(Size::new(5, 3), |raster| {
+                raster.limb([far, 0.5], 0.1, [1.5, far], 0.1, WHITE)
+            });
         }
         for far in [1e7, -1e7] {
-            drawn(Size::new(5, 3), |raster| raster.polygon(&[[far, far], [0.3, 0.2], [0.9, far]], WHITE));
+            drawn(Size::new(5, 3), |raster| {
+                raster.polygon(&[[far, far], [0.3, 0.2], [0.9, far]], WHITE)
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Shadows on the street, and the light of headlamps: laid down before anything that stands on it is drawn.
 
+use super::actor::Species;
 use super::pen::{Canvas, Pen};
-use super::traffic::Species;
 
 /// Longest shadow, in multiples of the thing's height.
 const LONGEST: f32 = 2.4;
@@ -11,20 +11,37 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Pen<'_, C>, species: Species) {
     let [half_length, half_width, height] = species.half_extent();
     let on_foot = species == Species::Person;
     let two_wheeled = matches!(species, Species::Bicycle | Species::Motorcycle);
-    let (a, w) = if on_foot { (0.17, 0.20) } else { (half_length * 0.97, half_width * if two_wheeled { 0.35 } else { 1.0 }) };
+    let (a, w) = if on_foot {
+        (0.17, 0.20)
+    } else {
+        (
+            half_length * 0.97,
+            half_width * if two_wheeled { 0.35 } else { 1.0 },
+        )
+    };
     let look = pen.look;
     if look.is_dark() && !on_foot {
         let light = [1.0, 0.95, 0.78];
-        for (reach, opacity) in [(7.0, 0.10), (4.0, 0.12)] {
+        for (reach, opacity) in [(8.0, 0.05), (6.0, 0.06), (4.5, 0.06), (3.0, 0.07)] {
             let spread = w + reach * 0.2;
-            pen.veil(&[[a, 0.0, w], [a + reach, 0.0, spread], [a + reach, 0.0, -spread], [a, 0.0, -w]], light, opacity);
+            pen.veil(
+                &[
+                    [a, 0.0, w],
+                    [a + reach, 0.0, spread],
+                    [a + reach, 0.0, -spread],
+                    [a, 0.0, -w],
+                ],
+                light,
+                opacity,
+            );
         }
     }
     let strength = look.sun_light[1];
     if strength > 0.0 {
         // The sun's direction as the thing sees it; the shadow falls the other way.
         let [fx, fz] = pen.pose.forward;
-        let per_meter = (1.0 / look.sun[1]).min(LONGEST / (look.sun[0].abs() + look.sun[2].abs()).max(0.1));
+        let per_meter =
+            (1.0 / look.sun[1]).min(LONGEST / (look.sun[0].abs() + look.sun[2].abs()).max(0.1));
         let fall = |up: f32| {
             let (x, z) = (-look.sun[0] * per_meter * up, -look.sun[2] * per_meter * up);
             [x * fx + z * fz, z * fx - x * fz]
@@ -37,12 +54,20 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Pen<'_, C>, species: Species) {
         }
         let (hull, count) = hull(points);
         let hull = hull.map(|[ahead, left]| [ahead, 0.0, left]);
-        pen.veil(&hull[..count], look.sky_light.map(|c| c * 0.12), 0.5 * strength / (strength + 0.35));
+        pen.veil(
+            &hull[..count],
+            look.sky_light.map(|c| c * 0.12),
+            0.5 * strength / (strength + 0.35),
+        );
     }
     // Under the thing it is dark in any light.
-    for (grow, opacity) in [(1.12, 0.22), (0.96, 0.38)] {
+    for (grow, opacity) in [(1.15, 0.25), (0.97, 0.50)] {
         let (a, w) = (a * grow, w * grow);
-        pen.veil(&[[a, 0.0, w], [a, 0.0, -w], [-a, 0.0, -w], [-a, 0.0, w]], [0.02, 0.02, 0.03], opacity);
+        pen.veil(
+            &[[a, 0.0, w], [a, 0.0, -w], [-a, 0.0, -w], [-a, 0.0, w]],
+            [0.02, 0.02, 0.03],
+            opacity,
+        );
     }
 }
 
@@ -51,7 +76,9 @@ fn hull(mut points: [[f32; 2]; 8]) -> ([[f32; 2]; 8], usize) {
     points.sort_unstable_by(|p, q| p[0].total_cmp(&q[0]).then(p[1].total_cmp(&q[1])));
     let mut corners = [[0.0; 2]; 17];
     let mut count = 0;
-    let turn = |o: [f32; 2], p: [f32; 2], q: [f32; 2]| (p[0] - o[0]) * (q[1] - o[1]) - (p[1] - o[1]) * (q[0] - o[0]);
+    let turn = |o: [f32; 2], p: [f32; 2], q: [f32; 2]| {
+        (p[0] - o[0]) * (q[1] - o[1]) - (p[1] - o[1]) * (q[0] - o[0])
+    };
     let mut floor = 0;
     let upper = points.iter().rev().skip(1);
     for (i, point) in points.iter().chain(upper).enumerate() {
@@ -83,8 +110,18 @@ mod tests {
         }
         let (corners, count) = hull(points);
         assert_eq!(count, 6, "{corners:?}");
-        for wanted in [[0.0, 0.0], [1.0, 0.0], [3.0, 1.5], [3.0, 2.5], [2.0, 2.5], [0.0, 1.0]] {
-            assert!(corners[..count].contains(&wanted), "{wanted:?} in {corners:?}");
+        for wanted in [
+            [0.0, 0.0],
+            [1.0, 0.0],
+            [3.0, 1.5],
+            [3.0, 2.5],
+            [2.0, 2.5],
+            [0.0, 1.0],
+        ] {
+            assert!(
+                corners[..count].contains(&wanted),
+                "{wanted:?} in {corners:?}"
+            );
         }
     }
 }

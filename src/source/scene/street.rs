@@ -76,7 +76,12 @@ impl Street {
     }
 
     fn road_half_of(look: &Look) -> f32 {
-        look.lanes.max(1) as f32 * LANE_M * 0.5 + if look.cycle_lane_m > 0.0 { look.cycle_lane_m } else { EDGE_M }
+        look.lanes.max(1) as f32 * LANE_M * 0.5
+            + if look.cycle_lane_m > 0.0 {
+                look.cycle_lane_m
+            } else {
+                EDGE_M
+            }
     }
 
     /// The street of this look before this camera.
@@ -110,25 +115,62 @@ impl Street {
         for lane in 0..self.lanes {
             let l = -self.lanes_half + LANE_M * (lane as f32 + 0.5);
             // Near lanes go right where traffic keeps right; an odd lane count gives the far side one more.
-            let heading = if lane < self.lanes / 2 { look.keeps } else { -look.keeps };
+            let heading = if lane < self.lanes / 2 {
+                look.keeps
+            } else {
+                -look.keeps
+            };
             self.lay(camera, Mobility::Drive, [0.0, l], [heading, 0.0], 0.0);
         }
         for side in [-1.0, 1.0] {
-            let l = side * if look.cycle_lane_m > 0.0 { self.road_half - look.cycle_lane_m * 0.5 } else { self.lanes_half - 0.3 };
-            self.lay(camera, Mobility::Cycle, [0.0, l], [-side * look.keeps, 0.0], 0.2);
+            let l = side
+                * if look.cycle_lane_m > 0.0 {
+                    self.road_half - look.cycle_lane_m * 0.5
+                } else {
+                    self.lanes_half - 0.3
+                };
+            self.lay(
+                camera,
+                Mobility::Cycle,
+                [0.0, l],
+                [-side * look.keeps, 0.0],
+                0.2,
+            );
             let middle = side * (self.road_half + self.pavement_out) * 0.5;
-            self.lay(camera, Mobility::Walk, [0.0, middle], [1.0, 0.0], (look.pavement_m * 0.5 - 0.7).max(0.2));
+            self.lay(
+                camera,
+                Mobility::Walk,
+                [0.0, middle],
+                [1.0, 0.0],
+                (look.pavement_m * 0.5 - 0.7).max(0.2),
+            );
         }
         if let Some(zebra) = self.zebra {
-            self.lay(camera, Mobility::Walk, [zebra + ZEBRA_M * 0.5, 0.0], [0.0, 1.0], ZEBRA_M * 0.3);
+            self.lay(
+                camera,
+                Mobility::Walk,
+                [zebra + ZEBRA_M * 0.5, 0.0],
+                [0.0, 1.0],
+                ZEBRA_M * 0.3,
+            );
         }
     }
 
-    fn lay(&mut self, camera: &Camera, mobility: Mobility, origin: [f32; 2], direction: [f32; 2], spread_m: f32) {
+    fn lay(
+        &mut self,
+        camera: &Camera,
+        mobility: Mobility,
+        origin: [f32; 2],
+        direction: [f32; 2],
+        spread_m: f32,
+    ) {
         let steps = (2.5 * FAR_M / SEARCH_STEP_M) as i32;
         let seen = |step: &i32| {
             let ahead = *step as f32 * SEARCH_STEP_M;
-            let place = [origin[0] + direction[0] * ahead, origin[1] + direction[1] * ahead];
+            let place = [
+                origin[0] + direction[0] * ahead,
+                origin[1] + direction[1] * ahead,
+            ];
             // Nobody walks out of a wall.
             place[1].abs() < self.front && camera.sees(place, 1.7, FAR_M)
         };
@@ -138,7 +180,13 @@ impl Street {
             && last - first > 8
         {
             let seen = [first as f32 * SEARCH_STEP_M, last as f32 * SEARCH_STEP_M];
-            self.tracks.push(Track { mobility, origin, direction, seen, spread_m });
+            self.tracks.push(Track {
+                mobility,
+                origin,
+                direction,
+                seen,
+                spread_m,
+            });
         }
     }
 }
@@ -155,8 +203,17 @@ mod tests {
                 let camera = Camera::new(&look, aspect, Street::corridor_half(&look));
                 let street = Street::new(&look, &camera, seed);
                 for mobility in [Mobility::Drive, Mobility::Cycle, Mobility::Walk] {
-                    let longest = street.tracks.iter().filter(|track| track.mobility == mobility).map(Track::length).fold(0.0, f32::max);
-                    assert!(longest > 6.0, "seed {seed}, aspect {aspect}: {mobility:?} has {longest} m of {:?}", look.layout);
+                    let longest = street
+                        .tracks
+                        .iter()
+                        .filter(|track| track.mobility == mobility)
+                        .map(Track::length)
+                        .fold(0.0, f32::max);
+                    assert!(
+                        longest > 6.0,
+                        "seed {seed}, aspect {aspect}: {mobility:?} has {longest} m of {:?}",
+                        look.layout
+                    );
                 }
             }
         }

@@ -30,8 +30,14 @@ impl Surface<'_> {
         let ray = self.camera.ray(at);
         let mut nearest = f32::INFINITY;
         let mut color = None;
-        for (front, inward) in [(Some(self.street.front), -1.0), (self.street.near_front, 1.0)] {
-            let Some(depth) = front.and_then(|front| self.camera.depth_at_lateral(ray, front)) else { continue };
+        for (front, inward) in [
+            (Some(self.street.front), -1.0),
+            (self.street.near_front, 1.0),
+        ] {
+            let Some(depth) = front.and_then(|front| self.camera.depth_at_lateral(ray, front))
+            else {
+                continue;
+            };
             let up = self.camera.height_m + ray[1] * depth;
             if depth >= nearest || depth > END_M || up < 0.0 {
                 continue;
@@ -55,15 +61,22 @@ impl Surface<'_> {
 
     /// `(color, share of light of its own)` as bytes.
     fn finish(&self, (color, glow): (Rgb, f32), normal: [f32; 3], depth: f32) -> [u8; 3] {
-        if glow > 0.0 { self.look.develop(color, depth) } else { self.look.shade(color, normal, depth) }
+        if glow > 0.0 {
+            self.look.develop(color, depth)
+        } else {
+            self.look.shade(color, normal, depth)
+        }
     }
 
     fn sky(&self, [u, v]: [f32; 2]) -> [u8; 3] {
         let height = ((self.look.horizon - v) / self.look.horizon.max(0.05)).clamp(0.0, 1.0);
-        let bands = noise(u * 5.0, v * 16.0, self.salt) * 0.6 + noise(u * 13.0, v * 40.0, self.salt + 1) * 0.4;
-        let cloud = ((bands - 0.5) * 3.0).clamp(0.0, 1.0) * if self.look.is_dark() { 0.05 } else { 0.5 };
+        let bands = noise(u * 5.0, v * 16.0, self.salt) * 0.6
+            + noise(u * 13.0, v * 40.0, self.salt + 1) * 0.4;
+        let cloud =
+            ((bands - 0.5) * 3.0).clamp(0.0, 1.0) * if self.look.is_dark() { 0.05 } else { 0.5 };
         let mut light = [0, 1, 2].map(|i| {
-            let clear = self.look.sky_bottom[i] + (self.look.sky_top[i] - self.look.sky_bottom[i]) * height;
+            let clear =
+                self.look.sky_bottom[i] + (self.look.sky_top[i] - self.look.sky_bottom[i]) * height;
             clear + (self.look.sky_bottom[i].max(0.75) - clear) * cloud
         });
         // A skyline where the road ends.
@@ -87,29 +100,57 @@ impl Surface<'_> {
         let grain = 0.92 + 0.16 * noise(s * 2.1, up * 2.1, salt + 2);
         if trait_of(0) < 0.14 {
             // A gap with a hedge, and trees behind it.
-            let leaves = 0.6 + 0.7 * noise(s * 3.0, up * 3.0, salt + 3) * noise(s * 9.0, up * 9.0, salt + 4).max(0.4);
-            let edge = 3.4 + 1.6 * noise(s * 0.7, 0.0, salt + 5) + 0.5 * noise(s * 3.1, 0.0, salt + 6);
+            let leaves = 0.6
+                + 0.7
+                    * noise(s * 3.0, up * 3.0, salt + 3)
+                    * noise(s * 9.0, up * 9.0, salt + 4).max(0.4);
+            let edge =
+                3.4 + 1.6 * noise(s * 0.7, 0.0, salt + 5) + 0.5 * noise(s * 3.1, 0.0, salt + 6);
             return (up < edge).then_some(([0.20 * leaves, 0.33 * leaves, 0.14 * leaves], 0.0));
         }
-        let floors = 1.0 + (trait_of(1) * 4.0).floor() + if self.look.layout == Layout::Avenue { 2.0 } else { 0.0 };
+        let floors = 1.0
+            + (trait_of(1) * 4.0).floor()
+            + if self.look.layout == Layout::Avenue {
+                2.0
+            } else {
+                0.0
+            };
         let roof = SHOP_M + FLOOR_M * floors;
         if up > roof + 0.5 {
             return None;
         }
         const WALLS: [Rgb; 8] = [
-            [0.72, 0.66, 0.56], [0.60, 0.34, 0.26], [0.78, 0.74, 0.66], [0.56, 0.55, 0.54], [0.70, 0.56, 0.42], [0.50, 0.30, 0.25], [0.64, 0.66, 0.64], [0.80, 0.70, 0.58],
+            [0.72, 0.66, 0.56],
+            [0.60, 0.34, 0.26],
+            [0.78, 0.74, 0.66],
+            [0.56, 0.55, 0.54],
+            [0.70, 0.56, 0.42],
+            [0.50, 0.30, 0.25],
+            [0.64, 0.66, 0.64],
+            [0.80, 0.70, 0.58],
         ];
         let wall = WALLS[(trait_of(2) * 7.99) as usize];
         let mut paint = wall.map(|c| c * grain * (0.80 + 0.05 * up.min(4.0)));
         if wall[0] - wall[2] > 0.22 && depth < 40.0 {
             let course = (up / 0.25).floor();
-            let joint = (s / 0.6 + 0.5 * (course % 2.0)).fract().abs() < 0.06 || (up / 0.25).fract() < 0.18;
-            paint = if joint { paint.map(|c| c * 1.10 + 0.02) } else { paint };
+            let joint =
+                (s / 0.6 + 0.5 * (course % 2.0)).fract().abs() < 0.06 || (up / 0.25).fract() < 0.18;
+            paint = if joint {
+                paint.map(|c| c * 1.10 + 0.02)
+            } else {
+                paint
+            };
         }
-        if !(0.12..HOUSE_M - 0.12).contains(&along) || up > roof || (up > SHOP_M - 0.25 && up < SHOP_M) {
+        if !(0.12..HOUSE_M - 0.12).contains(&along)
+            || up > roof
+            || (up > SHOP_M - 0.25 && up < SHOP_M)
+        {
             return Some((paint.map(|c| c * 0.78), 0.0));
         }
-        Some(self.openings(s, up, along, index, salt).unwrap_or((paint, 0.0)))
+        Some(
+            self.openings(s, up, along, index, salt)
+                .unwrap_or((paint, 0.0)),
+        )
     }
 
     /// Windows, doors and awnings; `None` where there is wall.
@@ -119,14 +160,25 @@ impl Surface<'_> {
         if up < SHOP_M - 0.25 {
             if lattice(index, 3, salt) < 0.45 {
                 // A shop: awning, glass down to the knee, a door.
-                let cloth = [0.25 + 0.6 * lattice(index, 4, salt), 0.2 + 0.4 * lattice(index, 5, salt), 0.2 + 0.4 * lattice(index, 6, salt)];
+                let cloth = [
+                    0.25 + 0.6 * lattice(index, 4, salt),
+                    0.2 + 0.4 * lattice(index, 5, salt),
+                    0.2 + 0.4 * lattice(index, 6, salt),
+                ];
                 if (2.55..3.1).contains(&up) {
                     let stripe = (along / 0.5).floor() as i32 % 2 == 0;
                     return Some((if stripe { cloth } else { [0.82, 0.80, 0.76] }, 0.0));
                 }
                 let pane = (along - 0.6).rem_euclid(2.5);
-                if up < 2.5 && (0.15..2.35).contains(&pane) && (up > 0.55 || (along / 2.5) as i32 == 2) {
-                    return Some(if dark { ([0.85, 0.72, 0.45], 1.0) } else { ([0.20, 0.24, 0.27].map(|c| c * mirror), 0.0) });
+                if up < 2.5
+                    && (0.15..2.35).contains(&pane)
+                    && (up > 0.55 || (along / 2.5) as i32 == 2)
+                {
+                    return Some(if dark {
+                        ([0.85, 0.72, 0.45], 1.0)
+                    } else {
+                        ([0.20, 0.24, 0.27].map(|c| c * mirror), 0.0)
+                    });
                 }
                 return None;
             }
@@ -135,17 +187,22 @@ impl Surface<'_> {
             if door && up < 2.3 && (0.3..1.3).contains(&pane) {
                 return Some(([0.26, 0.17, 0.11].map(|c| c * mirror), 0.0));
             }
-            return (!door && (0.95..2.5).contains(&up) && (0.35..1.55).contains(&pane)).then(|| ([0.22, 0.26, 0.30].map(|c| c * mirror), 0.0));
+            return (!door && (0.95..2.5).contains(&up) && (0.35..1.55).contains(&pane))
+                .then(|| ([0.22, 0.26, 0.30].map(|c| c * mirror), 0.0));
         }
         let floor = ((up - SHOP_M) / FLOOR_M).floor();
         let high = up - SHOP_M - floor * FLOOR_M;
         let column = ((along - 0.5) / 2.05).floor();
         let wide = along - 0.5 - column * 2.05;
-        let framed = (0.72..2.38).contains(&high) && (0.42..1.62).contains(&wide) && along < HOUSE_M - 0.6;
+        let framed =
+            (0.72..2.38).contains(&high) && (0.42..1.62).contains(&wide) && along < HOUSE_M - 0.6;
         if !framed {
             return None;
         }
-        if !(0.82..2.28).contains(&high) || !(0.52..1.52).contains(&wide) || (wide - 1.02).abs() < 0.05 {
+        if !(0.82..2.28).contains(&high)
+            || !(0.52..1.52).contains(&wide)
+            || (wide - 1.02).abs() < 0.05
+        {
             return Some(([0.78, 0.77, 0.73], 0.0));
         }
         let lit = lattice(index * 31 + column as i32, floor as i32 + 40, salt) < 0.4;
@@ -169,17 +226,26 @@ impl Surface<'_> {
             return [0.62 + 0.1 * fine; 3];
         }
         if side < self.street.pavement_out {
-            let (row, column) = ((l / 0.8).floor(), (s / 0.8 + 0.5 * ((l / 0.8).floor() % 2.0)).floor());
+            let (row, column) = (
+                (l / 0.8).floor(),
+                (s / 0.8 + 0.5 * ((l / 0.8).floor() % 2.0)).floor(),
+            );
             let slab = lattice(row as i32, column as i32, salt + 12) - 0.5;
-            let joint = (l / 0.8).rem_euclid(1.0) < 0.05 || (s / 0.8 + 0.5 * (row % 2.0)).rem_euclid(1.0) < 0.05;
-            let tone = 0.56 + 0.06 * slab + 0.08 * coarse + 0.08 * fine - if joint { 0.12 * detail } else { 0.0 };
+            let joint = (l / 0.8).rem_euclid(1.0) < 0.05
+                || (s / 0.8 + 0.5 * (row % 2.0)).rem_euclid(1.0) < 0.05;
+            let tone = 0.56 + 0.06 * slab + 0.08 * coarse + 0.08 * fine
+                - if joint { 0.12 * detail } else { 0.0 };
             return [tone * 1.02, tone, tone * 0.95];
         }
         if lattice(1, 1, salt + u32::from(l > 0.0)) < 0.55 {
             let blade = 0.9 + 0.5 * coarse + 0.6 * fine;
             return [0.24 * blade, 0.34 * blade, 0.14 * blade];
         }
-        let cobble = lattice((s / 0.22).floor() as i32, (l / 0.22).floor() as i32, salt + 13) - 0.5;
+        let cobble = lattice(
+            (s / 0.22).floor() as i32,
+            (l / 0.22).floor() as i32,
+            salt + 13,
+        ) - 0.5;
         let tone = 0.44 + 0.1 * cobble * detail + 0.1 * coarse;
         [tone, tone * 0.97, tone * 0.92]
     }
@@ -189,11 +255,19 @@ impl Surface<'_> {
         let lane_at = (l + street.lanes_half) / LANE_M;
         let in_lane = lane_at - lane_at.floor() - 0.5;
         // Wheels polish two lines into each lane and leave oil between them.
-        let polish = (1.0 - ((in_lane.abs() - 0.24) * 9.0).powi(2)).max(0.0) * 0.03 - (1.0 - (in_lane * 7.0).powi(2)).max(0.0) * 0.03;
-        let patch = if noise(s * 0.16, l * 0.5, self.salt + 14) > 0.74 { -0.045 } else { 0.0 };
+        let polish = (1.0 - ((in_lane.abs() - 0.24) * 9.0).powi(2)).max(0.0) * 0.03
+            - (1.0 - (in_lane * 7.0).powi(2)).max(0.0) * 0.03;
+        let patch = if noise(s * 0.16, l * 0.5, self.salt + 14) > 0.74 {
+            -0.045
+        } else {
+            0.0
+        };
         let tone = 0.33 + 0.08 * coarse + 0.13 * fine + polish + patch;
         let mut paint = [tone, tone, tone * 1.03];
-        if l.abs() > street.lanes_half + 0.1 && self.look.cycle_lane_m > 0.0 && lattice(2, 2, self.salt) < 0.5 {
+        if l.abs() > street.lanes_half + 0.1
+            && self.look.cycle_lane_m > 0.0
+            && lattice(2, 2, self.salt) < 0.5
+        {
             paint = [tone * 1.35, tone * 0.82, tone * 0.72];
         }
         let worn = 0.70 + 0.35 * coarse + 0.4 * fine;
@@ -201,10 +275,15 @@ impl Surface<'_> {
         if let Some(zebra) = street.zebra {
             let into = s - zebra;
             if (0.0..ZEBRA_M).contains(&into) {
-                return if (l + 40.0).rem_euclid(1.0) < 0.5 { white } else { paint };
+                return if (l + 40.0).rem_euclid(1.0) < 0.5 {
+                    white
+                } else {
+                    paint
+                };
             }
             if (-1.6..ZEBRA_M + 1.6).contains(&into) {
-                let stop_line = !(-1.3..ZEBRA_M + 1.3).contains(&into) && l.abs() < street.lanes_half;
+                let stop_line =
+                    !(-1.3..ZEBRA_M + 1.3).contains(&into) && l.abs() < street.lanes_half;
                 return if stop_line { white } else { paint };
             }
         }
@@ -214,16 +293,28 @@ impl Surface<'_> {
         if from_border < 0.07 && border > 0.0 && (border as u32) < street.lanes {
             let dashed = (s + 100.0).rem_euclid(6.0) < 2.8;
             if dashed || (middle && street.lanes >= 4) {
-                return if middle && street.lanes >= 4 { [worn, worn * 0.82, worn * 0.3] } else { white };
+                return if middle && street.lanes >= 4 {
+                    [worn, worn * 0.82, worn * 0.3]
+                } else {
+                    white
+                };
             }
         }
         if (l.abs() - street.lanes_half).abs() < 0.06 {
             return white;
         }
         let cover = [(s / 14.0).floor(), lane_at.floor()];
-        let place = [0.2 + 0.6 * lattice(cover[0] as i32, cover[1] as i32, self.salt + 15), 0.5];
-        let (ds, dl) = ((s / 14.0 - cover[0] - place[0]) * 14.0, (lane_at - cover[1] - place[1]) * LANE_M);
-        if ds * ds + dl * dl < 0.1 && lattice(cover[0] as i32, cover[1] as i32, self.salt + 16) < 0.3 {
+        let place = [
+            0.2 + 0.6 * lattice(cover[0] as i32, cover[1] as i32, self.salt + 15),
+            0.5,
+        ];
+        let (ds, dl) = (
+            (s / 14.0 - cover[0] - place[0]) * 14.0,
+            (lane_at - cover[1] - place[1]) * LANE_M,
+        );
+        if ds * ds + dl * dl < 0.1
+            && lattice(cover[0] as i32, cover[1] as i32, self.salt + 16) < 0.3
+        {
             return [0.20; 3];
         }
         paint

@@ -5,96 +5,10 @@
 //! came before. All slots of a lane share its speed and its slowing down and are spread over its period, so that vehicles
 //! follow each other without running into one another.
 
-use std::cmp::Ordering;
-
+use super::actor::{Actor, Order, Species};
 use super::camera::{Camera, Pose};
 use super::hash::{Dice, wave};
 use super::street::{Mobility, Street, Track};
-
-/// What a thing is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Species {
-    /// A passenger car.
-    Car,
-    /// A pickup, which COCO calls a truck.
-    Pickup,
-    /// A truck with a box.
-    Truck,
-    /// A city bus.
-    Bus,
-    /// A motorcycle and its rider.
-    Motorcycle,
-    /// A bicycle and its rider.
-    Bicycle,
-    /// Someone on foot.
-    Person,
-}
-
-impl Species {
-    /// Half length, half width and height in meters, generously.
-    pub(super) fn half_extent(self) -> [f32; 3] {
-        match self {
-            Self::Car => [2.4, 0.95, 1.5],
-            Self::Pickup => [2.7, 1.0, 1.8],
-            Self::Truck => [3.9, 1.2, 3.0],
-            Self::Bus => [5.6, 1.27, 3.1],
-            Self::Motorcycle => [1.05, 0.35, 1.6],
-            Self::Bicycle => [0.9, 0.3, 1.65],
-            Self::Person => [0.4, 0.25, 1.75],
-        }
-    }
-
-    /// COCO's name for the thing itself (part 0) and for its rider (part 1).
-    pub(super) fn label(self, part: usize) -> &'static str {
-        match (self, part) {
-            (_, 1) | (Self::Person, _) => "person",
-            (Self::Car, _) => "car",
-            (Self::Pickup | Self::Truck, _) => "truck",
-            (Self::Bus, _) => "bus",
-            (Self::Motorcycle, _) => "motorcycle",
-            (Self::Bicycle, _) => "bicycle",
-        }
-    }
-}
-
-/// One thing at one frame.
-#[derive(Debug, Clone)]
-pub(super) struct Actor {
-    pub(super) species: Species,
-    /// Identity of part 0; part 1 has the next one.
-    pub(super) id: u32,
-    /// What its appearance is drawn from.
-    pub(super) seed: u64,
-    pub(super) pose: Pose,
-    /// Meters moved since its life began.
-    pub(super) travelled: f32,
-    /// How far legs swing, 0 (standing) to 1.
-    pub(super) stride: f32,
-    pub(super) order: Order,
-}
-
-/// Place in painter's order: rows parallel to the road first, then along the row.
-///
-/// Things in different rows are parted by a line along the road, things in one row by one across it; in both cases the
-/// one on the camera's side of that line may hide the other and not the other way around.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Order {
-    row: f32,
-    along: f32,
-}
-
-impl Order {
-    /// The order of a thing at this place of the street.
-    pub(super) fn of(camera: &Camera, street: [f32; 2]) -> Self {
-        let stand = camera.stand();
-        Self { row: ((street[1] - stand[1]).abs() * 2.0).round(), along: (street[0] - stand[0]).abs() }
-    }
-
-    /// Less: drawn earlier, being farther.
-    pub(super) fn compare(&self, other: &Self) -> Ordering {
-        other.row.total_cmp(&self.row).then(other.along.total_cmp(&self.along))
-    }
-}
 
 #[derive(Debug, Clone)]
 struct Slot {
@@ -120,15 +34,24 @@ pub(super) struct Traffic {
 const LONG_VEHICLE_GAP_M: f32 = 15.0;
 /// Vehicles may be late by so many meters.
 const LATE_M: f32 = 2.5;
-/// Swing of the lanes' own time: they slow to 0.45 and speed up to 1.55 of their speed and back in this many seconds.
+/// Swing of the lanes' own time: they slow to 0.7 and speed up to 1.3 of their speed and back in this many seconds.
 const SURGE_PERIOD_S: f64 = 19.0;
-const SURGE: f64 = 0.55;
+const SURGE: f64 = 0.3;
 
 impl Traffic {
     /// As many slots as give `objects` things in the picture on average.
     pub(super) fn new(seed: u64, objects: u32, street: &Street) -> Self {
         let mut dice = Dice::new(&[seed, 0x736c_6f74]);
-        let pattern = [Mobility::Drive, Mobility::Walk, Mobility::Drive, Mobility::Walk, Mobility::Cycle, Mobility::Drive, Mobility::Walk, Mobility::Drive];
+        let pattern = [
+            Mobility::Drive,
+            Mobility::Walk,
+            Mobility::Drive,
+            Mobility::Walk,
+            Mobility::Cycle,
+            Mobility::Drive,
+            Mobility::Walk,
+            Mobility::Drive,
+        ];
         let first = dice.below(pattern.len());
         let mut counts = vec![0_usize; street.tracks.len()];
         let mut order = Vec::new();
@@ -138,13 +61,20 @@ impl Traffic {
             // The track of this kind with the most room left for each of its things; any track when there is none.
             let room = |index: &usize| street.tracks[*index].length() / (counts[*index] + 1) as f32;
             let all = 0..street.tracks.len();
-            let fitting = all.clone().filter(|index| street.tracks[*index].mobility == wanted).max_by(|a, b| room(a).total_cmp(&room(b)));
-            let Some(track) = fitting.or_else(|| all.max_by(|a, b| room(a).total_cmp(&room(b)))) else { break };
+            let fitting = all
+                .clone()
+                .filter(|index| street.tracks[*index].mobility == wanted)
+                .max_by(|a, b| room(a).total_cmp(&room(b)));
+            let Some(track) = fitting.or_else(|| all.max_by(|a, b| room(a).total_cmp(&room(b))))
+            else {
+                break;
+            };
             counts[track] += 1;
             order.push(track);
             expected += Self::share_seen(&street.tracks[track]);
         }
-        let lane_speeds: Vec<f32> = street.tracks.iter().map(|_| dice.range(5.5, 8.5)).collect();
+        // A zone of 30 km/h: at 30 frames per second even a slim rider's box overlaps its last one by about half.
+        let lane_speeds: Vec<f32> = street.tracks.iter().map(|_| dice.range(4.5, 6.2)).collect();
         let lane_phases: Vec<f32> = street.tracks.iter().map(|_| dice.unit()).collect();
         let mut placed = vec![0_usize; street.tracks.len()];
         let slots = order.into_iter().map(|index| {
@@ -158,9 +88,18 @@ impl Traffic {
                 Mobility::Cycle => (3.8 + lane_phases[index], place + lane_phases[index]),
                 Mobility::Walk => (dice.range(1.0, 1.45), place + dice.unit() / count),
             };
-            Slot { track: index, phase: f64::from(phase), period: f64::from(course_m / speed), course_m, gap_m: course_m / count }
+            Slot {
+                track: index,
+                phase: f64::from(phase),
+                period: f64::from(course_m / speed),
+                course_m,
+                gap_m: course_m / count,
+            }
         });
-        Self { seed, slots: slots.collect() }
+        Self {
+            seed,
+            slots: slots.collect(),
+        }
     }
 
     /// Meters from where the longest thing begins to show to where it is gone.
@@ -170,7 +109,13 @@ impl Traffic {
             Mobility::Cycle => Species::Bicycle,
             Mobility::Walk => Species::Person,
         };
-        track.length() + 2.0 * longest.half_extent()[0] + if track.mobility == Mobility::Walk { 0.0 } else { LATE_M }
+        track.length()
+            + 2.0 * longest.half_extent()[0]
+            + if track.mobility == Mobility::Walk {
+                0.0
+            } else {
+                LATE_M
+            }
     }
 
     /// Share of a slot's time in which something of it is in the picture.
@@ -183,19 +128,40 @@ impl Traffic {
     }
 
     /// Replaces `actors` by everything on the street `seconds` after frame 0, farthest first.
-    pub(super) fn at(&self, seconds: f64, street: &Street, camera: &Camera, actors: &mut Vec<Actor>) {
+    pub(super) fn at(
+        &self,
+        seconds: f64,
+        street: &Street,
+        camera: &Camera,
+        actors: &mut Vec<Actor>,
+    ) {
         actors.clear();
         for (index, slot) in self.slots.iter().enumerate() {
-            actors.extend(self.actor(index as u64, slot, seconds, &street.tracks[slot.track], camera));
+            actors.extend(self.actor(
+                index as u64,
+                slot,
+                seconds,
+                &street.tracks[slot.track],
+                camera,
+            ));
         }
         actors.sort_unstable_by(|a, b| a.order.compare(&b.order).then(a.id.cmp(&b.id)));
     }
 
-    fn actor(&self, index: u64, slot: &Slot, seconds: f64, track: &Track, camera: &Camera) -> Option<Actor> {
+    fn actor(
+        &self,
+        index: u64,
+        slot: &Slot,
+        seconds: f64,
+        track: &Track,
+        camera: &Camera,
+    ) -> Option<Actor> {
         let time = match track.mobility {
             Mobility::Drive => {
                 let turns = seconds / SURGE_PERIOD_S + slot.track as f64 * 0.37;
-                seconds + SURGE * SURGE_PERIOD_S / std::f64::consts::TAU * f64::from(wave((turns - turns.floor()) as f32))
+                seconds
+                    + SURGE * SURGE_PERIOD_S / std::f64::consts::TAU
+                        * f64::from(wave((turns - turns.floor()) as f32))
             }
             Mobility::Cycle | Mobility::Walk => seconds,
         };
@@ -211,24 +177,48 @@ impl Traffic {
         let (travelled, stride, sideways, direction) = if track.mobility == Mobility::Walk {
             let walk = Walk::new(&mut dice);
             let (share, stride) = walk.at(elapsed, slot.period as f32);
-            (share * (end - begin), stride, dice.range(-1.0, 1.0) * track.spread_m, if dice.chance(0.5) { 1.0 } else { -1.0 })
+            (
+                share * (end - begin),
+                stride,
+                dice.range(-1.0, 1.0) * track.spread_m,
+                if dice.chance(0.5) { 1.0 } else { -1.0 },
+            )
         } else {
             let late = dice.range(0.0, LATE_M);
-            (elapsed * slot.course_m - late, 1.0, dice.range(-1.0, 1.0) * track.spread_m, 1.0)
+            (
+                elapsed * slot.course_m - late,
+                1.0,
+                dice.range(-1.0, 1.0) * track.spread_m,
+                1.0,
+            )
         };
         if travelled < 0.0 || begin + travelled > end {
             return None;
         }
-        let along = if direction > 0.0 { begin + travelled } else { end - travelled };
+        let along = if direction > 0.0 {
+            begin + travelled
+        } else {
+            end - travelled
+        };
         let [ds, dl] = track.direction;
-        let place = [track.origin[0] + ds * along - dl * sideways, track.origin[1] + dl * along + ds * sideways];
-        let identity = life.wrapping_mul(self.slots.len() as u64).wrapping_add(index).wrapping_mul(2).wrapping_add(1);
+        let place = [
+            track.origin[0] + ds * along - dl * sideways,
+            track.origin[1] + dl * along + ds * sideways,
+        ];
+        let identity = life
+            .wrapping_mul(self.slots.len() as u64)
+            .wrapping_add(index)
+            .wrapping_mul(2)
+            .wrapping_add(1);
         Some(Actor {
             species,
             // Two billion lives pass before an identity comes back.
             id: identity as u32,
             seed: dice.bits(),
-            pose: Pose { at: camera.to_view(place), forward: camera.turn([ds * direction, dl * direction]) },
+            pose: Pose {
+                at: camera.to_view(place),
+                forward: camera.turn([ds * direction, dl * direction]),
+            },
             travelled,
             stride,
             order: Order::of(camera, place),
@@ -262,7 +252,10 @@ struct Walk {
 impl Walk {
     fn new(dice: &mut Dice) -> Self {
         let stops = dice.chance(0.3);
-        Self { moving: if stops { dice.range(0.72, 0.88) } else { 1.0 }, stop_after: dice.range(0.25, 0.75) }
+        Self {
+            moving: if stops { dice.range(0.72, 0.88) } else { 1.0 },
+            stop_after: dice.range(0.25, 0.75),
+        }
     }
 
     /// Share of the way, and how far the legs swing, when `elapsed` of the period is over.
@@ -294,22 +287,13 @@ mod tests {
             let mut before = 0.0;
             for step in 1..=1000 {
                 let (share, stride) = walk.at(step as f32 / 1000.0, 12.0);
-                assert!((-1e-6..0.002).contains(&(share - before)) && (0.1..=1.0).contains(&stride), "seed {seed}, step {step}");
+                assert!(
+                    (-1e-6..0.002).contains(&(share - before)) && (0.1..=1.0).contains(&stride),
+                    "seed {seed}, step {step}"
+                );
                 before = share;
             }
             assert!((before - 1.0).abs() < 1e-3);
         }
-    }
-
-    #[test]
-    fn order_puts_the_camera_s_side_last() {
-        let look = super::super::look::Look::from_seed(1);
-        let camera = Camera::new(&look, 1.0, 8.0);
-        let [s, l] = camera.stand();
-        let far = Order::of(&camera, [s, l + 20.0]);
-        let near = Order::of(&camera, [s + 30.0, l + 5.0]);
-        let nearest = Order::of(&camera, [s + 3.0, l + 5.0]);
-        assert_eq!(far.compare(&near), Ordering::Less);
-        assert_eq!(nearest.compare(&near), Ordering::Greater);
     }
 }
