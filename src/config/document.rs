@@ -70,7 +70,7 @@ impl Document {
                 problems: RefCell::new(problems),
             }),
             Err(fatal) => {
-                problems.push(fatal);
+                problems.push(*fatal);
                 Err(ConfigError::new(problems))
             }
         }

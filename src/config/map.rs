@@ -204,7 +204,9 @@ impl<'d> Map<'d> {
         let items = node.items(&Form::Texts(form).to_string())?;
         let mut texts: Vec<String> = Vec::with_capacity(items.len());
         for item in items {
-            let text = item.text(form)?;
+            let Some(text) = item.text(form) else {
+                continue;
+            };
             if texts.iter().any(|known| known == text) {
                 item.report(&format!("\"{}\" is given twice", shown(text)), None, None);
             }
@@ -232,7 +234,7 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// The maps of a list.
+    /// The maps of a list. Items that are none are recorded and left out, so that the others are still checked.
     pub fn sections(&self, name: &str) -> Option<Vec<Map<'d>>> {
         let form = self.key(name).form;
         let Form::Maps(keys) = form else {
@@ -243,9 +245,7 @@ impl<'d> Map<'d> {
         if items.is_empty() {
             return node.expect(&form.to_string());
         }
-        // Every item is read before the first failure counts, so that all of their keys are checked.
-        let maps: Vec<_> = items.iter().map(|item| item.map(keys)).collect();
-        maps.into_iter().collect()
+        Some(items.iter().filter_map(|item| item.map(keys)).collect())
     }
 
     /// Records that the key must be given, with what it accepts.
