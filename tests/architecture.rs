@@ -51,9 +51,7 @@ const HOMES: [(&str, &[&str]); 16] = [
 ];
 
 /// Names that say nothing about what a file is.
-const EMPTY_NAMES: [&str; 8] = [
-    "utils", "util", "common", "helpers", "helper", "manager", "misc", "shared",
-];
+const EMPTY_NAMES: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "manager"];
 
 /// Most lines of a file below `src`.
 const MAX_LINES: usize = 500;

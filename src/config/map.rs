@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::form::{Fallback, Form, Key, Unit, nearest};
+use super::form::{Fallback, Form, Key, Unit};
 use super::mask::shown;
 use super::node::Node;
 use super::tree::{Entry, Located, Place, Tree};
@@ -30,21 +30,7 @@ static LEFT_OUT: Located = Located {
 impl<'d> Map<'d> {
     /// Records every entry whose key is not among `keys`.
     pub(super) fn new(node: Node<'d>, keys: &'static [Key], entries: &'d [Entry]) -> Self {
-        for entry in entries {
-            if keys.iter().any(|key| key.name == entry.key) {
-                continue;
-            }
-            let path = node.path_of(&entry.key);
-            let near = nearest(&entry.key, keys.iter().map(|key| key.name));
-            let hint = match near {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => {
-                    let names: Vec<_> = keys.iter().map(|key| key.name).collect();
-                    format!("known here: {}", names.join(", "))
-                }
-            };
-            node.report_at(entry.place, &path, "unknown key", None, Some(hint));
-        }
+        node.refuse_unknown(entries, keys.iter().map(|key| key.name));
         let place = node.place();
         Self {
             node,

@@ -9,6 +9,7 @@
 
 mod document;
 mod error;
+mod fields;
 mod form;
 mod keys;
 mod load;

@@ -108,13 +108,7 @@ impl<'t> Builder<'t> {
                 event => root = Some(self.value(event, place)?),
             }
         }
-        root.ok_or_else(|| {
-            self.fatal(
-                None,
-                "the file is empty",
-                "see configs/ for files to start from",
-            )
-        })
+        root.ok_or_else(|| self.fatal(None, "the file is empty", ""))
     }
 
     fn next(&mut self) -> Result<(Event<'t>, Place), Box<Problem>> {
@@ -283,14 +277,8 @@ mod tests {
     #[test]
     fn what_is_not_one_plain_document_is_refused_with_its_place() {
         let cases = [
-            (
-                "",
-                "f.yaml: the file is empty; see configs/ for files to start from",
-            ),
-            (
-                "# nothing but words\n",
-                "f.yaml: the file is empty; see configs/ for files to start from",
-            ),
+            ("", "f.yaml: the file is empty"),
+            ("# nothing but words\n", "f.yaml: the file is empty"),
             (
                 "a: 1\n---\nb: 2\n",
                 "f.yaml:3: a second document; keep one document in the file: delete the line `---` before this one",
