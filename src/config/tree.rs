@@ -188,10 +188,11 @@ impl<'t> Builder<'t> {
                 Event::Scalar(ref text, ..) => text.clone().into_owned(),
                 _ => String::new(),
             };
+            let step = shown(&key);
             self.path.push(if self.path.is_empty() {
-                key.clone()
+                step
             } else {
-                format!(".{key}")
+                format!(".{step}")
             });
             if !matches!(event, Event::Scalar(_, _, 0, None)) {
                 self.refuse(
@@ -298,6 +299,10 @@ mod tests {
             (
                 "? [a]\n: 1\n",
                 "f.yaml:1: a key that is not plain text; write a word before the colon",
+            ),
+            (
+                "{a\n\nb: &x 1}\n",
+                "f.yaml:3: a\\nb: an anchor (`&`); write",
             ),
             ("a:\n\tb: 1\n", "indent with spaces, not with tabs"),
             ("a: [1, 2\nb: 3\n", "f.yaml:"),
