@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read at all.
-    #[error("cannot read the configuration {}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Unreadable {
         /// The path as it was given.
         path: PathBuf,
@@ -35,7 +35,7 @@ impl ConfigError {
             let order = |problem: &Problem| (problem.line, problem.column);
             order(a)
                 .cmp(&order(b))
-                .then_with(|| (&a.key, &a.what).cmp(&(&b.key, &b.what)))
+                .then_with(|| (&a.key, &a.what, &a.expected).cmp(&(&b.key, &b.what, &b.expected)))
         });
         problems.dedup();
         Self::Invalid { problems }

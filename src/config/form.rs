@@ -206,10 +206,10 @@ impl Display for Form {
 }
 
 /// The candidate that a mistyped `word` most likely stands for, if one is near enough.
-pub(super) fn nearest(
+pub(super) fn nearest<'k>(
     word: &str,
-    candidates: impl IntoIterator<Item = &'static str>,
-) -> Option<&'static str> {
+    candidates: impl IntoIterator<Item = &'k str>,
+) -> Option<&'k str> {
     // A third of the letters may be wrong: `stal_timeout` is a typing mistake, `fps` for `uri` is not.
     let most = (word.chars().count() / 3).max(1);
     let word = word.to_lowercase().replace('-', "_");

@@ -382,7 +382,7 @@ pub const MQTT: &[Key] = &[
         "listen",
         Form::Text("an address with a port, such as 127.0.0.1:1883 or [::]:1883"),
         Fallback::Text("127.0.0.1:1883"),
-        "Embedded broker only: where it listens. It asks nobody for a password: keep it on this machine unless the network is trusted.",
+        "Embedded broker only: where it listens. Addresses that are open to the network need user and a password.",
     ),
     Key::or(
         "prefix",
@@ -398,7 +398,7 @@ pub const MQTT: &[Key] = &[
     Key::new(
         "user",
         Form::Text("a user name"),
-        "External broker only: user name; needs one of the three password keys.",
+        "User name at the broker; needs one of the three password keys. The embedded broker then lets in this user only.",
     ),
     Key::new(
         "password",

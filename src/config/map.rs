@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::form::{Fallback, Form, Key, Unit, nearest};
+use super::form::{Fallback, Form, Key, Unit};
 use super::mask::shown;
 use super::node::Node;
 use super::tree::{Entry, Located, Place, Tree};
@@ -30,21 +30,7 @@ static LEFT_OUT: Located = Located {
 impl<'d> Map<'d> {
     /// Records every entry whose key is not among `keys`.
     pub(super) fn new(node: Node<'d>, keys: &'static [Key], entries: &'d [Entry]) -> Self {
-        for entry in entries {
-            if keys.iter().any(|key| key.name == entry.key) {
-                continue;
-            }
-            let path = node.path_of(&entry.key);
-            let near = nearest(&entry.key, keys.iter().map(|key| key.name));
-            let hint = match near {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => {
-                    let names: Vec<_> = keys.iter().map(|key| key.name).collect();
-                    format!("known here: {}", names.join(", "))
-                }
-            };
-            node.report_at(entry.place, &path, "unknown key", None, Some(hint));
-        }
+        node.refuse_unknown(entries, keys.iter().map(|key| key.name));
         let place = node.place();
         Self {
             node,
@@ -204,7 +190,9 @@ impl<'d> Map<'d> {
         let items = node.items(&Form::Texts(form).to_string())?;
         let mut texts: Vec<String> = Vec::with_capacity(items.len());
         for item in items {
-            let text = item.text(form)?;
+            let Some(text) = item.text(form) else {
+                continue;
+            };
             if texts.iter().any(|known| known == text) {
                 item.report(&format!("\"{}\" is given twice", shown(text)), None, None);
             }
@@ -232,7 +220,7 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// The maps of a list.
+    /// The maps of a list. Items that are none are recorded and left out, so that the others are still checked.
     pub fn sections(&self, name: &str) -> Option<Vec<Map<'d>>> {
         let form = self.key(name).form;
         let Form::Maps(keys) = form else {
@@ -243,9 +231,7 @@ impl<'d> Map<'d> {
         if items.is_empty() {
             return node.expect(&form.to_string());
         }
-        // Every item is read before the first failure counts, so that all of their keys are checked.
-        let maps: Vec<_> = items.iter().map(|item| item.map(keys)).collect();
-        maps.into_iter().collect()
+        Some(items.iter().filter_map(|item| item.map(keys)).collect())
     }
 
     /// Records that the key must be given, with what it accepts.

@@ -5,10 +5,13 @@
 //! network, a camera or a model: that is what `jetwatch check` does with the result. Rooms above trust these types.
 //!
 //! [`Document`] is the located tree below it; `detect` reads `model.yaml` through it, so that both kinds of file are
-//! refused in the same way.
+//! refused in the same way. [`KEYS`] is the one list of keys: the loader, its error texts, [`json_schema`] and the tests
+//! of the example files are all made from it. Relative paths in a file count from the folder of that file; `~` is not
+//! expanded. Neither an error nor a `Debug` form shows a password.
 
 mod document;
 mod error;
+mod fields;
 mod form;
 mod keys;
 mod load;

@@ -46,7 +46,7 @@ pub(super) struct Entry {
 }
 
 /// The tree of the only document in `text`, or the problem that makes the rest unreadable; and the problems besides.
-pub(super) fn build(label: &str, text: &str) -> (Result<Located, Problem>, Vec<Problem>) {
+pub(super) fn build(label: &str, text: &str) -> (Result<Located, Box<Problem>>, Vec<Problem>) {
     let mut builder = Builder {
         label,
         parser: Parser::new_from_str(text),
@@ -88,7 +88,7 @@ struct Builder<'t> {
 
 impl<'t> Builder<'t> {
     /// The only document of the file, or the problem that makes the rest unreadable.
-    fn document(&mut self) -> Result<Located, Problem> {
+    fn document(&mut self) -> Result<Located, Box<Problem>> {
         let mut root = None;
         loop {
             let (event, place) = self.next()?;
@@ -108,16 +108,10 @@ impl<'t> Builder<'t> {
                 event => root = Some(self.value(event, place)?),
             }
         }
-        root.ok_or_else(|| {
-            self.fatal(
-                None,
-                "the file is empty",
-                "see configs/ for files to start from",
-            )
-        })
+        root.ok_or_else(|| self.fatal(None, "the file is empty", ""))
     }
 
-    fn next(&mut self) -> Result<(Event<'t>, Place), Problem> {
+    fn next(&mut self) -> Result<(Event<'t>, Place), Box<Problem>> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => Ok((event, place(&span.start))),
             Some(Err(error)) => {
@@ -138,7 +132,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn value(&mut self, event: Event<'t>, place: Place) -> Result<Located, Problem> {
+    fn value(&mut self, event: Event<'t>, place: Place) -> Result<Located, Box<Problem>> {
         if self.path.len() > MAX_DEPTH {
             return Err(self.too_deep(place));
         }
@@ -171,7 +165,7 @@ impl<'t> Builder<'t> {
         Ok(Located { place, tree })
     }
 
-    fn list(&mut self) -> Result<Vec<Located>, Problem> {
+    fn list(&mut self) -> Result<Vec<Located>, Box<Problem>> {
         let mut items = Vec::new();
         loop {
             let (event, place) = self.next()?;
@@ -184,7 +178,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn map(&mut self) -> Result<Vec<Entry>, Problem> {
+    fn map(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
         let mut entries: Vec<Entry> = Vec::new();
         loop {
             let (event, place) = self.next()?;
@@ -194,10 +188,11 @@ impl<'t> Builder<'t> {
                 Event::Scalar(ref text, ..) => text.clone().into_owned(),
                 _ => String::new(),
             };
+            let step = shown(&key);
             self.path.push(if self.path.is_empty() {
-                key.clone()
+                step
             } else {
-                format!(".{key}")
+                format!(".{step}")
             });
             if !matches!(event, Event::Scalar(_, _, 0, None)) {
                 self.refuse(
@@ -222,26 +217,28 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn too_deep(&self, place: Place) -> Problem {
+    fn too_deep(&self, place: Place) -> Box<Problem> {
         let what = format!("lists and maps are nested more than {MAX_DEPTH} deep");
         self.fatal(place, &what, "look for brackets that are not closed")
     }
 
     fn refuse(&mut self, place: Place, what: &str, hint: &str) {
         let fatal = self.fatal(place, what, hint);
-        self.problems.push(fatal);
+        self.problems.push(*fatal);
     }
 
-    fn fatal(&self, place: Place, what: &str, hint: &str) -> Problem {
+    fn fatal(&self, place: Place, what: &str, hint: &str) -> Box<Problem> {
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
-        problem(
+        let key = self.path.concat();
+        // Boxed, since it travels as the error of every step of the recursion.
+        Box::new(problem(
             self.label,
             place,
-            &self.path.concat(),
+            &key,
             what.to_owned(),
             None,
             hint,
-        )
+        ))
     }
 }
 
@@ -281,14 +278,8 @@ mod tests {
     #[test]
     fn what_is_not_one_plain_document_is_refused_with_its_place() {
         let cases = [
-            (
-                "",
-                "f.yaml: the file is empty; see configs/ for files to start from",
-            ),
-            (
-                "# nothing but words\n",
-                "f.yaml: the file is empty; see configs/ for files to start from",
-            ),
+            ("", "f.yaml: the file is empty"),
+            ("# nothing but words\n", "f.yaml: the file is empty"),
             (
                 "a: 1\n---\nb: 2\n",
                 "f.yaml:3: a second document; keep one document in the file: delete the line `---` before this one",
@@ -308,6 +299,10 @@ mod tests {
             (
                 "? [a]\n: 1\n",
                 "f.yaml:1: a key that is not plain text; write a word before the colon",
+            ),
+            (
+                "{a\n\nb: &x 1}\n",
+                "f.yaml:3: a\\nb: an anchor (`&`); write",
             ),
             ("a:\n\tb: 1\n", "indent with spaces, not with tabs"),
             ("a: [1, 2\nb: 3\n", "f.yaml:"),

@@ -1,11 +1,15 @@
 //! Where log lines go: journald with structured fields when systemd started us, else the terminal.
 //!
 //! Fields are given as `log`'s key-values: `log::warn!(source = name; "no frame for {} ms", …)`. In the journal `source`
-//! becomes the field `SOURCE`.
+//! becomes the field `SOURCE`; on a terminal it stands as `source=street` before the text. The level is ours: other
+//! crates are heard from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` lets it.
 
-use std::io::Write;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::sync::OnceLock;
 
-use log::LevelFilter;
+use log::{Level, LevelFilter, Log, Metadata, Record};
+use systemd_journal_logger::JournalLog;
 
 /// Which home the log found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,34 +20,315 @@ pub enum LogHome {
     Terminal,
 }
 
-/// Starts logging at `level`; `RUST_LOG` overrides it on a terminal. A second call changes only the level.
+/// Targets whose level is the one asked for; all others are heard from `warn` up.
+const OWN_TARGETS: [&str; 2] = ["jetwatch", "gstreamer"];
+
+/// Starts logging at `level`. A later call changes the level only.
+///
+/// The journal is used when standard error is the stream that systemd named in `JOURNAL_STREAM`, so a shell below a
+/// service still logs to its own terminal. On a terminal, `RUST_LOG` overrides `level`, then and later; parts of it that
+/// cannot be read are named on standard error and left out.
 pub fn start(level: LevelFilter) -> LogHome {
+    static STARTED: OnceLock<Started> = OnceLock::new();
+    let started = STARTED.get_or_init(|| install(level));
+    log::set_max_level(started.rust_log.unwrap_or(level));
+    started.home
+}
+
+struct Started {
+    home: LogHome,
+    /// Most verbose level that `RUST_LOG` names, where it decides.
+    rust_log: Option<LevelFilter>,
+}
+
+fn install(level: LevelFilter) -> Started {
     if systemd_journal_logger::connected_to_journal()
-        && let Ok(logger) = systemd_journal_logger::JournalLog::new()
-        && logger.with_syslog_identifier("jetwatch".to_owned()).install().is_ok()
+        && let Ok(journal) = JournalLog::new()
     {
-        log::set_max_level(level);
-        return LogHome::Journal;
+        let journal = journal.with_syslog_identifier("jetwatch".to_owned());
+        // Only a logger that someone else installed first makes this fail; then there is nothing left to choose.
+        let _ = log::set_boxed_logger(Box::new(Own(journal)));
+        return Started {
+            home: LogHome::Journal,
+            rust_log: None,
+        };
     }
     let mut builder = env_logger::Builder::new();
-    builder.filter_level(LevelFilter::Warn).filter_module("jetwatch", level).parse_default_env().format(|out, record| {
+    builder.format(|out, record| {
         let style = out.default_level_style(record.level());
+        let level = format!("{style}{:5}{style:#}", record.level());
         let time = out.timestamp_millis();
-        write!(out, "{time} {style}{:5}{style:#} ", record.level())?;
-        record.key_values().visit(&mut Fields(out)).map_err(std::io::Error::other)?;
-        writeln!(out, "{}", record.args())
+        write_line(out, &time, &level, record)
     });
-    if builder.try_init().is_err() {
-        log::set_max_level(level);
+    let asked = std::env::var("RUST_LOG").is_ok_and(|filters| !filters.trim().is_empty());
+    let rust_log = if asked {
+        builder
+            .filter_level(LevelFilter::Warn)
+            .filter_module("jetwatch", level)
+            .parse_default_env();
+        let terminal = builder.build();
+        let most = terminal.filter();
+        let _ = log::set_boxed_logger(Box::new(terminal));
+        Some(most)
+    } else {
+        let terminal = builder.filter_level(LevelFilter::Trace).build();
+        let _ = log::set_boxed_logger(Box::new(Own(terminal)));
+        None
+    };
+    Started {
+        home: LogHome::Terminal,
+        rust_log,
     }
-    LogHome::Terminal
+}
+
+/// A logger behind our rule of who is heard.
+struct Own<L>(L);
+
+impl<L: Log> Log for Own<L> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        is_heard(metadata.target(), metadata.level(), log::max_level())
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            self.0.log(record);
+        }
+    }
+
+    fn flush(&self) {
+        self.0.flush();
+    }
+}
+
+/// Whether a record of `target` counts while ours are heard up to `most`.
+fn is_heard(target: &str, level: Level, most: LevelFilter) -> bool {
+    let is_own = is_own(target);
+    level
+        <= if is_own {
+            most
+        } else {
+            most.min(LevelFilter::Warn)
+        }
+}
+
+fn is_own(target: &str) -> bool {
+    OWN_TARGETS.iter().any(|own| {
+        target
+            .strip_prefix(own)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    })
+}
+
+/// One line for a terminal: time, level, the target where it is not ours, fields, text.
+fn write_line(
+    out: &mut impl Write,
+    time: &dyn Display,
+    level: &dyn Display,
+    record: &Record<'_>,
+) -> io::Result<()> {
+    write!(out, "{time} {level} ")?;
+    if !is_own(record.target()) {
+        write!(out, "[{}] ", record.target())?;
+    }
+    record
+        .key_values()
+        .visit(&mut Fields(out))
+        .map_err(io::Error::other)?;
+    writeln!(out, "{}", record.args())
 }
 
 /// Writes `key=value ` before the text, so that lines of one source can be found by eye and by grep.
 struct Fields<'a, W: Write>(&'a mut W);
 
 impl<'kvs, W: Write> log::kv::VisitSource<'kvs> for Fields<'_, W> {
-    fn visit_pair(&mut self, key: log::kv::Key<'kvs>, value: log::kv::Value<'kvs>) -> Result<(), log::kv::Error> {
-        write!(self.0, "{key}={value} ").map_err(log::kv::Error::from)
+    fn visit_pair(
+        &mut self,
+        key: log::kv::Key<'kvs>,
+        value: log::kv::Value<'kvs>,
+    ) -> Result<(), log::kv::Error> {
+        let value = value.to_string();
+        let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && c != '"' && c != '=';
+        if !value.is_empty() && value.chars().all(is_plain) {
+            write!(self.0, "{key}={value} ")
+        } else {
+            write!(self.0, "{key}={value:?} ")
+        }
+        .map_err(log::kv::Error::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn line(target: &str, fields: &[(&str, &str)], text: &str) -> String {
+        let mut out = Vec::new();
+        let mut builder = Record::builder();
+        builder
+            .level(Level::Warn)
+            .target(target)
+            .key_values(&fields);
+        write_line(
+            &mut out,
+            &"12:00:00",
+            &"WARN ",
+            &builder.args(format_args!("{text}")).build(),
+        )
+        .expect("memory takes it");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_line_has_time_level_fields_and_text() {
+        let fields = [
+            ("source", "street"),
+            ("reason", "no \"route\"\nto host"),
+            ("user", ""),
+        ];
+        assert_eq!(
+            line("jetwatch::source", &fields, "stalled"),
+            "12:00:00 WARN  source=street reason=\"no \\\"route\\\"\\nto host\" user=\"\" stalled\n"
+        );
+        assert_eq!(line("gstreamer", &[], "late"), "12:00:00 WARN  late\n");
+        assert_eq!(
+            line("mqtt5::client", &[], "gone"),
+            "12:00:00 WARN  [mqtt5::client] gone\n"
+        );
+    }
+
+    #[test]
+    fn other_crates_are_heard_from_warnings_up() {
+        let cases = [
+            ("jetwatch::source", Level::Debug, LevelFilter::Debug, true),
+            ("jetwatch", Level::Debug, LevelFilter::Info, false),
+            ("gstreamer", Level::Info, LevelFilter::Info, true),
+            ("jetwatcher", Level::Info, LevelFilter::Trace, false),
+            ("mqtt5::client", Level::Info, LevelFilter::Trace, false),
+            ("mqtt5::client", Level::Warn, LevelFilter::Info, true),
+            ("mqtt5::client", Level::Warn, LevelFilter::Error, false),
+        ];
+        for (target, level, most, wanted) in cases {
+            assert_eq!(
+                is_heard(target, level, most),
+                wanted,
+                "{target} {level} {most}"
+            );
+        }
+    }
+
+    /// In the child process: starts logging, writes a few lines to standard error, and names the home it found there.
+    fn child() {
+        let home = start(LevelFilter::Info);
+        if home == LogHome::Terminal {
+            log::info!(source = "street"; "first");
+            log::debug!("hidden");
+            log::info!(target: "mqtt5", "chatter");
+            start(LevelFilter::Debug);
+            log::debug!("second");
+        }
+        eprintln!("home {home:?}");
+    }
+
+    /// What a process writes to standard error that starts logging with these variables.
+    ///
+    /// `test` is the calling test, which is what the child runs: the logger is one for the whole process.
+    fn standard_error(test: &str, folder: &Path, variables: &[(&str, &str)]) -> String {
+        let path = folder.join("stderr");
+        let file = File::create(&path).expect("created");
+        let metadata = file.metadata().expect("metadata");
+        let stream = format!("{}:{}", metadata.dev(), metadata.ino());
+        let mut command = Command::new(std::env::current_exe().expect("this test's binary"));
+        command.args([
+            &format!("telemetry::logger::tests::{test}"),
+            "--exact",
+            "--nocapture",
+        ]);
+        command
+            .env_remove("RUST_LOG")
+            .env_remove("JOURNAL_STREAM")
+            .env("JETWATCH_TEST_CHILD", "1");
+        for (name, value) in variables {
+            command.env(name, value.replace("{stderr}", &stream));
+        }
+        let status = command
+            .stderr(file)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .expect("started");
+        assert!(status.success());
+        std::fs::read_to_string(&path).expect("text")
+    }
+
+    fn is_child() -> bool {
+        std::env::var_os("JETWATCH_TEST_CHILD").is_some()
+    }
+
+    #[test]
+    fn the_terminal_shows_our_level_and_follows_a_change() {
+        if is_child() {
+            return child();
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let test = "the_terminal_shows_our_level_and_follows_a_change";
+        for variables in [
+            vec![],
+            vec![("JOURNAL_STREAM", "1:1")],
+            vec![("RUST_LOG", " ")],
+        ] {
+            let text = standard_error(test, folder.path(), &variables);
+            assert!(text.contains(" INFO  source=street first\n"), "{text}");
+            assert!(text.contains(" DEBUG second\n"), "{text}");
+            assert!(
+                !text.contains("hidden") && !text.contains("chatter"),
+                "{text}"
+            );
+            assert!(text.contains("home Terminal\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn rust_log_overrides_the_level_and_its_mistakes_are_named() {
+        if is_child() {
+            return child();
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let test = "rust_log_overrides_the_level_and_its_mistakes_are_named";
+        let text = standard_error(
+            test,
+            folder.path(),
+            &[("RUST_LOG", "jetwatch=debug,mqtt5=info")],
+        );
+        for wanted in ["first", "hidden", "[mqtt5] chatter", "second"] {
+            assert!(text.contains(wanted), "{text}");
+        }
+        let text = standard_error(test, folder.path(), &[("RUST_LOG", "jetwatch=loud")]);
+        assert!(
+            text.contains("invalid logging spec 'loud', ignoring it"),
+            "{text}"
+        );
+        assert!(text.contains("first") && !text.contains("second"), "{text}");
+    }
+
+    #[test]
+    fn the_journal_is_used_only_when_it_is_our_standard_error() {
+        if is_child() {
+            return child();
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let test = "the_journal_is_used_only_when_it_is_our_standard_error";
+        let text = standard_error(test, folder.path(), &[("JOURNAL_STREAM", "{stderr}")]);
+        // Where no journald runs, the terminal has to do.
+        let has_journal = Path::new("/run/systemd/journal/socket").exists();
+        let wanted = if has_journal {
+            "home Journal\n"
+        } else {
+            "home Terminal\n"
+        };
+        assert!(text.contains(wanted), "{text}");
     }
 }

@@ -152,15 +152,16 @@ fn parse_broker(text: &str) -> Result<Broker, Option<String>> {
 /// Keys that only one kind of broker has.
 fn check_broker_keys(map: &Map<'_>, broker: &Broker) {
     match broker {
-        Broker::Embedded { .. } => {
-            for name in ["user", "password", "password_file", "password_env", "tls"] {
-                if map.has(name) {
-                    map.unfit(
-                        name,
-                        "not for the embedded broker",
-                        Some("leave it out, or write broker: mqtts://HOST"),
-                    );
-                }
+        Broker::Embedded { listen } => {
+            if map.has("tls") {
+                let hint = "leave it out, or write broker: mqtts://HOST";
+                map.unfit("tls", "not for the embedded broker", Some(hint));
+            }
+            if !listen.ip().is_loopback() && !map.has("user") {
+                let what =
+                    format!("{listen} is open to the network, and the broker has no password");
+                let hint = "add user and password_file, or listen on 127.0.0.1";
+                map.unfit("listen", &what, Some(hint));
             }
         }
         Broker::Url { tls, .. } => {

@@ -1,0 +1,396 @@
+//! What the loader says about wrong files: one report with every mistake, no secret in it, and never a panic.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test config_mistakes` writes `tests/golden/config_mistakes.txt` anew; read the
+//! difference before keeping it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use jetwatch::config::{
+    Association, Backend, Broker, ClassMatch, Config, RtspTransport, ScriptedConfig, Secret,
+    SourceUri, TrackerConfig, V4l2Format,
+};
+use proptest::prelude::*;
+
+/// The least that loads.
+const LEAST: &str = "sources:\n  - name: a\n    uri: /v.mp4\ndetector:\n  model: /m\n";
+
+fn golden(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
+}
+
+/// The report on `text`, which is wrong.
+fn report(text: &str) -> String {
+    match Config::from_str("f.yaml", text) {
+        Ok(config) => panic!("accepted: {text}\n{config:#?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn loaded(text: &str) -> Config {
+    Config::from_str("conf/f.yaml", text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+#[test]
+fn all_mistakes_are_reported_in_one_report() {
+    let text = fs::read_to_string(golden("config_mistakes.yaml")).expect("readable");
+    let error = Config::from_str("jetwatch.yaml", &text).expect_err("it is full of mistakes");
+    let found = format!("{error}\n");
+    let path = golden("config_mistakes.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &found).expect("written");
+    }
+    assert_eq!(found, fs::read_to_string(&path).expect("readable"));
+    assert!(error.problems().len() >= 40, "{}", error.problems().len());
+    assert!(!found.contains("hunter"), "a password is in the report");
+}
+
+#[test]
+fn a_file_without_sources_says_so() {
+    let wanted = "f.yaml:1: sources: missing, expected a list of maps with at least one";
+    assert!(report("log: {level: info}\ndetector: {model: m}\n").starts_with(wanted));
+    assert!(report("log:\n").contains(wanted));
+    assert!(report("sources: []\n").contains("found an empty list"));
+    assert!(report("just text\n").starts_with("f.yaml:1: found \"just text\", expected a map"));
+}
+
+#[test]
+fn a_missing_file_names_its_path() {
+    let error = Config::load(Path::new("/no/such/jetwatch.yaml"))
+        .expect_err("it is not there")
+        .to_string();
+    assert!(
+        error.starts_with("cannot read /no/such/jetwatch.yaml: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let config = loaded(LEAST);
+    assert!(!config.device.is_empty());
+    let source = &config.sources[0];
+    assert_eq!(source.uri, SourceUri::File("/v.mp4".into()));
+    assert!(!source.loop_at_end);
+    let waits = [
+        source.stall_timeout,
+        source.reconnect_wait,
+        source.reconnect_max_wait,
+    ];
+    assert_eq!(waits, [5000, 500, 30_000].map(Duration::from_millis));
+
+    let detector = &config.detector;
+    assert_eq!(detector.backend, Backend::Auto);
+    assert_eq!(
+        (
+            detector.precision.as_ref(),
+            detector.score_threshold,
+            detector.nms_iou
+        ),
+        (None, None, None)
+    );
+    assert_eq!(
+        (
+            detector.batch_size,
+            detector.workers,
+            detector.threads_per_worker
+        ),
+        (1, 2, 1)
+    );
+    assert_eq!(detector.batch_timeout, Duration::from_millis(10));
+    assert!(detector.classes.is_empty() && detector.onnxruntime.is_none());
+    assert_eq!(detector.scripted, ScriptedConfig::default());
+
+    let tracker = TrackerConfig {
+        association: Association::Greedy,
+        min_iou: 0.3,
+        probation_frames: 3,
+        max_lost_frames: 30,
+        class_match: ClassMatch::Same,
+        min_new_track_score: 0.0,
+    };
+    assert_eq!(config.tracker, tracker);
+
+    let publish = &config.publish;
+    assert_eq!(publish.update_interval, Duration::from_millis(500));
+    assert_eq!(publish.stats_interval, Duration::from_secs(10));
+    assert!(!publish.detections && publish.json_lines.is_none());
+    let mqtt = publish.mqtt.as_ref().expect("MQTT is on by default");
+    assert_eq!(
+        (mqtt.prefix.as_str(), mqtt.queue_messages),
+        ("jetwatch", 10_000)
+    );
+    assert_eq!(mqtt.client_id, format!("jetwatch-{}", config.device));
+    assert_eq!(mqtt.keep_alive, Duration::from_secs(15));
+    assert_eq!(
+        (config.log.level, config.log.gst_debug.as_str()),
+        (log::LevelFilter::Info, "*:2")
+    );
+
+    let camera = loaded(
+        "sources:\n - {name: a, uri: 'rtsp://c'}\n - {name: b, uri: 'v4l2:///dev/video0'}\ndetector: {model: m}\n",
+    );
+    assert!(matches!(
+        &camera.sources[0].uri,
+        SourceUri::Rtsp { transport: RtspTransport::Tcp, latency, user: None, password: None, .. }
+            if *latency == Duration::from_millis(200)
+    ));
+    assert!(matches!(
+        &camera.sources[1].uri,
+        SourceUri::V4l2 {
+            format: V4l2Format::Any,
+            size: None,
+            fps: None,
+            ..
+        }
+    ));
+    assert_eq!(
+        camera.detector.model.as_deref(),
+        Some(Path::new("conf/m")),
+        "paths count from the file"
+    );
+}
+
+#[test]
+fn sinks_can_be_chosen() {
+    let guarded = loaded(&format!(
+        "{LEAST}publish: {{mqtt: {{listen: '0.0.0.0:1884', user: u, password_env: P}}}}\n"
+    ));
+    let mqtt = guarded.publish.mqtt.expect("on");
+    let listen = "0.0.0.0:1884".parse().expect("an address");
+    assert_eq!(mqtt.broker, Broker::Embedded { listen });
+    let credentials = mqtt.credentials.expect("given");
+    assert_eq!(credentials.user, "u");
+    assert!(credentials.password == Secret::Env("P".to_owned()));
+
+    let with = |publish: &str| loaded(&format!("{LEAST}publish: {publish}\n")).publish;
+    let silent = with("{mqtt: off}");
+    assert!(silent.mqtt.is_none() && silent.json_lines.is_none());
+    assert!(
+        with("{mqtt:}").mqtt.is_some(),
+        "a section whose keys are all commented out has its defaults"
+    );
+    let stdout = with("{json_lines: {path: '-'}}").json_lines.expect("on");
+    assert_eq!(stdout.path, None);
+    let file = with("{json_lines: {path: t.jsonl}}")
+        .json_lines
+        .expect("on");
+    assert_eq!(file.path.as_deref(), Some(Path::new("conf/t.jsonl")));
+}
+
+#[test]
+fn keys_that_contradict_each_other_are_refused() {
+    let source = |keys: &str| format!("sources: [{{name: a, {keys}}}]\ndetector: {{model: m}}\n");
+    let mqtt = |keys: &str| format!("{LEAST}publish: {{mqtt: {{{keys}}}}}\n");
+    let cases = [
+        (
+            source("uri: 'csi://0', loop: true"),
+            "a CSI camera has no end to start over at",
+        ),
+        (
+            source("uri: 'synthetic://traffic', loop: true"),
+            "the scene has no end; add frames=",
+        ),
+        (
+            source("uri: 'synthetic://traffic', fps: 5"),
+            "write it into the uri: synthetic://traffic?width=…",
+        ),
+        (
+            source("uri: 'rtsp://c', user: u"),
+            "sources[0].user: given without a password; add password_file",
+        ),
+        (
+            source("uri: 'rtsp://c', password: p"),
+            "sources[0].password: given without user",
+        ),
+        (
+            source("uri: 'rtsp://c', user: u, password: p, password_env: P"),
+            "sources[0].password_env: given beside password; keep one",
+        ),
+        (
+            source("uri: 'rtsp://u:p@c', password_env: P, user: u"),
+            "credentials stand in the uri and in keys beside it",
+        ),
+        (
+            source("uri: 'launch:a ! b', latency_ms: 5"),
+            "only for RTSP cameras, and this source is a launch fragment",
+        ),
+        (
+            source("uri: /dev/video0"),
+            "a camera is written v4l2:///dev/video0",
+        ),
+        (
+            "sources: [{name: a, uri: /v.mp4}]\ndetector: {backend: scripted}\n".to_owned(),
+            "detector.backend: scripted needs the ground truth of a synthetic source, and the source `a` has none",
+        ),
+        (
+            "sources: [{name: a, uri: 'synthetic://traffic'}]\n".to_owned(),
+            "f.yaml:1: detector.model: missing",
+        ),
+        (
+            mqtt("broker: 'mqtt://b', listen: '0.0.0.0:1883'"),
+            "publish.mqtt.listen: only for the embedded broker",
+        ),
+        (
+            mqtt("broker: 'mqtt://b', tls: {ca_file: ca}"),
+            "publish.mqtt.tls: needs a broker with mqtts://",
+        ),
+        (
+            mqtt("tls: {ca_file: ca}"),
+            "publish.mqtt.tls: not for the embedded broker",
+        ),
+        (
+            mqtt("listen: '0.0.0.0:1883'"),
+            "publish.mqtt.listen: 0.0.0.0:1883 is open to the network, and the broker has no password",
+        ),
+        (
+            mqtt("broker: 'mqtts://b', tls: {key_file: k}"),
+            "publish.mqtt.tls.key_file: given without cert_file",
+        ),
+        (
+            mqtt("broker: 'mqtts://b', user: u"),
+            "publish.mqtt.user: given without a password",
+        ),
+        (
+            mqtt("client_id: 'a b'"),
+            "found \"a b\", expected an MQTT client id",
+        ),
+        (
+            format!("{LEAST}publish: {{mqtt: false}}\n"),
+            "found false, expected off or a map; write mqtt: off",
+        ),
+    ];
+    for (text, wanted) in cases {
+        let found = report(&text);
+        assert!(
+            found.contains(wanted),
+            "{text} gave\n{found}\ninstead of\n{wanted}"
+        );
+        assert!(
+            found.ends_with("1 problem in f.yaml"),
+            "{text} gave\n{found}"
+        );
+    }
+}
+
+#[test]
+fn waits_that_contradict_each_other_are_told_where_they_were_given() {
+    let source = |keys: &str| {
+        format!("sources:\n - name: a\n   uri: /v.mp4\n   {keys}\ndetector: {{model: m}}\n")
+    };
+    let found = report(&source("reconnect_wait_ms: 60000"));
+    assert!(
+        found.starts_with(
+            "f.yaml:4: sources[0].reconnect_wait_ms: the longest wait, 30000 ms, is shorter"
+        ),
+        "{found}"
+    );
+    let found = report(&source("reconnect_max_wait_ms: soon"));
+    assert!(
+        found.ends_with("1 problem in f.yaml"),
+        "no comparison with a value that is wrong: {found}"
+    );
+}
+
+/// One change to a text: at a place (as a share of the length), something is put in, cut out or doubled.
+#[derive(Debug, Clone)]
+enum Change {
+    Insert(String),
+    Cut(usize),
+    Double(usize),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let syntax = prop::sample::select(vec![
+        ":",
+        ": ",
+        "\n",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a ",
+        "*a",
+        "!!int ",
+        "'",
+        "\"",
+        "|",
+        ">",
+        "#",
+        "\t",
+        "---\n",
+        "~",
+        "\u{0}",
+        "\u{feff}",
+        "%",
+        "@",
+        "://",
+        "0x",
+        ".inf",
+        "-",
+        "?",
+        "1e400",
+        "ü",
+        "\r\n",
+        "99999999999999999999",
+    ]);
+    prop_oneof![
+        4 => syntax.prop_map(|text| Change::Insert(text.to_owned())),
+        1 => any::<String>().prop_map(Change::Insert),
+        2 => (1_usize..40).prop_map(Change::Cut),
+        2 => (1_usize..60).prop_map(Change::Double),
+    ]
+}
+
+fn changed(text: &str, changes: &[(f64, Change)]) -> String {
+    let mut chars: Vec<char> = text.chars().collect();
+    for (place, change) in changes {
+        let start = ((chars.len() as f64) * place) as usize;
+        let until = |count: &usize| (start + count).min(chars.len());
+        match change {
+            Change::Insert(text) => drop(chars.splice(start..start, text.chars())),
+            Change::Cut(count) => drop(chars.drain(start..until(count))),
+            Change::Double(count) => {
+                let part = chars[start..until(count)].to_vec();
+                drop(chars.splice(start..start, part));
+            }
+        }
+    }
+    chars.into_iter().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_the_loader_panic(
+        example in prop::sample::select(vec!["configs/jetwatch.yaml", "configs/cameras.yaml", "tests/golden/config_mistakes.yaml"]),
+        changes in prop::collection::vec((0.0_f64..1.0, change()), 1..8),
+    ) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(example);
+        let text = changed(&fs::read_to_string(path).expect("readable"), &changes);
+        if let Err(error) = Config::from_str("f.yaml", &text) {
+            prop_assert!(!error.problems().is_empty());
+            // One line for each problem, whatever the file says.
+            prop_assert_eq!(error.to_string().lines().count(), error.problems().len() + 1);
+        }
+    }
+
+    #[test]
+    fn no_address_makes_the_loader_panic_or_shows_a_password(
+        scheme in prop::sample::select(vec!["rtsp://", "RTSPS://", "mqtt://", "synthetic://", "file://", "v4l2://", ""]),
+        before in "[a-z0-9%/?#\\[\\]]{0,6}",
+        after in "\\PC{0,12}",
+    ) {
+        let address = format!("{scheme}{before}user:hunter2@{after}");
+        if let Err(error) = Config::for_source(&address, Some("m"))
+            && !scheme.is_empty()
+        {
+            prop_assert!(!error.to_string().contains("hunter2"), "{}", error);
+        }
+    }
+}
