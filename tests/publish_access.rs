@@ -299,6 +299,16 @@ fn tls_verifies_the_broker_and_its_name() {
         "127.0.0.1",
         trust("other-ca.pem"),
     ));
+    // The system's authorities, where there are any, did not sign this one.
+    let system = tls_client(broker.port(), "127.0.0.1", TlsConfig::default());
+    let error = probe(&system, LIMIT).expect_err("not trusted");
+    assert!(
+        matches!(
+            error,
+            PublishError::Tls { .. } | PublishError::NoAuthorities { .. }
+        ),
+        "{error}"
+    );
     // Signed by the right authority, but for another name.
     let elsewhere = Mosquitto::with(|_| {
         let (certificate, key) = (at("good-elsewhere.pem"), at("good-elsewhere.key"));
