@@ -225,6 +225,7 @@ fn authority(folder: &Path, name: &str) {
     for (who, names) in [
         ("server", "IP:127.0.0.1,DNS:localhost"),
         ("client", "DNS:client"),
+        ("elsewhere", "DNS:elsewhere.example"),
     ] {
         std::fs::write(
             folder.join("extensions"),
@@ -289,16 +290,26 @@ fn tls_verifies_the_broker_and_its_name() {
         "{counts:?}"
     );
 
-    let refused = |config: &MqttConfig| {
+    let refused = |config: &MqttConfig, why: &str| {
         let error = probe(config, LIMIT).expect_err("not trusted");
         assert!(matches!(error, PublishError::Tls { .. }), "{error}");
         assert!(error.to_string().contains("ca_file"), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
     };
-    refused(&tls_client(
-        broker.port(),
-        "127.0.0.1",
-        trust("other-ca.pem"),
-    ));
+    refused(
+        &tls_client(broker.port(), "127.0.0.1", trust("other-ca.pem")),
+        "invalid peer certificate: ",
+    );
+    // The system's authorities, where there are any, did not sign this one.
+    let system = tls_client(broker.port(), "127.0.0.1", TlsConfig::default());
+    let error = probe(&system, LIMIT).expect_err("not trusted");
+    assert!(
+        matches!(
+            error,
+            PublishError::Tls { .. } | PublishError::NoAuthorities { .. }
+        ),
+        "{error}"
+    );
     // Signed by the right authority, but for another name.
     let elsewhere = Mosquitto::with(|_| {
         let (certificate, key) = (at("good-elsewhere.pem"), at("good-elsewhere.key"));
@@ -308,11 +319,10 @@ fn tls_verifies_the_broker_and_its_name() {
             key.display()
         )
     });
-    refused(&tls_client(
-        elsewhere.port(),
-        "127.0.0.1",
-        trust("good-ca.pem"),
-    ));
+    refused(
+        &tls_client(elsewhere.port(), "127.0.0.1", trust("good-ca.pem")),
+        "not valid for name",
+    );
 
     let error = probe(
         &tls_client(broker.port(), "127.0.0.1", trust("missing.pem")),

@@ -235,8 +235,12 @@ impl Sink for MqttSink {
             Record::Count { count, .. } => push(count.to_string().as_bytes()),
             _ => self.encoder.encode(record, Moment::now(), push),
         }
+        // Without a connection nobody waits for messages, and a new one starts by looking for them.
+        let listening = outbox.is_connected();
         drop(outbox);
-        self.shared.wake.notify_one();
+        if listening {
+            self.shared.wake.notify_one();
+        }
     }
 
     fn counts(&self) -> SinkCounts {

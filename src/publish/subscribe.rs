@@ -171,7 +171,8 @@ async fn receive(link: &mut Link, sender: &Sender<Message>) -> Result<(), Publis
                             return Ok(());
                         }
                         if let Some(id) = id {
-                            send(link, &Packet::PubAck(PubAckPacket::new(id))).await?;
+                            // A broker that died may have left more to read: the end is where reading ends.
+                            let _ = send(link, &Packet::PubAck(PubAckPacket::new(id))).await;
                         }
                     }
                     Packet::PingResp => {}

@@ -63,7 +63,7 @@ pub(super) struct Session<'a> {
     ping_sent: bool,
     /// `offline` was put into the outbox.
     said_offline: bool,
-    /// At least one message was acknowledged: the connection is good.
+    /// At least one message of the chain was acknowledged: the connection is good.
     pub proved: bool,
 }
 
@@ -195,7 +195,6 @@ impl<'a> Session<'a> {
                 }
             }
             Packet::PubAck(ack) => {
-                // An acknowledgement of what is not under way is the broker's mistake, and harms nobody.
                 if self.shared.outbox().acknowledged(ack.packet_id) {
                     self.proved = true;
                 }

@@ -36,7 +36,11 @@ impl Worker {
         let broker = address_of(&self.config);
         loop {
             let closing = self.shared.closing();
-            let error = match self.connect().await {
+            let Some(attempt) = self.connect().await else {
+                // Interrupted by closing: the next one is the last, and knows its deadline.
+                continue;
+            };
+            let error = match attempt {
                 Ok(link) => {
                     let repeats = failures.forget();
                     log::info!(broker = broker.as_str(), repeats; "connected to the MQTT broker");
@@ -84,7 +88,8 @@ impl Worker {
         }
     }
 
-    async fn connect(&self) -> Result<Link, PublishError> {
+    /// One attempt; `None` when the sink was closed meanwhile.
+    async fn connect(&self) -> Option<Result<Link, PublishError>> {
         let hello = Hello {
             client_id: self.config.client_id.clone(),
             will: Some((self.status.as_ref().to_owned(), OFFLINE.to_owned())),
@@ -92,35 +97,27 @@ impl Worker {
         let Some(closing) = self.shared.closing() else {
             // Closing must not wait for a broker that does not answer.
             return tokio::select! {
-                link = dial(&self.config, &hello, CONNECT_TIMEOUT) => link,
-                closing = self.closed() => Err(PublishError::Timeout {
-                    address: address_of(&self.config),
-                    step: "connecting",
-                    waited: closing,
-                }),
+                link = dial(&self.config, &hello, CONNECT_TIMEOUT) => Some(link),
+                () = self.closed() => None,
             };
         };
         let left = closing.deadline.saturating_duration_since(Instant::now());
-        match timeout(left, dial(&self.config, &hello, left)).await {
-            Ok(link) => link,
-            Err(_) => {
-                let address = address_of(&self.config);
-                Err(PublishError::Timeout {
-                    address,
-                    step: "connecting",
-                    waited: left,
-                })
-            }
-        }
+        let link = timeout(left, dial(&self.config, &hello, left)).await;
+        Some(link.unwrap_or_else(|_| {
+            let address = address_of(&self.config);
+            Err(PublishError::Timeout {
+                address,
+                step: "connecting",
+                waited: left,
+            })
+        }))
     }
 
-    /// Resolves when the sink is being closed; gives the time since this attempt began.
-    async fn closed(&self) -> Duration {
-        let started = Instant::now();
+    /// Resolves when the sink is being closed.
+    async fn closed(&self) {
         while self.shared.closing().is_none() {
             self.shared.wake.notified().await;
         }
-        started.elapsed()
     }
 
     /// Waits before the next attempt; closing ends the wait.
@@ -128,7 +125,7 @@ impl Worker {
         let until = Instant::now() + wait;
         tokio::select! {
             () = sleep_until(until) => {}
-            _ = self.closed() => {}
+            () = self.closed() => {}
         }
     }
 

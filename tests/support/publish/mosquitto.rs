@@ -1,9 +1,10 @@
 //! A real mosquitto for one test: own port, own folder, killed at the end.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use jetwatch::config::{Broker, MqttConfig, TlsConfig};
 use tempfile::TempDir;
@@ -14,7 +15,7 @@ use super::records::eventually;
 pub struct Mosquitto {
     folder: TempDir,
     port: u16,
-    config: String,
+    lines: String,
     child: Option<Child>,
 }
 
@@ -34,44 +35,48 @@ impl Mosquitto {
     /// A broker with its port chosen but not started yet.
     pub fn stopped(lines: impl FnOnce(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        // mosquitto has no port 0. The port is free now, and the kernel hands it out again only after all others.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|free| free.local_addr())
-            .expect("a free port")
-            .port();
         let own = lines(folder.path());
-        // Without limits on what is under way, nothing that was acknowledged waits inside the broker.
-        let config = format!(
-            "listener {port} 127.0.0.1\npersistence false\nmax_inflight_messages 0\nmax_queued_messages 0\nlog_dest none\n{own}"
-        );
         Self {
             folder,
-            port,
-            config,
+            port: free_port(),
+            lines: own,
             child: None,
         }
     }
 
-    /// Starts it (again) and returns when it accepts connections.
+    /// Starts it (again) on its port and returns when it accepts connections.
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it runs already");
         let path = self.folder.path().join("mosquitto.conf");
-        // Started by root, mosquitto would become the user `mosquitto`, who may not read this folder.
-        let user = if run_by_root() { "user root\n" } else { "" };
-        fs::write(&path, format!("{user}{}", self.config)).expect("the folder is writable");
-        let child = Command::new(program("mosquitto"))
+        // Started by root, mosquitto would become the user `mosquitto`, who may not read this folder. Without limits on
+        // what is under way, nothing that was acknowledged waits inside the broker.
+        let config = format!(
+            "{}listener {} 127.0.0.1\npersistence false\nmax_inflight_messages 0\nmax_queued_messages 0\nlog_dest stderr\n{}",
+            if run_by_root() { "user root\n" } else { "" },
+            self.port,
+            self.lines
+        );
+        fs::write(&path, config).expect("the folder is writable");
+        let log =
+            File::create(self.folder.path().join("mosquitto.log")).expect("the folder is writable");
+        let mut child = Command::new(program("mosquitto"))
             .arg("-c")
             .arg(&path)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("mosquitto starts");
-        self.child = Some(child);
-        let port = self.port;
-        eventually("mosquitto accepts connections", || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        // Its port is open a little before it has read its certificates, and closes again when it cannot.
+        eventually("mosquitto runs", || {
+            let log =
+                fs::read_to_string(self.folder.path().join("mosquitto.log")).unwrap_or_default();
+            if let Some(status) = child.try_wait().expect("it is our child") {
+                panic!("mosquitto ended with {status}: {log}");
+            }
+            log.contains(" running")
         });
+        self.child = Some(child);
     }
 
     /// SIGKILL: no goodbye, nothing saved.
@@ -128,6 +133,21 @@ pub fn program(name: &str) -> PathBuf {
         .map(|folder| Path::new(folder).join(name))
         .find(|path| path.exists())
         .unwrap_or_else(|| panic!("this test needs the program {name}: apt-get install {package}"))
+}
+
+/// A port that nobody listens on. mosquitto has no port 0, so one is chosen here, below those that the kernel gives to
+/// others meanwhile, and by the number of this process, so that tests side by side begin their search at different places.
+fn free_port() -> u16 {
+    static SEARCHES: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id()
+        .wrapping_mul(7919)
+        .wrapping_add(SEARCHES.fetch_add(1, Ordering::Relaxed) * 101);
+    (0..20_000)
+        .map(|step| {
+            10_000 + u16::try_from((begin.wrapping_add(step)) % 20_000).expect("below 20,000")
+        })
+        .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+        .expect("a free port")
 }
 
 fn run_by_root() -> bool {
