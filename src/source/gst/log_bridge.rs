@@ -37,7 +37,7 @@ pub(super) fn install(threshold: &str) {
         let object = object.map(ToString::to_string);
         let text = message.get().map(|text| text.to_string()).unwrap_or_default();
         log::log!(
-            target: "jetwatch::gstreamer", level,
+            target: "gstreamer", level,
             category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = unsaid; "{text}"
         );
     });
