@@ -158,7 +158,7 @@ async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel
         .with_bind_address(listen)
         .with_max_clients(MAX_CLIENTS)
         .with_max_retained_messages(MAX_RETAINED)
-        .with_max_packet_size(super::mqtt::dial::MAX_PACKET_BYTES);
+        .with_max_packet_size(super::mqtt::link::MAX_PACKET_BYTES);
     config.storage_config = storage;
     config.sys_topics_enabled = false;
     let mut broker = match MqttBroker::with_config(config).await {

@@ -7,12 +7,13 @@
 //!
 //! ```text
 //! accept() ──► Outbox ──► Session ──► broker      outbox: queues, pure       session: one connection
-//!  (chain)       ▲  (thread `mqtt`)     │         worker: reconnects          dial: address, TCP, TLS, login
+//!  (chain)       ▲  (thread `mqtt`)     │         worker: reconnects      dial: address, TLS, login      link: packets
 //!                └────── PUBACK ◄───────┘
 //! ```
 
 mod backoff;
 pub(in crate::publish) mod dial;
+pub(in crate::publish) mod link;
 mod outbox;
 mod repeats;
 pub(in crate::publish) mod secret;
@@ -28,7 +29,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 
-use self::dial::{Hello, Protocol, dial};
+use self::dial::{Hello, dial};
+use self::link::Protocol;
 use self::outbox::{Message, Outbox};
 use self::session::ONLINE;
 use self::shared::Shared;

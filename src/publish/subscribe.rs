@@ -15,7 +15,8 @@ use mqtt5::transport::packet_io::encode_packet_to_buffer;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::mqtt::dial::{Hello, Link, Protocol, dial, lost};
+use super::mqtt::dial::{Hello, dial};
+use super::mqtt::link::{Link, Protocol, lost};
 use super::{PublishError, mqtt};
 use crate::config::MqttConfig;
 

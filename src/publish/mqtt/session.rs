@@ -18,7 +18,7 @@ use mqtt5::protocol::v5::reason_codes::ReasonCode;
 use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffer};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::dial::{Link, MAX_PACKET_BYTES, Protocol, lost, words};
+use super::link::{Link, MAX_PACKET_BYTES, Protocol, lost, words};
 use super::outbox::{Message, Outgoing};
 use super::repeats::Repeats;
 use super::shared::{Closing, Shared};

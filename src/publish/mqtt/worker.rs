@@ -7,7 +7,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Connection;
 use super::backoff::Backoff;
-use super::dial::{Hello, Link, address_of, dial};
+use super::dial::{Hello, address_of, dial};
+use super::link::Link;
 use super::repeats::Repeats;
 use super::session::{Ended, OFFLINE, Session};
 use super::shared::Shared;

@@ -1,0 +1,209 @@
+//! Tests of the outbox: by cases, and by random sequences of everything that can happen to it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const WINDOW: usize = 4;
+
+fn message(topic: &str, payload: &str) -> Message {
+    Message {
+        topic: topic.into(),
+        payload: Bytes::copy_from_slice(payload.as_bytes()),
+    }
+}
+
+fn sent(outbox: &mut Outbox) -> Vec<(String, Option<u16>, bool)> {
+    std::iter::from_fn(|| outbox.next(WINDOW))
+        .map(|out| {
+            (
+                String::from_utf8_lossy(&out.message.payload).into_owned(),
+                out.id,
+                out.again,
+            )
+        })
+        .collect()
+}
+
+fn adds_up(outbox: &Outbox) {
+    let counts = outbox.counts();
+    let sum = counts.delivered + counts.dropped + counts.replaced + counts.queued;
+    assert_eq!(counts.accepted, sum, "{counts:?}");
+}
+
+#[test]
+fn what_was_under_way_goes_out_again_in_order_and_marked() {
+    let mut outbox = Outbox::new(100);
+    outbox.connected();
+    for n in 0..6 {
+        outbox.push(message("e", &n.to_string()));
+    }
+    assert_eq!(sent(&mut outbox).len(), WINDOW);
+    assert!(outbox.acknowledged(2), "an acknowledgement out of order");
+    assert!(!outbox.acknowledged(2), "acknowledged twice");
+    outbox.disconnected();
+    outbox.connected();
+    let again: Vec<_> = sent(&mut outbox)
+        .into_iter()
+        .map(|(text, _, again)| (text, again))
+        .collect();
+    let expected = [("0", true), ("2", true), ("3", true), ("4", false)];
+    assert_eq!(
+        again,
+        expected.map(|(text, again)| (text.to_owned(), again))
+    );
+    adds_up(&outbox);
+    assert_eq!(outbox.counts().delivered, 1);
+}
+
+#[test]
+fn identifiers_go_round_without_zero_and_without_meeting_one_under_way() {
+    let mut outbox = Outbox::new(10);
+    outbox.connected();
+    outbox.push(message("e", "slow"));
+    assert_eq!(outbox.next(WINDOW).and_then(|out| out.id), Some(1));
+    for _ in 0..u32::from(u16::MAX) * 2 {
+        outbox.push(message("e", "quick"));
+        let id = outbox
+            .next(WINDOW)
+            .and_then(|out| out.id)
+            .expect("room in the window");
+        assert!(id > 1, "{id}");
+        assert!(outbox.acknowledged(id));
+    }
+    assert!(outbox.acknowledged(1), "the slow one was kept apart");
+}
+
+#[test]
+fn a_full_queue_drops_its_oldest_message_and_no_state() {
+    let mut outbox = Outbox::new(3);
+    outbox.set_state(message("s", "state"));
+    for n in 0..5 {
+        outbox.push(message("e", &n.to_string()));
+    }
+    assert_eq!(outbox.counts().dropped, 2);
+    outbox.connected();
+    let texts: Vec<_> = sent(&mut outbox)
+        .into_iter()
+        .map(|(text, ..)| text)
+        .collect();
+    assert_eq!(texts, ["state", "2", "3", "4"]);
+    adds_up(&outbox);
+}
+
+#[test]
+fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
+    let mut outbox = Outbox::new(10);
+    outbox.set_own_state(message("status", "online"));
+    outbox.set_state(message("n", "1"));
+    outbox.set_state(message("n", "2"));
+    assert_eq!(outbox.counts().replaced, 1);
+    outbox.connected();
+    let texts: Vec<_> = sent(&mut outbox)
+        .into_iter()
+        .map(|(text, ..)| text)
+        .collect();
+    assert_eq!(texts, ["online", "2"]);
+    assert!(!outbox.acknowledged(1), "no progress for the chain");
+    assert!(outbox.acknowledged(2));
+    assert_eq!(
+        outbox.counts().delivered,
+        1,
+        "the client's own state is in no count"
+    );
+    outbox.set_state(message("n", "3"));
+    assert_eq!(sent(&mut outbox).len(), 1);
+    outbox.set_state(message("n", "4"));
+    assert_eq!(sent(&mut outbox).len(), 1);
+    outbox.disconnected();
+    assert_eq!(
+        outbox.counts().replaced,
+        2,
+        "of two values under way only the newest waits again"
+    );
+    outbox.connected();
+    let texts: Vec<_> = sent(&mut outbox)
+        .into_iter()
+        .map(|(text, ..)| text)
+        .collect();
+    assert_eq!(texts, ["online", "4"]);
+    adds_up(&outbox);
+}
+
+#[test]
+fn best_effort_is_kept_only_while_connected_and_delivered_when_written() {
+    let mut outbox = Outbox::new(10);
+    outbox.push_best_effort(message("d", "early"));
+    outbox.connected();
+    outbox.push_best_effort(message("d", "one"));
+    outbox.push_best_effort(message("d", "two"));
+    assert_eq!(
+        sent(&mut outbox),
+        [
+            ("one".to_owned(), None, false),
+            ("two".to_owned(), None, false)
+        ]
+    );
+    outbox.written();
+    outbox.push_best_effort(message("d", "late"));
+    outbox.disconnected();
+    let counts = outbox.counts();
+    assert_eq!((counts.delivered, counts.dropped, counts.queued), (2, 2, 0));
+}
+
+#[test]
+fn refused_and_abandoned_messages_are_counted_as_dropped() {
+    let mut outbox = Outbox::new(10);
+    outbox.connected();
+    outbox.push(message("e", "a"));
+    outbox.push(message("e", "b"));
+    outbox.set_state(message("n", "1"));
+    assert_eq!(outbox.next(1).and_then(|out| out.id), Some(1));
+    assert!(outbox.refused(1));
+    assert_eq!(outbox.abandon(), 2);
+    assert!(outbox.is_empty());
+    assert_eq!(outbox.counts().dropped, 3);
+    adds_up(&outbox);
+}
+
+proptest! {
+    #[test]
+    fn counts_add_up_and_order_holds_whatever_happens(steps in prop::collection::vec(0_u8..8, 1..200)) {
+        let mut outbox = Outbox::new(8);
+        let mut number = 0_u32;
+        let mut delivered: Vec<u32> = Vec::new();
+        let mut under_way: VecDeque<(u16, Option<u32>)> = VecDeque::new();
+        let mut up = false;
+        for step in steps {
+            number += 1;
+            match step {
+                0 | 1 => outbox.push(message("e", &number.to_string())),
+                2 => outbox.set_state(message("n", &number.to_string())),
+                3 => outbox.push_best_effort(message("d", &number.to_string())),
+                4 if up => {
+                    while let Some(out) = outbox.next(WINDOW) {
+                        let text = String::from_utf8_lossy(&out.message.payload).into_owned();
+                        let Some(id) = out.id else { continue };
+                        under_way.push_back((id, (!out.retain).then(|| text.parse().expect("a number"))));
+                    }
+                    outbox.written();
+                }
+                5 if up => {
+                    if let Some((id, number)) = under_way.pop_front() {
+                        outbox.acknowledged(id);
+                        delivered.extend(number);
+                    }
+                }
+                6 => { outbox.disconnected(); under_way.clear(); up = false; }
+                7 if !up => {
+                    outbox.connected();
+                    up = true;
+                }
+                _ => {}
+            }
+            adds_up(&outbox);
+            prop_assert!(outbox.counts().queued <= 8 + WINDOW as u64 + 1 + BEST_EFFORT_MESSAGES as u64);
+        }
+        prop_assert!(delivered.is_sorted(), "{delivered:?}");
+    }
+}
