@@ -21,7 +21,9 @@ fn elements_of_1_16() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 
 /// All Rust files below a folder.
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("the folder can be read").map(|entry| entry.expect("the entry can be read").path());
+    let entries = fs::read_dir(folder)
+        .expect("the folder can be read")
+        .map(|entry| entry.expect("the entry can be read").path());
     entries
         .flat_map(|path| {
             if path.is_dir() {
@@ -36,16 +38,25 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 /// The first quoted word behind each occurrence of `call`.
 fn quoted_after<'a>(text: &'a str, call: &str) -> Vec<&'a str> {
-    text.split(call).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
+    text.split(call)
+        .skip(1)
+        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+        .collect()
 }
 
 #[test]
 fn the_table_is_part_of_gstreamer_1_16() {
     let known = elements_of_1_16();
     for element in ELEMENTS {
-        let properties = known.get(element.name).unwrap_or_else(|| panic!("{} is not in GStreamer 1.16", element.name));
+        let properties = known
+            .get(element.name)
+            .unwrap_or_else(|| panic!("{} is not in GStreamer 1.16", element.name));
         for property in element.properties {
-            assert!(properties.contains(property), "{} has no property {property} in GStreamer 1.16", element.name);
+            assert!(
+                properties.contains(property),
+                "{} has no property {property} in GStreamer 1.16",
+                element.name
+            );
         }
     }
 }
@@ -56,9 +67,18 @@ fn the_table_is_true_here() {
     for element in ELEMENTS {
         let made = gst::ElementFactory::make(element.name)
             .build()
-            .unwrap_or_else(|_| panic!("{} is missing; install it with: apt-get install {}", element.name, element.package));
+            .unwrap_or_else(|_| {
+                panic!(
+                    "{} is missing; install it with: apt-get install {}",
+                    element.name, element.package
+                )
+            });
         for property in element.properties {
-            assert!(made.has_property(property), "{} has no property {property}", element.name);
+            assert!(
+                made.has_property(property),
+                "{} has no property {property}",
+                element.name
+            );
         }
     }
 }
@@ -71,22 +91,36 @@ fn the_code_names_nothing_outside_the_table() {
         let text = fs::read_to_string(&path).expect("the file can be read");
         let at = path.display();
         if path.file_name().is_none_or(|name| name != "elements.rs") {
-            assert!(!text.contains("ElementFactory"), "{at}: elements are made through elements::make only");
-            assert!(!text.contains("parse::launch"), "{at}: nothing is pasted into a launch line");
+            assert!(
+                !text.contains("ElementFactory"),
+                "{at}: elements are made through elements::make only"
+            );
+            assert!(
+                !text.contains("parse::launch"),
+                "{at}: nothing is pasted into a launch line"
+            );
         }
         for name in quoted_after(&text, "make(") {
             made += 1;
-            assert!(ELEMENTS.iter().any(|element| element.name == name), "{at}: {name} is not in the table of elements");
+            assert!(
+                ELEMENTS.iter().any(|element| element.name == name),
+                "{at}: {name} is not in the table of elements"
+            );
         }
         for call in ["set_property(", "set_property_from_str("] {
             for property in quoted_after(&text, call) {
                 set += 1;
                 assert!(
-                    ELEMENTS.iter().any(|element| element.properties.contains(&property)),
+                    ELEMENTS
+                        .iter()
+                        .any(|element| element.properties.contains(&property)),
                     "{at}: property {property} is not in the table of elements"
                 );
             }
         }
     }
-    assert!(made >= 8 && set >= 12, "the search finds the calls: {made} elements, {set} properties");
+    assert!(
+        made >= 8 && set >= 12,
+        "the search finds the calls: {made} elements, {set} properties"
+    );
 }

@@ -13,7 +13,11 @@ use support::collector::{Collector, config};
 /// Threads, file descriptors and resident KiB of this process.
 fn footprint() -> (usize, usize, u64) {
     let count = |folder: &str| fs::read_dir(folder).expect("/proc is there").count();
-    (count("/proc/self/task"), count("/proc/self/fd"), process_usage().rss_bytes / 1024)
+    (
+        count("/proc/self/task"),
+        count("/proc/self/fd"),
+        process_usage().rss_bytes / 1024,
+    )
 }
 
 #[test]
@@ -34,7 +38,10 @@ fn ten_sources_a_hundred_times() {
         .collect();
 
     let round = || {
-        let running: Vec<_> = configs.iter().map(|config| Collector::start(config, 3)).collect();
+        let running: Vec<_> = configs
+            .iter()
+            .map(|config| Collector::start(config, 3))
+            .collect();
         for collector in running {
             let (frames, result) = collector.join();
             result.expect("it was stopped after its frames");
@@ -50,8 +57,17 @@ fn ten_sources_a_hundred_times() {
         round();
     }
     let (threads_after, descriptors_after, memory_after) = footprint();
-    assert!(threads_after <= threads, "threads: {threads} after 20 rounds, {threads_after} after 100");
-    assert!(descriptors_after <= descriptors, "file descriptors: {descriptors} after 20 rounds, {descriptors_after} after 100");
+    assert!(
+        threads_after <= threads,
+        "threads: {threads} after 20 rounds, {threads_after} after 100"
+    );
+    assert!(
+        descriptors_after <= descriptors,
+        "file descriptors: {descriptors} after 20 rounds, {descriptors_after} after 100"
+    );
     // 800 sources were opened in between; one leaked frame of each would be 190 MiB.
-    assert!(memory_after < memory + 8 * 1024, "memory: {memory} KiB after 20 rounds, {memory_after} KiB after 100");
+    assert!(
+        memory_after < memory + 8 * 1024,
+        "memory: {memory} KiB after 20 rounds, {memory_after} KiB after 100"
+    );
 }

@@ -6,7 +6,9 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use support::clips;
-use support::daemon::{Setup, eventually, finish, json_lines, json_lines_config, stderr, wait_for_output};
+use support::daemon::{
+    Setup, eventually, finish, json_lines, json_lines_config, stderr, wait_for_output,
+};
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30&frames=90&realtime=false";
 const ENDLESS: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30";
@@ -18,12 +20,26 @@ fn kinds(lines: &[serde_json::Value], kind: &str) -> usize {
 #[test]
 fn a_run_to_the_end_of_its_source_tells_every_track_whole() {
     let setup = Setup::new(&json_lines_config(SCENE));
-    let output = finish(setup.command("run").arg("--stats").arg(setup.path("stats.json")));
+    let output = finish(
+        setup
+            .command("run")
+            .arg("--stats")
+            .arg(setup.path("stats.json")),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 
     let lines = json_lines(&setup.path("events.jsonl"));
-    let events: Vec<_> = lines.iter().filter(|line| line["kind"] == "event").collect();
-    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).map(|event| event["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let events: Vec<_> = lines
+        .iter()
+        .filter(|line| line["kind"] == "event")
+        .collect();
+    let of = |kind: &str| {
+        events
+            .iter()
+            .filter(|event| event["type"] == kind)
+            .map(|event| event["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
     let (mut begun, mut ended) = (of("new"), of("end"));
     assert!(begun.len() >= 3, "{} tracks", begun.len());
     begun.sort();
@@ -31,14 +47,42 @@ fn a_run_to_the_end_of_its_source_tells_every_track_whole() {
     assert_eq!(begun, ended, "each track that began has ended");
     assert_eq!(kinds(&lines, "detections"), 90, "one for each frame");
 
-    let stats: serde_json::Value = serde_json::from_slice(&fs::read(setup.path("stats.json")).unwrap()).unwrap();
-    assert_eq!((stats["frames"].as_u64(), stats["dropped"].as_u64()), (Some(90), Some(0)), "{stats}");
-    assert_eq!(stats["messages_accepted"], stats["messages_delivered"], "{stats}");
+    let stats: serde_json::Value =
+        serde_json::from_slice(&fs::read(setup.path("stats.json")).unwrap()).unwrap();
+    assert_eq!(
+        (stats["frames"].as_u64(), stats["dropped"].as_u64()),
+        (Some(90), Some(0)),
+        "{stats}"
+    );
+    assert_eq!(
+        stats["messages_accepted"], stats["messages_delivered"],
+        "{stats}"
+    );
     assert_eq!(stats["sources"][0]["state"], "ended");
-    let stages: Vec<_> = stats["stages"].as_array().unwrap().iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
-    assert_eq!(stages, ["source", "batch", "tensor", "infer", "decode", "track", "publish"]);
-    for number in ["fps", "inference_fps", "cpu_ms_per_frame", "peak_rss_mib", "first_frame_ms", "first_event_ms"] {
-        assert!(stats[number].as_f64().is_some_and(|value| value > 0.0), "{number}: {stats}");
+    let stages: Vec<_> = stats["stages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|stage| stage["stage"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        stages,
+        [
+            "source", "batch", "tensor", "infer", "decode", "track", "publish"
+        ]
+    );
+    for number in [
+        "fps",
+        "inference_fps",
+        "cpu_ms_per_frame",
+        "peak_rss_mib",
+        "first_frame_ms",
+        "first_event_ms",
+    ] {
+        assert!(
+            stats[number].as_f64().is_some_and(|value| value > 0.0),
+            "{number}: {stats}"
+        );
     }
 }
 
@@ -47,7 +91,10 @@ fn max_frames_is_exact() {
     let setup = Setup::new(&json_lines_config(ENDLESS));
     let output = finish(setup.command("run").args(["--max-frames", "17"]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(kinds(&json_lines(&setup.path("events.jsonl")), "detections"), 17);
+    assert_eq!(
+        kinds(&json_lines(&setup.path("events.jsonl")), "detections"),
+        17
+    );
 }
 
 #[test]
@@ -62,21 +109,56 @@ fn duration_ends_the_run() {
 fn signals_end_the_run_with_its_queues_drained() {
     for signal in ["INT", "TERM"] {
         let setup = Setup::new(&json_lines_config(ENDLESS));
-        let child = setup.command("run").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        eventually("tracks", || (kinds(&json_lines(&setup.path("events.jsonl")), "event") >= 2).then_some(()));
-        assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
+        let child = setup
+            .command("run")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        eventually("tracks", || {
+            (kinds(&json_lines(&setup.path("events.jsonl")), "event") >= 2).then_some(())
+        });
+        assert!(
+            Command::new("kill")
+                .args([&format!("-{signal}"), &child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         let output = wait_for_output(child);
-        assert_eq!(output.status.code(), Some(0), "SIG{signal}: {}", stderr(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "SIG{signal}: {}",
+            stderr(&output)
+        );
         let lines = json_lines(&setup.path("events.jsonl"));
-        let count = |kind: &str| lines.iter().filter(|line| line["kind"] == "event" && line["type"] == kind).count();
-        assert_eq!(count("new"), count("end"), "SIG{signal}: every track has its end");
-        assert_eq!(lines.last().map(|line| line["kind"].clone()), Some("stats".into()), "the last word is the summary");
+        let count = |kind: &str| {
+            lines
+                .iter()
+                .filter(|line| line["kind"] == "event" && line["type"] == kind)
+                .count()
+        };
+        assert_eq!(
+            count("new"),
+            count("end"),
+            "SIG{signal}: every track has its end"
+        );
+        assert_eq!(
+            lines.last().map(|line| line["kind"].clone()),
+            Some("stats".into()),
+            "the last word is the summary"
+        );
     }
 }
 
 #[test]
 fn a_failed_source_leaves_the_others_alone() {
-    let yaml = json_lines_config(SCENE).replace("detector:", "  - name: gone\n    uri: synthetic://traffic?frames=0\ndetector:");
+    let yaml = json_lines_config(SCENE).replace(
+        "detector:",
+        "  - name: gone\n    uri: synthetic://traffic?frames=0\ndetector:",
+    );
     let setup = Setup::new(&yaml);
     let output = finish(&mut setup.command("run"));
     let lines = json_lines(&setup.path("events.jsonl"));
@@ -91,34 +173,64 @@ fn a_failed_source_leaves_the_others_alone() {
 
 #[test]
 fn a_wrong_configuration_is_exit_78_with_every_problem() {
-    let setup = Setup::new("sources:\n  - name: a b\n    uri: ftp://x\ndetector:\n  backend: magic\n");
+    let setup =
+        Setup::new("sources:\n  - name: a b\n    uri: ftp://x\ndetector:\n  backend: magic\n");
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(78));
     let text = stderr(&output);
-    for part in ["jetwatch.yaml:2", "jetwatch.yaml:3", "jetwatch.yaml:5", "detector.backend"] {
+    for part in [
+        "jetwatch.yaml:2",
+        "jetwatch.yaml:3",
+        "jetwatch.yaml:5",
+        "detector.backend",
+    ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
 }
 
 #[test]
 fn a_missing_configuration_file_is_named() {
-    let output = finish(Command::new(env!("CARGO_BIN_EXE_jetwatch")).args(["run", "--config", "/nonexistent.yaml"]));
+    let output = finish(Command::new(env!("CARGO_BIN_EXE_jetwatch")).args([
+        "run",
+        "--config",
+        "/nonexistent.yaml",
+    ]));
     assert_eq!(output.status.code(), Some(78));
-    assert!(stderr(&output).contains("/nonexistent.yaml"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("/nonexistent.yaml"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
 fn a_full_disk_loses_lines_but_not_the_run() {
     let setup = Setup::new(&json_lines_config(SCENE).replace("events.jsonl", "/dev/full"));
-    let output = finish(setup.command("run").arg("--stats").arg(setup.path("stats.json")));
+    let output = finish(
+        setup
+            .command("run")
+            .arg("--stats")
+            .arg(setup.path("stats.json")),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("/dev/full"), "{}", stderr(&output));
-    let stats: serde_json::Value = serde_json::from_slice(&fs::read(setup.path("stats.json")).unwrap()).unwrap();
+    let stats: serde_json::Value =
+        serde_json::from_slice(&fs::read(setup.path("stats.json")).unwrap()).unwrap();
     assert_eq!(stats["frames"].as_u64(), Some(90));
-    let (accepted, delivered) = (stats["messages_accepted"].as_u64().unwrap(), stats["messages_delivered"].as_u64().unwrap());
-    let (dropped, undelivered) = (stats["messages_dropped"].as_u64().unwrap(), stats["messages_undelivered"].as_u64().unwrap());
+    let (accepted, delivered) = (
+        stats["messages_accepted"].as_u64().unwrap(),
+        stats["messages_delivered"].as_u64().unwrap(),
+    );
+    let (dropped, undelivered) = (
+        stats["messages_dropped"].as_u64().unwrap(),
+        stats["messages_undelivered"].as_u64().unwrap(),
+    );
     assert!(accepted > 0 && delivered == 0, "{stats}");
-    assert_eq!(accepted, dropped + undelivered, "nothing is lost without being counted: {stats}");
+    assert_eq!(
+        accepted,
+        dropped + undelivered,
+        "nothing is lost without being counted: {stats}"
+    );
 }
 
 #[test]
@@ -127,10 +239,19 @@ fn a_missing_decoder_names_its_package() {
     let clip = clips::mp4(setup.folder.path(), "a.mp4", 64, 48, 5);
     fs::write(&setup.config, format!("sources:\n  - name: cam\n    uri: {}\ndetector:\n  backend: onnx\n  model: nowhere\npublish:\n  mqtt: off\n", clip.display())).unwrap();
     let without = "avdec_h264:NONE,openh264dec:NONE,vah264dec:NONE,vaapih264dec:NONE,v4l2h264dec:NONE,v4l2slh264dec:NONE,nvh264dec:NONE,nvh264sldec:NONE,vdpauh264dec:NONE";
-    let output = finish(setup.command("check").env("GST_PLUGIN_FEATURE_RANK", without));
+    let output = finish(
+        setup
+            .command("check")
+            .env("GST_PLUGIN_FEATURE_RANK", without),
+    );
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("wrong  source cam") && text.contains("H.264") && text.contains("apt-get install gstreamer1.0-libav"), "{text}");
+    assert!(
+        text.contains("wrong  source cam")
+            && text.contains("H.264")
+            && text.contains("apt-get install gstreamer1.0-libav"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -146,9 +267,17 @@ fn check_says_what_works() {
 #[test]
 fn detections_are_dumped_before_the_tracker() {
     let setup = Setup::new(&json_lines_config(SCENE));
-    let output = finish(setup.command("run").arg("--dump-detections").arg(setup.path("det.txt")));
+    let output = finish(
+        setup
+            .command("run")
+            .arg("--dump-detections")
+            .arg(setup.path("det.txt")),
+    );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = fs::read_to_string(setup.path("det.txt")).unwrap();
     assert!(text.lines().count() > 90, "{} lines", text.lines().count());
-    assert!(text.lines().all(|line| line.split(',').count() == 10), "{text}");
+    assert!(
+        text.lines().all(|line| line.split(',').count() == 10),
+        "{text}"
+    );
 }

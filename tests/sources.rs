@@ -24,20 +24,42 @@ fn file(path: &Path) -> SourceUri {
 }
 
 fn rtsp(location: String, transport: RtspTransport) -> SourceUri {
-    SourceUri::Rtsp { location, user: None, password: None, transport, latency: Duration::from_millis(100) }
+    SourceUri::Rtsp {
+        location,
+        user: None,
+        password: None,
+        transport,
+        latency: Duration::from_millis(100),
+    }
 }
 
 #[test]
 fn a_file_is_delivered_whole_in_order_and_scaled() {
     let folder = folder();
-    let (frames, result) = Collector::start(&config(file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45))), usize::MAX).join();
+    let (frames, result) = Collector::start(
+        &config(file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45))),
+        usize::MAX,
+    )
+    .join();
     result.expect("the file is sound");
-    assert_eq!(frames.iter().map(|frame| frame.meta.seq).collect::<Vec<_>>(), (0..45).collect::<Vec<_>>());
+    assert_eq!(
+        frames
+            .iter()
+            .map(|frame| frame.meta.seq)
+            .collect::<Vec<_>>(),
+        (0..45).collect::<Vec<_>>()
+    );
     for frame in &frames {
-        assert_eq!((frame.meta.source_size, frame.picture), (Size::new(320, 240), Size::new(416, 312)));
+        assert_eq!(
+            (frame.meta.source_size, frame.picture),
+            (Size::new(320, 240), Size::new(416, 312))
+        );
         assert!(frame.mean > 0.1, "the ball is drawn: {}", frame.mean);
     }
-    let times: Vec<_> = frames.iter().map(|frame| frame.meta.pts.expect("MP4 has times")).collect();
+    let times: Vec<_> = frames
+        .iter()
+        .map(|frame| frame.meta.pts.expect("MP4 has times"))
+        .collect();
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
 }
 
@@ -59,7 +81,13 @@ fn sound_beside_the_picture_is_left_alone() {
 fn odd_and_tiny_sizes() {
     let folder = folder();
     for (width, height) in [(1, 1), (3, 5), (17, 1), (641, 479)] {
-        let path = clips::raw(folder.path(), &format!("{width}x{height}.mkv"), width, height, 5);
+        let path = clips::raw(
+            folder.path(),
+            &format!("{width}x{height}.mkv"),
+            width,
+            height,
+            5,
+        );
         let (frames, result) = Collector::start(&config(file(&path)), usize::MAX).join();
         result.unwrap_or_else(|error| panic!("{width}×{height}: {error}"));
         assert_eq!(frames.len(), 5, "{width}×{height}");
@@ -75,8 +103,16 @@ fn a_change_of_resolution_is_seen_at_its_frame() {
     result.expect("the stream is sound");
     assert_eq!(frames.len(), 40);
     for (index, frame) in frames.iter().enumerate() {
-        let expected = if index < 20 { (Size::new(320, 240), Size::new(416, 312)) } else { (Size::new(640, 272), Size::new(416, 176)) };
-        assert_eq!((frame.meta.source_size, frame.picture), expected, "frame {index}");
+        let expected = if index < 20 {
+            (Size::new(320, 240), Size::new(416, 312))
+        } else {
+            (Size::new(640, 272), Size::new(416, 176))
+        };
+        assert_eq!(
+            (frame.meta.source_size, frame.picture),
+            expected,
+            "frame {index}"
+        );
     }
 }
 
@@ -87,12 +123,19 @@ fn a_loop_starts_over_and_goes_on_counting() {
     config.loop_at_end = true;
     let (frames, result) = Collector::start(&config, 35).join();
     result.expect("the file is sound");
-    assert_eq!(frames.iter().map(|frame| frame.meta.seq).collect::<Vec<_>>(), (0..35).collect::<Vec<_>>());
+    assert_eq!(
+        frames
+            .iter()
+            .map(|frame| frame.meta.seq)
+            .collect::<Vec<_>>(),
+        (0..35).collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn a_missing_file_says_so_with_its_path() {
-    let (frames, result) = Collector::start(&config(file(Path::new("/nonexistent/a.mp4"))), usize::MAX).join();
+    let (frames, result) =
+        Collector::start(&config(file(Path::new("/nonexistent/a.mp4"))), usize::MAX).join();
     assert!(frames.is_empty());
     let error = result.expect_err("there is no such file");
     assert!(matches!(error, SourceError::File { .. }), "{error:?}");
@@ -107,8 +150,15 @@ fn empty_foreign_and_soundless_files() {
     let text = folder.path().join("text.mp4");
     fs::write(&text, "This is no video.\n".repeat(100)).unwrap();
     let sound = folder.path().join("sound.wav");
-    clips::gst_launch(&format!("audiotestsrc num-buffers=10 ! wavenc ! filesink location={}", sound.display()));
-    for (path, expected) in [(&empty, "no video frame"), (&text, "text file"), (&sound, "no video stream")] {
+    clips::gst_launch(&format!(
+        "audiotestsrc num-buffers=10 ! wavenc ! filesink location={}",
+        sound.display()
+    ));
+    for (path, expected) in [
+        (&empty, "no video frame"),
+        (&text, "text file"),
+        (&sound, "no video stream"),
+    ] {
         let (frames, result) = Collector::start(&config(file(path)), usize::MAX).join();
         assert!(frames.is_empty());
         let text = result.expect_err("this is no video").to_string();
@@ -125,7 +175,12 @@ fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
     fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
     let (frames, result) = Collector::start(&config(file(&cut)), usize::MAX).join();
     assert!(frames.is_empty());
-    assert!(!result.expect_err("the index is missing").to_string().is_empty());
+    assert!(
+        !result
+            .expect_err("the index is missing")
+            .to_string()
+            .is_empty()
+    );
 
     // A stream that is damaged in the middle goes on behind the damage.
     let stream = folder.path().join("a.avi");
@@ -135,7 +190,11 @@ fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
     bytes[middle..end].fill(0xa5);
     fs::write(&stream, bytes).unwrap();
     let (frames, _) = Collector::start(&config(file(&stream)), usize::MAX).join();
-    assert!(frames.len() >= 20, "the part before the damage: {} frames", frames.len());
+    assert!(
+        frames.len() >= 20,
+        "the part before the damage: {} frames",
+        frames.len()
+    );
 }
 
 #[test]
@@ -143,7 +202,9 @@ fn a_live_launch_fragment_that_ends_is_opened_anew() {
     let uri = SourceUri::Launch("videotestsrc num-buffers=5 is-live=true ! video/x-raw,width=64,height=48,framerate=100/1 ! identity".to_owned());
     let (frames, result) = {
         let collector = Collector::start(&config(uri), 12);
-        eventually("two sessions", || (collector.counters.reconnects() >= 2).then_some(()));
+        eventually("two sessions", || {
+            (collector.counters.reconnects() >= 2).then_some(())
+        });
         collector.join()
     };
     result.expect("it was stopped");
@@ -152,17 +213,31 @@ fn a_live_launch_fragment_that_ends_is_opened_anew() {
 
 #[test]
 fn a_bad_launch_fragment_is_refused_for_good() {
-    for fragment in ["nosuchelement", "videotestsrc ! ", "videotestsrc ! fakesink", "videotestsrc foo=bar"] {
-        let (_, result) = Collector::start(&config(SourceUri::Launch(fragment.to_owned())), usize::MAX).join();
+    for fragment in [
+        "nosuchelement",
+        "videotestsrc ! ",
+        "videotestsrc ! fakesink",
+        "videotestsrc foo=bar",
+    ] {
+        let (_, result) =
+            Collector::start(&config(SourceUri::Launch(fragment.to_owned())), usize::MAX).join();
         let error = result.expect_err("this is no usable fragment");
-        assert!(matches!(error, SourceError::Launch(_)), "{fragment}: {error:?}");
+        assert!(
+            matches!(error, SourceError::Launch(_)),
+            "{fragment}: {error:?}"
+        );
     }
 }
 
 #[test]
 fn csi_is_refused_where_there_is_none() {
     let (_, result) = Collector::start(&config(SourceUri::Csi { sensor: 0 }), usize::MAX).join();
-    assert!(result.expect_err("no Jetson here").to_string().contains("v4l2://"));
+    assert!(
+        result
+            .expect_err("no Jetson here")
+            .to_string()
+            .contains("v4l2://")
+    );
 }
 
 #[test]
@@ -191,9 +266,14 @@ fn rtsp_needs_the_right_password() {
     assert_eq!(frames.len(), 5);
 
     let wrong = Collector::start(&config(with("guess")), usize::MAX);
-    let troubles = eventually("the refusal", || Some(wrong.troubles()).filter(|troubles| !troubles.is_empty()));
+    let troubles = eventually("the refusal", || {
+        Some(wrong.troubles()).filter(|troubles| !troubles.is_empty())
+    });
     assert!(troubles[0].contains("user and password"), "{troubles:?}");
-    assert!(!troubles[0].contains("guess"), "no secret in a message: {troubles:?}");
+    assert!(
+        !troubles[0].contains("guess"),
+        "no secret in a message: {troubles:?}"
+    );
     wrong.stop().1.expect("it was stopped");
 }
 
@@ -204,10 +284,14 @@ fn an_rtsp_server_that_dies_and_comes_back() {
     let collector = Collector::start(&config(rtsp(uri, RtspTransport::Tcp)), usize::MAX);
     eventually("frames", || (collector.count() >= 10).then_some(()));
     drop(server);
-    eventually("the loss is seen", || collector.has_been(SourceState::Offline).then_some(()));
+    eventually("the loss is seen", || {
+        collector.has_been(SourceState::Offline).then_some(())
+    });
     let before = collector.count();
     let _server = RtspServer::start(port, &[]);
-    eventually("frames again", || (collector.count() >= before + 10).then_some(()));
+    eventually("frames again", || {
+        (collector.count() >= before + 10).then_some(())
+    });
     assert!(collector.counters.reconnects() >= 1);
     collector.stop().1.expect("it was stopped");
 }
@@ -220,21 +304,36 @@ fn an_rtsp_server_that_freezes_is_a_stall() {
     let collector = Collector::start(&config, usize::MAX);
     eventually("frames", || (collector.count() >= 10).then_some(()));
     server.signal("STOP");
-    let troubles = eventually("the stall is seen", || Some(collector.troubles()).filter(|troubles| !troubles.is_empty()));
+    let troubles = eventually("the stall is seen", || {
+        Some(collector.troubles()).filter(|troubles| !troubles.is_empty())
+    });
     assert!(troubles[0].contains("stall_timeout_ms"), "{troubles:?}");
     server.signal("CONT");
     let before = collector.count();
-    eventually("frames again", || (collector.count() >= before + 10).then_some(()));
+    eventually("frames again", || {
+        (collector.count() >= before + 10).then_some(())
+    });
     collector.stop().1.expect("it was stopped");
 }
 
 #[test]
 fn an_unreachable_rtsp_server_is_tried_again_with_growing_waits() {
     // Nobody listens on the discard port.
-    let collector = Collector::start(&config(rtsp("rtsp://127.0.0.1:9/video".to_owned(), RtspTransport::Tcp)), usize::MAX);
-    eventually("three attempts", || (collector.counters.reconnects() >= 3).then_some(()));
+    let collector = Collector::start(
+        &config(rtsp(
+            "rtsp://127.0.0.1:9/video".to_owned(),
+            RtspTransport::Tcp,
+        )),
+        usize::MAX,
+    );
+    eventually("three attempts", || {
+        (collector.counters.reconnects() >= 3).then_some(())
+    });
     let troubles = collector.troubles();
-    assert!(troubles[0].contains("reachable") || troubles[0].contains("connect"), "{troubles:?}");
+    assert!(
+        troubles[0].contains("reachable") || troubles[0].contains("connect"),
+        "{troubles:?}"
+    );
     collector.stop().1.expect("it was stopped");
 }
 
@@ -247,20 +346,53 @@ fn dot_graphs_on_changes_of_state_and_on_request() {
     eventually("frames", || (collector.count() >= 1).then_some(()));
     collector.ask_for_dot();
     let names = eventually("a graph on request", || {
-        let names: Vec<String> = fs::read_dir(&dots).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-        names.iter().any(|name| name.ends_with("-cam-asked.dot")).then_some(names)
+        let names: Vec<String> = fs::read_dir(&dots)
+            .ok()?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names
+            .iter()
+            .any(|name| name.ends_with("-cam-asked.dot"))
+            .then_some(names)
     });
     collector.stop().1.expect("it was stopped");
-    assert!(names.iter().any(|name| name.ends_with("-cam-paused-playing.dot")), "{names:?}");
-    let graph = fs::read_to_string(dots.join(names.iter().find(|name| name.ends_with("asked.dot")).unwrap())).unwrap();
-    assert!(graph.starts_with("digraph") && graph.contains("GstVideoScale") && graph.contains("GstAppSink"), "{graph}");
+    assert!(
+        names
+            .iter()
+            .any(|name| name.ends_with("-cam-paused-playing.dot")),
+        "{names:?}"
+    );
+    let graph = fs::read_to_string(
+        dots.join(
+            names
+                .iter()
+                .find(|name| name.ends_with("asked.dot"))
+                .unwrap(),
+        ),
+    )
+    .unwrap();
+    assert!(
+        graph.starts_with("digraph")
+            && graph.contains("GstVideoScale")
+            && graph.contains("GstAppSink"),
+        "{graph}"
+    );
     fs::remove_dir_all(dots).unwrap();
 }
 
 #[test]
 fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
-    let scene = SyntheticScene { seed: 7, objects: 6, width: 640, height: 360, fps: 30, frames: Some(40), pace: jetwatch::config::Pace::AsFast };
-    let (frames, result) = Collector::start(&config(SourceUri::Synthetic(scene)), usize::MAX).join();
+    let scene = SyntheticScene {
+        seed: 7,
+        objects: 6,
+        width: 640,
+        height: 360,
+        fps: 30,
+        frames: Some(40),
+        pace: jetwatch::config::Pace::AsFast,
+    };
+    let (frames, result) =
+        Collector::start(&config(SourceUri::Synthetic(scene)), usize::MAX).join();
     result.expect("a scene cannot fail");
     assert_eq!(frames.len(), 40);
     assert_eq!(frames[0].picture, Size::new(416, 234));

@@ -41,7 +41,12 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     let config = Config::load(&args.config)?;
     telemetry::start_logging(log::LevelFilter::Warn);
     let Part::Detect = args.only;
-    let numbers = pipeline::detector_alone(&config, usize::from(args.preload), args.warmup_frames, args.frames)?;
+    let numbers = pipeline::detector_alone(
+        &config,
+        usize::from(args.preload),
+        args.warmup_frames,
+        args.frames,
+    )?;
     println!("{}", serde_json::to_string_pretty(&numbers)?);
     Ok(Exit::Success)
 }

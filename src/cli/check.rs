@@ -20,7 +20,12 @@ use super::Exit;
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     /// Configuration file.
-    #[arg(short, long, value_name = "FILE", default_value = "/etc/jetwatch/jetwatch.yaml")]
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "/etc/jetwatch/jetwatch.yaml"
+    )]
     config: PathBuf,
     /// Check the file alone: open no model, source or broker.
     #[arg(long)]
@@ -35,7 +40,15 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let config = Config::load(&args.config)?;
     telemetry::start_logging(log::LevelFilter::Error);
     let mut lines = Lines::default();
-    lines.ok("config", &format!("{}: {} source(s), device {}", args.config.display(), config.sources.len(), config.device));
+    lines.ok(
+        "config",
+        &format!(
+            "{}: {} source(s), device {}",
+            args.config.display(),
+            config.sources.len(),
+            config.device
+        ),
+    );
     if !args.file_only {
         let prepared = check_detector(&config, &mut lines);
         for source in &config.sources {
@@ -43,7 +56,11 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         check_broker(&config, &mut lines);
     }
-    Ok(if lines.wrong == 0 { Exit::Success } else { Exit::Failure })
+    Ok(if lines.wrong == 0 {
+        Exit::Success
+    } else {
+        Exit::Failure
+    })
 }
 
 #[derive(Default)]
@@ -70,7 +87,12 @@ fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
     });
     match prepared {
         Ok(prepared) => {
-            let text = format!("{}, {} labels, loaded in {} ms", prepared.describe(), prepared.labels().len(), started.elapsed().as_millis());
+            let text = format!(
+                "{}, {} labels, loaded in {} ms",
+                prepared.describe(),
+                prepared.labels().len(),
+                started.elapsed().as_millis()
+            );
             lines.ok("detector", &text);
             Some(prepared)
         }
@@ -84,13 +106,19 @@ fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
 fn check_source(source: &SourceConfig, prepared: Option<&Prepared>, lines: &mut Lines) {
     let what = format!("source {}", source.name);
     match first_frame(source, prepared) {
-        Ok((size, waited)) => lines.ok(&what, &format!("{size} pixels, first frame after {} ms", waited.as_millis())),
+        Ok((size, waited)) => lines.ok(
+            &what,
+            &format!("{size} pixels, first frame after {} ms", waited.as_millis()),
+        ),
         Err(reason) => lines.wrong(&what, &reason),
     }
 }
 
 /// Opens the source and waits for one frame; its size and the time it took, or why there is none.
-fn first_frame(source: &SourceConfig, prepared: Option<&Prepared>) -> Result<(crate::types::Size, Duration), String> {
+fn first_frame(
+    source: &SourceConfig,
+    prepared: Option<&Prepared>,
+) -> Result<(crate::types::Size, Duration), String> {
     let (found, results) = bounded(1);
     let (frame_found, trouble_found) = (found.clone(), found);
     let stop = StopToken::default();
@@ -115,10 +143,14 @@ fn first_frame(source: &SourceConfig, prepared: Option<&Prepared>) -> Result<(cr
         counters: Arc::default(),
     };
     let started = Instant::now();
-    let handle = source::start(source, context).map_err(|error| format!("cannot start a thread: {error}"))?;
+    let handle = source::start(source, context)
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
     let result = match results.recv_timeout(source.stall_timeout + Duration::from_secs(1)) {
         Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => Err(format!("no frame within {} ms", source.stall_timeout.as_millis())),
+        Err(RecvTimeoutError::Timeout) => Err(format!(
+            "no frame within {} ms",
+            source.stall_timeout.as_millis()
+        )),
         Err(RecvTimeoutError::Disconnected) => Err("it ended without a frame".to_owned()),
     };
     let waited = started.elapsed();
@@ -129,17 +161,24 @@ fn first_frame(source: &SourceConfig, prepared: Option<&Prepared>) -> Result<(cr
 }
 
 fn check_broker(config: &Config, lines: &mut Lines) {
-    let Some(mqtt) = &config.publish.mqtt else { return };
+    let Some(mqtt) = &config.publish.mqtt else {
+        return;
+    };
     match &mqtt.broker {
-        Broker::Embedded { listen } => match publish::EmbeddedBroker::start(*listen, mqtt.credentials.as_ref()) {
-            Ok(broker) => {
-                broker.stop();
-                lines.ok("broker", &format!("embedded, {listen} is free"));
+        Broker::Embedded { listen } => {
+            match publish::EmbeddedBroker::start(*listen, mqtt.credentials.as_ref()) {
+                Ok(broker) => {
+                    broker.stop();
+                    lines.ok("broker", &format!("embedded, {listen} is free"));
+                }
+                Err(error) => lines.wrong("broker", &error.to_string()),
             }
-            Err(error) => lines.wrong("broker", &error.to_string()),
-        },
+        }
         Broker::Url { host, port, .. } => match publish::probe(mqtt, BROKER_TIMEOUT) {
-            Ok(_) => lines.ok("broker", &format!("{host}:{port} accepts us as {}", mqtt.client_id)),
+            Ok(_) => lines.ok(
+                "broker",
+                &format!("{host}:{port} accepts us as {}", mqtt.client_id),
+            ),
             Err(error) => lines.wrong("broker", &error.to_string()),
         },
     }

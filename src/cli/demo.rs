@@ -44,10 +44,16 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     config.publish.update_interval = UPDATES_EVERY;
     config.publish.stats_interval = Duration::from_secs(5);
     if let Some(mqtt) = &mut config.publish.mqtt {
-        mqtt.broker = Broker::Embedded { listen: free_address() };
+        mqtt.broker = Broker::Embedded {
+            listen: free_address(),
+        };
     }
     introduce(&config, args);
-    let options = Options { process_started: Some(started), duration: Some(args.duration), ..Options::default() };
+    let options = Options {
+        process_started: Some(started),
+        duration: Some(args.duration),
+        ..Options::default()
+    };
     let pipeline = Pipeline::start(&config, options)?;
     signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
     progress::show(pipeline.stop_token(), pipeline.glance());
@@ -56,7 +62,9 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         _ => None,
     };
     let outcome = pipeline.wait();
-    let messages = printer.and_then(|printer| printer.join().ok()).unwrap_or_default();
+    let messages = printer
+        .and_then(|printer| printer.join().ok())
+        .unwrap_or_default();
     let report = &outcome.report;
     println!();
     println!(
@@ -69,8 +77,18 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         report.peak_rss_mib,
         report.first_event_ms.unwrap_or_default()
     );
-    let counted: Vec<String> = messages.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    println!("The subscriber received: {}.", if counted.is_empty() { "nothing".to_owned() } else { counted.join(", ") });
+    let counted: Vec<String> = messages
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    println!(
+        "The subscriber received: {}.",
+        if counted.is_empty() {
+            "nothing".to_owned()
+        } else {
+            counted.join(", ")
+        }
+    );
     say_what_next(&config);
     run::finish(outcome, None)
 }
@@ -78,14 +96,24 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
 fn introduce(config: &Config, args: &DemoArgs) {
     let source = config.sources.first().map(|source| &source.uri);
     match source {
-        Some(SourceUri::Synthetic(scene)) => println!("Source: the built-in street scene, {}×{} at {} frames/s.", scene.width, scene.height, scene.fps),
+        Some(SourceUri::Synthetic(scene)) => println!(
+            "Source: the built-in street scene, {}×{} at {} frames/s.",
+            scene.width, scene.height, scene.fps
+        ),
         _ => println!("Source: {}.", crate::config::mask_secrets(&args.source)),
     }
     if config.detector.backend == Backend::Scripted {
-        println!("Detector: scripted. It repeats the scene's ground truth and looks at no pixel: this shows the chain, not a network.");
-        println!("          A real network: make demo MODEL=folder (a folder with model.yaml and its ONNX file).");
+        println!(
+            "Detector: scripted. It repeats the scene's ground truth and looks at no pixel: this shows the chain, not a network."
+        );
+        println!(
+            "          A real network: make demo MODEL=folder (a folder with model.yaml and its ONNX file)."
+        );
     } else {
-        println!("Detector: ONNX Runtime with {}.", args.model.as_deref().unwrap_or("the configured model"));
+        println!(
+            "Detector: ONNX Runtime with {}.",
+            args.model.as_deref().unwrap_or("the configured model")
+        );
     }
     println!();
 }
@@ -100,36 +128,55 @@ fn free_address() -> SocketAddr {
 }
 
 /// Subscribes to everything and prints it, on a thread that ends when the broker does. Gives the number of messages of each kind.
-fn print_messages(mqtt: &MqttConfig, address: SocketAddr) -> anyhow::Result<std::thread::JoinHandle<BTreeMap<String, usize>>> {
-    let reader = MqttConfig { broker: Broker::Embedded { listen: address }, client_id: format!("{}-demo", mqtt.client_id), ..mqtt.clone() };
+fn print_messages(
+    mqtt: &MqttConfig,
+    address: SocketAddr,
+) -> anyhow::Result<std::thread::JoinHandle<BTreeMap<String, usize>>> {
+    let reader = MqttConfig {
+        broker: Broker::Embedded { listen: address },
+        client_id: format!("{}-demo", mqtt.client_id),
+        ..mqtt.clone()
+    };
     let filter = format!("{}/#", mqtt.prefix);
-    println!("Messages, as received with: mosquitto_sub -h 127.0.0.1 -p {} -t '{filter}' -v", address.port());
+    println!(
+        "Messages, as received with: mosquitto_sub -h 127.0.0.1 -p {} -t '{filter}' -v",
+        address.port()
+    );
     println!();
     let subscriber = Subscriber::start(&reader, &filter)?;
-    Ok(std::thread::Builder::new().name("demo-reader".to_owned()).spawn(move || {
-        let mut counts = BTreeMap::new();
-        loop {
-            match subscriber.recv_timeout(Duration::from_millis(200)) {
-                Some((topic, payload)) => {
-                    *counts.entry(kind_of(&topic, &payload)).or_insert(0) += 1;
-                    match writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload)) {
-                        // Whoever read us has seen enough; the counts go on.
-                        Err(error) if error.kind() != ErrorKind::BrokenPipe => log::warn!("cannot print: {error}"),
-                        _ => {}
+    Ok(std::thread::Builder::new()
+        .name("demo-reader".to_owned())
+        .spawn(move || {
+            let mut counts = BTreeMap::new();
+            loop {
+                match subscriber.recv_timeout(Duration::from_millis(200)) {
+                    Some((topic, payload)) => {
+                        *counts.entry(kind_of(&topic, &payload)).or_insert(0) += 1;
+                        match writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload)) {
+                            // Whoever read us has seen enough; the counts go on.
+                            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                                log::warn!("cannot print: {error}")
+                            }
+                            _ => {}
+                        }
                     }
+                    None if subscriber.ended().is_some() => return counts,
+                    None => {}
                 }
-                None if subscriber.ended().is_some() => return counts,
-                None => {}
             }
-        }
-    })?)
+        })?)
 }
 
 /// What a message is about, for the count at the end.
 fn kind_of(topic: &str, payload: &[u8]) -> String {
     let json = serde_json::from_slice::<serde_json::Value>(payload).unwrap_or_default();
     match json.get("kind").and_then(serde_json::Value::as_str) {
-        Some("event") => format!("events of type {}", json.get("type").and_then(serde_json::Value::as_str).unwrap_or("unknown")),
+        Some("event") => format!(
+            "events of type {}",
+            json.get("type")
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or("unknown")
+        ),
         Some(kind) => format!("messages of kind {kind}"),
         None if topic.ends_with("/status") => "device states".to_owned(),
         None => "counts".to_owned(),
@@ -140,9 +187,20 @@ fn say_what_next(config: &Config) {
     println!();
     println!("Next:");
     println!("  your own video    make demo SOURCE=video.mp4 MODEL=folder");
-    println!("  a camera          make demo SOURCE=v4l2:///dev/video0 MODEL=folder    (or rtsp://user:password@host/path)");
-    println!("  as a daemon       jetwatch run --config configs/jetwatch.yaml         (every key is explained in it)");
-    if config.publish.mqtt.as_ref().is_some_and(|mqtt| matches!(mqtt.broker, Broker::Embedded { .. })) {
-        println!("  your own broker   publish: {{mqtt: {{broker: mqtt://host:1883}}}}       (one line of that file)");
+    println!(
+        "  a camera          make demo SOURCE=v4l2:///dev/video0 MODEL=folder    (or rtsp://user:password@host/path)"
+    );
+    println!(
+        "  as a daemon       jetwatch run --config configs/jetwatch.yaml         (every key is explained in it)"
+    );
+    if config
+        .publish
+        .mqtt
+        .as_ref()
+        .is_some_and(|mqtt| matches!(mqtt.broker, Broker::Embedded { .. }))
+    {
+        println!(
+            "  your own broker   publish: {{mqtt: {{broker: mqtt://host:1883}}}}       (one line of that file)"
+        );
     }
 }

@@ -55,11 +55,20 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
 pub(super) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let text = panic.payload_as_str().unwrap_or("no message");
-        log::error!("bug: thread {} panicked at {place}: {text}", thread.name().unwrap_or("unnamed"));
+        log::error!(
+            "bug: thread {} panicked at {place}: {text}",
+            thread.name().unwrap_or("unnamed")
+        );
         log::logger().flush();
-        eprintln!("jetwatch: bug: thread {} panicked at {place}: {text}", thread.name().unwrap_or("unnamed"));
+        eprintln!(
+            "jetwatch: bug: thread {} panicked at {place}: {text}",
+            thread.name().unwrap_or("unnamed")
+        );
         std::process::abort();
     }));
 }

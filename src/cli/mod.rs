@@ -62,14 +62,20 @@ pub fn main() -> ExitCode {
 
 /// Reads `20`, `20s`, `5m`, `2h` or `1500ms`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let factor = match unit {
         "ms" => 0.001,
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("found {text:?}, expected a number with ms, s, m or h, such as 20s")),
+        _ => {
+            return Err(format!(
+                "found {text:?}, expected a number with ms, s, m or h, such as 20s"
+            ));
+        }
     };
     number
         .parse::<f64>()
@@ -91,9 +97,19 @@ mod tests {
 
     #[test]
     fn durations_have_units() {
-        let cases = [("20", 20_000), ("20s", 20_000), ("1500ms", 1_500), ("0.5m", 30_000), ("2h", 7_200_000)];
+        let cases = [
+            ("20", 20_000),
+            ("20s", 20_000),
+            ("1500ms", 1_500),
+            ("0.5m", 30_000),
+            ("2h", 7_200_000),
+        ];
         for (text, ms) in cases {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(ms)),
+                "{text}"
+            );
         }
         for text in ["", "0", "-1s", "5 days", "s", "1e400"] {
             assert!(parse_duration(text).is_err(), "{text}");

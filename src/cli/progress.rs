@@ -14,13 +14,15 @@ pub(super) fn show(stop: StopToken, glance: impl Fn() -> Stats + Send + 'static)
     if !stderr().is_terminal() {
         return;
     }
-    let shown = thread::Builder::new().name("progress".to_owned()).spawn(move || {
-        while !stop.wait(EVERY) {
-            // The cursor stays at the line's start, so that a log line overwrites it instead of following it.
-            let _ = write!(stderr(), "\x1b[K{}\r", line(&glance()));
-        }
-        let _ = write!(stderr(), "\x1b[K");
-    });
+    let shown = thread::Builder::new()
+        .name("progress".to_owned())
+        .spawn(move || {
+            while !stop.wait(EVERY) {
+                // The cursor stays at the line's start, so that a log line overwrites it instead of following it.
+                let _ = write!(stderr(), "\x1b[K{}\r", line(&glance()));
+            }
+            let _ = write!(stderr(), "\x1b[K");
+        });
     if let Err(error) = shown {
         log::warn!("no progress line: {error}");
     }
@@ -49,9 +51,18 @@ mod tests {
 
     #[test]
     fn the_line_names_its_units() {
-        let stats = Stats { uptime: Duration::from_secs(3_723), detected_frames: 42, fps: 29.97, cpu_ms_per_frame: 9.5, ..Stats::default() };
+        let stats = Stats {
+            uptime: Duration::from_secs(3_723),
+            detected_frames: 42,
+            fps: 29.97,
+            cpu_ms_per_frame: 9.5,
+            ..Stats::default()
+        };
         let text = line(&stats);
-        assert!(text.starts_with("01:02:03  42 frames  30.0 frames/s"), "{text}");
+        assert!(
+            text.starts_with("01:02:03  42 frames  30.0 frames/s"),
+            "{text}"
+        );
         assert!(text.contains("9.50 ms CPU/frame"), "{text}");
     }
 }

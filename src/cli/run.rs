@@ -19,7 +19,12 @@ use super::{Exit, parse_duration, progress, signals};
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     /// Configuration file.
-    #[arg(short, long, value_name = "FILE", default_value = "/etc/jetwatch/jetwatch.yaml")]
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "/etc/jetwatch/jetwatch.yaml"
+    )]
     config: PathBuf,
     /// End after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -51,7 +56,11 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         max_frames: args.max_frames,
         warmup_frames: args.warmup_frames,
         dot_folder: args.dot.clone(),
-        tap: args.dump_detections.as_deref().map(|path| dump_to(path, &config)).transpose()?,
+        tap: args
+            .dump_detections
+            .as_deref()
+            .map(|path| dump_to(path, &config))
+            .transpose()?,
     };
     let pipeline = Pipeline::start(&config, options)?;
     log::info!(sources = config.sources.len(); "running as {}", config.device);
@@ -80,16 +89,26 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
     for (name, error) in &outcome.failed_sources {
         eprintln!("jetwatch: source {name}: {error}");
     }
-    Ok(if outcome.failed_sources.is_empty() { Exit::Success } else { Exit::SourceFailed })
+    Ok(if outcome.failed_sources.is_empty() {
+        Exit::Success
+    } else {
+        Exit::SourceFailed
+    })
 }
 
 /// Writes beside the file first, so that a reader never sees half a report.
 fn write_stats(path: &Path, report: &Report) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
+    let text =
+        serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
     let partial = path.with_extension("json.partial");
     fs::write(&partial, text + "\n")
         .and_then(|()| fs::rename(&partial, path))
-        .with_context(|| format!("cannot write {}; choose a writable place with --stats", path.display()))
+        .with_context(|| {
+            format!(
+                "cannot write {}; choose a writable place with --stats",
+                path.display()
+            )
+        })
 }
 
 /// A tap that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
@@ -99,18 +118,29 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
         "--dump-detections needs a configuration with one source, this one has {}; MOTChallenge text has no column for the source",
         config.sources.len()
     );
-    let file = File::create(path).with_context(|| format!("cannot write {}; choose a writable place with --dump-detections", path.display()))?;
+    let file = File::create(path).with_context(|| {
+        format!(
+            "cannot write {}; choose a writable place with --dump-detections",
+            path.display()
+        )
+    })?;
     let mut out = BufWriter::new(file);
     let mut failed = false;
-    Ok(Box::new(move |meta: &FrameMeta, detections: &[Detection]| {
-        if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
-            failed = true;
-            log::error!("cannot go on writing detections: {error}; the file is incomplete");
-        }
-    }))
+    Ok(Box::new(
+        move |meta: &FrameMeta, detections: &[Detection]| {
+            if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
+                failed = true;
+                log::error!("cannot go on writing detections: {error}; the file is incomplete");
+            }
+        },
+    ))
 }
 
-fn write_detections(out: &mut impl Write, meta: &FrameMeta, detections: &[Detection]) -> std::io::Result<()> {
+fn write_detections(
+    out: &mut impl Write,
+    meta: &FrameMeta,
+    detections: &[Detection],
+) -> std::io::Result<()> {
     for found in detections {
         let [left, top, right, bottom] = found.xyxy;
         let (width, height) = (right - left, bottom - top);

@@ -10,7 +10,8 @@ use crate::source::StopToken;
 
 /// Starts the thread that waits for signals. It lives as long as the process.
 pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("cannot wait for signals")?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("cannot wait for signals")?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {

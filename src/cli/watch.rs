@@ -58,10 +58,19 @@ pub(super) fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
 
 fn mqtt_config(args: &WatchArgs) -> anyhow::Result<MqttConfig> {
     if let Some(path) = &args.config {
-        return Config::load(path)?.publish.mqtt.with_context(|| format!("{} has `publish.mqtt: off`: there is no broker to watch", path.display()));
+        return Config::load(path)?.publish.mqtt.with_context(|| {
+            format!(
+                "{} has `publish.mqtt: off`: there is no broker to watch",
+                path.display()
+            )
+        });
     }
     Ok(MqttConfig {
-        broker: Broker::Url { host: args.host.clone(), port: args.port, tls: false },
+        broker: Broker::Url {
+            host: args.host.clone(),
+            port: args.port,
+            tls: false,
+        },
         prefix: "jetwatch".to_owned(),
         client_id: "jetwatch".to_owned(),
         credentials: None,

@@ -474,7 +474,7 @@ pub const LOG: &[Key] = &[
     Key::or(
         "gst_debug",
         Form::Text("GST_DEBUG's form, such as *:2 or 3,rtspsrc:5, with levels from 0 to 9"),
-        Fallback::Text("*:2"),
+        Fallback::Text("*:1"),
         "What GStreamer logs, bridged into our log.",
     ),
 ];

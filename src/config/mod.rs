@@ -255,7 +255,7 @@ pub struct JsonLinesConfig {
 pub struct LogConfig {
     /// Least severity. Default: info.
     pub level: log::LevelFilter,
-    /// GStreamer's own log, in the syntax of `GST_DEBUG`, bridged into ours. Default `*:2` (warnings and errors).
+    /// GStreamer's own log, in the syntax of `GST_DEBUG`, bridged into ours. Default `*:1` (errors; demuxers warn about sound files).
     pub gst_debug: String,
 }
 

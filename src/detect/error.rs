@@ -158,7 +158,10 @@ impl DetectError {
             | Self::Tensor { .. }
             | Self::NotFinite { .. }
             | Self::BeyondOne { .. } => true,
-            Self::Infer { .. } | Self::BatchSize { .. } | Self::PictureSize { .. } | Self::UnknownTruth { .. } => false,
+            Self::Infer { .. }
+            | Self::BatchSize { .. }
+            | Self::PictureSize { .. }
+            | Self::UnknownTruth { .. } => false,
         }
     }
 }

@@ -32,22 +32,35 @@ pub struct DetectorAlone {
 }
 
 /// Preloads up to `preload` frames of the first source and runs at least `frames` of them through the detectors, after `warmup` of them unmeasured.
-pub fn detector_alone(config: &Config, preload: usize, warmup: u64, frames: u64) -> Result<DetectorAlone, PipelineError> {
+pub fn detector_alone(
+    config: &Config,
+    preload: usize,
+    warmup: u64,
+    frames: u64,
+) -> Result<DetectorAlone, PipelineError> {
     let recorder = Recorder::default();
     if config.sources.first().is_some_and(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = Arc::new(detect::prepare(&config.detector, &recorder)?);
     let preloaded = Arc::new(load_frames(config, &prepared, preload)?);
-    let (workers, size) = (config.detector.workers, config.detector.batch_size.min(preloaded.len()));
+    let (workers, size) = (
+        config.detector.workers,
+        config.detector.batch_size.min(preloaded.len()),
+    );
     let next = Arc::new(AtomicU64::new(0));
     // Workers and this thread: after the warm-up, and at the end.
     let barrier = Arc::new(Barrier::new(workers + 1));
     let (failed, failures) = bounded(workers);
     let mut threads = Vec::new();
     for index in 0..workers {
-        let (prepared, preloaded, next, barrier, failed) =
-            (Arc::clone(&prepared), Arc::clone(&preloaded), Arc::clone(&next), Arc::clone(&barrier), failed.clone());
+        let (prepared, preloaded, next, barrier, failed) = (
+            Arc::clone(&prepared),
+            Arc::clone(&preloaded),
+            Arc::clone(&next),
+            Arc::clone(&barrier),
+            failed.clone(),
+        );
         threads.push(spawn(&format!("detect-{index}"), move || {
             let mut results = Vec::new();
             let mut at = index * size % preloaded.len();
@@ -74,7 +87,10 @@ pub fn detector_alone(config: &Config, preload: usize, warmup: u64, frames: u64)
     let (started, cpu) = (Instant::now(), process_usage().cpu);
     barrier.wait();
     barrier.wait();
-    let (seconds, cpu) = (started.elapsed().as_secs_f64(), process_usage().cpu.saturating_sub(cpu));
+    let (seconds, cpu) = (
+        started.elapsed().as_secs_f64(),
+        process_usage().cpu.saturating_sub(cpu),
+    );
     barrier.wait();
     for thread in threads {
         super::join(thread);
@@ -95,7 +111,11 @@ pub fn detector_alone(config: &Config, preload: usize, warmup: u64, frames: u64)
 }
 
 /// The first frames of the first source, through its real pipeline.
-fn load_frames(config: &Config, prepared: &detect::Prepared, preload: usize) -> Result<Vec<Frame>, PipelineError> {
+fn load_frames(
+    config: &Config,
+    prepared: &detect::Prepared,
+    preload: usize,
+) -> Result<Vec<Frame>, PipelineError> {
     let source = &config.sources[0];
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
     let (keeping, stop) = (Arc::clone(&kept), StopToken::default());
@@ -121,12 +141,18 @@ fn load_frames(config: &Config, prepared: &detect::Prepared, preload: usize) -> 
         dot: Dot::default(),
         counters: Arc::default(),
     };
-    let handle =
-        source::start(source, context).map_err(|cause| PipelineError::Thread { name: format!("source-{}", source.name), cause })?;
+    let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
+        name: format!("source-{}", source.name),
+        cause,
+    })?;
     while !handle.is_finished() {
         std::thread::sleep(Duration::from_millis(2));
     }
     handle.join()?;
     let frames = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-    if frames.is_empty() { Err(source::SourceError::Empty.into()) } else { Ok(frames) }
+    if frames.is_empty() {
+        Err(source::SourceError::Empty.into())
+    } else {
+        Ok(frames)
+    }
 }

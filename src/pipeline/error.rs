@@ -17,7 +17,9 @@ pub enum PipelineError {
     #[error("{0}")]
     Source(SourceError),
     /// The operating system gives no thread.
-    #[error("cannot start thread {name}: {cause}; check the limits on processes and memory (ulimit -u, TasksMax=)")]
+    #[error(
+        "cannot start thread {name}: {cause}; check the limits on processes and memory (ulimit -u, TasksMax=)"
+    )]
     Thread {
         /// Its name.
         name: String,

@@ -20,9 +20,17 @@ pub(super) const CLOSING: Duration = Duration::from_secs(5);
 /// What the follower hears.
 pub(super) enum News {
     /// A worker has detections of a frame.
-    Result { ticket: u64, meta: FrameMeta, detections: Vec<Detection> },
+    Result {
+        ticket: u64,
+        meta: FrameMeta,
+        detections: Vec<Detection>,
+    },
     /// A source's state changed.
-    Source { id: SourceId, state: SourceState, reason: Option<String> },
+    Source {
+        id: SourceId,
+        state: SourceState,
+        reason: Option<String>,
+    },
     /// No frame follows from this source, and its lane is closed.
     Closed { id: SourceId },
     /// Everybody else has ended.
@@ -79,7 +87,11 @@ impl Follower {
         let mut stats_due = Instant::now() + self.stats_interval;
         loop {
             match news.recv_timeout(stats_due.saturating_duration_since(Instant::now())) {
-                Ok(News::Result { ticket, meta, detections }) => self.result(ticket, meta, detections),
+                Ok(News::Result {
+                    ticket,
+                    meta,
+                    detections,
+                }) => self.result(ticket, meta, detections),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Closed { id }) => self.end_if_drained(id),
                 Ok(News::Finish) | Err(RecvTimeoutError::Disconnected) => break,
@@ -96,7 +108,9 @@ impl Follower {
     fn result(&mut self, ticket: u64, meta: FrameMeta, detections: Vec<Detection>) {
         let id = meta.source;
         let mut due = Vec::new();
-        self.lines[id.index()].reorder.push(ticket, (meta, detections), |item| due.push(item));
+        self.lines[id.index()]
+            .reorder
+            .push(ticket, (meta, detections), |item| due.push(item));
         for (meta, detections) in due {
             self.frame(meta, &detections);
         }
@@ -113,30 +127,59 @@ impl Follower {
             let tracks = line.tracker.update(detections);
             line.lifecycle.step(&meta, tracks, &mut line.events);
             line.shown.clear();
-            line.shown.extend(tracks.iter().filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost)).cloned());
+            line.shown.extend(
+                tracks
+                    .iter()
+                    .filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost))
+                    .cloned(),
+            );
         }
         self.publish(&meta);
-        self.meter.frame_done(&meta, self.lines[meta.source.index()].shown.len());
+        self.meter
+            .frame_done(&meta, self.lines[meta.source.index()].shown.len());
         self.lines[meta.source.index()].newest = Some(meta);
     }
 
     /// Tells the sinks what the newest frame of a source changed.
     fn publish(&mut self, meta: &FrameMeta) {
-        let _range = self.recorder.range_with_payload(Stage::Publish, 1, meta.seq);
+        let _range = self
+            .recorder
+            .range_with_payload(Stage::Publish, 1, meta.seq);
         let line = &mut self.lines[meta.source.index()];
         if !line.events.is_empty() {
             self.meter.events(line.events.len());
-            let record = Record::Events { source: &line.name, frame: meta, events: &line.events };
+            let record = Record::Events {
+                source: &line.name,
+                frame: meta,
+                events: &line.events,
+            };
             tell(&mut self.sinks, &record);
             line.events.clear();
         }
         if self.every_frame {
-            tell(&mut self.sinks, &Record::Frame { source: &line.name, frame: meta, tracks: &line.shown });
+            tell(
+                &mut self.sinks,
+                &Record::Frame {
+                    source: &line.name,
+                    frame: meta,
+                    tracks: &line.shown,
+                },
+            );
         }
         for change in line.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
-            let Some(label) = self.labels.get(usize::from(change.class)) else { continue };
-            tell(&mut self.sinks, &Record::Count { source: &line.name, label, count: change.count, at: meta.captured_at });
+            let Some(label) = self.labels.get(usize::from(change.class)) else {
+                continue;
+            };
+            tell(
+                &mut self.sinks,
+                &Record::Count {
+                    source: &line.name,
+                    label,
+                    count: change.count,
+                    at: meta.captured_at,
+                },
+            );
         }
     }
 
@@ -148,25 +191,48 @@ impl Follower {
             return;
         }
         let source = &self.lines[id.index()].name;
-        tell(&mut self.sinks, &Record::Source { source, state, reason: reason.as_deref(), at: SystemTime::now() });
+        tell(
+            &mut self.sinks,
+            &Record::Source {
+                source,
+                state,
+                reason: reason.as_deref(),
+                at: SystemTime::now(),
+            },
+        );
     }
 
     /// Ends the tracks of a source whose last frame is through, and says so.
     fn end_if_drained(&mut self, id: SourceId) {
         let line = &self.lines[id.index()];
-        if line.ending.is_none() || self.lanes.drained(id).is_none_or(|taken| taken > line.reorder.next()) {
+        if line.ending.is_none()
+            || self
+                .lanes
+                .drained(id)
+                .is_none_or(|taken| taken > line.reorder.next())
+        {
             return;
         }
         self.end_tracks(id);
         let line = &mut self.lines[id.index()];
         if let Some((state, reason)) = line.ending.take() {
-            tell(&mut self.sinks, &Record::Source { source: &line.name, state, reason: reason.as_deref(), at: SystemTime::now() });
+            tell(
+                &mut self.sinks,
+                &Record::Source {
+                    source: &line.name,
+                    state,
+                    reason: reason.as_deref(),
+                    at: SystemTime::now(),
+                },
+            );
         }
     }
 
     fn end_tracks(&mut self, id: SourceId) {
         let line = &mut self.lines[id.index()];
-        let Some(meta) = line.newest.take() else { return };
+        let Some(meta) = line.newest.take() else {
+            return;
+        };
         line.tracker.finish();
         line.lifecycle.finish(&mut line.events);
         line.shown.clear();

@@ -61,12 +61,28 @@ impl Lanes {
         let lanes = live
             .iter()
             .map(|&live| {
-                let depth = if live { LIVE_DEPTH } else { batch_size + FILE_SLACK };
-                Lane { queue: VecDeque::with_capacity(depth), live, depth, open: true, dropped: 0, taken: 0 }
+                let depth = if live {
+                    LIVE_DEPTH
+                } else {
+                    batch_size + FILE_SLACK
+                };
+                Lane {
+                    queue: VecDeque::with_capacity(depth),
+                    live,
+                    depth,
+                    open: true,
+                    dropped: 0,
+                    taken: 0,
+                }
             })
             .collect();
         Self {
-            state: Mutex::new(State { lanes, next: 0, forming: false, allowance: most_frames.unwrap_or(u64::MAX) }),
+            state: Mutex::new(State {
+                lanes,
+                next: 0,
+                forming: false,
+                allowance: most_frames.unwrap_or(u64::MAX),
+            }),
             filled: Condvar::new(),
             emptied: Condvar::new(),
         }
@@ -89,7 +105,10 @@ impl Lanes {
                 lane.dropped += 1;
                 break;
             }
-            state = self.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .emptied
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.lanes[index].queue.push_back(frame);
         drop(state);
@@ -104,7 +123,10 @@ impl Lanes {
         batch.clear();
         let mut state = self.lock();
         while !state.over() && (state.forming || !state.has_frames()) {
-            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .filled
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         if state.over() {
             drop(state);
@@ -121,7 +143,11 @@ impl Lanes {
             if left.is_zero() {
                 break;
             }
-            state = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .filled
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             state.take(size, batch);
             self.emptied.notify_all();
         }
@@ -182,7 +208,11 @@ impl State {
     }
 
     fn more_can_come(&self) -> bool {
-        self.allowance > 0 && self.lanes.iter().any(|lane| lane.open || !lane.queue.is_empty())
+        self.allowance > 0
+            && self
+                .lanes
+                .iter()
+                .any(|lane| lane.open || !lane.queue.is_empty())
     }
 
     fn over(&self) -> bool {
@@ -197,7 +227,10 @@ impl State {
             let lane = &mut self.lanes[self.next];
             self.next = (self.next + 1) % count;
             if let Some(frame) = lane.queue.pop_front() {
-                batch.push(Ticketed { ticket: lane.taken, frame });
+                batch.push(Ticketed {
+                    ticket: lane.taken,
+                    frame,
+                });
                 lane.taken += 1;
                 self.allowance -= 1;
                 idle = 0;
@@ -234,11 +267,18 @@ mod tests {
             entered_at: Instant::now(),
             source_size: size,
         };
-        Frame { meta, picture: Picture::new(size, 4, Box::new([0; 4])).expect("four bytes are one pixel"), truth: Vec::new() }
+        Frame {
+            meta,
+            picture: Picture::new(size, 4, Box::new([0; 4])).expect("four bytes are one pixel"),
+            truth: Vec::new(),
+        }
     }
 
     fn numbers(batch: &[Ticketed]) -> Vec<(u16, u64, u64)> {
-        batch.iter().map(|item| (item.frame.meta.source.0, item.frame.meta.seq, item.ticket)).collect()
+        batch
+            .iter()
+            .map(|item| (item.frame.meta.source.0, item.frame.meta.seq, item.ticket))
+            .collect()
     }
 
     #[test]
@@ -272,7 +312,10 @@ mod tests {
         }
         reader.join().expect("the reader does not panic");
         assert_eq!(seen, (0..500).map(|n| (n, n)).collect::<Vec<_>>());
-        assert_eq!((lanes.dropped(SourceId(0)), lanes.drained(SourceId(0))), (0, Some(500)));
+        assert_eq!(
+            (lanes.dropped(SourceId(0)), lanes.drained(SourceId(0))),
+            (0, Some(500))
+        );
     }
 
     #[test]
@@ -285,7 +328,10 @@ mod tests {
         lanes.offer(frame(2, 0));
         let mut batch = Vec::new();
         assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
-        assert_eq!(numbers(&batch), [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 1)]);
+        assert_eq!(
+            numbers(&batch),
+            [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 1)]
+        );
     }
 
     #[test]
@@ -329,6 +375,9 @@ mod tests {
             move || lanes.offer(frame(0, 2))
         });
         lanes.close_all();
-        assert_eq!(waiting.join().expect("the reader does not panic"), Flow::Stop);
+        assert_eq!(
+            waiting.join().expect("the reader does not panic"),
+            Flow::Stop
+        );
     }
 }

@@ -66,10 +66,23 @@ impl Meter {
         lanes: Arc<Lanes>,
         recorder: Recorder,
     ) -> Self {
-        let mark = Mark { at: Instant::now(), cpu: process_usage().cpu, frames: 0, inferred: 0, infer_ms: 0.0 };
+        let mark = Mark {
+            at: Instant::now(),
+            cpu: process_usage().cpu,
+            frames: 0,
+            inferred: 0,
+            infer_ms: 0.0,
+        };
         let sources = sources
             .into_iter()
-            .map(|(name, counters)| Source { name, counters, state: SourceState::Connecting, tracks: 0, done: 0, done_at_interval: 0 })
+            .map(|(name, counters)| Source {
+                name,
+                counters,
+                state: SourceState::Connecting,
+                tracks: 0,
+                done: 0,
+                done_at_interval: 0,
+            })
             .collect();
         let state = State {
             sources,
@@ -83,7 +96,14 @@ impl Meter {
             base: mark,
             interval: mark,
         };
-        Self { started, warmup_frames, workers, lanes, recorder, state: Mutex::new(state) }
+        Self {
+            started,
+            warmup_frames,
+            workers,
+            lanes,
+            recorder,
+            state: Mutex::new(state),
+        }
     }
 
     /// A frame went through the whole chain.
@@ -101,11 +121,20 @@ impl Meter {
         source.tracks = tracks;
         if state.frames == 1 && self.warmup_frames == 0 {
             // Loading and connecting are no part of the chain's speed.
-            state.base = Mark { at: meta.entered_at, ..state.base };
+            state.base = Mark {
+                at: meta.entered_at,
+                ..state.base
+            };
         }
         if state.frames == self.warmup_frames {
             self.recorder.reset();
-            state.base = Mark { at: now, cpu: process_usage().cpu, frames: state.frames, inferred: 0, infer_ms: 0.0 };
+            state.base = Mark {
+                at: now,
+                cpu: process_usage().cpu,
+                frames: state.frames,
+                inferred: 0,
+                infer_ms: 0.0,
+            };
             state.interval = state.base;
             state.latency_max = Duration::ZERO;
             state.latency_sum = Duration::ZERO;
@@ -195,14 +224,17 @@ impl Meter {
             inference_fps: self.inference_fps(&state.base, &now),
             workers: self.workers,
             cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.base.cpu), frames),
-            inference_cpu_ms_per_frame: summary.stage(Stage::Infer).cpu_ms / summary.stage(Stage::Infer).items.max(1) as f64,
+            inference_cpu_ms_per_frame: summary.stage(Stage::Infer).cpu_ms
+                / summary.stage(Stage::Infer).items.max(1) as f64,
             latency_mean_ms: state.latency_sum.as_secs_f64() * 1e3 / frames.max(1) as f64,
             latency_max_ms: state.latency_max.as_secs_f64() * 1e3,
             peak_rss_mib: usage.peak_rss_bytes as f64 / f64::from(1 << 20),
             first_frame_ms: state.first_frame_at.map(since_start),
             first_event_ms: state.first_event_at.map(since_start),
             events: state.events,
-            dropped: (0..state.sources.len()).map(|index| self.lanes.dropped(SourceId(index as u16))).sum(),
+            dropped: (0..state.sources.len())
+                .map(|index| self.lanes.dropped(SourceId(index as u16)))
+                .sum(),
             stages: summary.stages,
             sources: state
                 .sources
@@ -227,12 +259,21 @@ impl Meter {
     fn mark(&self, state: &State) -> Mark {
         let summary = self.recorder.summary();
         let infer = summary.stage(Stage::Infer);
-        Mark { at: Instant::now(), cpu: process_usage().cpu, frames: state.frames, inferred: infer.items, infer_ms: infer.total_ms }
+        Mark {
+            at: Instant::now(),
+            cpu: process_usage().cpu,
+            frames: state.frames,
+            inferred: infer.items,
+            infer_ms: infer.total_ms,
+        }
     }
 
     /// Frames per second that the networks alone would do: frames per worker-second inside them, times the workers.
     fn inference_fps(&self, from: &Mark, to: &Mark) -> f64 {
-        per(to.inferred.saturating_sub(from.inferred), (to.infer_ms - from.infer_ms).max(0.0) / 1e3) * self.workers as f64
+        per(
+            to.inferred.saturating_sub(from.inferred),
+            (to.infer_ms - from.infer_ms).max(0.0) / 1e3,
+        ) * self.workers as f64
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -242,9 +283,17 @@ impl Meter {
 
 /// Items per second; zero when there was no time.
 fn per(items: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { items as f64 / seconds } else { 0.0 }
+    if seconds > 0.0 {
+        items as f64 / seconds
+    } else {
+        0.0
+    }
 }
 
 fn per_frame(cpu: Duration, frames: u64) -> f64 {
-    if frames > 0 { cpu.as_secs_f64() * 1e3 / frames as f64 } else { 0.0 }
+    if frames > 0 {
+        cpu.as_secs_f64() * 1e3 / frames as f64
+    } else {
+        0.0
+    }
 }

@@ -29,7 +29,9 @@ use crossbeam_channel::{Sender, bounded};
 use crate::config::{Broker, Config, SourceConfig};
 use crate::detect::{self, DetectError, Prepared};
 use crate::publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink, SinkCounts, Stats};
-use crate::source::{self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken};
+use crate::source::{
+    self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
+};
 use crate::telemetry::{self, Recorder};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
@@ -109,9 +111,18 @@ impl Pipeline {
         let broker = embedded_broker(config)?;
         let sinks = start_sinks(config, prepared.labels(), broker.as_ref())?;
 
-        let live: Vec<bool> = config.sources.iter().map(|source| source.uri.is_live()).collect();
-        let lanes = Arc::new(Lanes::new(&live, config.detector.batch_size, options.max_frames));
-        let counters: Vec<Arc<SourceCounters>> = config.sources.iter().map(|_| Arc::default()).collect();
+        let live: Vec<bool> = config
+            .sources
+            .iter()
+            .map(|source| source.uri.is_live())
+            .collect();
+        let lanes = Arc::new(Lanes::new(
+            &live,
+            config.detector.batch_size,
+            options.max_frames,
+        ));
+        let counters: Vec<Arc<SourceCounters>> =
+            config.sources.iter().map(|_| Arc::default()).collect();
         let names = config.sources.iter().map(|source| source.name.clone());
         let meter = Arc::new(Meter::new(
             started,
@@ -127,7 +138,13 @@ impl Pipeline {
             lines: config
                 .sources
                 .iter()
-                .map(|source| Line::new(&source.name, IouTracker::new(&config.tracker), Lifecycle::new(config.publish.update_interval)))
+                .map(|source| {
+                    Line::new(
+                        &source.name,
+                        IouTracker::new(&config.tracker),
+                        Lifecycle::new(config.publish.update_interval),
+                    )
+                })
                 .collect(),
             labels: prepared.labels().to_vec(),
             sinks,
@@ -146,7 +163,10 @@ impl Pipeline {
             stop,
             started: Instant::now(),
             duration: options.duration,
-            dot: Dot { folder: options.dot_folder, requests: Arc::new(AtomicU64::new(0)) },
+            dot: Dot {
+                folder: options.dot_folder,
+                requests: Arc::new(AtomicU64::new(0)),
+            },
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -159,7 +179,10 @@ impl Pipeline {
         if let Err(error) = pipeline.start_threads(config, &prepared, &recorder, &counters) {
             pipeline.fail(error);
             let outcome = pipeline.wait();
-            return Err(outcome.failure.unwrap_or(PipelineError::Late { names: "start".to_owned(), waited_ms: 0 }));
+            return Err(outcome.failure.unwrap_or(PipelineError::Late {
+                names: "start".to_owned(),
+                waited_ms: 0,
+            }));
         }
         Ok(pipeline)
     }
@@ -183,8 +206,12 @@ impl Pipeline {
             loading.recv().unwrap_or(Ok(()))?;
         }
         for (index, (source, counters)) in config.sources.iter().zip(counters).enumerate() {
-            let context = self.source_context(SourceId(index as u16), source, prepared, recorder, counters);
-            let handle = source::start(source, context).map_err(|cause| PipelineError::Thread { name: format!("source-{}", source.name), cause })?;
+            let context =
+                self.source_context(SourceId(index as u16), source, prepared, recorder, counters);
+            let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
+                name: format!("source-{}", source.name),
+                cause,
+            })?;
             self.sources.push((source.name.clone(), handle));
         }
         Ok(())
@@ -198,9 +225,17 @@ impl Pipeline {
         recorder: &Recorder,
         loaded: Sender<Result<(), DetectError>>,
     ) -> impl FnOnce() + Send + use<> {
-        let (prepared, recorder, lanes, news) = (Arc::clone(prepared), recorder.clone(), Arc::clone(&self.lanes), self.news.clone());
+        let (prepared, recorder, lanes, news) = (
+            Arc::clone(prepared),
+            recorder.clone(),
+            Arc::clone(&self.lanes),
+            self.news.clone(),
+        );
         let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
-        let rule = BatchRule { size: config.detector.batch_size, timeout: config.detector.batch_timeout };
+        let rule = BatchRule {
+            size: config.detector.batch_size,
+            timeout: config.detector.batch_timeout,
+        };
         move || {
             let detector = match prepared.make_detector(index) {
                 Ok(detector) => detector,
@@ -213,7 +248,10 @@ impl Pipeline {
             drop(loaded);
             if let Err(error) = worker::work(detector, &lanes, rule, &recorder, &news) {
                 log::error!(worker = index; "detector failed: {error}");
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.into());
+                failure
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .get_or_insert(error.into());
                 lanes.abandon();
                 stop.stop();
             }
@@ -228,7 +266,12 @@ impl Pipeline {
         recorder: &Recorder,
         counters: &Arc<SourceCounters>,
     ) -> SourceContext {
-        let (lanes, ending, news, news_of_end) = (Arc::clone(&self.lanes), Arc::clone(&self.lanes), self.news.clone(), self.news.clone());
+        let (lanes, ending, news, news_of_end) = (
+            Arc::clone(&self.lanes),
+            Arc::clone(&self.lanes),
+            self.news.clone(),
+            self.news.clone(),
+        );
         SourceContext {
             id,
             name: source.name.clone(),
@@ -326,16 +369,33 @@ impl Pipeline {
             broker.stop();
         }
         if !late.is_empty() {
-            let error = PipelineError::Late { names: late.join(", "), waited_ms: JOIN_DEADLINE.as_millis() };
+            let error = PipelineError::Late {
+                names: late.join(", "),
+                waited_ms: JOIN_DEADLINE.as_millis(),
+            };
             log::error!("{error}");
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert(error);
         }
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Outcome { report: self.meter.report(messages), failure, failed_sources }
+        let failure = self
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        Outcome {
+            report: self.meter.report(messages),
+            failure,
+            failed_sources,
+        }
     }
 
     fn fail(&self, error: PipelineError) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(error);
         self.lanes.abandon();
         self.stop.stop();
     }
@@ -346,28 +406,48 @@ fn needs_gstreamer(source: &SourceConfig) -> bool {
 }
 
 fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
-    let Some(mqtt) = &config.publish.mqtt else { return Ok(None) };
-    let Broker::Embedded { listen } = mqtt.broker else { return Ok(None) };
-    Ok(Some(EmbeddedBroker::start(listen, mqtt.credentials.as_ref())?))
+    let Some(mqtt) = &config.publish.mqtt else {
+        return Ok(None);
+    };
+    let Broker::Embedded { listen } = mqtt.broker else {
+        return Ok(None);
+    };
+    Ok(Some(EmbeddedBroker::start(
+        listen,
+        mqtt.credentials.as_ref(),
+    )?))
 }
 
-fn start_sinks(config: &Config, labels: &[String], broker: Option<&EmbeddedBroker>) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
+fn start_sinks(
+    config: &Config,
+    labels: &[String],
+    broker: Option<&EmbeddedBroker>,
+) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(mqtt) = &config.publish.mqtt {
         let mut mqtt = mqtt.clone();
         if let Some(broker) = broker {
             // Port 0 in the configuration becomes the port that was given.
-            mqtt.broker = Broker::Embedded { listen: broker.local_addr() };
+            mqtt.broker = Broker::Embedded {
+                listen: broker.local_addr(),
+            };
         }
         sinks.push(Box::new(MqttSink::start(&mqtt, &config.device, labels)?));
     }
     if let Some(json_lines) = &config.publish.json_lines {
-        sinks.push(Box::new(JsonLinesSink::start(json_lines, &config.device, labels)?));
+        sinks.push(Box::new(JsonLinesSink::start(
+            json_lines,
+            &config.device,
+            labels,
+        )?));
     }
     Ok(sinks)
 }
 
-fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, PipelineError> {
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, PipelineError> {
     let timeline_name = name.to_owned();
     thread::Builder::new()
         .name(name.to_owned())
@@ -375,7 +455,10 @@ fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'stati
             telemetry::name_thread(&timeline_name);
             body()
         })
-        .map_err(|cause| PipelineError::Thread { name: name.to_owned(), cause })
+        .map_err(|cause| PipelineError::Thread {
+            name: name.to_owned(),
+            cause,
+        })
 }
 
 /// Waits for `finished`, at most until `deadline`.
@@ -391,5 +474,7 @@ fn finished_by(deadline: Instant, finished: impl Fn() -> bool) -> bool {
 
 /// Joins a thread that has ended; its panic goes on here.
 fn join<T>(thread: JoinHandle<T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -12,7 +12,10 @@ pub struct Reorder<T> {
 
 impl<T> Default for Reorder<T> {
     fn default() -> Self {
-        Self { next: 0, early: VecDeque::new() }
+        Self {
+            next: 0,
+            early: VecDeque::new(),
+        }
     }
 }
 

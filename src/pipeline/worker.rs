@@ -49,7 +49,14 @@ pub(super) fn work(
         // Pixels go back to their pool before anybody waits for the follower.
         batch.clear();
         for ((ticket, meta), found) in stubs.drain(..).zip(detections.drain(..)) {
-            if results.send(News::Result { ticket, meta, detections: found }).is_err() {
+            if results
+                .send(News::Result {
+                    ticket,
+                    meta,
+                    detections: found,
+                })
+                .is_err()
+            {
                 return Ok(());
             }
         }

@@ -38,7 +38,9 @@ pub enum SourceError {
         package: &'static str,
     },
     /// The launch fragment cannot be parsed or has no free source pad.
-    #[error("launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad (behind caps at its end, write ! identity)")]
+    #[error(
+        "launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad (behind caps at its end, write ! identity)"
+    )]
     Launch(String),
     /// Elements do not fit together.
     #[error("cannot build the pipeline: {0}")]
@@ -91,7 +93,10 @@ impl SourceError {
     #[must_use]
     pub const fn is_permanent(&self, live: bool) -> bool {
         match self {
-            Self::Init(_) | Self::MissingElement { .. } | Self::Launch(_) | Self::Unsupported { .. } => true,
+            Self::Init(_)
+            | Self::MissingElement { .. }
+            | Self::Launch(_)
+            | Self::Unsupported { .. } => true,
             _ => !live,
         }
     }

@@ -122,7 +122,11 @@ impl SourceCounters {
 /// Something that can be opened and then delivers frames until it ends. Implementations: GStreamer, and the built-in scene.
 trait Source {
     /// One session: opens, delivers, and closes. The first frame must be announced through `first_frame`.
-    fn run_once(&mut self, context: &SourceContext, first_frame: &dyn Fn()) -> Result<End, SourceError>;
+    fn run_once(
+        &mut self,
+        context: &SourceContext,
+        first_frame: &dyn Fn(),
+    ) -> Result<End, SourceError>;
 }
 
 /// Longest that a supervisor sleeps before it looks at its stop token again.

@@ -11,9 +11,17 @@ pub(super) struct PixelPool {
 impl PixelPool {
     /// A buffer of exactly `bytes` bytes with whatever was in it; zeros when it is new.
     pub(super) fn take(&self, bytes: usize) -> PooledPixels {
-        let mut pixels = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut pixels = self
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+            .unwrap_or_default();
         pixels.resize(bytes, 0);
-        PooledPixels { pixels, home: Arc::clone(&self.free) }
+        PooledPixels {
+            pixels,
+            home: Arc::clone(&self.free),
+        }
     }
 }
 
@@ -37,7 +45,10 @@ impl AsMut<[u8]> for PooledPixels {
 
 impl Drop for PooledPixels {
     fn drop(&mut self) {
-        self.home.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.pixels));
+        self.home
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(std::mem::take(&mut self.pixels));
     }
 }
 

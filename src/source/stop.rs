@@ -28,7 +28,10 @@ impl StopToken {
     pub fn wait(&self, timeout: Duration) -> bool {
         let (asked, changed) = &*self.shared;
         let asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-        *changed.wait_timeout_while(asked, timeout, |asked| !*asked).unwrap_or_else(PoisonError::into_inner).0
+        *changed
+            .wait_timeout_while(asked, timeout, |asked| !*asked)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }
 

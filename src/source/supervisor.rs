@@ -30,7 +30,9 @@ impl SourceHandle {
 
     /// Waits for the end: the media's, a stop's, or a failure that trying again cannot help. Panics of the thread go on here.
     pub fn join(self) -> Result<(), SourceError> {
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
@@ -38,13 +40,18 @@ impl SourceHandle {
 pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<SourceHandle> {
     let config = config.clone();
     // Linux keeps 15 bytes of a thread's name.
-    let thread_name: String = format!("source-{}", context.name).chars().take(15).collect();
-    let thread = thread::Builder::new().name(thread_name.clone()).spawn(move || {
-        telemetry::name_thread(&thread_name);
-        let result = supervise(&config, &context);
-        (context.on_end)(context.id);
-        result
-    })?;
+    let thread_name: String = format!("source-{}", context.name)
+        .chars()
+        .take(15)
+        .collect();
+    let thread = thread::Builder::new()
+        .name(thread_name.clone())
+        .spawn(move || {
+            telemetry::name_thread(&thread_name);
+            let result = supervise(&config, &context);
+            (context.on_end)(context.id);
+            result
+        })?;
     Ok(SourceHandle { thread })
 }
 
@@ -74,9 +81,11 @@ fn supervise(config: &SourceConfig, context: &SourceContext) -> Result<(), Sourc
                 return Ok(());
             }
             // A camera or server does not end by itself: somebody closed it.
-            Ok(End::EndOfMedia) => {
-                SourceError::Element { element: context.name.clone(), message: "the source ended the stream".to_owned(), hint: None }
-            }
+            Ok(End::EndOfMedia) => SourceError::Element {
+                element: context.name.clone(),
+                message: "the source ended the stream".to_owned(),
+                hint: None,
+            },
             Err(error) => error,
         };
         let text = error.to_string();
@@ -85,7 +94,10 @@ fn supervise(config: &SourceConfig, context: &SourceContext) -> Result<(), Sourc
             (context.observe)(context.id, SourceState::Offline, Some(text));
             return Err(error);
         }
-        if online_since.get().is_some_and(|since| since.elapsed() >= STEADY_AFTER) {
+        if online_since
+            .get()
+            .is_some_and(|since| since.elapsed() >= STEADY_AFTER)
+        {
             wait = config.reconnect_wait;
         }
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");

@@ -22,7 +22,12 @@ impl SyntheticSource {
     /// A source of the given scene.
     #[must_use]
     pub fn new(settings: &SyntheticScene, loop_at_end: bool) -> Self {
-        Self { scene: Scene::new(settings), settings: settings.clone(), pool: PixelPool::default(), loop_at_end }
+        Self {
+            scene: Scene::new(settings),
+            settings: settings.clone(),
+            pool: PixelPool::default(),
+            loop_at_end,
+        }
     }
 
     /// Draws frame `index` at the letterbox's inner size, with its truth in source pixels.
@@ -39,17 +44,27 @@ impl SyntheticSource {
         let meta = FrameMeta {
             source: context.id,
             seq,
-            pts: Some(Duration::from_nanos(index.saturating_mul(1_000_000_000) / u64::from(self.settings.fps.max(1)))),
+            pts: Some(Duration::from_nanos(
+                index.saturating_mul(1_000_000_000) / u64::from(self.settings.fps.max(1)),
+            )),
             captured_at: SystemTime::now(),
             entered_at: Instant::now(),
             source_size,
         };
-        Some(Frame { meta, picture: Picture::new(inner, stride, Box::new(pixels))?, truth })
+        Some(Frame {
+            meta,
+            picture: Picture::new(inner, stride, Box::new(pixels))?,
+            truth,
+        })
     }
 }
 
 impl Source for SyntheticSource {
-    fn run_once(&mut self, context: &SourceContext, first_frame: &dyn Fn()) -> Result<End, SourceError> {
+    fn run_once(
+        &mut self,
+        context: &SourceContext,
+        first_frame: &dyn Fn(),
+    ) -> Result<End, SourceError> {
         let period = Duration::from_secs(1) / self.settings.fps.max(1);
         let mut due = Instant::now();
         let mut index = 0;
@@ -57,12 +72,19 @@ impl Source for SyntheticSource {
         loop {
             if self.settings.frames.is_some_and(|frames| index >= frames) {
                 if !self.loop_at_end || index == 0 {
-                    return if index == 0 { Err(SourceError::Empty) } else { Ok(End::EndOfMedia) };
+                    return if index == 0 {
+                        Err(SourceError::Empty)
+                    } else {
+                        Ok(End::EndOfMedia)
+                    };
                 }
                 index = 0;
             }
             if self.settings.pace == Pace::Realtime {
-                if context.stop.wait(due.saturating_duration_since(Instant::now())) {
+                if context
+                    .stop
+                    .wait(due.saturating_duration_since(Instant::now()))
+                {
                     return Ok(End::Stopped);
                 }
                 // A camera does not make up for lost time: after a pause it goes on from now.
@@ -70,7 +92,9 @@ impl Source for SyntheticSource {
             } else if context.stop.is_stopped() {
                 return Ok(End::Stopped);
             }
-            let frame = self.draw(index, context).ok_or_else(|| SourceError::Build("a synthetic picture has the wrong size".to_owned()))?;
+            let frame = self.draw(index, context).ok_or_else(|| {
+                SourceError::Build("a synthetic picture has the wrong size".to_owned())
+            })?;
             if !announced {
                 announced = true;
                 first_frame();

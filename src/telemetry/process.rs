@@ -40,7 +40,10 @@ pub fn process_usage() -> ProcessUsage {
 fn clock(id: ClockId) -> Duration {
     let time = clock_gettime(id);
     // CPU clocks start at zero and have fewer than 1e9 nanoseconds: both parts are non-negative.
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 #[cfg(test)]
@@ -50,7 +53,10 @@ mod tests {
     #[test]
     fn usage_is_read_from_the_kernel() {
         let usage = process_usage();
-        assert!(usage.rss_bytes > 1 << 20 && usage.peak_rss_bytes >= usage.rss_bytes, "{usage:?}");
+        assert!(
+            usage.rss_bytes > 1 << 20 && usage.peak_rss_bytes >= usage.rss_bytes,
+            "{usage:?}"
+        );
         assert!(usage.cpu >= thread_cpu_time());
     }
 }

@@ -33,7 +33,15 @@ pub enum Stage {
 
 impl Stage {
     /// All stages in order.
-    pub const ALL: [Self; 7] = [Self::Source, Self::Batch, Self::Tensor, Self::Infer, Self::Decode, Self::Track, Self::Publish];
+    pub const ALL: [Self; 7] = [
+        Self::Source,
+        Self::Batch,
+        Self::Tensor,
+        Self::Infer,
+        Self::Decode,
+        Self::Track,
+        Self::Publish,
+    ];
 
     /// The name in reports and on the timeline.
     #[must_use]
@@ -60,7 +68,10 @@ static MARKS: LazyLock<Marks> = LazyLock::new(|| {
     let domain: &'static nvtx::Domain = Box::leak(Box::new(nvtx::Domain::new(c"jetwatch")));
     let stages = Stage::ALL.map(|stage| {
         let name = nvtx::Str::from_str_lossy(stage.name());
-        (domain.register_string(name.clone()), domain.register_category(name))
+        (
+            domain.register_string(name.clone()),
+            domain.register_category(name),
+        )
     });
     Marks { domain, stages }
 });
@@ -87,8 +98,14 @@ struct Times {
 
 impl Default for Times {
     fn default() -> Self {
-        let wall_us = Histogram::new_with_bounds(1, 600_000_000, 3).expect("constant bounds are valid");
-        Self { wall_us, cpu: Duration::ZERO, sum: Duration::ZERO, items: 0 }
+        let wall_us =
+            Histogram::new_with_bounds(1, 600_000_000, 3).expect("constant bounds are valid");
+        Self {
+            wall_us,
+            cpu: Duration::ZERO,
+            sum: Duration::ZERO,
+            items: 0,
+        }
     }
 }
 
@@ -103,8 +120,21 @@ impl Recorder {
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
         let (message, category) = &MARKS.stages[stage as usize];
-        let attributes = MARKS.domain.event_attributes_builder().message(*message).category(*category).payload(payload).build();
-        Range { _nvtx: MARKS.domain.local_range(attributes), recorder: self, stage, items, started: Instant::now(), cpu_before: thread_cpu_time() }
+        let attributes = MARKS
+            .domain
+            .event_attributes_builder()
+            .message(*message)
+            .category(*category)
+            .payload(payload)
+            .build();
+        Range {
+            _nvtx: MARKS.domain.local_range(attributes),
+            recorder: self,
+            stage,
+            items,
+            started: Instant::now(),
+            cpu_before: thread_cpu_time(),
+        }
     }
 
     /// Forgets what was recorded so far: the end of a warm-up.
@@ -121,7 +151,9 @@ impl Recorder {
             stages: Stage::ALL
                 .into_iter()
                 .map(|stage| {
-                    let times = self.stages[stage as usize].lock().unwrap_or_else(PoisonError::into_inner);
+                    let times = self.stages[stage as usize]
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner);
                     let ms = |us: u64| us as f64 / 1e3;
                     StageSummary {
                         stage,
@@ -155,8 +187,12 @@ impl Drop for Range<'_> {
     fn drop(&mut self) {
         let wall = self.started.elapsed();
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
-        let mut times = self.recorder.stages[self.stage as usize].lock().unwrap_or_else(PoisonError::into_inner);
-        times.wall_us.saturating_record(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX));
+        let mut times = self.recorder.stages[self.stage as usize]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        times
+            .wall_us
+            .saturating_record(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX));
         times.sum += wall;
         times.cpu += cpu;
         times.items += self.items as u64;
@@ -225,8 +261,14 @@ mod tests {
         let summary = recorder.summary();
         let infer = summary.stage(Stage::Infer);
         assert_eq!((infer.count, infer.items), (3, 12));
-        assert!(infer.mean_ms >= 2.0 && infer.p50_ms >= 1.9 && infer.max_ms >= infer.p50_ms, "{infer:?}");
-        assert!(infer.cpu_ms > 0.0 && infer.cpu_ms <= infer.total_ms + 1.0, "{infer:?}");
+        assert!(
+            infer.mean_ms >= 2.0 && infer.p50_ms >= 1.9 && infer.max_ms >= infer.p50_ms,
+            "{infer:?}"
+        );
+        assert!(
+            infer.cpu_ms > 0.0 && infer.cpu_ms <= infer.total_ms + 1.0,
+            "{infer:?}"
+        );
         assert_eq!(summary.stage(Stage::Track).count, 0);
     }
 }

@@ -51,19 +51,31 @@ pub struct Picture {
 
 impl Picture {
     /// Wraps memory of `size.height` rows of `stride` bytes; `None` when it is too small for them.
-    pub fn new(size: Size, stride: usize, pixels: Box<dyn AsRef<[u8]> + Send + Sync>) -> Option<Self> {
+    pub fn new(
+        size: Size,
+        stride: usize,
+        pixels: Box<dyn AsRef<[u8]> + Send + Sync>,
+    ) -> Option<Self> {
         let row = size.width as usize * PIXEL_BYTES;
         let needed = match size.height as usize {
             0 => 0,
             rows => stride.checked_mul(rows - 1)?.checked_add(row)?,
         };
-        (stride >= row && (*pixels).as_ref().len() >= needed).then_some(Self { size, stride, pixels })
+        (stride >= row && (*pixels).as_ref().len() >= needed).then_some(Self {
+            size,
+            stride,
+            pixels,
+        })
     }
 
     /// Row `y` as `size.width` pixels of [`PIXEL_BYTES`] bytes. Panics when `y` is not below the height.
     #[must_use]
     pub fn row(&self, y: u32) -> &[u8] {
-        assert!(y < self.size.height, "row {y} of a picture with {} rows", self.size.height);
+        assert!(
+            y < self.size.height,
+            "row {y} of a picture with {} rows",
+            self.size.height
+        );
         let start = y as usize * self.stride;
         &(*self.pixels).as_ref()[start..start + self.size.width as usize * PIXEL_BYTES]
     }
@@ -92,10 +104,14 @@ mod tests {
 
     #[test]
     fn a_picture_refuses_memory_that_is_too_small() {
-        let size = Size { width: 3, height: 2 };
+        let size = Size {
+            width: 3,
+            height: 2,
+        };
         assert!(Picture::new(size, 12, Box::new(vec![0; 23])).is_none());
         assert!(Picture::new(size, 11, Box::new(vec![0; 64])).is_none());
-        let padded = Picture::new(size, 16, Box::new((0..28).collect::<Vec<u8>>())).expect("28 bytes hold a padded row and a bare one");
+        let padded = Picture::new(size, 16, Box::new((0..28).collect::<Vec<u8>>()))
+            .expect("28 bytes hold a padded row and a bare one");
         assert_eq!(padded.row(1), (16..28).collect::<Vec<u8>>());
     }
 }

@@ -77,16 +77,29 @@ impl Letterbox {
                 // implementations of YOLOX and YOLOv5 do.
                 let (sw, sh) = (u64::from(source.width), u64::from(source.height));
                 let (iw, ih) = (u64::from(input.width), u64::from(input.height));
-                let (w, h) = if iw * sh <= ih * sw { (iw, sh * iw / sw) } else { (sw * ih / sh, ih) };
+                let (w, h) = if iw * sh <= ih * sw {
+                    (iw, sh * iw / sw)
+                } else {
+                    (sw * ih / sh, ih)
+                };
                 // Both are at most the input's sides, which are u32.
                 Size::new((w as u32).max(1), (h as u32).max(1))
             }
         };
         let (left, top) = match placement {
-            Placement::Center => ((input.width - inner.width) / 2, (input.height - inner.height) / 2),
+            Placement::Center => (
+                (input.width - inner.width) / 2,
+                (input.height - inner.height) / 2,
+            ),
             Placement::TopLeft | Placement::Stretch => (0, 0),
         };
-        Self { source, input, inner, left, top }
+        Self {
+            source,
+            input,
+            inner,
+            left,
+            top,
+        }
     }
 
     /// A box in input pixels as a box in source pixels, clipped to the picture.
@@ -108,7 +121,12 @@ impl Letterbox {
         let fx = self.inner.width as f32 / self.source.width as f32;
         let fy = self.inner.height as f32 / self.source.height as f32;
         let (left, top) = (self.left as f32, self.top as f32);
-        [source[0] * fx + left, source[1] * fy + top, source[2] * fx + left, source[3] * fy + top]
+        [
+            source[0] * fx + left,
+            source[1] * fy + top,
+            source[2] * fx + left,
+            source[3] * fy + top,
+        ]
     }
 }
 
@@ -119,24 +137,71 @@ mod tests {
     #[test]
     fn known_sizes() {
         let cases = [
-            ((480, 360), (416, 416), Placement::TopLeft, (416, 312), (0, 0)),
-            ((1920, 1080), (416, 416), Placement::Center, (416, 234), (0, 91)),
-            ((1080, 1920), (640, 384), Placement::Center, (216, 384), (212, 0)),
-            ((640, 384), (640, 384), Placement::TopLeft, (640, 384), (0, 0)),
+            (
+                (480, 360),
+                (416, 416),
+                Placement::TopLeft,
+                (416, 312),
+                (0, 0),
+            ),
+            (
+                (1920, 1080),
+                (416, 416),
+                Placement::Center,
+                (416, 234),
+                (0, 91),
+            ),
+            (
+                (1080, 1920),
+                (640, 384),
+                Placement::Center,
+                (216, 384),
+                (212, 0),
+            ),
+            (
+                (640, 384),
+                (640, 384),
+                Placement::TopLeft,
+                (640, 384),
+                (0, 0),
+            ),
             ((1, 1), (416, 416), Placement::TopLeft, (416, 416), (0, 0)),
             ((4000, 1), (416, 416), Placement::Center, (416, 1), (0, 207)),
-            ((333, 77), (640, 384), Placement::Stretch, (640, 384), (0, 0)),
+            (
+                (333, 77),
+                (640, 384),
+                Placement::Stretch,
+                (640, 384),
+                (0, 0),
+            ),
         ];
         for ((sw, sh), (iw, ih), placement, inner, offset) in cases {
             let letterbox = Letterbox::new(Size::new(sw, sh), Size::new(iw, ih), placement);
-            assert_eq!((letterbox.inner.width, letterbox.inner.height), inner, "{sw}×{sh} into {iw}×{ih}");
-            assert_eq!((letterbox.left, letterbox.top), offset, "{sw}×{sh} into {iw}×{ih}");
+            assert_eq!(
+                (letterbox.inner.width, letterbox.inner.height),
+                inner,
+                "{sw}×{sh} into {iw}×{ih}"
+            );
+            assert_eq!(
+                (letterbox.left, letterbox.top),
+                offset,
+                "{sw}×{sh} into {iw}×{ih}"
+            );
         }
     }
 
     #[test]
     fn boxes_come_back_within_half_a_source_pixel() {
-        for source in [(1, 1), (3, 7), (480, 360), (641, 479), (1919, 1081), (1920, 1080), (4096, 17), (17, 4096)] {
+        for source in [
+            (1, 1),
+            (3, 7),
+            (480, 360),
+            (641, 479),
+            (1919, 1081),
+            (1920, 1080),
+            (4096, 17),
+            (17, 4096),
+        ] {
             for input in [(416, 416), (640, 384), (321, 97)] {
                 for placement in [Placement::TopLeft, Placement::Center, Placement::Stretch] {
                     let source = Size::new(source.0, source.1);
@@ -146,7 +211,10 @@ mod tests {
                         let there = letterbox.to_input(&wanted);
                         let back = letterbox.to_source(&there);
                         for (a, b) in wanted.iter().zip(back) {
-                            assert!((a - b).abs() <= 0.5, "{source} {placement:?}: {wanted:?} came back as {back:?}");
+                            assert!(
+                                (a - b).abs() <= 0.5,
+                                "{source} {placement:?}: {wanted:?} came back as {back:?}"
+                            );
                         }
                     }
                     let whole = letterbox.to_source(&[0.0, 0.0, input.0 as f32, input.1 as f32]);

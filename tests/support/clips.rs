@@ -10,7 +10,11 @@ pub fn gst_launch(pipeline: &str) {
         .args(pipeline.split_whitespace())
         .output()
         .expect("gst-launch-1.0 starts; install it with: apt-get install gstreamer1.0-tools");
-    assert!(output.status.success(), "{pipeline}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{pipeline}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// An H.264 clip in MP4: `frames` frames of a moving ball at 30 frames/s.
@@ -46,7 +50,12 @@ pub fn mjpeg(folder: &Path, name: &str, width: u32, height: u32, frames: u32) ->
 }
 
 /// A raw H.264 stream whose resolution changes after the first `frames` frames.
-pub fn two_resolutions(folder: &Path, first: (u32, u32), second: (u32, u32), frames: u32) -> PathBuf {
+pub fn two_resolutions(
+    folder: &Path,
+    first: (u32, u32),
+    second: (u32, u32),
+    frames: u32,
+) -> PathBuf {
     let path = folder.join("two-resolutions.h264");
     let mut stream = Vec::new();
     for (index, (width, height)) in [first, second].into_iter().enumerate() {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jetwatch::config::{SourceConfig, SourceUri};
-use jetwatch::source::{self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken};
+use jetwatch::source::{
+    self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
+};
 use jetwatch::telemetry::Recorder;
 use jetwatch::types::{FrameMeta, Placement, Size, SourceId, SourceState};
 
@@ -50,11 +52,20 @@ impl Collector {
     }
 
     /// As [`start`](Self::start), with a folder for DOT graphs.
-    pub fn start_with_dot(config: &SourceConfig, most: usize, dot_folder: Option<std::path::PathBuf>) -> Self {
+    pub fn start_with_dot(
+        config: &SourceConfig,
+        most: usize,
+        dot_folder: Option<std::path::PathBuf>,
+    ) -> Self {
         let frames: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let states: Arc<Mutex<Vec<_>>> = Arc::default();
-        let (stop, counters, dot_requests) = (StopToken::default(), Arc::<SourceCounters>::default(), Arc::new(AtomicU64::new(0)));
-        let (keeping, observing, stopping) = (Arc::clone(&frames), Arc::clone(&states), stop.clone());
+        let (stop, counters, dot_requests) = (
+            StopToken::default(),
+            Arc::<SourceCounters>::default(),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let (keeping, observing, stopping) =
+            (Arc::clone(&frames), Arc::clone(&states), stop.clone());
         let context = SourceContext {
             id: SourceId(0),
             name: config.name.clone(),
@@ -63,26 +74,49 @@ impl Collector {
             deliver: Arc::new(move |frame| {
                 let size = frame.picture.size;
                 let sum: u64 = (0..size.height)
-                    .map(|y| frame.picture.row(y).chunks_exact(4).map(|p| u64::from(p[0]) + u64::from(p[1]) + u64::from(p[2])).sum::<u64>())
+                    .map(|y| {
+                        frame
+                            .picture
+                            .row(y)
+                            .chunks_exact(4)
+                            .map(|p| u64::from(p[0]) + u64::from(p[1]) + u64::from(p[2]))
+                            .sum::<u64>()
+                    })
                     .sum();
                 let mean = sum as f32 / (size.width * size.height * 3) as f32;
                 let mut frames = keeping.lock().unwrap();
-                frames.push(Seen { meta: frame.meta, picture: size, mean });
+                frames.push(Seen {
+                    meta: frame.meta,
+                    picture: size,
+                    mean,
+                });
                 if frames.len() < most {
                     return Flow::Continue;
                 }
                 stopping.stop();
                 Flow::Stop
             }),
-            observe: Arc::new(move |_, state, reason| observing.lock().unwrap().push((state, reason))),
+            observe: Arc::new(move |_, state, reason| {
+                observing.lock().unwrap().push((state, reason))
+            }),
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),
             recorder: Recorder::default(),
-            dot: Dot { folder: dot_folder, requests: Arc::clone(&dot_requests) },
+            dot: Dot {
+                folder: dot_folder,
+                requests: Arc::clone(&dot_requests),
+            },
             counters: Arc::clone(&counters),
         };
         let handle = source::start(config, context).expect("a thread can be started");
-        Self { frames, states, counters, stop, dot_requests, handle }
+        Self {
+            frames,
+            states,
+            counters,
+            stop,
+            dot_requests,
+            handle,
+        }
     }
 
     /// Frames so far.
@@ -92,12 +126,22 @@ impl Collector {
 
     /// Whether the source has been in this state.
     pub fn has_been(&self, state: SourceState) -> bool {
-        self.states.lock().unwrap().iter().any(|(seen, _)| *seen == state)
+        self.states
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|(seen, _)| *seen == state)
     }
 
     /// Reasons given for being offline.
     pub fn troubles(&self) -> Vec<String> {
-        self.states.lock().unwrap().iter().filter(|(state, _)| *state == SourceState::Offline).filter_map(|(_, reason)| reason.clone()).collect()
+        self.states
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(state, _)| *state == SourceState::Offline)
+            .filter_map(|(_, reason)| reason.clone())
+            .collect()
     }
 
     /// Asks for a DOT graph.
@@ -107,9 +151,17 @@ impl Collector {
 
     /// Waits for the end, within the tests' patience.
     pub fn join(self) -> (Vec<Seen>, Result<(), SourceError>) {
-        super::daemon::eventually("the source ends", || self.handle.is_finished().then_some(()));
+        super::daemon::eventually("the source ends", || {
+            self.handle.is_finished().then_some(())
+        });
         let result = self.handle.join();
-        (Arc::try_unwrap(self.frames).map_or_else(|shared| shared.lock().unwrap().clone(), |own| own.into_inner().unwrap()), result)
+        (
+            Arc::try_unwrap(self.frames).map_or_else(
+                |shared| shared.lock().unwrap().clone(),
+                |own| own.into_inner().unwrap(),
+            ),
+            result,
+        )
     }
 
     /// Stops it and waits for its end.

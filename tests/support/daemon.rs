@@ -32,7 +32,12 @@ impl Setup {
     /// `jetwatch COMMAND --config FILE`, to which arguments can be added.
     pub fn command(&self, command: &str) -> Command {
         let mut built = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-        built.arg(command).arg("--config").arg(&self.config).env_remove("RUST_LOG").env_remove("GST_DEBUG");
+        built
+            .arg(command)
+            .arg("--config")
+            .arg(&self.config)
+            .env_remove("RUST_LOG")
+            .env_remove("GST_DEBUG");
         built
     }
 }
@@ -51,13 +56,21 @@ pub fn json_lines_config(source: &str) -> String {
 
 /// Runs to the end, within [`PATIENCE`].
 pub fn finish(command: &mut Command) -> Output {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
     wait_for_output(child)
 }
 
 /// Waits for the end of a child whose output is piped; kills and fails it when it takes too long.
 pub fn wait_for_output(mut child: Child) -> Output {
-    let (mut out, mut err) = (child.stdout.take().expect("stdout is piped"), child.stderr.take().expect("stderr is piped"));
+    let (mut out, mut err) = (
+        child.stdout.take().expect("stdout is piped"),
+        child.stderr.take().expect("stderr is piped"),
+    );
     let reading_out = std::thread::spawn(move || {
         let mut text = Vec::new();
         out.read_to_end(&mut text).map(|_| text)
@@ -78,10 +91,25 @@ pub fn wait_for_output(mut child: Child) -> Output {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let stdout = reading_out.join().expect("the reader does not panic").expect("stdout can be read");
-    let stderr = reading_err.join().expect("the reader does not panic").expect("stderr can be read");
-    let status = status.unwrap_or_else(|| panic!("not ended after {PATIENCE:?}:\n{}", String::from_utf8_lossy(&stderr)));
-    Output { status, stdout, stderr }
+    let stdout = reading_out
+        .join()
+        .expect("the reader does not panic")
+        .expect("stdout can be read");
+    let stderr = reading_err
+        .join()
+        .expect("the reader does not panic")
+        .expect("stderr can be read");
+    let status = status.unwrap_or_else(|| {
+        panic!(
+            "not ended after {PATIENCE:?}:\n{}",
+            String::from_utf8_lossy(&stderr)
+        )
+    });
+    Output {
+        status,
+        stdout,
+        stderr,
+    }
 }
 
 /// Standard error as text.
@@ -96,7 +124,10 @@ pub fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = found() {
             return value;
         }
-        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "not within {PATIENCE:?}: {what}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -105,5 +136,8 @@ pub fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 pub fn json_lines(path: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-    complete.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    complete
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }

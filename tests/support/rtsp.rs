@@ -21,7 +21,9 @@ impl RtspServer {
             .spawn()
             .expect("/usr/bin/python3 starts");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("the server speaks");
+        BufReader::new(child.stdout.take().expect("stdout is piped"))
+            .read_line(&mut line)
+            .expect("the server speaks");
         let port = line
             .strip_prefix("ready ")
             .and_then(|port| port.trim().parse().ok())
@@ -36,7 +38,10 @@ impl RtspServer {
 
     /// Sends a signal by name, such as STOP or CONT.
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().expect("kill starts");
+        let status = Command::new("kill")
+            .args([&format!("-{name}"), &self.child.id().to_string()])
+            .status()
+            .expect("kill starts");
         assert!(status.success(), "kill -{name}");
     }
 }

@@ -30,7 +30,10 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
     let scaler = scale::add(&pipeline, context)?;
     let decode = make("decodebin", "decode")?;
     // Only video is decoded; sound and subtitles are left alone.
-    decode.set_property("caps", gst::Caps::builder("video/x-raw").any_features().build());
+    decode.set_property(
+        "caps",
+        gst::Caps::builder("video/x-raw").any_features().build(),
+    );
     decode.set_property("expose-all-streams", false);
     pipeline.add(&decode).map_err(build_error)?;
     let others = Arc::new(Mutex::new(Vec::new()));
@@ -44,7 +47,13 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
             pipeline.add(&source).map_err(build_error)?;
             source.link(&decode).map_err(build_error)?;
         }
-        SourceUri::Rtsp { location, user, password, transport, latency } => {
+        SourceUri::Rtsp {
+            location,
+            user,
+            password,
+            transport,
+            latency,
+        } => {
             let source = make("rtspsrc", "rtsp")?;
             source.set_property("location", location);
             source.set_property_from_str(
@@ -54,7 +63,10 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
                     RtspTransport::Udp => "udp",
                 },
             );
-            source.set_property("latency", u32::try_from(latency.as_millis()).unwrap_or(u32::MAX));
+            source.set_property(
+                "latency",
+                u32::try_from(latency.as_millis()).unwrap_or(u32::MAX),
+            );
             if let Some(user) = user {
                 source.set_property("user-id", user);
             }
@@ -64,7 +76,12 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
             pipeline.add(&source).map_err(build_error)?;
             link_video_of_rtsp(&source, &decode);
         }
-        SourceUri::V4l2 { device, format, size, fps } => {
+        SourceUri::V4l2 {
+            device,
+            format,
+            size,
+            fps,
+        } => {
             check_readable(device)?;
             let source = make("v4l2src", "camera")?;
             source.set_property("device", device);
@@ -74,9 +91,11 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
             gst::Element::link_many([&source, &wanted, &decode]).map_err(build_error)?;
         }
         SourceUri::Launch(fragment) => {
-            let bin = gst::parse::bin_from_description(fragment, true).map_err(|error| SourceError::Launch(error.message().to_owned()))?;
+            let bin = gst::parse::bin_from_description(fragment, true)
+                .map_err(|error| SourceError::Launch(error.message().to_owned()))?;
             pipeline.add(&bin).map_err(build_error)?;
-            bin.link(&decode).map_err(|_| SourceError::Launch("it has no free source pad".to_owned()))?;
+            bin.link(&decode)
+                .map_err(|_| SourceError::Launch("it has no free source pad".to_owned()))?;
         }
         SourceUri::Csi { sensor } => {
             return Err(SourceError::Unsupported {
@@ -85,10 +104,17 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
             });
         }
         SourceUri::Synthetic(_) => {
-            return Err(SourceError::Unsupported { uri: "synthetic://".to_owned(), reason: "the built-in scene needs no GStreamer pipeline" });
+            return Err(SourceError::Unsupported {
+                uri: "synthetic://".to_owned(),
+                reason: "the built-in scene needs no GStreamer pipeline",
+            });
         }
     }
-    Ok(Launch { pipeline, progress: scaler.progress, others })
+    Ok(Launch {
+        pipeline,
+        progress: scaler.progress,
+        others,
+    })
 }
 
 /// Reads a password where the configuration says it is.
@@ -97,16 +123,27 @@ fn reveal(secret: &Secret) -> Result<String, SourceError> {
         Secret::Inline(text) => Ok(text.clone()),
         Secret::File(path) => std::fs::read_to_string(path)
             .map(|text| text.lines().next().unwrap_or_default().to_owned())
-            .map_err(|cause| SourceError::Password { place: path.display().to_string(), cause: cause.to_string() }),
-        Secret::Env(name) => std::env::var(name)
-            .map_err(|cause| SourceError::Password { place: format!("environment variable {name}"), cause: cause.to_string() }),
+            .map_err(|cause| SourceError::Password {
+                place: path.display().to_string(),
+                cause: cause.to_string(),
+            }),
+        Secret::Env(name) => std::env::var(name).map_err(|cause| SourceError::Password {
+            place: format!("environment variable {name}"),
+            cause: cause.to_string(),
+        }),
     }
 }
 
 /// Opens and closes it, so that the operating system's own words reach the user.
 fn check_readable(path: &Path) -> Result<(), SourceError> {
-    let fail = |cause| SourceError::File { path: path.to_owned(), cause, user: rustix::process::getuid().as_raw().to_string() };
-    let metadata = File::open(path).and_then(|file| file.metadata()).map_err(fail)?;
+    let fail = |cause| SourceError::File {
+        path: path.to_owned(),
+        cause,
+        user: rustix::process::getuid().as_raw().to_string(),
+    };
+    let metadata = File::open(path)
+        .and_then(|file| file.metadata())
+        .map_err(fail)?;
     if metadata.is_dir() {
         return Err(fail(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
     }
@@ -120,7 +157,9 @@ fn camera_caps(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -
     let one = |media: &str| {
         let mut structure = gst::Structure::builder(media);
         if let Some((width, height)) = size {
-            structure = structure.field("width", width.cast_signed()).field("height", height.cast_signed());
+            structure = structure
+                .field("width", width.cast_signed())
+                .field("height", height.cast_signed());
         }
         if let Some(fps) = fps {
             structure = structure.field("framerate", gst::Fraction::new(fps.cast_signed(), 1));
@@ -128,18 +167,32 @@ fn camera_caps(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -
         structure.build()
     };
     match format {
-        V4l2Format::Raw => gst::Caps::builder_full().structure(one("video/x-raw")).build(),
-        V4l2Format::Mjpeg => gst::Caps::builder_full().structure(one("image/jpeg")).build(),
+        V4l2Format::Raw => gst::Caps::builder_full()
+            .structure(one("video/x-raw"))
+            .build(),
+        V4l2Format::Mjpeg => gst::Caps::builder_full()
+            .structure(one("image/jpeg"))
+            .build(),
         V4l2Format::Any if size.is_none() && fps.is_none() => gst::Caps::new_any(),
-        V4l2Format::Any => gst::Caps::builder_full().structure(one("video/x-raw")).structure(one("image/jpeg")).build(),
+        V4l2Format::Any => gst::Caps::builder_full()
+            .structure(one("video/x-raw"))
+            .structure(one("image/jpeg"))
+            .build(),
     }
 }
 
-fn link_video_when_it_appears(decode: &gst::Element, input: gst::Pad, others: Arc<Mutex<Vec<String>>>) {
+fn link_video_when_it_appears(
+    decode: &gst::Element,
+    input: gst::Pad,
+    others: Arc<Mutex<Vec<String>>>,
+) {
     decode.connect_pad_added(move |_, pad| {
         let media = media_type(pad);
         if !media.starts_with("video/") || input.is_linked() {
-            others.lock().unwrap_or_else(PoisonError::into_inner).push(media);
+            others
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(media);
             return;
         }
         if let Err(error) = pad.link(&input) {
@@ -149,12 +202,17 @@ fn link_video_when_it_appears(decode: &gst::Element, input: gst::Pad, others: Ar
 }
 
 fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
-    let Some(input) = decode.static_pad("sink") else { return };
+    let Some(input) = decode.static_pad("sink") else {
+        return;
+    };
     source.connect_pad_added(move |_, pad| {
         let is_video = pad
             .current_caps()
             .or_else(|| Some(pad.query_caps(None)))
-            .and_then(|caps| caps.structure(0).and_then(|media| media.get::<String>("media").ok()))
+            .and_then(|caps| {
+                caps.structure(0)
+                    .and_then(|media| media.get::<String>("media").ok())
+            })
             .is_some_and(|media| media == "video");
         if is_video
             && !input.is_linked()

@@ -19,28 +19,37 @@ pub(super) fn install(threshold: &str) {
         gst::log::set_threshold_from_string(threshold, true);
     }
     let repeats = Mutex::new(Repeats::default());
-    gst::log::add_log_function(move |category, level, _file, function, line, object, message| {
-        let level = match level {
-            gst::DebugLevel::Error => log::Level::Error,
-            gst::DebugLevel::Warning => log::Level::Warn,
-            gst::DebugLevel::Fixme | gst::DebugLevel::Info => log::Level::Info,
-            gst::DebugLevel::Debug => log::Level::Debug,
-            _ => log::Level::Trace,
-        };
-        if level > log::max_level() {
-            return;
-        }
-        let place = (category.name().to_owned(), function.to_string(), line);
-        let Some(unsaid) = repeats.lock().unwrap_or_else(PoisonError::into_inner).admit(place, Instant::now()) else {
-            return;
-        };
-        let object = object.map(ToString::to_string);
-        let text = message.get().map(|text| text.to_string()).unwrap_or_default();
-        log::log!(
-            target: "gstreamer", level,
-            category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = unsaid; "{text}"
-        );
-    });
+    gst::log::add_log_function(
+        move |category, level, _file, function, line, object, message| {
+            let level = match level {
+                gst::DebugLevel::Error => log::Level::Error,
+                gst::DebugLevel::Warning => log::Level::Warn,
+                gst::DebugLevel::Fixme | gst::DebugLevel::Info => log::Level::Info,
+                gst::DebugLevel::Debug => log::Level::Debug,
+                _ => log::Level::Trace,
+            };
+            if level > log::max_level() {
+                return;
+            }
+            let place = (category.name().to_owned(), function.to_string(), line);
+            let Some(unsaid) = repeats
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .admit(place, Instant::now())
+            else {
+                return;
+            };
+            let object = object.map(ToString::to_string);
+            let text = message
+                .get()
+                .map(|text| text.to_string())
+                .unwrap_or_default();
+            log::log!(
+                target: "gstreamer", level,
+                category = category.name(), object = object.as_deref().unwrap_or("-"), repeats = unsaid; "{text}"
+            );
+        },
+    );
 }
 
 /// Which places have spoken, when, and how often in vain since.
@@ -79,7 +88,11 @@ mod tests {
         assert_eq!(repeats.admit(place(), start), Some(0));
         assert_eq!(repeats.admit(place(), start + Duration::from_secs(1)), None);
         assert_eq!(repeats.admit(place(), start + Duration::from_secs(2)), None);
-        assert_eq!(repeats.admit(("h264dec".to_owned(), "decode".to_owned(), 8), start), Some(0), "another line");
+        assert_eq!(
+            repeats.admit(("h264dec".to_owned(), "decode".to_owned(), 8), start),
+            Some(0),
+            "another line"
+        );
         assert_eq!(repeats.admit(place(), start + REPEAT_AFTER), Some(2));
     }
 }

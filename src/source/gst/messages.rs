@@ -14,41 +14,74 @@ pub(super) struct MissingPlugin {
 
 /// Reads a `missing-plugin` element message; its form is documented with `GstMissingPlugin` in gst-plugins-base.
 pub(super) fn missing_plugin(message: &gst::MessageRef) -> Option<MissingPlugin> {
-    let structure = message.structure().filter(|structure| structure.name() == "missing-plugin")?;
-    let what = structure.get::<String>("name").unwrap_or_else(|_| "this media type".to_owned());
+    let structure = message
+        .structure()
+        .filter(|structure| structure.name() == "missing-plugin")?;
+    let what = structure
+        .get::<String>("name")
+        .unwrap_or_else(|_| "this media type".to_owned());
     let caps = structure.get::<gst::Caps>("detail").ok();
-    let media_type = caps.as_ref().and_then(|caps| caps.structure(0)).map_or_else(
-        || structure.get::<String>("detail").unwrap_or_else(|_| "unknown".to_owned()),
-        |media| media.name().to_string(),
-    );
+    let media_type = caps
+        .as_ref()
+        .and_then(|caps| caps.structure(0))
+        .map_or_else(
+            || {
+                structure
+                    .get::<String>("detail")
+                    .unwrap_or_else(|_| "unknown".to_owned())
+            },
+            |media| media.name().to_string(),
+        );
     Some(MissingPlugin { what, media_type })
 }
 
 impl MissingPlugin {
     /// As the error that names the package.
     pub(super) fn into_error(self) -> SourceError {
-        SourceError::MissingPlugin { package: package_for(&self.media_type), what: self.what, caps: self.media_type }
+        SourceError::MissingPlugin {
+            package: package_for(&self.media_type),
+            what: self.what,
+            caps: self.media_type,
+        }
     }
 }
 
 /// The error to report: a missing plug-in explains more than the element that stumbled over it.
-pub(super) fn element_error(message: &gst::message::Error, missing: Option<MissingPlugin>) -> SourceError {
+pub(super) fn element_error(
+    message: &gst::message::Error,
+    missing: Option<MissingPlugin>,
+) -> SourceError {
     if let Some(missing) = missing {
         return missing.into_error();
     }
     let error = message.error();
-    let element = message.src().map_or_else(|| "pipeline".to_owned(), |object| object.name().to_string());
-    let debug = message.debug().map(|debug| detail_of(&debug)).unwrap_or_default();
+    let element = message
+        .src()
+        .map_or_else(|| "pipeline".to_owned(), |object| object.name().to_string());
+    let debug = message
+        .debug()
+        .map(|debug| detail_of(&debug))
+        .unwrap_or_default();
     let mut text = error.message().trim_end_matches('.').to_owned();
     if !debug.is_empty() && !text.contains(&debug) {
         text = format!("{text} ({debug})");
     }
-    SourceError::Element { element, hint: hint_for(&error), message: text }
+    SourceError::Element {
+        element,
+        hint: hint_for(&error),
+        message: text,
+    }
 }
 
 /// The last line of GStreamer's debug text; those before it are file, line and function.
 fn detail_of(debug: &str) -> String {
-    debug.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().trim_end_matches('.').to_owned()
+    debug
+        .lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty())
+        .unwrap_or_default()
+        .trim_end_matches('.')
+        .to_owned()
 }
 
 fn hint_for(error: &gst::glib::Error) -> Option<&'static str> {
@@ -56,13 +89,17 @@ fn hint_for(error: &gst::glib::Error) -> Option<&'static str> {
         return match kind {
             gst::ResourceError::NotAuthorized => Some("check user and password of this source"),
             gst::ResourceError::NotFound => Some("check the address or device"),
-            gst::ResourceError::OpenRead | gst::ResourceError::OpenReadWrite => Some("check that it is reachable and that you may open it"),
+            gst::ResourceError::OpenRead | gst::ResourceError::OpenReadWrite => {
+                Some("check that it is reachable and that you may open it")
+            }
             gst::ResourceError::Busy => Some("another program uses it; close that one"),
             _ => None,
         };
     }
     match error.kind::<gst::StreamError>() {
-        Some(gst::StreamError::Demux | gst::StreamError::Decode) => Some("the media is damaged or incomplete; try it with: gst-play-1.0"),
+        Some(gst::StreamError::Demux | gst::StreamError::Decode) => {
+            Some("the media is damaged or incomplete; try it with: gst-play-1.0")
+        }
         Some(gst::StreamError::TypeNotFound) => Some("this is no media file that GStreamer knows"),
         _ => None,
     }

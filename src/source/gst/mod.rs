@@ -48,12 +48,18 @@ impl GstSource {
     /// Remembers what to open; nothing is touched yet.
     #[must_use]
     pub fn new(config: &SourceConfig) -> Self {
-        Self { config: config.clone() }
+        Self {
+            config: config.clone(),
+        }
     }
 }
 
 impl Source for GstSource {
-    fn run_once(&mut self, context: &SourceContext, first_frame: &dyn Fn()) -> Result<End, SourceError> {
+    fn run_once(
+        &mut self,
+        context: &SourceContext,
+        first_frame: &dyn Fn(),
+    ) -> Result<End, SourceError> {
         // The daemon starts it with its configured threshold; tools and tests that open a source alone need not know.
         init("*:1")?;
         session::run(&self.config, context, first_frame)

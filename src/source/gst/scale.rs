@@ -33,7 +33,12 @@ pub(super) struct Progress {
 
 impl Progress {
     fn new() -> Self {
-        Self { started: Instant::now(), frames: AtomicU64::new(0), newest_ms: AtomicU64::new(0), delivering: AtomicBool::new(false) }
+        Self {
+            started: Instant::now(),
+            frames: AtomicU64::new(0),
+            newest_ms: AtomicU64::new(0),
+            delivering: AtomicBool::new(false),
+        }
     }
 
     /// Frames of this session.
@@ -46,7 +51,9 @@ impl Progress {
         if self.delivering.load(Ordering::Acquire) {
             return Duration::ZERO;
         }
-        self.started.elapsed().saturating_sub(Duration::from_millis(self.newest_ms.load(Ordering::Acquire)))
+        self.started.elapsed().saturating_sub(Duration::from_millis(
+            self.newest_ms.load(Ordering::Acquire),
+        ))
     }
 
     fn touch(&self) {
@@ -64,7 +71,10 @@ pub(super) struct Scaler {
 }
 
 /// Adds the scaling half to `pipeline`. Frames go to `context.deliver` from the streaming thread.
-pub(super) fn add(pipeline: &gst::Pipeline, context: &SourceContext) -> Result<Scaler, SourceError> {
+pub(super) fn add(
+    pipeline: &gst::Pipeline,
+    context: &SourceContext,
+) -> Result<Scaler, SourceError> {
     let scale = make("videoscale", "scale")?;
     // The letterbox's aspect is ours: the scaler must fill its output and never draw borders.
     scale.set_property("add-borders", false);
@@ -76,17 +86,32 @@ pub(super) fn add(pipeline: &gst::Pipeline, context: &SourceContext) -> Result<S
     sink.set_property("sync", false);
     sink.set_property("enable-last-sample", false);
     sink.set_property("max-buffers", 1_u32);
-    sink.set_caps(Some(&gst::Caps::builder("video/x-raw").field("format", "BGRx").build()));
+    sink.set_caps(Some(
+        &gst::Caps::builder("video/x-raw")
+            .field("format", "BGRx")
+            .build(),
+    ));
 
-    pipeline.add_many([&scale, &size_filter, &convert, sink.upcast_ref()]).map_err(build_error)?;
-    gst::Element::link_many([&scale, &size_filter, &convert, sink.upcast_ref()]).map_err(build_error)?;
+    pipeline
+        .add_many([&scale, &size_filter, &convert, sink.upcast_ref()])
+        .map_err(build_error)?;
+    gst::Element::link_many([&scale, &size_filter, &convert, sink.upcast_ref()])
+        .map_err(build_error)?;
 
-    let input = scale.static_pad("sink").ok_or_else(|| SourceError::Build("videoscale has no sink pad".to_owned()))?;
+    let input = scale
+        .static_pad("sink")
+        .ok_or_else(|| SourceError::Build("videoscale has no sink pad".to_owned()))?;
     let source_size = Arc::new(Mutex::new(Size::new(1, 1)));
     watch_source_size(&input, size_filter, context, Arc::clone(&source_size));
 
     let progress = Arc::new(Progress::new());
-    let mut taker = Taker { context: context.clone(), source_size, progress: Arc::clone(&progress), stopped: false, layout: None };
+    let mut taker = Taker {
+        context: context.clone(),
+        source_size,
+        progress: Arc::clone(&progress),
+        stopped: false,
+        layout: None,
+    };
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
         gst_app::AppSinkCallbacks::builder()
@@ -96,7 +121,9 @@ pub(super) fn add(pipeline: &gst::Pipeline, context: &SourceContext) -> Result<S
                     && let Some(pipeline) = pipeline_weak.upgrade()
                 {
                     // Wakes the supervisor, which announces the source as online.
-                    let _ = pipeline.post_message(gst::message::Application::new(gst::Structure::new_empty("first-frame")));
+                    let _ = pipeline.post_message(gst::message::Application::new(
+                        gst::Structure::new_empty("first-frame"),
+                    ));
                 }
                 Ok(flow)
             })
@@ -106,7 +133,12 @@ pub(super) fn add(pipeline: &gst::Pipeline, context: &SourceContext) -> Result<S
 }
 
 /// Keeps the capsfilter at the letterbox's inner size for whatever size the source has now.
-fn watch_source_size(input: &gst::Pad, size_filter: gst::Element, context: &SourceContext, source_size: Arc<Mutex<Size>>) {
+fn watch_source_size(
+    input: &gst::Pad,
+    size_filter: gst::Element,
+    context: &SourceContext,
+    source_size: Arc<Mutex<Size>>,
+) {
     let (network_input, placement, name) = (context.input, context.placement, context.name.clone());
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
         if let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view())
@@ -155,10 +187,15 @@ impl Taker {
         let frame = {
             let recorder = self.context.recorder.clone();
             let _range = recorder.range_with_payload(Stage::Source, 1, seq);
-            self.frame(&sample, seq, captured_at, entered_at).ok_or_else(|| {
-                gst::element_error!(sink, gst::StreamError::Format, ("a buffer does not hold the picture that its caps promise"));
-                gst::FlowError::Error
-            })?
+            self.frame(&sample, seq, captured_at, entered_at)
+                .ok_or_else(|| {
+                    gst::element_error!(
+                        sink,
+                        gst::StreamError::Format,
+                        ("a buffer does not hold the picture that its caps promise")
+                    );
+                    gst::FlowError::Error
+                })?
         };
         self.progress.touch();
         self.progress.frames.fetch_add(1, Ordering::AcqRel);
@@ -175,19 +212,50 @@ impl Taker {
         }
     }
 
-    fn frame(&mut self, sample: &gst::Sample, seq: u64, captured_at: SystemTime, entered_at: Instant) -> Option<Frame> {
+    fn frame(
+        &mut self,
+        sample: &gst::Sample,
+        seq: u64,
+        captured_at: SystemTime,
+        entered_at: Instant,
+    ) -> Option<Frame> {
         let buffer = sample.buffer_owned()?;
         let layout = self.layout(sample.caps()?, &buffer)?;
         let pts = buffer.pts().map(Into::into);
         let mapped = buffer.into_mapped_buffer_readable().ok()?;
-        let picture = Picture::new(layout.size, layout.stride, Box::new(Pixels { mapped, offset: layout.offset }))?;
-        let source_size = *self.source_size.lock().unwrap_or_else(PoisonError::into_inner);
-        let meta = FrameMeta { source: self.context.id, seq, pts, captured_at, entered_at, source_size };
-        Some(Frame { meta, picture, truth: Vec::new() })
+        let picture = Picture::new(
+            layout.size,
+            layout.stride,
+            Box::new(Pixels {
+                mapped,
+                offset: layout.offset,
+            }),
+        )?;
+        let source_size = *self
+            .source_size
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let meta = FrameMeta {
+            source: self.context.id,
+            seq,
+            pts,
+            captured_at,
+            entered_at,
+            source_size,
+        };
+        Some(Frame {
+            meta,
+            picture,
+            truth: Vec::new(),
+        })
     }
 
     fn layout(&mut self, caps: &gst::CapsRef, buffer: &gst::Buffer) -> Option<Layout> {
-        if self.layout.as_ref().is_none_or(|(known, _)| known.as_ref() != caps) {
+        if self
+            .layout
+            .as_ref()
+            .is_none_or(|(known, _)| known.as_ref() != caps)
+        {
             let video = gst_video::VideoInfo::from_caps(caps).ok()?;
             let layout = Layout {
                 size: Size::new(video.width(), video.height()),
@@ -214,7 +282,10 @@ struct Pixels {
 
 impl AsRef<[u8]> for Pixels {
     fn as_ref(&self) -> &[u8] {
-        self.mapped.as_slice().get(self.offset..).unwrap_or_default()
+        self.mapped
+            .as_slice()
+            .get(self.offset..)
+            .unwrap_or_default()
     }
 }
 

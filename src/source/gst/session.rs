@@ -17,22 +17,39 @@ use super::messages::{MissingPlugin, element_error, missing_plugin};
 /// How long a pipeline that failed may take to say why.
 const EXPLANATION: Duration = Duration::from_secs(2);
 
-pub(super) fn run(config: &SourceConfig, context: &SourceContext, first_frame: &dyn Fn()) -> Result<End, SourceError> {
+pub(super) fn run(
+    config: &SourceConfig,
+    context: &SourceContext,
+    first_frame: &dyn Fn(),
+) -> Result<End, SourceError> {
     let launch = build(&config.uri, context)?;
-    let bus = launch.pipeline.bus().ok_or_else(|| SourceError::Build("the pipeline has no bus".to_owned()))?;
+    let bus = launch
+        .pipeline
+        .bus()
+        .ok_or_else(|| SourceError::Build("the pipeline has no bus".to_owned()))?;
     let _down = Down(&launch.pipeline);
-    let mut session = Session { config, context, launch: &launch, missing: None, dots_done: context.dot.requests.load(Ordering::Relaxed) };
+    let mut session = Session {
+        config,
+        context,
+        launch: &launch,
+        missing: None,
+        dots_done: context.dot.requests.load(Ordering::Relaxed),
+    };
 
     let refused = launch.pipeline.set_state(gst::State::Playing).is_err();
     let asked_at = Instant::now();
     let mut announced = false;
     loop {
-        if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(WATCH_INTERVAL.as_millis() as u64)) {
+        if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(
+            WATCH_INTERVAL.as_millis() as u64,
+        )) {
             if let Some(end) = session.handle(&message)? {
                 return Ok(end);
             }
         } else if refused && asked_at.elapsed() > EXPLANATION {
-            return Err(SourceError::Build("the pipeline does not start and gives no reason; look at GST_DEBUG=3".to_owned()));
+            return Err(SourceError::Build(
+                "the pipeline does not start and gives no reason; look at GST_DEBUG=3".to_owned(),
+            ));
         }
         if !announced && launch.progress.frames() > 0 {
             announced = true;
@@ -92,7 +109,9 @@ impl Session<'_> {
                 Ok(None)
             }
             gst::MessageView::StateChanged(change) => {
-                if message.src().is_some_and(|object| object == self.launch.pipeline.upcast_ref::<gst::Object>()) {
+                if message.src().is_some_and(|object| {
+                    object == self.launch.pipeline.upcast_ref::<gst::Object>()
+                }) {
                     self.dump(&format!("{:?}-{:?}", change.old(), change.current()).to_lowercase());
                 }
                 Ok(None)
@@ -106,8 +125,18 @@ impl Session<'_> {
             if let Some(missing) = self.missing.take() {
                 return Err(missing.into_error());
             }
-            let others = self.launch.others.lock().unwrap_or_else(PoisonError::into_inner);
-            return Err(if others.is_empty() { SourceError::Empty } else { SourceError::NoVideo { found: others.join(", ") } });
+            let others = self
+                .launch
+                .others
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            return Err(if others.is_empty() {
+                SourceError::Empty
+            } else {
+                SourceError::NoVideo {
+                    found: others.join(", "),
+                }
+            });
         }
         if self.context.stop.is_stopped() {
             return Ok(Some(End::Stopped));
@@ -116,14 +145,25 @@ impl Session<'_> {
             return Ok(Some(End::EndOfMedia));
         }
         let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::KEY_UNIT;
-        match self.launch.pipeline.seek_simple(flags, gst::ClockTime::ZERO) {
+        match self
+            .launch
+            .pipeline
+            .seek_simple(flags, gst::ClockTime::ZERO)
+        {
             Ok(()) => Ok(None),
-            Err(_) => Err(SourceError::Build("this file cannot be started over (loop: true): it cannot be sought".to_owned())),
+            Err(_) => Err(SourceError::Build(
+                "this file cannot be started over (loop: true): it cannot be sought".to_owned(),
+            )),
         }
     }
 
     fn dump(&self, why: &str) {
-        dot::dump(self.context.dot.folder.as_deref(), &self.context.name, why, &self.launch.pipeline);
+        dot::dump(
+            self.context.dot.folder.as_deref(),
+            &self.context.name,
+            why,
+            &self.launch.pipeline,
+        );
     }
 
     fn dump_if_asked(&mut self) {
