@@ -4,7 +4,8 @@
 #[path = "support/publish/mod.rs"]
 mod support;
 
-use jetwatch::publish::{Encoder, Moment, Record, SourceState};
+use jetwatch::publish::{Encoder, Moment, Record};
+use jetwatch::types::SourceState;
 use jetwatch::types::EventKind;
 use jsonschema::Validator;
 use serde_json::{Value, json};

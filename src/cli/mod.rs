@@ -7,7 +7,7 @@ mod exit;
 mod progress;
 mod run;
 mod signals;
-mod track;
+pub mod track;
 mod watch;
 
 use std::process::ExitCode;

@@ -20,6 +20,7 @@ mod mask;
 mod node;
 mod parse_uri;
 mod schema;
+mod secret;
 mod tree;
 mod uri;
 
@@ -35,6 +36,7 @@ pub use map::Map;
 pub use mask::mask_secrets;
 pub use node::{Node, Value};
 pub use schema::json_schema;
+pub use secret::{Secret, SecretError};
 pub use uri::{Pace, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
 
 /// Everything that one daemon is told.
@@ -221,17 +223,6 @@ pub struct Credentials {
     pub password: Secret,
 }
 
-/// A secret that is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Secret {
-    /// Written in the YAML file.
-    Inline(String),
-    /// First line of a file, read at every connect so that it can be rotated.
-    File(PathBuf),
-    /// Value of an environment variable.
-    Env(String),
-}
-
 /// TLS of the MQTT client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsConfig {
@@ -257,16 +248,6 @@ pub struct LogConfig {
     pub level: log::LevelFilter,
     /// GStreamer's own log, in the syntax of `GST_DEBUG`, bridged into ours. Default `*:1` (errors; demuxers warn about sound files).
     pub gst_debug: String,
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Inline(_) => f.write_str("Inline(…)"),
-            Self::File(path) => write!(f, "File({})", path.display()),
-            Self::Env(name) => write!(f, "Env({name})"),
-        }
-    }
 }
 
 impl std::fmt::Debug for Credentials {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::publish::{Record, Sink, SinkCounts};
+use crate::source::StopToken;
 use crate::telemetry::{Recorder, Stage};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
@@ -51,6 +52,8 @@ pub(super) struct Follower {
     pub(super) stats_interval: Duration,
     pub(super) every_frame: bool,
     pub(super) tap: Option<Tap>,
+    /// Ends the run when nobody reads its output any more.
+    pub(super) stop: StopToken,
 }
 
 /// The follower's side of one source.
@@ -96,6 +99,9 @@ impl Follower {
                 Ok(News::Closed { id }) => self.end_if_drained(id),
                 Ok(News::Finish) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.sinks.iter().any(|sink| sink.reader_gone()) {
+                self.stop.stop();
             }
             if Instant::now() >= stats_due {
                 stats_due += self.stats_interval;
@@ -250,11 +256,7 @@ impl Follower {
             self.end_tracks(SourceId(index as u16));
         }
         self.stats();
-        let mut sum = SinkCounts::default();
-        for sink in self.sinks {
-            add(&mut sum, sink.close(CLOSING));
-        }
-        sum
+        self.sinks.into_iter().map(|sink| sink.close(CLOSING)).sum()
     }
 }
 
@@ -265,16 +267,5 @@ fn tell(sinks: &mut [Box<dyn Sink>], record: &Record<'_>) {
 }
 
 fn total(sinks: &[Box<dyn Sink>]) -> SinkCounts {
-    let mut sum = SinkCounts::default();
-    for sink in sinks {
-        add(&mut sum, sink.counts());
-    }
-    sum
-}
-
-fn add(sum: &mut SinkCounts, counts: SinkCounts) {
-    sum.accepted += counts.accepted;
-    sum.delivered += counts.delivered;
-    sum.dropped += counts.dropped;
-    sum.queued += counts.queued;
+    sinks.iter().map(|sink| sink.counts()).sum()
 }

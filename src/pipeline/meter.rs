@@ -252,6 +252,7 @@ impl Meter {
             messages_accepted: messages.accepted,
             messages_delivered: messages.delivered,
             messages_dropped: messages.dropped,
+            messages_replaced: messages.replaced,
             messages_undelivered: messages.queued,
         }
     }

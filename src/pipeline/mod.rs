@@ -133,6 +133,7 @@ impl Pipeline {
             recorder.clone(),
         ));
 
+        let stop = StopToken::default();
         let (news, heard) = bounded(NEWS_DEPTH);
         let follower = Follower {
             lines: config
@@ -154,10 +155,10 @@ impl Pipeline {
             stats_interval: config.publish.stats_interval,
             every_frame: config.publish.detections,
             tap: options.tap,
+            stop: stop.clone(),
         };
         let follower = spawn("follow", move || follower.run(&heard))?;
 
-        let stop = StopToken::default();
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
         let mut pipeline = Self {
             stop,

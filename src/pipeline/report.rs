@@ -47,6 +47,8 @@ pub struct Report {
     pub messages_delivered: u64,
     /// Messages given up.
     pub messages_dropped: u64,
+    /// Retained values that a newer one overtook before they were sent.
+    pub messages_replaced: u64,
     /// Messages still waiting when the run ended.
     pub messages_undelivered: u64,
 }

@@ -18,7 +18,7 @@ use mqtt5::packet::connect::ConnectPacket;
 use mqtt5::protocol::v5::reason_codes::ReasonCode;
 
 use super::PublishError;
-use super::mqtt::secret::read_password;
+use super::error::read_password;
 use crate::config::Credentials;
 
 /// Most clients at a time.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::{Credentials, SecretError};
+
 /// Why something could not be published or a broker could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
@@ -74,16 +76,12 @@ pub enum PublishError {
         reason: String,
     },
     /// The password cannot be read.
-    #[error("cannot read the password of MQTT user '{user}' from {from}: {reason}; {advice}")]
+    #[error("password of MQTT user '{user}': {cause}")]
     Password {
         /// The user.
         user: String,
-        /// Where it was looked for.
-        from: String,
-        /// Why it is not there.
-        reason: String,
-        /// What to do.
-        advice: &'static str,
+        /// From where, why not, and what to do.
+        cause: SecretError,
     },
     /// Wrong user name or password.
     #[error(
@@ -197,4 +195,12 @@ impl PublishError {
                 | Self::TakenOver { .. }
         )
     }
+}
+
+/// Reads the password of the MQTT user, at each connect, so that it can be rotated without a restart.
+pub(super) fn read_password(credentials: &Credentials) -> Result<String, PublishError> {
+    credentials.password.read().map_err(|cause| PublishError::Password {
+        user: credentials.user.clone(),
+        cause,
+    })
 }

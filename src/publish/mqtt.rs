@@ -16,7 +16,6 @@ pub(in crate::publish) mod dial;
 pub(in crate::publish) mod link;
 mod outbox;
 mod repeats;
-pub(in crate::publish) mod secret;
 mod session;
 mod shared;
 mod tls;

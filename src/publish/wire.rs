@@ -13,7 +13,7 @@ use self::body::{
     TrackBody,
 };
 use self::value::{EventId, Utc, finite, milliseconds, rounded};
-use super::{Record, SourceState, Stats};
+use super::{Record, Stats};
 use crate::types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
 /// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
@@ -122,7 +122,7 @@ impl Encoder {
                     kind: "source",
                     device: &self.device,
                     source,
-                    state: state_name(*state),
+                    state: state.name(),
                     reason: *reason,
                     since: Utc(*at),
                 };
@@ -229,7 +229,7 @@ impl Encoder {
                 .iter()
                 .map(|source| SourceStatsBody {
                     source: &source.name,
-                    state: state_name(source.state),
+                    state: source.state.name(),
                     frames: source.frames,
                     dropped_frames: source.dropped,
                     reconnects: source.reconnects,
@@ -256,15 +256,6 @@ fn latency_ms(frame: &FrameMeta, now: Moment) -> f64 {
 
 fn whole_milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn state_name(state: SourceState) -> &'static str {
-    match state {
-        SourceState::Connecting => "connecting",
-        SourceState::Online => "online",
-        SourceState::Offline => "offline",
-        SourceState::Ended => "ended",
-    }
 }
 
 fn write(buffer: &mut Vec<u8>, body: &impl serde::Serialize) {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::SecretError;
+
 /// Why one session with a source ended.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -79,13 +81,8 @@ pub enum SourceError {
         reason: &'static str,
     },
     /// A password could not be read.
-    #[error("cannot read the password from {place}: {cause}")]
-    Password {
-        /// File or variable.
-        place: String,
-        /// Why.
-        cause: String,
-    },
+    #[error("password: {0}")]
+    Password(SecretError),
 }
 
 impl SourceError {

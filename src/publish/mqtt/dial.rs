@@ -15,10 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::link::{Link, Protocol, words};
-use super::secret::read_password;
 use super::tls::tls_config;
 use crate::config::{Broker, MqttConfig};
-use crate::publish::PublishError;
+use crate::publish::error::{PublishError, read_password};
 
 /// Who connects, and what the broker says when it is gone.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::config::{RtspTransport, Secret, SourceUri, V4l2Format};
+use crate::config::{RtspTransport, SourceUri, V4l2Format};
 use crate::source::elements::make;
 use crate::source::{SourceContext, SourceError};
 
@@ -71,7 +71,7 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
                 source.set_property("user-id", user);
             }
             if let Some(password) = password {
-                source.set_property("user-pw", reveal(password)?);
+                source.set_property("user-pw", password.read().map_err(SourceError::Password)?);
             }
             pipeline.add(&source).map_err(build_error)?;
             link_video_of_rtsp(&source, &decode);
@@ -115,23 +115,6 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
         progress: scaler.progress,
         others,
     })
-}
-
-/// Reads a password where the configuration says it is.
-fn reveal(secret: &Secret) -> Result<String, SourceError> {
-    match secret {
-        Secret::Inline(text) => Ok(text.clone()),
-        Secret::File(path) => std::fs::read_to_string(path)
-            .map(|text| text.lines().next().unwrap_or_default().to_owned())
-            .map_err(|cause| SourceError::Password {
-                place: path.display().to_string(),
-                cause: cause.to_string(),
-            }),
-        Secret::Env(name) => std::env::var(name).map_err(|cause| SourceError::Password {
-            place: format!("environment variable {name}"),
-            cause: cause.to_string(),
-        }),
-    }
 }
 
 /// Opens and closes it, so that the operating system's own words reach the user.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jetwatch::publish::{Record, Sink, SourceState, SourceStats, Stats, Subscriber};
+use jetwatch::publish::{Record, Sink, SourceStats, Stats, Subscriber};
+use jetwatch::types::SourceState;
 use jetwatch::types::{
     EventKind, FrameMeta, Size, SourceId, Track, TrackEvent, TrackId, TrackState,
 };
