@@ -193,20 +193,9 @@ pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
         .map_err(|error| unusable(error.to_string()))?;
     // Below that, the library formats a line for every node of every run before it asks whether anyone wants it.
     environment.set_log_level(LogLevel::Warning);
-    log::debug!(path:% = real.display(), version = version(); "opened ONNX Runtime");
+    log::debug!(path:% = real.display(), build = ort::info(); "opened ONNX Runtime");
     *open = Some((real, environment.clone()));
     Ok(environment)
-}
-
-/// The open library's version, from its build information.
-pub(super) fn version() -> String {
-    let open = ort::info();
-    let tail = open.split("git-branch=").nth(1).unwrap_or(open);
-    tail.split(',')
-        .next()
-        .unwrap_or(tail)
-        .trim_start_matches("rel-")
-        .to_owned()
 }
 
 /// The library's own log lines, in ours.
