@@ -29,7 +29,7 @@ const SOURCE: Size = Size::new(384, 216);
 
 /// Whether there is a library; says so if not.
 fn library_is_missing() -> bool {
-    let missing = env::var_os("ORT_DYLIB_PATH").is_none();
+    let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
     if missing {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
     }
