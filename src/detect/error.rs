@@ -34,14 +34,15 @@ pub enum DetectError {
     },
     /// ONNX Runtime refuses the network.
     #[error(
-        "ONNX Runtime {version} cannot load {}: {reason}; the file may be damaged, or need a newer ONNX Runtime",
+        "{} cannot load {}: {reason}; the network may be damaged, or need a newer ONNX Runtime",
+        library.display(),
         path.display()
     )]
     Load {
         /// The network's file.
         path: PathBuf,
-        /// Version of the library.
-        version: String,
+        /// The ONNX Runtime in use.
+        library: PathBuf,
         /// What the library said.
         reason: String,
     },

@@ -325,4 +325,15 @@ mod tests {
             assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
         }
     }
+
+    #[test]
+    fn the_shape_of_a_run_is_compared_axis_by_axis() {
+        let spec = ModelSpec::parse(Path::new("m"), FULL, |_| unreachable!()).expect("it is right");
+        let path = Path::new("m/t.onnx");
+        assert!(check_run(&spec, path, &[2, 126, 7], [2, 126, 7]).is_ok());
+        let error = check_run(&spec, path, &[2, 100, 7], [2, 126, 7]).expect_err("too few rows");
+        let wanted =
+            "m/t.onnx: output `output`: found [2, 100, 7] in a run, expected [2, 126, 7]; check";
+        assert!(error.to_string().starts_with(wanted), "{error}");
+    }
 }

@@ -4,6 +4,7 @@
 //! it is the business of [`onnx`](super::onnx); `jetwatch check` calls [`find`] to name the library.
 
 use std::env;
+use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -185,7 +186,7 @@ pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
         });
     }
     let environment = ort::init_from(&real)
-        .map_err(|error| unusable(error.to_string()))?
+        .map_err(|error| unusable(said(&error)))?
         .with_name("jetwatch")
         .with_telemetry(false)
         .with_logger(Arc::new(pass_on))
@@ -193,20 +194,22 @@ pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
         .map_err(|error| unusable(error.to_string()))?;
     // Below that, the library formats a line for every node of every run before it asks whether anyone wants it.
     environment.set_log_level(LogLevel::Warning);
-    log::debug!(path:% = real.display(), version = version(); "opened ONNX Runtime");
+    log::debug!(path:% = real.display(), build = ort::info(); "opened ONNX Runtime");
     *open = Some((real, environment.clone()));
     Ok(environment)
 }
 
-/// The open library's version, from its build information.
-pub(super) fn version() -> String {
-    let open = ort::info();
-    let tail = open.split("git-branch=").nth(1).unwrap_or(open);
-    tail.split(',')
-        .next()
-        .unwrap_or(tail)
-        .trim_start_matches("rel-")
-        .to_owned()
+/// What opening a library said; the crate's own text keeps the linker's to itself.
+fn said(error: &ort::LoadDynamicError) -> String {
+    match error {
+        ort::LoadDynamicError::Dlopen { error, .. } => error
+            .source()
+            .map_or_else(|| error.to_string(), ToString::to_string),
+        ort::LoadDynamicError::BadVersion { version_str, .. } => {
+            format!("its version is {version_str}")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// The library's own log lines, in ours.
@@ -336,6 +339,10 @@ mod tests {
         assert!(
             error.contains("cannot be used as ONNX Runtime 1.17 or newer"),
             "{error}"
+        );
+        assert!(
+            error.contains("file too short"),
+            "the linker's words are kept: {error}"
         );
     }
 }

@@ -1,0 +1,525 @@
+//! The ONNX Runtime detector with the real library, on tiny networks that the tests write themselves and, where
+//! `JETWATCH_TEST_DATA` is set, on yolox_nano.
+//!
+//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig};
+use jetwatch::detect::{DetectError, Prepared, prepare, runtime};
+use jetwatch::telemetry::{Recorder, Stage};
+use jetwatch::types::{
+    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+};
+use onnx_file::TinyNetwork;
+use sha2::{Digest, Sha256};
+
+const INPUT: Size = Size::new(96, 64);
+const CELLS: usize = 126;
+const ROW: usize = 7;
+/// Sources of these tests; 96×54 of the input.
+const SOURCE: Size = Size::new(384, 216);
+
+/// Whether there is a library; says so if not.
+fn library_is_missing() -> bool {
+    let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// A network with one box: cell 13 of stride 8 (column 1, row 1), 32×16 pixels around 12,12; class 1, score 0.72. Its
+/// center moves right by one cell for every 10 of the picture's mean.
+fn one_box(batch: Option<i64>) -> TinyNetwork {
+    let mut rows = vec![0.0; CELLS * ROW];
+    rows[13 * ROW..14 * ROW].copy_from_slice(&[
+        0.5,
+        0.5,
+        4.0_f32.ln(),
+        2.0_f32.ln(),
+        0.9,
+        0.1,
+        0.8,
+    ]);
+    let mut mask = vec![0.0; CELLS * ROW];
+    mask[13 * ROW] = 0.1;
+    TinyNetwork {
+        input: "images",
+        input_shape: [batch, Some(3), Some(64), Some(96)],
+        output: "output",
+        output_shape: [CELLS as i64, ROW as i64],
+        rows,
+        mask,
+        second_input: false,
+    }
+}
+
+fn folder_with(bytes: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("tiny.onnx"), bytes).expect("written");
+    let digest = Sha256::digest(bytes)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes it");
+            text
+        });
+    let yaml = format!(
+        "name: tiny\n\
+         input: {{name: images, width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {{layout: yolox, name: output}}\n\
+         labels: [person, car]\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\n\
+         files: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
+    );
+    fs::write(folder.path().join("model.yaml"), yaml).expect("written");
+    folder
+}
+
+fn config(folder: &Path) -> DetectorConfig {
+    DetectorConfig {
+        backend: Backend::Auto,
+        model: Some(folder.to_owned()),
+        precision: None,
+        score_threshold: None,
+        nms_iou: None,
+        classes: Vec::new(),
+        batch_size: 1,
+        batch_timeout: Duration::from_millis(10),
+        workers: 1,
+        threads_per_worker: 1,
+        onnxruntime: None,
+        scripted: ScriptedConfig::default(),
+    }
+}
+
+fn prepared(config: &DetectorConfig) -> Prepared {
+    prepare(config, &Recorder::default()).expect("the model is right")
+}
+
+/// A frame whose every color is `gray`.
+fn frame(seq: u64, gray: u8) -> Frame {
+    let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
+    let pixels = vec![gray; (inner.width * inner.height) as usize * PIXEL_BYTES];
+    with_picture(seq, SOURCE, inner, pixels)
+}
+
+fn with_picture(seq: u64, source_size: Size, inner: Size, pixels: Vec<u8>) -> Frame {
+    let stride = inner.width as usize * PIXEL_BYTES;
+    Frame {
+        meta: FrameMeta {
+            source: SourceId(2),
+            seq,
+            pts: None,
+            captured_at: SystemTime::UNIX_EPOCH,
+            entered_at: Instant::now(),
+            source_size,
+        },
+        picture: Picture::new(inner, stride, Box::new(pixels)).expect("the memory is large enough"),
+        truth: Vec::new(),
+    }
+}
+
+fn detect(prepared: &Prepared, batch: &[Frame]) -> Result<Vec<Vec<Detection>>, DetectError> {
+    let mut results = Vec::new();
+    prepared.make_detector(0)?.detect(batch, &mut results)?;
+    Ok(results)
+}
+
+/// The box of [`one_box`] in source pixels, four times those of the input, for a picture of this gray.
+fn wanted(gray: u8) -> [f32; 4] {
+    // The mean is that of the whole input, with its black padding below the picture.
+    let shift = f32::from(gray) * 54.0 / 64.0 * 0.1 * 8.0;
+    [
+        (12.0 + shift - 16.0).max(0.0) * 4.0,
+        16.0,
+        (28.0 + shift) * 4.0,
+        80.0,
+    ]
+}
+
+fn assert_box(found: &[Detection], gray: u8) {
+    let wanted = wanted(gray);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].class, 1);
+    assert!((found[0].score - 0.72).abs() < 1e-5, "{found:?}");
+    let near = found[0]
+        .xyxy
+        .iter()
+        .zip(wanted)
+        .all(|(a, b)| (a - b).abs() < 1e-2);
+    assert!(near, "{found:?} instead of {wanted:?}");
+}
+
+/// The error of a network that is written with `change`.
+fn refused(change: impl FnOnce(&mut TinyNetwork)) -> String {
+    let mut network = one_box(Some(1));
+    change(&mut network);
+    let folder = folder_with(&network.bytes());
+    detect(&prepared(&config(folder.path())), &[frame(7, 0)])
+        .expect_err("it cannot work")
+        .to_string()
+}
+
+#[test]
+fn a_box_comes_back_in_source_pixels() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(&one_box(Some(1)).bytes());
+    let prepared = prepared(&config(folder.path()));
+    assert_eq!(
+        (prepared.backend(), prepared.model(), prepared.precision()),
+        ("onnx", "tiny", Some("fp32"))
+    );
+    assert_eq!(
+        (prepared.input_size(), prepared.placement()),
+        (INPUT, Placement::TopLeft)
+    );
+    assert_eq!(**prepared.labels(), ["person", "car"]);
+    let results = detect(&prepared, &[frame(0, 20)]).expect("it works");
+    assert_box(&results[0], 20);
+}
+
+#[test]
+fn batches_give_what_single_frames_give_whether_full_partial_or_one_by_one() {
+    if library_is_missing() {
+        return;
+    }
+    for axis in [None, Some(1)] {
+        let folder = folder_with(&one_box(axis).bytes());
+        let mut config = config(folder.path());
+        config.batch_size = 3;
+        let prepared = prepared(&config);
+        let mut detector = prepared.make_detector(0).expect("it works");
+        let mut results = Vec::new();
+        for grays in [&[10, 40, 60][..], &[50, 30], &[20], &[70, 10, 0]] {
+            let batch: Vec<Frame> = grays
+                .iter()
+                .enumerate()
+                .map(|(seq, gray)| frame(seq as u64, *gray))
+                .collect();
+            detector.detect(&batch, &mut results).expect("it works");
+            assert_eq!(results.len(), grays.len());
+            for (found, gray) in results.iter().zip(grays) {
+                assert_box(found, *gray);
+            }
+        }
+        let four: Vec<Frame> = (0..4).map(|seq| frame(seq, 0)).collect();
+        for batch in [&four[..], &[]] {
+            let error = detector
+                .detect(batch, &mut results)
+                .expect_err("3 fit")
+                .to_string();
+            assert!(
+                error.contains(&format!("a batch of {} frames", batch.len())),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn configured_limits_and_classes_go_before_those_of_the_model() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(&one_box(Some(1)).bytes());
+    let mut config = config(folder.path());
+    let mut found = |threshold: Option<f32>, class: &str| {
+        config.score_threshold = threshold;
+        config.classes = vec![class.to_owned()];
+        detect(&prepared(&config), &[frame(0, 0)]).expect("it works")[0].len()
+    };
+    assert_eq!(found(None, "car"), 1);
+    assert_eq!(found(None, "person"), 0);
+    assert_eq!(found(Some(0.71), "car"), 1);
+    assert_eq!(found(Some(0.73), "car"), 0);
+}
+
+#[test]
+fn two_workers_run_side_by_side_with_one_library() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(&one_box(Some(1)).bytes());
+    let first = prepared(&config(folder.path()));
+    // A second configuration in the same process shares the library.
+    let second = prepared(&config(folder.path()));
+    std::thread::scope(|scope| {
+        for (worker, prepared) in [&first, &second, &first].into_iter().enumerate() {
+            scope.spawn(move || {
+                let mut detector = prepared.make_detector(worker).expect("it works");
+                let mut results = Vec::new();
+                for gray in [5, 25, 45, 65] {
+                    detector
+                        .detect(&[frame(0, gray)], &mut results)
+                        .expect("it works");
+                    assert_box(&results[0], gray);
+                }
+            });
+        }
+    });
+    let library = PathBuf::from(env::var_os("ORT_DYLIB_PATH").expect("looked at above"));
+    assert!(runtime::open(&library).is_ok());
+    let other = folder.path().join("tiny.onnx");
+    let error = runtime::open(&other)
+        .expect_err("one per process")
+        .to_string();
+    assert!(
+        error.contains("was already opened from") && error.contains("tiny.onnx"),
+        "{error}"
+    );
+}
+
+#[test]
+fn stage_times_are_recorded_with_their_frames() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(&one_box(None).bytes());
+    let mut config = config(folder.path());
+    config.batch_size = 2;
+    let recorder = Recorder::default();
+    let prepared = prepare(&config, &recorder).expect("the model is right");
+    detect(&prepared, &[frame(0, 0), frame(1, 0)]).expect("it works");
+    let summary = recorder.summary();
+    for stage in [Stage::Tensor, Stage::Infer, Stage::Decode] {
+        assert_eq!(
+            (summary.stage(stage).count, summary.stage(stage).items),
+            (1, 2),
+            "{stage:?}"
+        );
+    }
+}
+
+#[test]
+fn a_network_that_is_not_what_its_description_says_is_refused() {
+    if library_is_missing() {
+        return;
+    }
+    type Change = fn(&mut TinyNetwork);
+    let cases: [(Change, &str); 6] = [
+        (
+            |network| network.input = "data",
+            "input `images`: found `data`, expected this name; set input.name",
+        ),
+        (
+            |network| network.output = "boxes",
+            "output `output`: found `boxes`, expected this name; set output.name",
+        ),
+        (
+            |network| network.input_shape = [Some(1), Some(3), Some(96), Some(64)],
+            "input `images`: found float32 [1, 3, 96, 64], expected float32 [1 or N, 3, 64, 96]; set input.width",
+        ),
+        (
+            |network| network.input_shape[0] = Some(4),
+            "found float32 [4, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]; export the network for a batch of 1",
+        ),
+        (
+            |network| {
+                network.output_shape = [CELLS as i64, 8];
+                network.rows = vec![0.0; CELLS * 8];
+                network.mask = vec![0.0; CELLS * 8];
+            },
+            "output `output`: found float32 [1, 126, 8], expected float32 [1 or N, 126, 7]; YOLOX has 126 rows",
+        ),
+        (
+            |network| network.second_input = true,
+            "found a second input `unused`, expected one input",
+        ),
+    ];
+    for (change, wanted) in cases {
+        let error = refused(change);
+        assert!(
+            error.contains(wanted) && error.contains("tiny.onnx: "),
+            "{error}\ninstead of\n{wanted}"
+        );
+    }
+}
+
+#[test]
+fn numbers_that_no_sound_network_gives_are_errors_and_not_detections() {
+    if library_is_missing() {
+        return;
+    }
+    let error = refused(|network| network.rows[13 * ROW + 6] = f32::NAN);
+    let wanted = "frame 7 of source 2: output `output` holds NaN at index 97 (1 such rows)";
+    assert!(
+        error.contains(wanted) && error.contains("another detector.precision"),
+        "{error}"
+    );
+    let error = refused(|network| network.rows[40 * ROW + 4] = f32::INFINITY);
+    assert!(error.contains("holds inf at index 284"), "{error}");
+    let error = refused(|network| network.rows[13 * ROW + 4] = 6.5);
+    assert!(
+        error.contains(
+            "the score 6.5 at index 95, expected 0 to 1: the network was exported without"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_network_is_an_error() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(b"not a network");
+    let error = detect(&prepared(&config(folder.path())), &[frame(0, 0)])
+        .expect_err("no network")
+        .to_string();
+    assert!(
+        error.contains("cannot load") && error.contains("tiny.onnx"),
+        "{error}"
+    );
+    let library = env::var("ORT_DYLIB_PATH").expect("looked at above");
+    assert!(error.contains(&library), "the library is named: {error}");
+}
+
+#[test]
+fn a_picture_of_another_size_is_an_error() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(&one_box(Some(1)).bytes());
+    let mut wrong = frame(3, 0);
+    wrong.meta.source_size = Size::new(100, 100);
+    let error = detect(&prepared(&config(folder.path())), &[wrong])
+        .expect_err("another size")
+        .to_string();
+    assert!(
+        error.contains("the picture is 96×54, expected 64×64 (100×100 laid into 96×64)"),
+        "{error}"
+    );
+}
+
+/// The picture that `tests/tools/yolox_reference.py` draws: a clock, a traffic light and a stop sign, as `BGRx`.
+fn street(size: Size) -> Vec<u8> {
+    let (w, h) = (size.width as i32, size.height as i32);
+    let mut pixels = vec![0; (w * h) as usize * PIXEL_BYTES];
+    let mut paint = |inside: &dyn Fn(i32, i32) -> bool, color: &dyn Fn(i32) -> [u8; 3]| {
+        for y in 0..h {
+            for x in 0..w {
+                if inside(x, y) {
+                    let start = (y * w + x) as usize * PIXEL_BYTES;
+                    pixels[start..start + 3].copy_from_slice(&color(y));
+                }
+            }
+        }
+    };
+    paint(&|_, _| true, &|y| {
+        [
+            (230 - y / 4) as u8,
+            (200 - y / 4) as u8,
+            (160 - y / 8) as u8,
+        ]
+    });
+    let mut block = |edges: [i32; 4], bgr: [u8; 3]| {
+        let [left, top, right, bottom] = edges;
+        paint(
+            &|x, y| (left..right).contains(&x) && (top..bottom).contains(&y),
+            &|_| bgr,
+        );
+    };
+    // The order matters only where shapes lie over each other; blocks that do come after the discs below.
+    block([230, 40, 280, 170], [25, 25, 25]);
+    block([250, 170, 260, 312], [60, 60, 60]);
+    let mut disc = |cx: i32, cy: i32, radius: i32, gray: [u8; 3]| {
+        paint(
+            &|x, y| (x - cx).pow(2) + (y - cy).pow(2) <= radius * radius,
+            &|_| gray,
+        );
+    };
+    disc(90, 90, 62, [40; 3]);
+    disc(90, 90, 55, [245; 3]);
+    for (dx, dy) in [(0, 48), (48, 0), (24, 42), (42, 24)] {
+        for (sx, sy) in [(1, 1), (1, -1), (-1, 1), (-1, -1)] {
+            disc(90 + sx * dx, 90 + sy * dy, 4, [20; 3]);
+        }
+    }
+    disc(255, 63, 16, [30, 30, 230]);
+    disc(255, 105, 16, [20, 90, 110]);
+    disc(255, 147, 16, [30, 60, 30]);
+    let mut octagon = |radius: i32, bgr: [u8; 3]| {
+        let inside = |x: i32, y: i32| {
+            let (dx, dy) = ((x - 350).abs(), (y - 90).abs());
+            dx <= radius && dy <= radius && 5 * (dx + dy) <= 7 * radius
+        };
+        paint(&inside, &|_| bgr);
+    };
+    octagon(50, [240; 3]);
+    octagon(45, [30, 30, 200]);
+    let mut block = |edges: [i32; 4], gray: u8| {
+        let [left, top, right, bottom] = edges;
+        paint(
+            &|x, y| (left..right).contains(&x) && (top..bottom).contains(&y),
+            &|_| [gray; 3],
+        );
+    };
+    block([87, 45, 93, 92], 20);
+    block([90, 87, 125, 93], 20);
+    block([320, 82, 380, 98], 240);
+    block([346, 140, 354, 312], 120);
+    pixels
+}
+
+#[test]
+fn yolox_nano_sees_what_it_sees_in_python() {
+    if library_is_missing() {
+        return;
+    }
+    let Some(data) = env::var_os("JETWATCH_TEST_DATA").map(PathBuf::from) else {
+        eprintln!("skipped: JETWATCH_TEST_DATA is not set");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let models = data.join("models");
+    for name in ["yolox_nano.onnx", "coco.names"] {
+        fs::copy(models.join(name), folder.path().join(name)).expect("copied");
+    }
+    let yaml = "name: yolox_nano\n\
+         input: {name: images, width: 416, height: 416, color: bgr, letterbox: {value: 114, placement: top_left}}\n\
+         output: {layout: yolox, name: output}\n\
+         labels_file: coco.names\n\
+         license: {spdx: Apache-2.0, source: https://github.com/Megvii-BaseDetection/YOLOX}\n\
+         files: {fp32: {file: yolox_nano.onnx, sha256: d39bee73564e338080378b0ad567fbb40e818b55bbfaf971de82a0267ed16b8a}}\n";
+    fs::write(folder.path().join("model.yaml"), yaml).expect("written");
+
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/yolox_nano_picture.json");
+    let golden = fs::read_to_string(golden).expect("the golden file is there");
+    let golden: serde_json::Value = serde_json::from_str(&golden).expect("it is JSON");
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number") as f32;
+    let mut config = config(folder.path());
+    config.score_threshold = Some(number(&golden["threshold"]));
+    config.nms_iou = Some(number(&golden["iou"]));
+
+    let prepared = prepared(&config);
+    assert_eq!(prepared.labels()[74], "clock");
+    let inner = Size::new(416, 312);
+    let picture = with_picture(0, Size::new(480, 360), inner, street(inner));
+    let found = &detect(&prepared, &[picture]).expect("it works")[0];
+    let wanted = golden["detections"].as_array().expect("a list");
+    assert_eq!(found.len(), wanted.len(), "{found:?}");
+    // Other builds of the library add up in another order.
+    for (found, wanted) in found.iter().zip(wanted) {
+        assert_eq!(u64::from(found.class), wanted[0].as_u64().expect("a class"));
+        assert!(
+            (found.score - number(&wanted[1])).abs() < 0.01,
+            "{found:?} instead of {wanted}"
+        );
+        for (edge, found) in found.xyxy.iter().enumerate() {
+            assert!(
+                (found - number(&wanted[2 + edge])).abs() < 1.0,
+                "edge {edge} of {wanted}: {found}"
+            );
+        }
+    }
+}
