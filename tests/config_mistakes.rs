@@ -127,7 +127,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(mqtt.keep_alive, Duration::from_secs(15));
     assert_eq!(
         (config.log.level, config.log.gst_debug.as_str()),
-        (log::LevelFilter::Info, "*:2")
+        (log::LevelFilter::Info, "*:1")
     );
 
     let camera = loaded(

@@ -57,8 +57,9 @@ fn ten_sources_a_hundred_times() {
         round();
     }
     let (threads_after, descriptors_after, memory_after) = footprint();
+    // GLib's pool keeps idle threads for a while, so their number comes and goes; a leak of one a round would be 80.
     assert!(
-        threads_after <= threads,
+        threads_after < threads + 10,
         "threads: {threads} after 20 rounds, {threads_after} after 100"
     );
     assert!(

@@ -7,8 +7,9 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jetwatch::publish::{Connection, MqttSink, Record, Sink, SourceState, Subscriber};
+use jetwatch::publish::{Connection, MqttSink, Record, Sink, Subscriber};
 use jetwatch::types::EventKind;
+use jetwatch::types::SourceState;
 use support::mosquitto::{Mosquitto, client};
 use support::proxy::Proxy;
 use support::records::{PATIENCE, at, event, eventually, frame, next, publish_event, stats};

@@ -140,17 +140,19 @@ impl Follower {
                     .cloned(),
             );
         }
-        self.publish(&meta);
+        {
+            let recorder = self.recorder.clone();
+            let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
+            self.publish(&meta);
+            self.publish_frame(&meta);
+        }
         self.meter
             .frame_done(&meta, self.lines[meta.source.index()].shown.len());
         self.lines[meta.source.index()].newest = Some(meta);
     }
 
-    /// Tells the sinks what the newest frame of a source changed.
+    /// Tells the sinks what a frame of a source, or its end, changed.
     fn publish(&mut self, meta: &FrameMeta) {
-        let _range = self
-            .recorder
-            .range_with_payload(Stage::Publish, 1, meta.seq);
         let line = &mut self.lines[meta.source.index()];
         if !line.events.is_empty() {
             self.meter.events(line.events.len());
@@ -162,30 +164,31 @@ impl Follower {
             tell(&mut self.sinks, &record);
             line.events.clear();
         }
-        if self.every_frame {
-            tell(
-                &mut self.sinks,
-                &Record::Frame {
-                    source: &line.name,
-                    frame: meta,
-                    tracks: &line.shown,
-                },
-            );
-        }
         for change in line.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
             let Some(label) = self.labels.get(usize::from(change.class)) else {
                 continue;
             };
-            tell(
-                &mut self.sinks,
-                &Record::Count {
-                    source: &line.name,
-                    label,
-                    count: change.count,
-                    at: meta.captured_at,
-                },
-            );
+            let record = Record::Count {
+                source: &line.name,
+                label,
+                count: change.count,
+                at: meta.captured_at,
+            };
+            tell(&mut self.sinks, &record);
+        }
+    }
+
+    /// Tells the sinks every track of a frame, where that is asked for.
+    fn publish_frame(&mut self, meta: &FrameMeta) {
+        if self.every_frame {
+            let line = &self.lines[meta.source.index()];
+            let record = Record::Frame {
+                source: &line.name,
+                frame: meta,
+                tracks: &line.shown,
+            };
+            tell(&mut self.sinks, &record);
         }
     }
 
