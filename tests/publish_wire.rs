@@ -5,8 +5,8 @@
 mod support;
 
 use jetwatch::publish::{Encoder, Moment, Record};
-use jetwatch::types::SourceState;
 use jetwatch::types::EventKind;
+use jetwatch::types::SourceState;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::records::{at, event, frame, stats, track};

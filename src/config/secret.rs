@@ -82,16 +82,28 @@ mod tests {
         fs::write(&path, "rotated").expect("writable");
         assert_eq!(secret.read().as_deref(), Ok("rotated"));
         fs::write(&path, "\nsecond").expect("writable");
-        let error = secret.read().expect_err("an empty first line is no password");
+        let error = secret
+            .read()
+            .expect_err("an empty first line is no password");
         assert_eq!(error.reason, "its first line is empty");
     }
 
     #[test]
     fn what_is_missing_is_named() {
         assert_eq!(Secret::Inline("x".to_owned()).read().as_deref(), Ok("x"));
-        let error = Secret::File(PathBuf::from("/nonexistent/secret")).read().expect_err("no such file");
-        assert!(error.from.contains("/nonexistent/secret") && error.advice.contains("password_file"), "{error}");
-        let error = Secret::Env("JETWATCH_TEST_UNSET".to_owned()).read().expect_err("not set");
-        assert!(error.to_string().contains("JETWATCH_TEST_UNSET") && error.reason.contains("not set"), "{error}");
+        let error = Secret::File(PathBuf::from("/nonexistent/secret"))
+            .read()
+            .expect_err("no such file");
+        assert!(
+            error.from.contains("/nonexistent/secret") && error.advice.contains("password_file"),
+            "{error}"
+        );
+        let error = Secret::Env("JETWATCH_TEST_UNSET".to_owned())
+            .read()
+            .expect_err("not set");
+        assert!(
+            error.to_string().contains("JETWATCH_TEST_UNSET") && error.reason.contains("not set"),
+            "{error}"
+        );
     }
 }

@@ -199,8 +199,11 @@ impl PublishError {
 
 /// Reads the password of the MQTT user, at each connect, so that it can be rotated without a restart.
 pub(super) fn read_password(credentials: &Credentials) -> Result<String, PublishError> {
-    credentials.password.read().map_err(|cause| PublishError::Password {
-        user: credentials.user.clone(),
-        cause,
-    })
+    credentials
+        .password
+        .read()
+        .map_err(|cause| PublishError::Password {
+            user: credentials.user.clone(),
+            cause,
+        })
 }
