@@ -77,7 +77,11 @@ impl<'d> Node<'d> {
             return Some(*value);
         }
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-        self.expect(&format!("one of {}", words.join(", ")))
+        // As the forms of the tables are told: a single word is not "one of" anything.
+        match words.as_slice() {
+            [word] => self.expect(word),
+            words => self.expect(&format!("one of {}", words.join(", "))),
+        }
     }
 
     /// Records every entry whose key is not among `known`.
@@ -147,6 +151,7 @@ kind: yolo
             .collect();
         assert_eq!(paths, [("fp32", Some("m/a.onnx".into())), ("int8", None)]);
         let kind = root.required("kind", "a word").expect("given");
+        assert_eq!(kind.one_of(&[("yolox", 'x')]), None);
         assert_eq!(kind.one_of(&[("yolox", 'x'), ("yolov8", '8')]), None);
         assert!(root.required("labels", "a path").is_none());
 
@@ -161,6 +166,7 @@ kind: yolo
                 "m/model.yaml:3: input.layot: unknown key; did you mean `layout`?",
                 "m/model.yaml:6: files.int8: found 8, expected a path",
                 "m/model.yaml:7: kind: found \"yolo\", expected one of yolox, yolov8",
+                "m/model.yaml:7: kind: found \"yolo\", expected yolox",
             ]
         );
     }

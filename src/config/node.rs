@@ -2,7 +2,7 @@
 //!
 //! A reader gives the value, or records a problem and gives `None`: callers read everything that they can, and build
 //! their value with `?` at the end, so that one run shows all problems. For maps with a table of keys, [`Node::map`]
-//! gives a [`Map`](super::Map), which also knows ranges and defaults; maps without a table are read in `fields`.
+//! gives a [`Map`], which also knows ranges and defaults; maps without a table are read in `fields`.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};

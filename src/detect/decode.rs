@@ -78,16 +78,14 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::detect::model_keys::tests::FULL;
+    use crate::detect::model_keys::tests::{FULL, parse};
     use crate::types::Size;
 
     #[test]
     fn boxes_come_back_in_source_pixels_without_what_lies_in_the_padding() {
         // Input 96×64, two labels, centered: 96×24 of a picture of 384×96 lie at row 20.
-        let spec = ModelSpec::parse(Path::new("m"), FULL, |_| unreachable!()).expect("it is right");
+        let spec = parse(FULL).expect("it is right");
         let letterbox = Letterbox::new(Size::new(384, 96), spec.input.size, spec.input.placement);
         assert_eq!((letterbox.inner, letterbox.top), (Size::new(96, 24), 20));
         let filter = ClassFilter::new(&spec.labels, &[]).expect("nothing to look up");

@@ -1,6 +1,6 @@
 //! FLOOR 2: pixels to detections.
 //!
-//! [`prepare`] turns the configuration into a [`Prepared`] on the main thread: the model folder ([`model`]) is read and
+//! [`prepare()`] turns the configuration into a [`Prepared`] on the main thread: the model folder ([`model`]) is read and
 //! its file hashed once, the runtime library ([`runtime`]) is opened once. Each worker thread then makes its own
 //! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`yolox`]
 //! and [`nms`] turn raw output into boxes and are pure.
@@ -15,7 +15,6 @@ pub mod decode;
 mod error;
 mod labels;
 pub mod model;
-mod model_file;
 mod model_keys;
 mod network;
 pub mod nms;

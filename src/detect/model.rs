@@ -2,7 +2,7 @@
 //!
 //! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;
 //! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
-//! tensors is checked by the detector that opens it. Called by [`prepare`](super::prepare) and by `jetwatch check`.
+//! tensors is checked by the detector that opens it. Called by [`prepare`](super::prepare()) and by `jetwatch check`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-pub use super::model_file::ModelProblem;
-use super::{model_file, model_keys};
+use super::model_keys;
+use crate::config::{ConfigError, Document};
 use crate::types::{Placement, Size};
 
 /// Name of the description in a model folder.
@@ -118,13 +118,8 @@ pub enum ModelError {
         source: std::io::Error,
     },
     /// `model.yaml` is wrong: everything that is wrong with it.
-    #[error("{}", report(path, problems))]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// At least one problem, sorted by line.
-        problems: Vec<ModelProblem>,
-    },
+    #[error(transparent)]
+    Invalid(ConfigError),
     /// The folder has no file of the precision asked for.
     #[error("model {model} has no precision `{wanted}`; set detector.precision to {}", known.join(" or "))]
     UnknownPrecision {
@@ -159,52 +154,40 @@ fn hint(path: &Path) -> &'static str {
     }
 }
 
-fn report(path: &Path, problems: &[ModelProblem]) -> String {
-    let mut text = String::new();
-    for problem in problems {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}: {problem}", path.display());
+impl From<ConfigError> for ModelError {
+    /// A description that cannot be read is told as any file of the folder is.
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Unreadable { path, source } => Self::Unreadable { path, source },
+            invalid @ ConfigError::Invalid { .. } => Self::Invalid(invalid),
+        }
     }
-    let plural = if problems.len() == 1 { "" } else { "s" };
-    let _ = write!(
-        text,
-        "{} problem{plural} in {}",
-        problems.len(),
-        path.display()
-    );
-    text
 }
 
 impl ModelSpec {
     /// Reads `model.yaml` in `folder`, and the labels file if it names one. All problems are reported at once.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
-        let path = folder.join(FILE_NAME);
-        let text = read_text(&path)?;
-        Self::parse(folder, &text, |labels| read_text(&folder.join(labels)))
+        let document = Document::read(&folder.join(FILE_NAME))?;
+        Self::from_document(folder, document, |labels| read_text(&folder.join(labels)))
     }
 
-    /// As [`load`](Self::load) on the text of `model.yaml`; `read_labels` gives the text of a labels file.
-    pub(super) fn parse(
+    /// What `document`, the description in `folder`, says; `read_labels` gives the text of a labels file.
+    pub(super) fn from_document(
         folder: &Path,
-        text: &str,
+        document: Document,
         read_labels: impl FnOnce(&Path) -> Result<String, ModelError>,
     ) -> Result<Self, ModelError> {
         let mut unreadable = None;
-        let spec = model_file::read(text, |root| {
-            model_keys::read_spec(root, folder, |path| {
-                read_labels(path)
-                    .map_err(|error| unreadable = Some(error))
-                    .ok()
-            })
+        let spec = model_keys::read_spec(&document.root(), folder, |path| {
+            read_labels(path)
+                .map_err(|error| unreadable = Some(error))
+                .ok()
         });
         // A labels file that cannot be read outweighs what follows from it.
         if let Some(error) = unreadable {
             return Err(error);
         }
-        spec.map_err(|problems| ModelError::Invalid {
-            path: folder.join(FILE_NAME),
-            problems,
-        })
+        Ok(document.finish(spec)?)
     }
 
     /// The file of `precision`, or the default one.

@@ -219,7 +219,7 @@ fn list(axes: &[i64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::model_keys::tests::FULL;
+    use crate::detect::model_keys::tests::{FULL, parse};
 
     fn info(name: &str, shape: &[i64]) -> TensorInfo {
         TensorInfo {
@@ -230,7 +230,7 @@ mod tests {
 
     fn checked(inputs: &[TensorInfo], outputs: &[TensorInfo]) -> Result<BatchAxis, String> {
         // Input 96×64, two labels.
-        let spec = ModelSpec::parse(Path::new("m"), FULL, |_| unreachable!()).expect("it is right");
+        let spec = parse(FULL).expect("it is right");
         check(&spec, Path::new("m/t.onnx"), inputs, outputs).map_err(|error| error.to_string())
     }
 
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_shape_of_a_run_is_compared_axis_by_axis() {
-        let spec = ModelSpec::parse(Path::new("m"), FULL, |_| unreachable!()).expect("it is right");
+        let spec = parse(FULL).expect("it is right");
         let path = Path::new("m/t.onnx");
         assert!(check_run(&spec, path, &[2, 126, 7], [2, 126, 7]).is_ok());
         let error = check_run(&spec, path, &[2, 100, 7], [2, 126, 7]).expect_err("too few rows");

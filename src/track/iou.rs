@@ -230,7 +230,8 @@ mod tests {
     fn the_whole_life_of_one_track() {
         use TrackState::{Active, Ended, Lost, Tentative};
         let mut tracker = IouTracker::new(&config());
-        let steps: [(&[Detection], &[(u64, TrackState)]); 13] = [
+        type Step<'a> = (&'a [Detection], &'a [(u64, TrackState)]);
+        let steps: [Step<'_>; 13] = [
             (&[], &[]),
             (&[square(0.0)], &[(0, Tentative)]),
             (&[square(10.0)], &[(0, Tentative)]),
