@@ -5,6 +5,7 @@
 //! batch runs without an allocation. The library itself is found and opened by [`runtime`].
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ort::environment::Environment;
 use ort::ep;
@@ -34,9 +35,11 @@ const MEMORY_PATTERN: bool = false;
 pub struct OnnxModel {
     spec: ModelSpec,
     file: ModelFile,
-    bytes: Vec<u8>,
     library: PathBuf,
     environment: Environment,
+    settings: SessionSettings,
+    /// Sessions that no worker has taken yet.
+    sessions: Mutex<Vec<Session>>,
 }
 
 /// How one worker runs the network.
@@ -49,24 +52,40 @@ pub struct SessionSettings {
 }
 
 impl OnnxModel {
-    /// Reads the file of `precision`, compares its hash, and opens the library (`library`, or where
-    /// [`runtime::find`] finds one). The network itself is opened by [`detector`](Self::detector).
+    /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`runtime::find`]
+    /// finds one), and opens the network `workers` times.
+    ///
+    /// All sessions are opened here, one after the other on one thread, and handed to the workers later: what the
+    /// library frees while it opens one is then used again for the next, instead of staying in every thread's own
+    /// part of the heap.
     pub fn load(
         spec: ModelSpec,
         precision: Option<&str>,
         library: Option<&Path>,
+        settings: SessionSettings,
+        workers: usize,
     ) -> Result<Self, DetectError> {
         let file = spec.file(precision)?.clone();
         let bytes = file.read()?;
         let library = runtime::find(library)?;
         let environment = runtime::open(&library)?;
-        Ok(Self {
+        let model = Self {
             spec,
             file,
-            bytes,
             library,
             environment,
-        })
+            settings,
+            sessions: Mutex::default(),
+        };
+        for _ in 0..workers {
+            let session = model.open(&bytes)?;
+            model.sessions().push(session);
+        }
+        Ok(model)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Vec<Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `model.yaml` says.
@@ -81,17 +100,20 @@ impl OnnxModel {
         &self.file.precision
     }
 
-    /// Makes a session and runs it once, so that the first frame is as fast as the others and every mismatch with
-    /// `model.yaml` is found. To be called on the worker's own thread.
+    /// Takes a session and runs it once, so that the first frame is as fast as the others and every mismatch with
+    /// `model.yaml` is found. To be called on the worker's own thread. Beyond the number of workers that the model
+    /// was loaded for, the file is read and opened anew.
     pub fn detector(
         &self,
-        settings: SessionSettings,
         limits: Limits,
         recorder: Recorder,
     ) -> Result<OnnxDetector, DetectError> {
-        let session = self
-            .session(settings.threads)
-            .map_err(|error| self.load_error(&error))?;
+        let ready = self.sessions().pop();
+        let session = match ready {
+            Some(session) => session,
+            None => self.open(&self.file.read()?)?,
+        };
+        let settings = self.settings;
         let (inputs, outputs) = (tensors(session.inputs()), tensors(session.outputs()));
         let axis = network::check(&self.spec, &self.file.path, &inputs, &outputs)?;
         let batch_size = settings.batch_size.max(1);
@@ -115,16 +137,20 @@ impl OnnxModel {
         Ok(detector)
     }
 
-    fn session(&self, threads: usize) -> ort::Result<Session> {
+    fn open(&self, bytes: &[u8]) -> Result<Session, DetectError> {
+        self.session(bytes).map_err(|error| self.load_error(&error))
+    }
+
+    fn session(&self, bytes: &[u8]) -> ort::Result<Session> {
         let mut builder = Session::builder(&self.environment)?
             .with_optimization_level(GraphOptimizationLevel::All)?
-            .with_intra_threads(threads.max(1))?
+            .with_intra_threads(self.settings.threads.max(1))?
             .with_inter_threads(1)?
             // Workers wait for frames much of the time; spinning would burn the cores that decode video.
             .with_intra_op_spinning(false)?
             .with_memory_pattern(MEMORY_PATTERN)?
             .with_execution_providers([ep::CPU::default().with_arena_allocator(ARENA).build()])?;
-        builder.commit_from_memory(&self.bytes)
+        builder.commit_from_memory(bytes)
     }
 
     fn load_error(&self, error: &ort::Error) -> DetectError {

@@ -14,13 +14,12 @@ use crate::types::{Placement, Size};
 
 /// A checked detector configuration, from which each worker makes its own [`Detector`].
 ///
-/// It holds the network's bytes: drop it when the last worker has its detector. What the rest of the chain needs to
-/// know is cheap to take out before.
+/// It holds the opened network once for each worker until they take it.
 pub struct Prepared {
     kind: Kind,
     labels: Arc<[String]>,
     limits: Limits,
-    settings: SessionSettings,
+    batch_size: usize,
     recorder: Recorder,
 }
 
@@ -58,6 +57,11 @@ pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared,
                     spec,
                     config.precision.as_deref(),
                     config.onnxruntime.as_deref(),
+                    SessionSettings {
+                        threads: config.threads_per_worker,
+                        batch_size: config.batch_size,
+                    },
+                    config.workers,
                 )?;
                 (Kind::Onnx(Box::new(model)), labels, own, most)
             }
@@ -68,15 +72,11 @@ pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared,
         max_detections,
         filter: ClassFilter::new(&labels, &config.classes)?,
     };
-    let settings = SessionSettings {
-        threads: config.threads_per_worker,
-        batch_size: config.batch_size,
-    };
     Ok(Prepared {
         kind,
         labels,
         limits,
-        settings,
+        batch_size: config.batch_size,
         recorder: recorder.clone(),
     })
 }
@@ -148,7 +148,7 @@ impl Prepared {
         let (limits, recorder) = (self.limits.clone(), self.recorder.clone());
         match &self.kind {
             Kind::Onnx(model) => {
-                let detector = model.detector(self.settings, limits, recorder)?;
+                let detector = model.detector(limits, recorder)?;
                 // Said once, not by every worker.
                 if worker == 0 {
                     self.warn_of_single_runs(&detector);
@@ -172,7 +172,7 @@ impl Prepared {
     }
 
     fn warn_of_single_runs(&self, detector: &OnnxDetector) {
-        let (wanted, taken) = (self.settings.batch_size, detector.frames_per_run());
+        let (wanted, taken) = (self.batch_size, detector.frames_per_run());
         if taken < wanted {
             log::warn!(
                 model = self.model(), batch_size = wanted;
