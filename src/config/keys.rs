@@ -50,6 +50,12 @@ pub const SOURCE: &[Key] = &[
         "Start over at the end. Files, and synthetic scenes with `frames`.",
     ),
     Key::or(
+        "decoder_threads",
+        Form::count(0, 64, "threads"),
+        Fallback::Integer(1),
+        "Threads of a software decoder; 0: one per core.",
+    ),
+    Key::or(
         "stall_timeout_ms",
         Form::milliseconds(100, 600_000),
         Fallback::Integer(5000),

@@ -65,6 +65,9 @@ pub struct SourceConfig {
     pub uri: SourceUri,
     /// Files and finite synthetic scenes: start over at the end. Default: false.
     pub loop_at_end: bool,
+    /// Threads of a software decoder; 0: one per core. Default 1: several sources decode side by side anyway, and each
+    /// more costs a frame of delay and memory of its own.
+    pub decoder_threads: u32,
     /// No frame for this long means that the source has stalled and is opened anew. Default: 5 s.
     pub stall_timeout: Duration,
     /// First wait before a reconnect; doubles at each failure up to `reconnect_max_wait`. Default: 500 ms.

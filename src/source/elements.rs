@@ -19,6 +19,7 @@ pub struct ElementFacts {
 
 const BASE: &str = "gstreamer1.0-plugins-base";
 const GOOD: &str = "gstreamer1.0-plugins-good";
+const LIBAV: &str = "gstreamer1.0-libav";
 const CORE: &str = "libgstreamer1.0-0";
 
 /// All of them.
@@ -52,6 +53,12 @@ pub const ELEMENTS: &[ElementFacts] = &[
         name: "appsink",
         package: BASE,
         properties: &["caps", "sync", "max-buffers", "enable-last-sample"],
+    },
+    // Made by decodebin, for H.264; the other decoders of its family have the same property.
+    ElementFacts {
+        name: "avdec_h264",
+        package: LIBAV,
+        properties: &["max-threads"],
     },
     ElementFacts {
         name: "rtspsrc",
@@ -109,6 +116,6 @@ pub(super) fn package_for(media_type: &str) -> &'static str {
         "video/mpeg" if cfg!(target_arch = "x86_64") => {
             "gstreamer1.0-plugins-bad gstreamer1.0-libav"
         }
-        _ => "gstreamer1.0-libav",
+        _ => LIBAV,
     }
 }

@@ -20,6 +20,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         name: "cam".to_owned(),
         uri,
         loop_at_end: false,
+        decoder_threads: 1,
         stall_timeout: Duration::from_secs(20),
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),

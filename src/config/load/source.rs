@@ -21,6 +21,7 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
     if let (Some(true), Some(uri)) = (loop_at_end, &uri) {
         check_loop(map, uri);
     }
+    let decoder_threads = map.integer("decoder_threads");
     let stall_timeout = map.duration("stall_timeout_ms");
     let reconnect_wait = map.duration("reconnect_wait_ms");
     let reconnect_max_wait = map.duration("reconnect_max_wait_ms");
@@ -38,6 +39,7 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         name: name?,
         uri: uri?,
         loop_at_end: loop_at_end?,
+        decoder_threads: decoder_threads?,
         stall_timeout: stall_timeout?,
         reconnect_wait: reconnect_wait?,
         reconnect_max_wait: reconnect_max_wait?,

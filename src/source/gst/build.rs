@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::config::{RtspTransport, SourceUri, V4l2Format};
+use crate::config::{RtspTransport, SourceConfig, SourceUri, V4l2Format};
 use crate::source::elements::make;
 use crate::source::{SourceContext, SourceError};
 
@@ -25,7 +25,8 @@ pub(super) struct Launch {
 }
 
 /// Builds the pipeline of a source.
-pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, SourceError> {
+pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<Launch, SourceError> {
+    let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
     let scaler = scale::add(&pipeline, context)?;
     let decode = make("decodebin", "decode")?;
@@ -36,6 +37,7 @@ pub(super) fn build(uri: &SourceUri, context: &SourceContext) -> Result<Launch, 
     );
     decode.set_property("expose-all-streams", false);
     pipeline.add(&decode).map_err(build_error)?;
+    limit_decoder_threads(&decode, config.decoder_threads);
     let others = Arc::new(Mutex::new(Vec::new()));
     link_video_when_it_appears(&decode, scaler.input, Arc::clone(&others));
 
@@ -162,6 +164,19 @@ fn camera_caps(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -
             .structure(one("image/jpeg"))
             .build(),
     }
+}
+
+/// Sets the number of threads of the software decoder that decodebin chooses, when it makes it.
+fn limit_decoder_threads(decode: &gst::Element, threads: u32) {
+    let Some(bin) = decode.downcast_ref::<gst::Bin>() else {
+        return;
+    };
+    let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+    bin.connect_element_added(move |_, element| {
+        if element.has_property_with_type("max-threads", i32::static_type()) {
+            element.set_property("max-threads", threads);
+        }
+    });
 }
 
 fn link_video_when_it_appears(

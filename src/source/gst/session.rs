@@ -22,7 +22,7 @@ pub(super) fn run(
     context: &SourceContext,
     first_frame: &dyn Fn(),
 ) -> Result<End, SourceError> {
-    let launch = build(&config.uri, context)?;
+    let launch = build(config, context)?;
     let bus = launch
         .pipeline
         .bus()
