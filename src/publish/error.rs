@@ -93,7 +93,7 @@ pub enum PublishError {
     },
     /// The broker knows the user, or wants one, and says no.
     #[error(
-        "broker refused user '{user}': not authorized; check publish.mqtt.user and what the broker allows this user and client id '{client_id}' to do"
+        "broker refused user '{user}': not authorized, which some brokers also say of a bad password; check publish.mqtt.user, its password, and what the broker allows this user and client id '{client_id}' to do"
     )]
     NotAuthorized {
         /// The user, or `(none)`.

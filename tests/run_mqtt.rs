@@ -1,0 +1,281 @@
+//! The daemon and its brokers: embedded, away at the start, killed in mid-run, refusing.
+
+#[path = "support/publish/mod.rs"]
+#[allow(dead_code)]
+mod publish;
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use jetwatch::publish::Subscriber;
+use publish::mosquitto::{Mosquitto, client, program};
+use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
+
+const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
+
+fn config(mqtt: &str) -> Setup {
+    Setup::new(&format!(
+        "device: box\nsources: [{{name: cam, uri: '{SCENE}'}}]\ndetector: {{backend: scripted}}\n\
+         publish: {{update_interval_ms: 100, mqtt: {mqtt}, json_lines: {{path: events.jsonl}}}}\n"
+    ))
+}
+
+/// The run's numbers, checked for sum: nothing is lost without being counted.
+fn stats(setup: &Setup) -> serde_json::Value {
+    let stats: serde_json::Value = serde_json::from_slice(
+        &fs::read(setup.path("stats.json")).expect("the report was written"),
+    )
+    .expect("it is JSON");
+    let of = |key: &str| stats[format!("messages_{key}")].as_u64().expect("a count");
+    assert_eq!(
+        of("accepted"),
+        of("delivered") + of("dropped") + of("replaced") + of("undelivered"),
+        "{stats}"
+    );
+    stats
+}
+
+/// Identities in messages of one type.
+fn ids<'a>(events: impl Iterator<Item = &'a serde_json::Value>, kind: &str) -> BTreeSet<String> {
+    events
+        .filter(|event| event["type"] == kind)
+        .map(|event| event["id"].as_str().expect("an id").to_owned())
+        .collect()
+}
+
+#[test]
+fn the_embedded_broker_serves_a_foreign_subscriber() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let setup = config(&format!("{{broker: embedded, listen: '127.0.0.1:{port}'}}"));
+    let child = setup
+        .command("run")
+        .arg("--stats")
+        .arg(setup.path("stats.json"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // mosquitto_sub ends with the first `new` event that it sees.
+    let seen = eventually("an event at mosquitto_sub", || {
+        let output = Command::new(program("mosquitto_sub"))
+            .args([
+                "-h",
+                "127.0.0.1",
+                "-p",
+                &port.to_string(),
+                "-t",
+                "jetwatch/box/cam/events",
+                "-C",
+                "1",
+                "-W",
+                "5",
+            ])
+            .output()
+            .unwrap();
+        output.status.success().then_some(output.stdout)
+    });
+    let event: serde_json::Value = serde_json::from_slice(&seen).expect("JSON");
+    assert_eq!(
+        (event["kind"].as_str(), event["source"].as_str()),
+        (Some("event"), Some("cam"))
+    );
+    // A late subscriber learns the states at once: they are retained.
+    for (topic, expected) in [
+        ("jetwatch/box/status", "online"),
+        ("jetwatch/box/cam/status", "\"state\":\"online\""),
+    ] {
+        let output = Command::new(program("mosquitto_sub"))
+            .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", topic])
+            .args(["-C", "1", "-W", "10", "--retained-only"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(expected), "{topic}: {text}");
+    }
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let stats = stats(&setup);
+    assert_eq!(
+        (
+            stats["messages_dropped"].as_u64(),
+            stats["messages_undelivered"].as_u64()
+        ),
+        (Some(0), Some(0)),
+        "{stats}"
+    );
+}
+
+#[test]
+fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
+    let mut broker = Mosquitto::stopped(|_| "allow_anonymous true\n".to_owned());
+    let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
+    let child = setup
+        .command("run")
+        .arg("--stats")
+        .arg(setup.path("stats.json"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = |least: usize| {
+        eventually("events in the file", || {
+            (json_lines(&setup.path("events.jsonl"))
+                .iter()
+                .filter(|line| line["kind"] == "event")
+                .count()
+                >= least)
+                .then_some(())
+        });
+    };
+    told(20);
+    broker.restart();
+    let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/events")
+        .expect("the broker runs");
+    let mut received = Vec::new();
+    let mut receive = |subscriber: &Subscriber, least: usize| {
+        let mut count = 0;
+        eventually("events at the subscriber", || {
+            while let Some((_, payload)) =
+                subscriber.recv_timeout(std::time::Duration::from_millis(50))
+            {
+                received.push(serde_json::from_slice::<serde_json::Value>(&payload).expect("JSON"));
+                count += 1;
+            }
+            (count >= least).then_some(())
+        });
+    };
+    receive(&subscriber, 10);
+    broker.kill();
+    eventually("the subscriber sees it", || subscriber.ended());
+    drop(subscriber);
+    let so_far = json_lines(&setup.path("events.jsonl")).len();
+    told(so_far.min(60) + 20);
+    broker.restart();
+    let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/events")
+        .expect("the broker runs");
+    receive(&subscriber, 5);
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    eventually("the last messages", || {
+        let before = received.len();
+        while let Some((_, payload)) =
+            subscriber.recv_timeout(std::time::Duration::from_millis(200))
+        {
+            received.push(serde_json::from_slice::<serde_json::Value>(&payload).expect("JSON"));
+        }
+        (received.len() == before).then_some(())
+    });
+    let stats = stats(&setup);
+    assert_eq!(
+        (
+            stats["messages_dropped"].as_u64(),
+            stats["messages_undelivered"].as_u64()
+        ),
+        (Some(0), Some(0)),
+        "{stats}"
+    );
+    // Messages sent while the subscriber was away are acknowledged by the broker and not kept for it; all that the last
+    // subscription saw must be whole: whoever ends was told of.
+    let lines = json_lines(&setup.path("events.jsonl"));
+    let ended = ids(received.iter(), "end");
+    let known = ids(lines.iter().filter(|line| line["kind"] == "event"), "end");
+    assert!(
+        !ended.is_empty() && ended.is_subset(&known),
+        "{} of {}",
+        ended.len(),
+        known.len()
+    );
+    let text = stderr(&output);
+    assert!(text.contains("cannot connect to MQTT broker"), "{text}");
+}
+
+#[test]
+fn a_wrong_password_is_said_and_the_chain_goes_on() {
+    let broker = Mosquitto::with(|folder| {
+        let path = folder.join("passwords");
+        let made = Command::new(program("mosquitto_passwd"))
+            .args(["-c", "-b"])
+            .arg(&path)
+            .args(["cam", "right"])
+            .status()
+            .expect("mosquitto_passwd starts");
+        assert!(made.success());
+        format!("allow_anonymous false\npassword_file {}\n", path.display())
+    });
+    for (password, delivered) in [("right", true), ("wrong", false)] {
+        let setup = config(&format!(
+            "{{broker: 'mqtt://127.0.0.1:{}', user: cam, password: {password}}}",
+            broker.port()
+        ));
+        let output = finish(
+            setup
+                .command("run")
+                .args(["--max-frames", "120", "--stats"])
+                .arg(setup.path("stats.json")),
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let stats = stats(&setup);
+        assert_eq!(
+            stats["frames"].as_u64(),
+            Some(120),
+            "the chain does not wait for the broker"
+        );
+        let lost = stats["messages_dropped"].as_u64().unwrap()
+            + stats["messages_undelivered"].as_u64().unwrap();
+        assert_eq!(lost == 0, delivered, "{stats}");
+        assert_eq!(
+            stderr(&output).contains("broker refused user 'cam'"),
+            !delivered,
+            "{}",
+            stderr(&output)
+        );
+        assert!(
+            !stderr(&output).contains(password),
+            "no password in the log"
+        );
+        let check = finish(&mut setup.command("check"));
+        assert_eq!(
+            check.status.code(),
+            Some(i32::from(!delivered)),
+            "{}",
+            String::from_utf8_lossy(&check.stdout)
+        );
+    }
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let setup = config(&format!("{{broker: embedded, listen: '{address}'}}"));
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains(&address.to_string()) && stderr(&output).contains("listen"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -1,0 +1,244 @@
+//! The daemon with a real network in the real ONNX Runtime: a tiny one that the test writes itself.
+//!
+//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Stdio;
+
+use onnx_file::TinyNetwork;
+use sha2::{Digest, Sha256};
+use support::clips;
+use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
+use support::rtsp::RtspServer;
+
+const CELLS: usize = 126;
+const ROW: usize = 7;
+
+/// Whether there is a library; says so if not.
+fn library_is_missing() -> bool {
+    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// A network for 96×64 pixels that sees one box of class `car`, whatever it looks at.
+fn network(score: f32) -> TinyNetwork {
+    let mut rows = vec![0.0; CELLS * ROW];
+    rows[13 * ROW..14 * ROW].copy_from_slice(&[
+        0.5,
+        0.5,
+        4.0_f32.ln(),
+        2.0_f32.ln(),
+        score,
+        0.1,
+        1.0,
+    ]);
+    TinyNetwork {
+        input: "images",
+        input_shape: [Some(1), Some(3), Some(64), Some(96)],
+        output: "output",
+        output_shape: [CELLS as i64, ROW as i64],
+        rows,
+        mask: vec![0.0; CELLS * ROW],
+        second_input: false,
+    }
+}
+
+/// A configuration with a model folder beside it; JSON lines go to `events.jsonl`.
+fn setup(uri: &str, network: &TinyNetwork, width: u32) -> Setup {
+    let setup = Setup::new(&format!(
+        "sources: [{{name: cam, uri: '{uri}', reconnect_wait_ms: 100, stall_timeout_ms: 20000}}]\n\
+         detector: {{backend: onnx, model: model}}\n\
+         publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}\n"
+    ));
+    let bytes = network.bytes();
+    let digest = Sha256::digest(&bytes)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes it");
+            text
+        });
+    let folder = setup.path("model");
+    fs::create_dir(&folder).expect("the folder is writable");
+    fs::write(folder.join("tiny.onnx"), bytes).expect("the folder is writable");
+    let yaml = format!(
+        "name: tiny\ninput: {{name: images, width: {width}, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {{layout: yolox, name: output}}\nlabels: [person, car]\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\nfiles: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
+    );
+    fs::write(folder.join("model.yaml"), yaml).expect("the folder is writable");
+    setup
+}
+
+#[test]
+fn real_video_through_a_real_network() {
+    if library_is_missing() {
+        return;
+    }
+    let media = tempfile::tempdir().expect("a temporary folder");
+    let clip = clips::mp4(media.path(), "a.mp4", 192, 128, 40);
+    let setup = setup(&clip.display().to_string(), &network(0.9), 96);
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = json_lines(&setup.path("events.jsonl"));
+    let frames: Vec<_> = lines
+        .iter()
+        .filter(|line| line["kind"] == "detections")
+        .collect();
+    assert_eq!(frames.len(), 40);
+    // The box is 32×16 around 12,12 of the input: clipped at the left, and twice as large in the source.
+    let last = &frames[39]["tracks"][0];
+    assert_eq!(last["label"], "car", "{last}");
+    let numbers: Vec<f64> = last["box"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap())
+        .collect();
+    for (found, expected) in numbers.iter().zip([0.0, 8.0, 56.0, 40.0]) {
+        assert!((found - expected).abs() <= 0.5, "{numbers:?}");
+    }
+}
+
+#[test]
+fn numbers_that_are_none_end_the_run_with_their_place() {
+    if library_is_missing() {
+        return;
+    }
+    let setup = setup(
+        "synthetic://traffic?frames=50&realtime=false",
+        &network(f32::NAN),
+        96,
+    );
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(
+        text.contains("output `output` holds NaN at index") && text.contains("detector.precision"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_network_unlike_its_description_is_refused() {
+    if library_is_missing() {
+        return;
+    }
+    let setup = setup(
+        "synthetic://traffic?frames=50&realtime=false",
+        &network(0.9),
+        128,
+    );
+    for command in ["run", "check"] {
+        let output = finish(&mut setup.command(command));
+        let text = stderr(&output) + &String::from_utf8_lossy(&output.stdout);
+        assert!(
+            text.contains("input `images`") && text.contains("96") && text.contains("128"),
+            "{command}: {text}"
+        );
+        assert_eq!(
+            output.status.code(),
+            Some(if command == "run" { 78 } else { 1 }),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_network_file_is_refused_by_its_checksum() {
+    if library_is_missing() {
+        return;
+    }
+    let setup = setup(
+        "synthetic://traffic?frames=50&realtime=false",
+        &network(0.9),
+        96,
+    );
+    let path = setup.path("model/tiny.onnx");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(78));
+    assert!(stderr(&output).contains("SHA-256"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
+    if library_is_missing() {
+        return;
+    }
+    let server = RtspServer::start(0, &[]);
+    let (port, uri) = (server.port, server.uri());
+    let setup = setup(&uri, &network(0.9), 96);
+    let child = setup
+        .command("run")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = || json_lines(&setup.path("events.jsonl"));
+    let frames = |least: usize| {
+        eventually("frames", || {
+            (lines()
+                .iter()
+                .filter(|line| line["kind"] == "detections")
+                .count()
+                >= least)
+                .then_some(())
+        })
+    };
+    let states = || -> Vec<String> {
+        lines()
+            .iter()
+            .filter(|line| line["kind"] == "source")
+            .map(|line| line["state"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    frames(10);
+    drop(server);
+    eventually("offline", || {
+        states()
+            .iter()
+            .any(|state| state == "offline")
+            .then_some(())
+    });
+    let before = lines()
+        .iter()
+        .filter(|line| line["kind"] == "detections")
+        .count();
+    let _server = RtspServer::start(port, &[]);
+    frames(before + 10);
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let states = states();
+    assert_eq!(
+        (states[0].as_str(), states[1].as_str(), states[2].as_str()),
+        ("connecting", "online", "offline"),
+        "{states:?}"
+    );
+    assert_eq!(
+        states.last().map(String::as_str),
+        Some("ended"),
+        "{states:?}"
+    );
+    assert!(
+        states.iter().filter(|state| *state == "online").count() >= 2,
+        "{states:?}"
+    );
+}
