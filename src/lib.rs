@@ -1,5 +1,36 @@
-//! jetwatch: video in, tracked objects out over MQTT.
-#![doc = ""]
+//! jetwatch turns a machine with cameras into a detection appliance: video in, tracked objects out over MQTT.
+//!
+//! # The house
+//!
+//! One crate, one binary. Rooms stand on floors; a room names only rooms on floors below its own, and rooms on one floor do
+//! not name each other. `tests/architecture.rs` holds the table and the fences.
+//!
+//! ```text
+//! cli        FLOOR 4  doors: one file per subcommand
+//! pipeline   FLOOR 3  the only room that knows the whole chain: lanes, detector workers, reordering, the follower, the report
+//! source     FLOOR 2  pixels in: one supervised GStreamer pipeline a source, and the synthetic scene with its ground truth
+//! detect     FLOOR 2  pixels to detections: model folders, tensors, decoding and NMS (pure), ONNX Runtime, scripted
+//! track      FLOOR 2  detections to tracks and to the events of their lives: pure, no threads, no clock
+//! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
+//! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
+//! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses
+//! types      FLOOR 0  frame, box, letterbox geometry, detection, track, event: plain data
+//! ```
+//!
+//! Data runs one way, each step taking its input by value:
+//!
+//! ```text
+//! source ─► lanes ─► batch ─► detector ─► reorder ─► tracker ─► life cycle ─► sinks
+//! ```
+//!
+//! - Pictures come already scaled to the letterbox's inner size and always in `BGRx`; padding, layout and normalization are
+//!   written with the tensor, in one place, and [`types::Letterbox`] alone knows the way there and back.
+//! - Workers take frames from the lanes when they are free, so that no batch grows old in a queue. A live lane keeps the
+//!   newest frame and counts what it replaces; a file's lane makes its reader wait.
+//! - There is no async runtime in the chain. The MQTT client and the embedded broker have one each, on their own threads.
+//! - NVIDIA's libraries and ONNX Runtime are opened at run time and never linked. The crate has no unsafe code yet; what
+//!   will need it has the cellar `nvidia` for a home.
+
 pub mod cli;
 pub mod config;
 pub mod detect;
