@@ -151,8 +151,14 @@ fn print_messages(
             loop {
                 match subscriber.recv_timeout(Duration::from_millis(200)) {
                     Some((topic, payload)) => {
-                        *counts.entry(kind_of(&topic, &payload)).or_insert(0) += 1;
-                        match writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload)) {
+                        let seen = counts.entry(kind_of(&topic, &payload)).or_insert(0);
+                        *seen += 1;
+                        // One of each kind as it is, the others in a form that fits a line.
+                        let text = match digest(&payload) {
+                            Some(digest) if *seen > 1 => digest,
+                            _ => String::from_utf8_lossy(&payload).into_owned(),
+                        };
+                        match writeln!(stdout(), "{topic} {text}") {
                             // Whoever read us has seen enough; the counts go on.
                             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                                 log::warn!("cannot print: {error}")
@@ -183,6 +189,37 @@ fn kind_of(topic: &str, payload: &[u8]) -> String {
     }
 }
 
+/// An event or a summary in words; `None` for what is short already.
+fn digest(payload: &[u8]) -> Option<String> {
+    let json = serde_json::from_slice::<serde_json::Value>(payload).ok()?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or("?").to_owned();
+    match json.get("kind")?.as_str()? {
+        "event" => {
+            let track = &json["after"];
+            let edges: Vec<String> = track["box"]
+                .as_array()?
+                .iter()
+                .map(|edge| format!("{:.0}", edge.as_f64().unwrap_or_default()))
+                .collect();
+            Some(format!(
+                "{:<6} {} #{} {} box [{}] score {:.2} after {} ms {{…}}",
+                text(&json["type"]),
+                text(&json["label"]),
+                json["track_id"],
+                text(&track["state"]),
+                edges.join(", "),
+                track["score"].as_f64().unwrap_or_default(),
+                json["duration_ms"],
+            ))
+        }
+        "stats" => Some(format!(
+            "{} frames, {} frames/s {{…}}",
+            json["detected_frames"], json["fps"]
+        )),
+        _ => None,
+    }
+}
+
 fn say_what_next(config: &Config) {
     println!();
     println!("Next:");
@@ -202,5 +239,22 @@ fn say_what_next(config: &Config) {
         println!(
             "  your own broker   publish: {{mqtt: {{broker: mqtt://host:1883}}}}       (one line of that file)"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_fits_a_line() {
+        let payload = br#"{"kind":"event","type":"new","label":"car","track_id":7,"duration_ms":66,
+            "after":{"state":"active","score":0.875,"box":[1.4,2.6,30.0,40.0]}}"#;
+        assert_eq!(
+            digest(payload).as_deref(),
+            Some("new    car #7 active box [1, 3, 30, 40] score 0.88 after 66 ms {…}")
+        );
+        assert_eq!(digest(b"3"), None, "a count is short already");
+        assert_eq!(digest(b"online"), None);
     }
 }
