@@ -3,6 +3,7 @@
 //! [`init`] starts GStreamer once for the process. [`GstSource`] is what the supervisor drives.
 
 mod build;
+mod camera;
 mod dot;
 mod log_bridge;
 mod messages;
