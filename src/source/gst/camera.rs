@@ -12,6 +12,22 @@ pub(super) const ELEMENT: &str = "camera";
 /// Most sizes that an error lists; a camera with more has room for others too.
 const MOST_OFFERS: usize = 24;
 
+/// A variable that must be in the environment before a camera is opened, for the GStreamer in use.
+///
+/// GStreamer 1.22.0, which Debian 12 has, forgets a reference to a camera's buffer pool whenever it stops the camera, and
+/// with it an open file. Each reconnect would cost one, and a camera that is plugged in again would come back as another
+/// device, because the old one is still taken. This variable chooses the way of stopping that has no such mistake.
+#[must_use]
+pub fn needed_variable() -> Option<(&'static str, &'static str)> {
+    let (major, minor, ..) = gst::version();
+    needed_by(major, minor).filter(|(name, _)| std::env::var_os(name).is_none())
+}
+
+fn needed_by(major: u32, minor: u32) -> Option<(&'static str, &'static str)> {
+    // Later 1.22 releases and others may not need it; there it does no harm.
+    ((major, minor) == (1, 22)).then_some(("GST_V4L2_FORCE_DRAIN", "1"))
+}
+
 /// The caps that stand for the keys of the configuration.
 pub(super) fn wanted_caps(
     format: V4l2Format,
@@ -188,5 +204,13 @@ mod tests {
             "mjpeg 1280×720 30 frames/s"
         );
         assert_eq!(asked(V4l2Format::Any, None, Some(240)), "240 frames/s");
+    }
+
+    #[test]
+    fn only_the_gstreamer_that_forgets_is_told_to_drain() {
+        assert_eq!(needed_by(1, 22), Some(("GST_V4L2_FORCE_DRAIN", "1")));
+        for version in [(1, 16), (1, 20), (1, 24), (2, 22)] {
+            assert_eq!(needed_by(version.0, version.1), None, "{version:?}");
+        }
     }
 }

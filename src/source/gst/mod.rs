@@ -18,6 +18,8 @@ use crate::config::SourceConfig;
 
 use super::{End, Source, SourceContext, SourceError};
 
+pub use camera::needed_variable;
+
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 
 /// Starts GStreamer and bridges its log into ours; a second call does nothing.
