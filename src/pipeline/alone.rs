@@ -64,8 +64,13 @@ pub fn detector_alone(
         threads.push(spawn(&format!("detect-{index}"), move || {
             let mut results = Vec::new();
             let mut at = index * size % preloaded.len();
-            let made = prepared.make_detector(index);
-            let mut detector = made.map_err(|error| failed.try_send(error)).ok();
+            let mut detector = match prepared.make_detector(index) {
+                Ok(detector) => Some(detector),
+                Err(error) => {
+                    let _ = failed.try_send(error);
+                    None
+                }
+            };
             for limit in [warmup, warmup + frames] {
                 while next.fetch_add(size as u64, Ordering::Relaxed) < limit {
                     let Some(running) = &mut detector else { break };

@@ -42,7 +42,7 @@ pub(super) fn work(
             }
         }
         for item in taken.drain(..) {
-            stubs.push((item.ticket, item.frame.meta.clone()));
+            stubs.push((item.ticket, item.frame.meta));
             batch.push(item.frame);
         }
         detector.detect(&batch, &mut detections)?;

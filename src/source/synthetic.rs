@@ -87,8 +87,7 @@ impl Source for SyntheticSource {
                 {
                     return Ok(End::Stopped);
                 }
-                // A camera does not make up for lost time: after a pause it goes on from now.
-                due = (due + period).max(Instant::now());
+                due = next_tick(due, period, Instant::now());
             } else if context.stop.is_stopped() {
                 return Ok(End::Stopped);
             }
@@ -97,6 +96,8 @@ impl Source for SyntheticSource {
             })?;
             if !announced {
                 announced = true;
+                // The first frame draws the backdrop too: the clock starts behind it.
+                due = Instant::now() + period;
                 first_frame();
             }
             if (context.deliver)(frame) == Flow::Stop {
@@ -104,5 +105,34 @@ impl Source for SyntheticSource {
             }
             index += 1;
         }
+    }
+}
+
+/// The moment of the frame after the one due at `due`. A camera does not make up for lost time: what it missed while
+/// nobody took its frames never comes, and the beat stays.
+fn next_tick(due: Instant, period: Duration, now: Instant) -> Instant {
+    let next = due + period;
+    let behind = now.saturating_duration_since(next);
+    let missed = (behind.as_nanos() / period.as_nanos().max(1)) as u32;
+    if behind.is_zero() {
+        next
+    } else {
+        next + period * (missed + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beat_stays_and_what_was_missed_never_comes() {
+        let period = Duration::from_millis(10);
+        let due = Instant::now();
+        let tick = |late_ms| next_tick(due, period, due + Duration::from_millis(late_ms)) - due;
+        assert_eq!(tick(0), period);
+        assert_eq!(tick(9), period, "late, but before the next");
+        assert_eq!(tick(11), 2 * period);
+        assert_eq!(tick(35), 4 * period);
     }
 }

@@ -36,10 +36,13 @@ pub struct Seen {
     pub mean: f32,
 }
 
+/// A state and the reason given for it.
+pub type StateChange = (SourceState, Option<String>);
+
 /// A running source and what came of it.
 pub struct Collector {
     pub frames: Arc<Mutex<Vec<Seen>>>,
-    pub states: Arc<Mutex<Vec<(SourceState, Option<String>)>>>,
+    pub states: Arc<Mutex<Vec<StateChange>>>,
     pub counters: Arc<SourceCounters>,
     pub stop: StopToken,
     pub dot_requests: Arc<AtomicU64>,

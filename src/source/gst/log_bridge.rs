@@ -22,9 +22,12 @@ pub(super) fn install(threshold: &str) {
     gst::log::add_log_function(
         move |category, level, _file, function, line, object, message| {
             let level = match level {
-                gst::DebugLevel::Error => log::Level::Error,
-                gst::DebugLevel::Warning => log::Level::Warn,
-                gst::DebugLevel::Fixme | gst::DebugLevel::Info => log::Level::Info,
+                // What really failed is said by an error of ours; an element's own words are details of it, and some
+                // are said at a normal end too.
+                gst::DebugLevel::Error => log::Level::Warn,
+                gst::DebugLevel::Warning | gst::DebugLevel::Fixme | gst::DebugLevel::Info => {
+                    log::Level::Info
+                }
                 gst::DebugLevel::Debug => log::Level::Debug,
                 _ => log::Level::Trace,
             };
