@@ -10,10 +10,10 @@ DURATION ?= 20s
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
 
-.PHONY: help demo test build lint fmt bench soak clean
+.PHONY: help demo test v4l2 build lint fmt bench soak clean
 
 help: ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Set up, build, and show the whole chain at work (SOURCE=, MODEL=, DURATION=).
 	@.ci/setup run onnxruntime
@@ -27,6 +27,10 @@ test: ## Set up and pass all tests.
 	@.ci/setup build run onnxruntime test
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
 	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked; else cargo test --locked; fi
+
+v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
+	@.ci/setup run onnxruntime
+	@tests/v4l2/run $(BINARY) $(ONNXRUNTIME)
 
 lint: ## Check formatting and lints.
 	cargo fmt --check

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod demo;
+mod environment;
 mod exit;
 mod progress;
 mod run;

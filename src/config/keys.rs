@@ -114,17 +114,17 @@ pub const SOURCE: &[Key] = &[
     Key::new(
         "width",
         Form::count(16, 7680, "pixels"),
-        "V4L2 only: width to ask for, together with height. Default: what the camera offers first.",
+        "V4L2 only: width to ask for, together with height. Default: the largest that the camera offers, often at a low rate.",
     ),
     Key::new(
         "height",
         Form::count(16, 4320, "pixels"),
-        "V4L2 only: height to ask for, together with width. Default: what the camera offers first.",
+        "V4L2 only: height to ask for, together with width. Default: the largest that the camera offers, often at a low rate.",
     ),
     Key::new(
         "fps",
         Form::count(1, 240, "frames per second"),
-        "V4L2 only: rate to ask for. Default: what the camera offers first.",
+        "V4L2 only: rate to ask for. Default: the highest for that size.",
     ),
 ];
 

@@ -31,7 +31,7 @@ pub enum SourceUri {
     V4l2 {
         /// The device node.
         device: PathBuf,
-        /// Asked of the camera; `None`: what it offers first.
+        /// Asked of the camera.
         format: V4l2Format,
         /// Width and height asked of the camera, in pixels.
         size: Option<(u32, u32)>,
@@ -61,7 +61,7 @@ pub enum RtspTransport {
 /// What to ask of a V4L2 camera.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum V4l2Format {
-    /// Whatever the camera offers first.
+    /// Raw or Motion JPEG, whichever the camera names first for what else is asked.
     Any,
     /// Uncompressed pixels.
     Raw,

@@ -44,6 +44,16 @@ pub enum SourceError {
         "launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad (behind caps at its end, write ! identity)"
     )]
     Launch(String),
+    /// The camera has no such format, size or rate.
+    #[error("{} does not offer {wanted}; it offers: {offered}; change format, width, height and fps of this source", device.display())]
+    CameraFormat {
+        /// The device node.
+        device: PathBuf,
+        /// What the configuration asks for.
+        wanted: String,
+        /// What the camera can do.
+        offered: String,
+    },
     /// Elements do not fit together.
     #[error("cannot build the pipeline: {0}")]
     Build(String),

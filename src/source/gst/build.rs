@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::config::{RtspTransport, SourceConfig, SourceUri, V4l2Format};
+use crate::config::{RtspTransport, SourceConfig, SourceUri};
 use crate::source::elements::make;
 use crate::source::{SourceContext, SourceError};
 
+use super::camera;
 use super::scale::{self, Progress};
 
 /// A pipeline ready to play.
@@ -85,10 +86,10 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
             fps,
         } => {
             check_readable(device)?;
-            let source = make("v4l2src", "camera")?;
+            let source = make("v4l2src", camera::ELEMENT)?;
             source.set_property("device", device);
             let wanted = make("capsfilter", "camera-format")?;
-            wanted.set_property("caps", camera_caps(*format, *size, *fps));
+            wanted.set_property("caps", camera::wanted_caps(*format, *size, *fps));
             pipeline.add_many([&source, &wanted]).map_err(build_error)?;
             gst::Element::link_many([&source, &wanted, &decode]).map_err(build_error)?;
         }
@@ -136,34 +137,6 @@ fn check_readable(path: &Path) -> Result<(), SourceError> {
         return Err(SourceError::Empty);
     }
     Ok(())
-}
-
-fn camera_caps(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps {
-    let one = |media: &str| {
-        let mut structure = gst::Structure::builder(media);
-        if let Some((width, height)) = size {
-            structure = structure
-                .field("width", width.cast_signed())
-                .field("height", height.cast_signed());
-        }
-        if let Some(fps) = fps {
-            structure = structure.field("framerate", gst::Fraction::new(fps.cast_signed(), 1));
-        }
-        structure.build()
-    };
-    match format {
-        V4l2Format::Raw => gst::Caps::builder_full()
-            .structure(one("video/x-raw"))
-            .build(),
-        V4l2Format::Mjpeg => gst::Caps::builder_full()
-            .structure(one("image/jpeg"))
-            .build(),
-        V4l2Format::Any if size.is_none() && fps.is_none() => gst::Caps::new_any(),
-        V4l2Format::Any => gst::Caps::builder_full()
-            .structure(one("video/x-raw"))
-            .structure(one("image/jpeg"))
-            .build(),
-    }
 }
 
 /// Sets the number of threads of the software decoder that decodebin chooses, when it makes it.

@@ -136,6 +136,7 @@ fn hint_for(error: &gst::glib::Error) -> Option<&'static str> {
             gst::ResourceError::OpenRead | gst::ResourceError::OpenReadWrite => {
                 Some("check that it is reachable and that you may open it")
             }
+            gst::ResourceError::Read => Some("check that it is still connected"),
             gst::ResourceError::Busy => Some("another program uses it; close that one"),
             _ => None,
         };

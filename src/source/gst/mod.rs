@@ -3,6 +3,7 @@
 //! [`init`] starts GStreamer once for the process. [`GstSource`] is what the supervisor drives.
 
 mod build;
+mod camera;
 mod dot;
 mod log_bridge;
 mod messages;
@@ -16,6 +17,8 @@ use gstreamer as gst;
 use crate::config::SourceConfig;
 
 use super::{End, Source, SourceContext, SourceError};
+
+pub use camera::needed_variable;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 

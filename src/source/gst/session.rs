@@ -11,6 +11,7 @@ use crate::config::SourceConfig;
 use crate::source::{End, SourceContext, SourceError, WATCH_INTERVAL};
 
 use super::build::{Launch, build};
+use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
 
@@ -96,7 +97,10 @@ impl Session<'_> {
                 if self.context.stop.is_stopped() {
                     return Ok(Some(End::Stopped));
                 }
-                Err(element_error(error, self.missing.take()))
+                Err(
+                    camera::format_error(&self.config.uri, &self.launch.pipeline, error)
+                        .unwrap_or_else(|| element_error(error, self.missing.take())),
+                )
             }
             gst::MessageView::Warning(warning) => {
                 log::warn!(source = self.context.name.as_str(); "{}", warning.error().message());
