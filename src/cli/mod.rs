@@ -47,7 +47,11 @@ enum Command {
 pub fn main() -> ExitCode {
     let started = Instant::now();
     exit::abort_on_panic();
-    let result = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    if !matches!(command, Command::Watch(_) | Command::Track(_)) {
+        environment::complete();
+    }
+    let result = match command {
         Command::Run(args) => run::run(&args, started),
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args, started),

@@ -13,7 +13,7 @@ use crate::pipeline::{Options, Outcome, Pipeline, Report, Tap};
 use crate::telemetry;
 use crate::types::{Detection, FrameMeta};
 
-use super::{Exit, environment, parse_duration, progress, signals};
+use super::{Exit, parse_duration, progress, signals};
 
 /// What `jetwatch run` is told.
 #[derive(Debug, Args)]
@@ -48,7 +48,6 @@ pub(super) struct RunArgs {
 
 /// Runs the daemon until it ends.
 pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
-    environment::complete();
     let config = Config::load(&args.config)?;
     telemetry::start_logging(config.log.level);
     let options = Options {

@@ -12,6 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 
+/// The environment variable, with its value, that keeps builds of ONNX Runtime with telemetry from writing and sending it.
+/// With 1.31.1 the files appear in spite of the switch that its interface has for this.
+pub const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
+
 /// The oldest usable version: the first whose interface has all that is called here.
 pub const OLDEST: &str = "1.17";
 

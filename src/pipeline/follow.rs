@@ -199,6 +199,10 @@ impl Follower {
             self.end_if_drained(id);
             return;
         }
+        if state == SourceState::Offline {
+            // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
+            self.end_tracks(id);
+        }
         let source = &self.lines[id.index()].name;
         tell(
             &mut self.sinks,
