@@ -39,10 +39,12 @@ impl Decoder {
         }
     }
 
-    /// Rows and row length of one picture's output.
+    /// Rows and row length of one picture's output as `spec` describes it.
     #[must_use]
-    pub fn shape(&self) -> [usize; 2] {
-        [self.yolox.cells(), self.yolox.row_len()]
+    pub fn shape(spec: &ModelSpec) -> [usize; 2] {
+        let OutputLayout::Yolox = spec.output.layout;
+        let yolox = Yolox::new(spec.input.size, spec.labels.len());
+        [yolox.cells(), yolox.row_len()]
     }
 
     /// Replaces `detections` by those in `output`: in source pixels, clipped to the picture, best first.
@@ -96,7 +98,7 @@ mod tests {
             filter,
         };
         let mut decoder = Decoder::new(&spec, limits);
-        assert_eq!(decoder.shape(), [126, 7]);
+        assert_eq!(Decoder::shape(&spec), [126, 7]);
 
         let mut output = vec![0.0; 126 * 7];
         // Stride 32: column 1, row 0, center 32+16, 16+8: half of it above the picture.

@@ -19,6 +19,7 @@ mod model_keys;
 mod network;
 pub mod nms;
 pub mod onnx;
+mod open_network;
 mod prepare;
 pub mod runtime;
 pub mod scripted;

@@ -104,10 +104,11 @@ impl Pipeline {
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::default();
+        let prepared = Arc::new(detect::prepare(&config.detector, &recorder)?);
+        // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
         if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
-        let prepared = Arc::new(detect::prepare(&config.detector, &recorder)?);
         let broker = embedded_broker(config)?;
         let sinks = start_sinks(config, prepared.labels(), broker.as_ref())?;
 

@@ -96,10 +96,12 @@ struct Times {
     items: u64,
 }
 
+/// Longer times are counted as this one, 10 minutes.
+const LONGEST_US: u64 = 600_000_000;
+
 impl Default for Times {
     fn default() -> Self {
-        let wall_us =
-            Histogram::new_with_bounds(1, 600_000_000, 3).expect("constant bounds are valid");
+        let wall_us = Histogram::new(3).expect("three digits are valid");
         Self {
             wall_us,
             cpu: Duration::ZERO,
@@ -190,9 +192,11 @@ impl Drop for Range<'_> {
         let mut times = self.recorder.stages[self.stage as usize]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         times
             .wall_us
-            .saturating_record(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX));
+            .record(wall_us.min(LONGEST_US))
+            .expect("it grows as far as that");
         times.sum += wall;
         times.cpu += cpu;
         times.items += self.items as u64;
