@@ -14,9 +14,6 @@ use crate::types::{Frame, SourceId};
 /// Frames that a live lane keeps: more would only make results older.
 const LIVE_DEPTH: usize = 1;
 
-/// Frames that a file's lane keeps beyond one batch, so that decoding overlaps detection.
-const FILE_SLACK: usize = 1;
-
 /// A frame on its way to a worker, with its place in its source's order.
 #[derive(Debug)]
 pub struct Ticketed {
@@ -64,7 +61,7 @@ impl Lanes {
                 let depth = if live {
                     LIVE_DEPTH
                 } else {
-                    batch_size + FILE_SLACK
+                    batch_size
                 };
                 Lane {
                     queue: VecDeque::with_capacity(depth),
