@@ -20,6 +20,7 @@ mod network;
 pub mod nms;
 pub mod onnx;
 mod open_network;
+mod optimized;
 mod prepare;
 pub mod runtime;
 pub mod scripted;

@@ -14,6 +14,7 @@ use super::decode::{Decoder, Limits};
 use super::model::{ModelFile, ModelSpec};
 use super::network::{self, BatchAxis, Element, TensorInfo};
 use super::open_network::{self, OpenNetwork};
+use super::optimized::Optimized;
 use super::tensor::TensorWriter;
 use super::yolox::Decoded;
 use super::{DetectError, Detector, fit, runtime};
@@ -26,6 +27,7 @@ pub struct OnnxModel {
     file: ModelFile,
     library: PathBuf,
     environment: Environment,
+    network: Optimized,
     settings: SessionSettings,
     /// Networks that no worker has taken yet.
     ready: Mutex<Vec<OpenNetwork>>,
@@ -42,13 +44,12 @@ pub struct SessionSettings {
 
 impl OnnxModel {
     /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`runtime::find`]
-    /// finds one), opens the network `workers` times, and runs each once, so that every mismatch with `model.yaml` is
+    /// finds one), optimizes the network, opens it `workers` times, and runs each once, so that every mismatch with `model.yaml` is
     /// found and the first frame is as fast as the others.
     ///
     /// All of that is done here, one after the other on one thread, and handed to the workers later: what the library
     /// frees while it opens one network is then used again for the tensors and for the next network, instead of staying
-    /// in every thread's own part of the heap. For the same reason the file's bytes are freed last: the C library
-    /// takes the largest block that was ever freed as the measure of how much unused memory it may keep.
+    /// in every thread's own part of the heap.
     pub fn load(
         spec: ModelSpec,
         precision: Option<&str>,
@@ -60,16 +61,19 @@ impl OnnxModel {
         let bytes = file.read()?;
         let library = runtime::find(library)?;
         let environment = runtime::open(&library)?;
+        let network = Optimized::new(&environment, &bytes)
+            .map_err(|error| load_error(&file, &library, &error))?;
         let model = Self {
             spec,
             file,
             library,
             environment,
+            network,
             settings,
             ready: Mutex::default(),
         };
         for _ in 0..workers {
-            let network = model.open(&bytes)?;
+            let network = model.open()?;
             model.ready().push(network);
         }
         Ok(model)
@@ -91,8 +95,7 @@ impl OnnxModel {
         &self.file.precision
     }
 
-    /// Takes an open network. Beyond the number of workers that the model was loaded for, the file is read and opened
-    /// anew.
+    /// Takes an open network. Beyond the number of workers that the model was loaded for, one more is opened.
     pub fn detector(
         &self,
         limits: Limits,
@@ -101,7 +104,7 @@ impl OnnxModel {
         let ready = self.ready().pop();
         let network = match ready {
             Some(network) => network,
-            None => self.open(&self.file.read()?)?,
+            None => self.open()?,
         };
         let slots = network.slots();
         Ok(OnnxDetector {
@@ -117,9 +120,9 @@ impl OnnxModel {
 
     /// Opens the network and runs it once on empty pictures, whose output must have the shape that decoding relies on:
     /// a network may leave axes open in its description.
-    fn open(&self, bytes: &[u8]) -> Result<OpenNetwork, DetectError> {
+    fn open(&self) -> Result<OpenNetwork, DetectError> {
         let (spec, path) = (&self.spec, &self.file.path);
-        let session = open_network::session(&self.environment, self.settings.threads, bytes)
+        let session = open_network::session(&self.environment, self.settings.threads, self.network)
             .map_err(|error| self.load_error(&error))?;
         let (inputs, outputs) = (tensors(session.inputs()), tensors(session.outputs()));
         let slots = match network::check(spec, path, &inputs, &outputs)? {
@@ -137,11 +140,7 @@ impl OnnxModel {
     }
 
     fn load_error(&self, error: &ort::Error) -> DetectError {
-        DetectError::Load {
-            path: self.file.path.clone(),
-            library: self.library.clone(),
-            reason: error.to_string(),
-        }
+        load_error(&self.file, &self.library, error)
     }
 }
 
@@ -254,6 +253,14 @@ fn sound(
         });
     }
     Ok(())
+}
+
+fn load_error(file: &ModelFile, library: &Path, error: &ort::Error) -> DetectError {
+    DetectError::Load {
+        path: file.path.clone(),
+        library: library.to_owned(),
+        reason: error.to_string(),
+    }
 }
 
 fn infer_error(batch: usize, error: &ort::Error) -> DetectError {

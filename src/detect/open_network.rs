@@ -10,6 +10,7 @@ use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session};
 use ort::value::{Tensor, TensorRef};
 
 use super::model::ModelSpec;
+use super::optimized::Optimized;
 use super::tensor::CHANNELS;
 
 /// The session keeps the memory of its layers in a pool of its own, since memory that comes from and goes to the system
@@ -27,11 +28,11 @@ const MEMORY_PATTERN: bool = false;
 /// further regions.
 const FIRST_REGION: usize = 4;
 
-/// Opens the network in `bytes`; `threads` run its layers, the caller of a run is one of them.
+/// Opens `network`; `threads` run its layers, the caller of a run is one of them.
 pub(super) fn session(
     environment: &Environment,
     threads: usize,
-    bytes: &[u8],
+    network: Optimized,
 ) -> ort::Result<Session> {
     let mut builder = Session::builder(environment)?
         .with_optimization_level(GraphOptimizationLevel::All)?
@@ -40,8 +41,11 @@ pub(super) fn session(
         // Workers wait for frames much of the time; spinning would burn the cores that decode video.
         .with_intra_op_spinning(false)?
         .with_memory_pattern(MEMORY_PATTERN)?
-        .with_execution_providers([ep::CPU::default().with_arena_allocator(ARENA).build()])?;
-    builder.commit_from_memory(bytes)
+        .with_execution_providers([ep::CPU::default().with_arena_allocator(ARENA).build()])?
+        // The session keeps pointing into the bytes, which is sound because they live as long as the process.
+        .with_config_entry("session.use_ort_model_bytes_directly", "1")?
+        .with_config_entry("session.use_ort_model_bytes_for_initializers", "1")?;
+    builder.commit_from_memory(network.bytes())
 }
 
 /// A session with the memory of its tensors.
