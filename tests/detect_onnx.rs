@@ -163,7 +163,13 @@ fn refused(change: impl FnOnce(&mut TinyNetwork)) -> String {
     let mut network = one_box(Some(1));
     change(&mut network);
     let folder = folder_with(&network.bytes());
-    detect(&prepared(&config(folder.path())), &[frame(7, 0)])
+    error_with(folder.path(), frame(7, 0))
+}
+
+/// What loading the network in `folder` and running it on `frame` fails with, whichever of the two finds it.
+fn error_with(folder: &Path, frame: Frame) -> String {
+    prepare(&config(folder), &Recorder::default())
+        .and_then(|prepared| detect(&prepared, &[frame]))
         .expect_err("it cannot work")
         .to_string()
 }
@@ -373,9 +379,7 @@ fn a_file_that_is_no_network_is_an_error() {
         return;
     }
     let folder = folder_with(b"not a network");
-    let error = detect(&prepared(&config(folder.path())), &[frame(0, 0)])
-        .expect_err("no network")
-        .to_string();
+    let error = error_with(folder.path(), frame(0, 0));
     assert!(
         error.contains("cannot load") && error.contains("tiny.onnx"),
         "{error}"

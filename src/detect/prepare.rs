@@ -142,8 +142,8 @@ impl Prepared {
         }
     }
 
-    /// Makes the detector of worker number `worker`, on that worker's own thread, where it has to stay. A network is
-    /// opened and run once, which takes up to some seconds.
+    /// Makes the detector of worker number `worker`, on that worker's own thread, where it has to stay. Beyond the
+    /// number of workers in the configuration a network is opened and run once, which takes up to some seconds.
     pub fn make_detector(&self, worker: usize) -> Result<Box<dyn Detector>, DetectError> {
         let (limits, recorder) = (self.limits.clone(), self.recorder.clone());
         match &self.kind {
