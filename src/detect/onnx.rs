@@ -61,8 +61,7 @@ impl OnnxModel {
         let bytes = file.read()?;
         let library = runtime::find(library)?;
         let environment = runtime::open(&library)?;
-        let network = Optimized::new(&environment, &bytes)
-            .map_err(|error| load_error(&file, &library, &error))?;
+        let network = Optimized::new(&environment, bytes);
         let model = Self {
             spec,
             file,

@@ -41,10 +41,13 @@ pub(super) fn session(
         // Workers wait for frames much of the time; spinning would burn the cores that decode video.
         .with_intra_op_spinning(false)?
         .with_memory_pattern(MEMORY_PATTERN)?
-        .with_execution_providers([ep::CPU::default().with_arena_allocator(ARENA).build()])?
+        .with_execution_providers([ep::CPU::default().with_arena_allocator(ARENA).build()])?;
+    if network.is_shared() {
         // The session keeps pointing into the bytes, which is sound because they live as long as the process.
-        .with_config_entry("session.use_ort_model_bytes_directly", "1")?
-        .with_config_entry("session.use_ort_model_bytes_for_initializers", "1")?;
+        builder = builder
+            .with_config_entry("session.use_ort_model_bytes_directly", "1")?
+            .with_config_entry("session.use_ort_model_bytes_for_initializers", "1")?;
+    }
     builder.commit_from_memory(network.bytes())
 }
 

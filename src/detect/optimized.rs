@@ -17,21 +17,43 @@ use ort::session::Session;
 use ort::session::builder::GraphOptimizationLevel;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// An optimized network in memory that is never freed, since sessions point into it.
+/// A network in memory that is never freed, since sessions point into it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Optimized(&'static [u8]);
+pub(super) struct Optimized {
+    bytes: &'static [u8],
+    shared: bool,
+}
 
 impl Optimized {
     /// Optimizes the network in `bytes`. Each call takes as much memory as the result has bytes, for good: a process
     /// is to load a network once.
-    pub(super) fn new(environment: &Environment, bytes: &[u8]) -> ort::Result<Self> {
-        let written = write(environment, bytes)?;
-        Ok(Self(Vec::leak(written)))
+    ///
+    /// A network that the runtime cannot write in its own format stays as it is: every session then optimizes it for
+    /// itself and has its own copy of the weights. Whether it can be opened at all is seen there.
+    pub(super) fn new(environment: &Environment, bytes: Vec<u8>) -> Self {
+        match write(environment, &bytes) {
+            Ok(written) => Self {
+                bytes: Vec::leak(written),
+                shared: true,
+            },
+            Err(error) => {
+                log::info!("the workers do not share the network's weights: {error}");
+                Self {
+                    bytes: Vec::leak(bytes),
+                    shared: false,
+                }
+            }
+        }
     }
 
     /// What the runtime opens.
     pub(super) fn bytes(self) -> &'static [u8] {
-        self.0
+        self.bytes
+    }
+
+    /// Whether it is in the runtime's own format, so that sessions may use the bytes where they lie.
+    pub(super) fn is_shared(self) -> bool {
+        self.shared
     }
 }
 
