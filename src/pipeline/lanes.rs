@@ -14,6 +14,9 @@ use crate::types::{Frame, SourceId};
 /// Frames that a live lane keeps: more would only make results older.
 const LIVE_DEPTH: usize = 1;
 
+/// Frames that a file's lane keeps beyond one batch: when two workers ask at the same time, none waits for the decoder.
+const FILE_SLACK: usize = 2;
+
 /// A frame on its way to a worker, with its place in its source's order.
 #[derive(Debug)]
 pub struct Ticketed {
@@ -58,7 +61,11 @@ impl Lanes {
         let lanes = live
             .iter()
             .map(|&live| {
-                let depth = if live { LIVE_DEPTH } else { batch_size };
+                let depth = if live {
+                    LIVE_DEPTH
+                } else {
+                    batch_size + FILE_SLACK
+                };
                 Lane {
                     queue: VecDeque::with_capacity(depth),
                     live,
@@ -361,7 +368,9 @@ mod tests {
     #[test]
     fn closing_frees_a_reader_that_waits() {
         let lanes = Arc::new(Lanes::new(&[false], 1, None));
-        lanes.offer(frame(0, 0));
+        for seq in 0..=FILE_SLACK as u64 {
+            lanes.offer(frame(0, seq));
+        }
         let waiting = thread::spawn({
             let lanes = Arc::clone(&lanes);
             move || lanes.offer(frame(0, 1))
