@@ -10,9 +10,9 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use crate::config::{Broker, Config, SourceConfig};
 use crate::detect::{self, Prepared};
 use crate::publish;
-use crate::source::{self, Dot, Flow, SourceContext, StopToken};
+use crate::source::{self, Flow, SourceContext, StopToken};
 use crate::telemetry::{self, Recorder};
-use crate::types::{SourceId, SourceState};
+use crate::types::SourceState;
 
 use super::Exit;
 
@@ -122,26 +122,21 @@ fn first_frame(
     let (found, results) = bounded(1);
     let (frame_found, trouble_found) = (found.clone(), found);
     let stop = StopToken::default();
-    let context = SourceContext {
-        id: SourceId(0),
-        name: source.name.clone(),
-        input: prepared.map_or(detect::scripted::INPUT, Prepared::input_size),
-        placement: prepared.map_or_else(Default::default, Prepared::placement),
-        deliver: Arc::new(move |frame| {
+    let context = SourceContext::alone(
+        &source.name,
+        prepared.map_or(detect::scripted::INPUT, Prepared::input_size),
+        prepared.map_or_else(Default::default, Prepared::placement),
+        &stop,
+        Arc::new(move |frame| {
             let _ = frame_found.try_send(Ok(frame.meta.source_size));
             Flow::Stop
         }),
-        observe: Arc::new(move |_, state, reason| {
+        Arc::new(move |_, state, reason| {
             if state == SourceState::Offline {
                 let _ = trouble_found.try_send(Err(reason.unwrap_or_else(|| "offline".to_owned())));
             }
         }),
-        on_end: Arc::new(|_| {}),
-        stop: stop.clone(),
-        recorder: Recorder::default(),
-        dot: Dot::default(),
-        counters: Arc::default(),
-    };
+    );
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;

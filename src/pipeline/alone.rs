@@ -8,9 +8,9 @@ use crossbeam_channel::bounded;
 
 use crate::config::Config;
 use crate::detect;
-use crate::source::{self, Dot, Flow, SourceContext, StopToken};
+use crate::source::{self, Flow, SourceContext, StopToken};
 use crate::telemetry::{Recorder, StageSummary, process_usage};
-use crate::types::{Frame, SourceId};
+use crate::types::Frame;
 
 use super::{PipelineError, needs_gstreamer, spawn};
 
@@ -125,12 +125,12 @@ fn load_frames(
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
     let (keeping, stop) = (Arc::clone(&kept), StopToken::default());
     let stopping = stop.clone();
-    let context = SourceContext {
-        id: SourceId(0),
-        name: source.name.clone(),
-        input: prepared.input_size(),
-        placement: prepared.placement(),
-        deliver: Arc::new(move |frame| {
+    let context = SourceContext::alone(
+        &source.name,
+        prepared.input_size(),
+        prepared.placement(),
+        &stop,
+        Arc::new(move |frame| {
             let mut kept = keeping.lock().unwrap_or_else(PoisonError::into_inner);
             kept.push(frame);
             if kept.len() < preload.max(1) {
@@ -139,13 +139,8 @@ fn load_frames(
             stopping.stop();
             Flow::Stop
         }),
-        observe: Arc::new(|_, _, _| {}),
-        on_end: Arc::new(|_| {}),
-        stop: stop.clone(),
-        recorder: Recorder::default(),
-        dot: Dot::default(),
-        counters: Arc::default(),
-    };
+        Arc::new(|_, _, _| {}),
+    );
     let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
         name: format!("source-{}", source.name),
         cause,

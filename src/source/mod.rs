@@ -84,6 +84,33 @@ pub struct SourceContext {
     pub counters: Arc<SourceCounters>,
 }
 
+impl SourceContext {
+    /// For a source that runs alone, for a check or to load frames: nobody counts, times or draws it.
+    #[must_use]
+    pub fn alone(
+        name: &str,
+        input: Size,
+        placement: Placement,
+        stop: &StopToken,
+        deliver: Deliver,
+        observe: Observe,
+    ) -> Self {
+        Self {
+            id: SourceId(0),
+            name: name.to_owned(),
+            input,
+            placement,
+            deliver,
+            observe,
+            on_end: Arc::new(|_| {}),
+            stop: stop.clone(),
+            recorder: Recorder::default(),
+            dot: Dot::default(),
+            counters: Arc::default(),
+        }
+    }
+}
+
 /// DOT graphs: a folder, and a number that grows whenever a dump is asked for.
 #[derive(Clone, Default)]
 pub struct Dot {
