@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use jetwatch::config::{Pace, SourceUri, SyntheticScene};
 use jetwatch::telemetry::process_usage;
@@ -55,6 +56,14 @@ fn ten_sources_a_hundred_times() {
     let (threads, descriptors, memory) = footprint();
     for _ in 20..100 {
         round();
+    }
+    // Threads of the last round may still be closing what they held: what stays after 20 s is a leak.
+    let settled = |(t, d, m): (usize, usize, u64)| {
+        t < threads + 10 && d <= descriptors && m < memory + 8 * 1024
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !settled(footprint()) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
     }
     let (threads_after, descriptors_after, memory_after) = footprint();
     // GLib's pool keeps idle threads for a while, so their number comes and goes; a leak of one a round would be 80.
