@@ -14,6 +14,7 @@
 pub mod decode;
 mod error;
 mod labels;
+pub mod layout;
 pub mod model;
 mod model_keys;
 mod network;

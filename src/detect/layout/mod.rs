@@ -1,0 +1,97 @@
+//! Output layouts: how each family of networks writes its boxes. Pure; one file a family.
+//!
+//! A [`Head`] is made once, from `model.yaml` and from the shapes that a first run of the network really gave, and then
+//! decodes picture after picture: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
+//! knows the source's size; [`decode`](super::decode) does that for all of them.
+
+use std::fmt::Debug;
+
+use super::{Candidate, ClassFilter};
+
+/// Scores are at most 1; 8-bit networks round a little beyond.
+pub const HIGHEST: f32 = 1.05;
+
+/// The numbers of one picture in one output tensor: the batch axis is taken off, the rest lies in memory order.
+#[derive(Debug, Clone, Copy)]
+pub enum Numbers<'a> {
+    /// 32-bit floats, also for networks that are 16-bit or 8-bit inside.
+    F32(&'a [f32]),
+    /// 32-bit integers: counts and classes of TensorRT's NMS plug-ins.
+    I32(&'a [i32]),
+    /// 64-bit integers: classes of exports that end with a top-k.
+    I64(&'a [i64]),
+}
+
+/// Type of the elements of an output tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElementKind {
+    /// See [`Numbers::F32`].
+    F32,
+    /// See [`Numbers::I32`].
+    I32,
+    /// See [`Numbers::I64`].
+    I64,
+}
+
+/// What the network says of one output tensor.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape<'a> {
+    /// Type of its elements.
+    pub element: ElementKind,
+    /// Its axes without the batch axis.
+    pub axes: &'a [usize],
+}
+
+/// Why a tensor does not fit the layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which tensor, by its place in the layout's order.
+    pub tensor: usize,
+    /// Type and shape that the layout needs, in words such as `float32 [3549, 85]`.
+    pub expected: String,
+    /// What to look at in `model.yaml` or in the export.
+    pub advice: String,
+}
+
+/// Place of a number in the output of one picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Which tensor, by its place in the layout's order.
+    pub tensor: usize,
+    /// Which of its numbers.
+    pub index: usize,
+}
+
+/// What one picture's output holds besides candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Decoded {
+    /// Boxes that were looked at and hold a NaN, an infinity or a corner beyond all bounds. They are no candidates.
+    pub non_finite: usize,
+    /// The first such number.
+    pub first_non_finite: Option<Place>,
+    /// The first score above [`HIGHEST`] or below 0: a network that was exported without its sigmoid.
+    pub first_beyond_one: Option<Place>,
+    /// The first class number that the labels do not have.
+    pub first_unknown_class: Option<Place>,
+}
+
+/// Decodes the output of one family of networks.
+pub trait Head: Debug + Send {
+    /// Replaces `candidates` by the boxes whose score is at least `threshold` and whose class `filter` keeps, in the order
+    /// of the output, as `xyxy` in input pixels, unclipped. `tensors` are those of one picture in the layout's order.
+    ///
+    /// What is below the threshold is looked at no further. Numbers that are no candidates for another reason are told in
+    /// the result. Panics when the tensors do not have the shapes that the head was made for.
+    fn decode(
+        &self,
+        tensors: &[Numbers<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> Decoded;
+
+    /// Whether boxes of one object may overlap, so that they need non-maximum suppression.
+    fn needs_suppression(&self) -> bool {
+        true
+    }
+}
