@@ -31,10 +31,11 @@ const FLOORS: [(&str, i32); 14] = [
 const CELLAR: (&str, [&str; 3]) = ("nvidia", ["detect", "source", "render"]);
 
 /// Outside crates that have a home.
-const HOMES: [(&str, &[&str]); 16] = [
+const HOMES: [(&str, &[&str]); 17] = [
     ("gstreamer", &["source", "render", "nvidia"]),
     ("gstreamer_app", &["source", "render", "nvidia"]),
     ("gstreamer_video", &["source", "render", "nvidia"]),
+    ("image", &["source"]),
     ("mqtt5", &["publish"]),
     ("tokio", &["publish"]),
     ("clap", &["cli"]),

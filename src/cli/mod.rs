@@ -7,6 +7,7 @@ mod environment;
 mod exit;
 mod progress;
 mod run;
+mod scenes;
 mod signals;
 pub mod track;
 mod watch;
@@ -40,6 +41,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
+    /// Write labeled pictures of the built-in street scene, for training and judging networks.
+    Scenes(scenes::ScenesArgs),
 }
 
 /// Parses the command line, runs what it asks for, and gives the process's exit code.
@@ -48,7 +51,10 @@ pub fn main() -> ExitCode {
     let started = Instant::now();
     exit::abort_on_panic();
     let command = Arguments::parse().command;
-    if !matches!(command, Command::Watch(_) | Command::Track(_)) {
+    if !matches!(
+        command,
+        Command::Watch(_) | Command::Track(_) | Command::Scenes(_)
+    ) {
         environment::complete();
     }
     let result = match command {
@@ -58,6 +64,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
+        Command::Scenes(args) => scenes::run(&args),
     };
     match result {
         Ok(exit) => exit.into(),

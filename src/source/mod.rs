@@ -14,8 +14,10 @@
 mod elements;
 mod error;
 pub mod gst;
+pub mod pictures;
 mod pool;
 pub mod scene;
+pub mod scenes;
 mod stop;
 mod supervisor;
 pub mod synthetic;
