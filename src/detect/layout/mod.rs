@@ -4,6 +4,14 @@
 //! decodes picture after picture: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
 //! knows the source's size; [`decode`](super::decode) does that for all of them.
 
+pub mod fcos;
+mod grids;
+mod scores;
+mod sieve;
+mod tensors;
+#[cfg(test)]
+mod trial;
+
 use std::fmt::Debug;
 
 use super::{Candidate, ClassFilter};

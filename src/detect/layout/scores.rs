@@ -1,0 +1,199 @@
+//! The scores of all classes of a box, taken together: the best of them, and whether all are sound. Pure.
+//!
+//! Most boxes are background, so the heads ask one question of all boxes at once, in loops that the compiler turns into
+//! vector instructions, and look closer at the few that pass. [`Block`] asks it where each class has a plane of its own,
+//! [`Span::of_row`] where each box has a row. Boxes and thresholds of a layout are not known here.
+
+use super::HIGHEST;
+
+/// Scores are at least 0; 8-bit networks round a little beyond, as they do at [`HIGHEST`].
+pub(super) const LOWEST: f32 = -0.05;
+
+/// Boxes that are searched side by side where classes lie in planes: their working memory stays in the first cache.
+pub(super) const BLOCK: usize = 128;
+
+/// Classes that are compared side by side where they lie in rows.
+const LANES: usize = 8;
+
+/// The scores of all classes of one box.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Span {
+    /// The best one.
+    pub most: f32,
+    /// The least one.
+    pub least: f32,
+    /// All of them together, which is finite only if each of them is.
+    pub sum: f32,
+}
+
+impl Span {
+    /// Of one row, which holds one number for each class.
+    pub fn of_row(row: &[f32]) -> Self {
+        let mut block = [Self::EMPTY; LANES];
+        let (full, rest) = row.as_chunks::<LANES>();
+        for chunk in full {
+            for (span, value) in block.iter_mut().zip(chunk) {
+                span.add(*value);
+            }
+        }
+        let mut all = Self::EMPTY;
+        for value in rest {
+            all.add(*value);
+        }
+        for span in block {
+            all.most = all.most.max(span.most);
+            all.least = all.least.min(span.least);
+            all.sum += span.sum;
+        }
+        all
+    }
+
+    const EMPTY: Self = Self {
+        most: f32::NEG_INFINITY,
+        least: f32::INFINITY,
+        sum: 0.0,
+    };
+
+    /// Written as comparisons, which leave NaN out and are one instruction each; the sum tells of the NaN.
+    fn add(&mut self, value: f32) {
+        self.most = if value > self.most { value } else { self.most };
+        self.least = if value < self.least {
+            value
+        } else {
+            self.least
+        };
+        self.sum += value;
+    }
+
+    /// Whether every score is a number within [`LOWEST`] and [`HIGHEST`].
+    pub fn is_sound(&self) -> bool {
+        self.sum.is_finite() && self.most <= HIGHEST && self.least >= LOWEST
+    }
+}
+
+/// The spans of up to [`BLOCK`] neighboring boxes whose classes lie in planes, one plane behind the other.
+#[derive(Debug)]
+pub(super) struct Block {
+    most: [f32; BLOCK],
+    least: [f32; BLOCK],
+    sum: [f32; BLOCK],
+}
+
+impl Block {
+    /// Without boxes.
+    pub fn new() -> Self {
+        Self {
+            most: [f32::NEG_INFINITY; BLOCK],
+            least: [f32::INFINITY; BLOCK],
+            sum: [0.0; BLOCK],
+        }
+    }
+
+    /// Replaces the spans by those of `count` boxes from `first` on. `planes` holds whole planes of `plane_len` boxes.
+    ///
+    /// The classes are the outer loop: memory is read forwards, one piece of each plane, instead of one number of each.
+    pub fn read(&mut self, planes: &[f32], plane_len: usize, first: usize, count: usize) {
+        let (most, least, sum) = (
+            &mut self.most[..count],
+            &mut self.least[..count],
+            &mut self.sum[..count],
+        );
+        most.fill(f32::NEG_INFINITY);
+        least.fill(f32::INFINITY);
+        sum.fill(0.0);
+        for plane in planes.chunks_exact(plane_len) {
+            let values = &plane[first..first + count];
+            for (((value, most), least), sum) in values
+                .iter()
+                .zip(&mut *most)
+                .zip(&mut *least)
+                .zip(&mut *sum)
+            {
+                *most = if *value > *most { *value } else { *most };
+                *least = if *value < *least { *value } else { *least };
+                *sum += *value;
+            }
+        }
+    }
+
+    /// Of the box that is `lane` behind the first.
+    pub fn span(&self, lane: usize) -> Span {
+        Span {
+            most: self.most[lane],
+            least: self.least[lane],
+            sum: self.sum[lane],
+        }
+    }
+}
+
+/// The first of `scores` that is `most`, the greatest of them.
+pub(super) fn class_of(scores: impl IntoIterator<Item = f32>, most: f32) -> u16 {
+    let found = scores.into_iter().position(|score| score == most);
+    // Not found only if every score is NaN, which is told before. The labels are at most 10 000.
+    found.unwrap_or(0) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(count: usize) -> Vec<f32> {
+        (0..count).map(|i| (i * 37 % 101) as f32 * 0.009).collect()
+    }
+
+    fn slow(scores: &[f32]) -> (f32, f32) {
+        let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let least = scores.iter().copied().fold(f32::INFINITY, f32::min);
+        (most, least)
+    }
+
+    #[test]
+    fn a_row_and_its_column_have_the_same_span_at_every_count() {
+        for classes in [1, 2, 7, 8, 9, 17, 80] {
+            let boxes = 131;
+            let planes = values(classes * boxes);
+            let mut block = Block::new();
+            for (first, count) in [(0, BLOCK), (BLOCK, 3)] {
+                block.read(&planes, boxes, first, count);
+                for lane in 0..count {
+                    let row: Vec<f32> = planes
+                        .iter()
+                        .skip(first + lane)
+                        .step_by(boxes)
+                        .copied()
+                        .collect();
+                    assert_eq!(row.len(), classes);
+                    let (of_row, of_column) = (Span::of_row(&row), block.span(lane));
+                    assert_eq!((of_row.most, of_row.least), slow(&row));
+                    assert_eq!((of_column.most, of_column.least), slow(&row));
+                    assert!((of_row.sum - of_column.sum).abs() < 1e-4);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_bad_score_makes_a_span_unsound_wherever_it_stands() {
+        let bad = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.06, -0.06];
+        for (place, bad) in (0..19).flat_map(|place| bad.map(|bad| (place, bad))) {
+            let mut row = values(19);
+            assert!(Span::of_row(&row).is_sound());
+            row[place] = bad;
+            assert!(!Span::of_row(&row).is_sound(), "{bad} at {place}");
+            // As planes of one box each.
+            let mut block = Block::new();
+            block.read(&row, 1, 0, 1);
+            assert!(!block.span(0).is_sound(), "{bad} at {place}");
+        }
+    }
+
+    #[test]
+    fn what_rounding_leaves_is_sound() {
+        assert!(Span::of_row(&[-0.04, 1.04, 0.0, -0.0]).is_sound());
+    }
+
+    #[test]
+    fn of_equal_scores_the_first_class_counts() {
+        assert_eq!(class_of([0.1, 0.7, 0.7], 0.7), 1);
+    }
+}

@@ -1,0 +1,151 @@
+//! The output layouts that are not of the YOLO family against an independent numpy reference:
+//! `tests/reference/layouts_others.py`.
+
+use std::path::Path;
+
+use jetwatch::detect::ClassFilter;
+use jetwatch::detect::layout::fcos::{Fcos, FcosParameters, FcosScore};
+use jetwatch::detect::layout::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
+use jetwatch::types::Size;
+use serde_json::Value;
+
+/// Candidates of every case agree with the reference: same places and classes in the same order, scores and boxes within
+/// the rounding of 32-bit floats. `make` gives the head from the case's parameters, input size, classes and shapes.
+fn check<H: Head>(
+    layout: &str,
+    make: impl Fn(&Value, Size, usize, &[Shape<'_>]) -> Result<H, Mismatch>,
+) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/layouts")
+        .join(layout)
+        .with_extension("json");
+    let text = std::fs::read_to_string(path).expect("the golden file is there");
+    let golden: Value = serde_json::from_str(&text).expect("it is JSON");
+    let cases = list(&golden["cases"]);
+    assert!(!cases.is_empty());
+    for (number, case) in cases.iter().enumerate() {
+        let at = format!("{layout}, case {number}");
+        let tensors: Vec<Tensor> = list(&case["tensors"]).iter().map(Tensor::new).collect();
+        let shapes: Vec<_> = tensors.iter().map(Tensor::shape).collect();
+        let numbers: Vec<_> = tensors.iter().map(Tensor::numbers).collect();
+        let input = Size::new(
+            count(&case["input"][0]) as u32,
+            count(&case["input"][1]) as u32,
+        );
+        let classes = count(&case["classes"]);
+        let head = make(&case["parameters"], input, classes, &shapes)
+            .unwrap_or_else(|mismatch| panic!("{at}: {mismatch:?}"));
+
+        let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
+        let mut candidates = Vec::new();
+        let decoded = head.decode(
+            &numbers,
+            number_of(&case["threshold"]),
+            &all,
+            &mut candidates,
+        );
+        assert_eq!(decoded, Decoded::default(), "{at}");
+        let wanted = list(&case["candidates"]);
+        assert_eq!(candidates.len(), wanted.len(), "{at}");
+        for (found, wanted) in candidates.iter().zip(wanted) {
+            let place = (found.cell as usize, usize::from(found.class));
+            assert_eq!(place, (count(&wanted[0]), count(&wanted[1])), "{at}");
+            assert!(
+                (found.score - number_of(&wanted[2])).abs() < 2e-6,
+                "{at}: {found:?} instead of {wanted}"
+            );
+            for (edge, found) in found.xyxy.iter().enumerate() {
+                let wanted = number_of(&wanted[3 + edge]);
+                assert!(
+                    (found - wanted).abs() < 1e-3,
+                    "{at}, edge {edge}: {found} instead of {wanted}"
+                );
+            }
+        }
+    }
+}
+
+/// One output of the golden file.
+struct Tensor {
+    axes: Vec<usize>,
+    values: Values,
+}
+
+enum Values {
+    F32(Vec<f32>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+}
+
+impl Tensor {
+    fn new(value: &Value) -> Self {
+        let numbers = list(&value["numbers"]);
+        let whole = |value: &Value| value.as_i64().expect("a whole number");
+        let values = match value["type"].as_str() {
+            Some("f32") => Values::F32(numbers.iter().map(number_of).collect()),
+            Some("i32") => Values::I32(
+                numbers
+                    .iter()
+                    .map(|value| i32::try_from(whole(value)).expect("it fits"))
+                    .collect(),
+            ),
+            Some("i64") => Values::I64(numbers.iter().map(whole).collect()),
+            other => panic!("elements of type {other:?}"),
+        };
+        Self {
+            axes: list(&value["axes"]).iter().map(count).collect(),
+            values,
+        }
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        let element = match self.values {
+            Values::F32(_) => ElementKind::F32,
+            Values::I32(_) => ElementKind::I32,
+            Values::I64(_) => ElementKind::I64,
+        };
+        Shape {
+            element,
+            axes: &self.axes,
+        }
+    }
+
+    fn numbers(&self) -> Numbers<'_> {
+        match &self.values {
+            Values::F32(values) => Numbers::F32(values),
+            Values::I32(values) => Numbers::I32(values),
+            Values::I64(values) => Numbers::I64(values),
+        }
+    }
+}
+
+fn list(value: &Value) -> &Vec<Value> {
+    value.as_array().expect("a list")
+}
+
+fn number_of(value: &Value) -> f32 {
+    value.as_f64().expect("a number") as f32
+}
+
+fn count(value: &Value) -> usize {
+    usize::try_from(value.as_u64().expect("a whole number")).expect("it fits")
+}
+
+fn flag(value: &Value) -> bool {
+    value.as_bool().expect("true or false")
+}
+
+#[test]
+fn fcos_agrees_with_the_reference() {
+    check("fcos", |parameters, input, classes, shapes| {
+        let parameters = FcosParameters {
+            grids: count(&parameters["grids"]),
+            score: if flag(&parameters["centerness"]) {
+                FcosScore::Centerness
+            } else {
+                FcosScore::Class
+            },
+        };
+        Fcos::new(&parameters, input, classes, shapes)
+    });
+}
