@@ -4,7 +4,10 @@
 use std::path::Path;
 
 use jetwatch::detect::ClassFilter;
+use jetwatch::detect::layout::boxes::BoxUnit;
+use jetwatch::detect::layout::detr::{Detr, DetrActivation, DetrParameters};
 use jetwatch::detect::layout::fcos::{Fcos, FcosParameters, FcosScore};
+use jetwatch::detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters, SuppressedBoxes};
 use jetwatch::detect::layout::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
 use jetwatch::types::Size;
 use serde_json::Value;
@@ -131,6 +134,10 @@ fn count(value: &Value) -> usize {
     usize::try_from(value.as_u64().expect("a whole number")).expect("it fits")
 }
 
+fn word(value: &Value) -> &str {
+    value.as_str().expect("a word")
+}
+
 fn flag(value: &Value) -> bool {
     value.as_bool().expect("true or false")
 }
@@ -147,5 +154,42 @@ fn fcos_agrees_with_the_reference() {
             },
         };
         Fcos::new(&parameters, input, classes, shapes)
+    });
+}
+
+#[test]
+fn detr_agrees_with_the_reference() {
+    check("detr", |parameters, input, classes, shapes| {
+        let parameters = match word(&parameters["kind"]) {
+            "sigmoid" => DetrParameters::Queries {
+                activation: DetrActivation::Sigmoid,
+            },
+            "none" => DetrParameters::Queries {
+                activation: DetrActivation::None,
+            },
+            "joined" => DetrParameters::Joined,
+            "ranked" => DetrParameters::Ranked,
+            other => panic!("a kind called {other}"),
+        };
+        Detr::new(&parameters, input, classes, shapes)
+    });
+}
+
+#[test]
+fn boxes_of_suppression_plug_ins_agree_with_the_reference() {
+    check("nms_plugin", |parameters, input, classes, shapes| {
+        let parameters = NmsPluginParameters {
+            plugin: match word(&parameters["plugin"]) {
+                "efficient" => NmsPlugin::Efficient,
+                "batched" => NmsPlugin::Batched,
+                other => panic!("a plug-in called {other}"),
+            },
+            boxes_are: match word(&parameters["boxes_are"]) {
+                "pixels" => BoxUnit::Pixels,
+                "normalized" => BoxUnit::Normalized,
+                other => panic!("a unit called {other}"),
+            },
+        };
+        SuppressedBoxes::new(&parameters, input, classes, shapes)
     });
 }

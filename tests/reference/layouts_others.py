@@ -93,11 +93,68 @@ def fcos(seed, width, height, strides, classes, threshold, centerness):
     return case(parameters, width, height, classes, threshold, scores + boxes + centers, out)
 
 
+def detr(seed, width, height, queries, classes, threshold, kind):
+    """RT-DETR and D-FINE. One object for each query, of its best class; boxes as parts of the input."""
+    rng = np.random.default_rng(seed)
+    if kind == "sigmoid":
+        scores = tensor(rng.normal(-2.0, 1.5, (queries, classes)))
+        chances = sigmoid(read(scores))
+    else:
+        scores = tensor(background(rng, (queries, classes)))
+        chances = read(scores)
+    boxes = tensor(rng.uniform(0.05, 0.95, (queries, 4)))
+    out = []
+    for query in range(queries):
+        cx, cy, w, h = read(boxes)[query] * [width, height, width, height]
+        out.append((query, *best_two(chances[query]), cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2))
+    if kind == "joined":
+        tensors = [tensor(np.concatenate([boxes["values"], scores["values"]], 1))]
+    else:
+        tensors = [scores, boxes]
+    return case({"kind": kind}, width, height, classes, threshold, tensors, out)
+
+
+def detr_ranked(seed, width, height, queries, classes, threshold):
+    """The authors' export: every pair of query and class was ranked in the network, boxes are in pixels."""
+    rng = np.random.default_rng(seed)
+    labels = tensor(rng.integers(0, classes, queries), "i64")
+    corners = rng.uniform(0, 0.5, (queries, 2)), rng.uniform(0.5, 1.1, (queries, 2))
+    boxes = tensor(np.concatenate(corners, 1) * [width, height, width, height])
+    scores = tensor(np.sort(rng.beta(0.6, 1.5, queries))[::-1])
+    out = [(q, labels["values"][q], read(scores)[q], -1.0, *read(boxes)[q]) for q in range(queries)]
+    return case({"kind": "ranked"}, width, height, classes, threshold, [labels, boxes, scores], out)
+
+
+def nms_plugin(seed, width, height, most, count, classes, threshold, plugin, unit):
+    """TensorRT's plug-ins. What lies behind the count is what an earlier picture left there."""
+    rng = np.random.default_rng(seed)
+    labels = tensor(rng.integers(0, classes, most), "i32" if plugin == "efficient" else "f32")
+    scale = np.array([width, height, width, height]) if unit == "normalized" else np.ones(4)
+    corners = rng.uniform(0, 0.5, (most, 2)), rng.uniform(0.5, 1.1, (most, 2))
+    boxes = tensor(np.concatenate(corners, 1) * np.array([width, height, width, height]) / scale)
+    scores = tensor(np.sort(rng.uniform(0.05, 1.0, most))[::-1])
+    rows = zip(read(labels), read(scores), read(boxes) * scale)
+    out = [(index, label, score, -1.0, *box) for index, (label, score, box) in enumerate(rows)][:count]
+    parameters = {"plugin": plugin, "boxes_are": unit}
+    return case(parameters, width, height, classes, threshold, [tensor([count], "i32"), boxes, scores, labels], out)
+
+
 LAYOUTS = {
+    "detr": lambda: [
+        detr(11, 96, 64, 60, 7, 0.4, "sigmoid"),
+        detr(12, 64, 96, 40, 4, 0.3, "none"),
+        detr(13, 128, 80, 40, 3, 0.35, "joined"),
+        detr_ranked(14, 640, 384, 50, 80, 0.25),
+    ],
     "fcos": lambda: [
         fcos(1, 96, 64, (8, 16, 32), 5, 0.3, False),
         fcos(2, 72, 40, (8, 16, 32, 64), 3, 0.4, True),
         fcos(3, 128, 96, (8,), 1, 0.25, False),
+    ],
+    "nms_plugin": lambda: [
+        nms_plugin(21, 320, 192, 50, 30, 6, 0.6, "efficient", "pixels"),
+        nms_plugin(22, 320, 192, 40, 40, 3, 0.5, "batched", "normalized"),
+        nms_plugin(23, 96, 64, 40, 25, 80, 0.7, "batched", "pixels"),
     ],
 }
 

@@ -4,8 +4,11 @@
 //! decodes picture after picture: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
 //! knows the source's size; [`decode`](super::decode) does that for all of them.
 
+pub mod boxes;
+pub mod detr;
 pub mod fcos;
 mod grids;
+pub mod nms_plugin;
 mod scores;
 mod sieve;
 mod tensors;
