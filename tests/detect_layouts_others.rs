@@ -5,9 +5,13 @@ use std::path::Path;
 
 use jetwatch::detect::ClassFilter;
 use jetwatch::detect::layout::boxes::BoxUnit;
+use jetwatch::detect::layout::detectnet_v2::{DetectNetParameters, DetectNetV2};
 use jetwatch::detect::layout::detr::{Detr, DetrActivation, DetrParameters};
+use jetwatch::detect::layout::fastestdet::FastestDet;
 use jetwatch::detect::layout::fcos::{Fcos, FcosParameters, FcosScore};
+use jetwatch::detect::layout::gfl::{CellCenter, Gfl, GflParameters, GflTensors};
 use jetwatch::detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters, SuppressedBoxes};
+use jetwatch::detect::layout::rows_of_six::RowsOfSix;
 use jetwatch::detect::layout::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
 use jetwatch::types::Size;
 use serde_json::Value;
@@ -191,5 +195,49 @@ fn boxes_of_suppression_plug_ins_agree_with_the_reference() {
             },
         };
         SuppressedBoxes::new(&parameters, input, classes, shapes)
+    });
+}
+
+#[test]
+fn nanodet_and_picodet_agree_with_the_reference() {
+    check("gfl", |parameters, input, classes, shapes| {
+        let parameters = GflParameters {
+            tensors: match count(&parameters["grids"]) {
+                0 => GflTensors::Joined,
+                grids => GflTensors::Separate { grids },
+            },
+            reg_max: count(&parameters["reg_max"]),
+            center: if flag(&parameters["middle"]) {
+                CellCenter::Middle
+            } else {
+                CellCenter::Corner
+            },
+        };
+        Gfl::new(&parameters, input, classes, shapes)
+    });
+}
+
+#[test]
+fn finished_boxes_of_picodet_agree_with_the_reference() {
+    check("rows_of_six", |_, input, classes, shapes| {
+        RowsOfSix::new(input, classes, shapes)
+    });
+}
+
+#[test]
+fn detectnet_v2_agrees_with_the_reference() {
+    check("detectnet_v2", |parameters, input, classes, shapes| {
+        let parameters = DetectNetParameters {
+            box_norm: number_of(&parameters["box_norm"]),
+            offset: number_of(&parameters["offset"]),
+        };
+        DetectNetV2::new(&parameters, input, classes, shapes)
+    });
+}
+
+#[test]
+fn fastestdet_agrees_with_the_reference() {
+    check("fastestdet", |_, input, classes, shapes| {
+        FastestDet::new(input, classes, shapes)
     });
 }

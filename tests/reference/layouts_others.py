@@ -139,6 +139,85 @@ def nms_plugin(seed, width, height, most, count, classes, threshold, plugin, uni
     return case(parameters, width, height, classes, threshold, [tensor([count], "i32"), boxes, scores, labels], out)
 
 
+def side_distance(logits):
+    """What a distribution over the distances 0, 1, 2, … leads to expect."""
+    return float((softmax(logits) * np.arange(len(logits))).sum())
+
+
+def gfl(seed, width, height, strides, classes, reg_max, threshold, joined, offset):
+    """NanoDet-Plus (joined, offset 0), NanoDet and PicoDet (separate, offset a half)."""
+    rng = np.random.default_rng(seed)
+    bins = reg_max + 1
+    places = [(s, x, y) for s in strides for x, y in cells_of(width, height, s)]
+    scores = tensor(background(rng, (len(places), classes)))
+    sides = tensor(rng.normal(0.0, 1.5, (len(places), 4 * bins)))
+    out = []
+    for row, (stride, x, y) in enumerate(places):
+        distances = [stride * side_distance(read(sides)[row, k * bins : (k + 1) * bins]) for k in range(4)]
+        cx, cy = (x + offset) * stride, (y + offset) * stride
+        box = cx - distances[0], cy - distances[1], cx + distances[2], cy + distances[3]
+        out.append((row, *best_two(read(scores)[row]), *box))
+    if joined:
+        tensors = [tensor(np.concatenate([scores["values"], sides["values"]], 1))]
+    else:
+        ends = np.cumsum([len(cells_of(width, height, s)) for s in strides])[:-1]
+        tensors = [tensor(part) for whole in (scores, sides) for part in np.split(whole["values"], ends)]
+    parameters = {"grids": 0 if joined else len(strides), "reg_max": reg_max, "middle": offset == 0.5}
+    return case(parameters, width, height, classes, threshold, tensors, out)
+
+
+def rows_of_six(seed, width, height, count, filled, classes, threshold):
+    """PicoDet with its post-processing; behind the boxes are rows that only fill the tensor up."""
+    rng = np.random.default_rng(seed)
+    corners = rng.uniform(0, 0.5, (count, 2)), rng.uniform(0.5, 1.1, (count, 2))
+    boxes = np.concatenate(corners, 1) * [width, height, width, height]
+    labels = rng.integers(0, classes, (count, 1)).astype(float)
+    scores = np.sort(rng.uniform(0.05, 1.0, (count, 1)), 0)[::-1]
+    rows = np.concatenate([labels, scores, boxes], 1)
+    rows = tensor(np.concatenate([rows, np.tile([-1.0, 0, 0, 0, 0, 0], (filled, 1))]))
+    out = [(i, row[0], row[1], -1.0, *row[2:]) for i, row in enumerate(read(rows)[:count])]
+    return case({}, width, height, classes, threshold, [rows], out)
+
+
+def detectnet_v2(seed, width, height, classes, threshold, box_norm, offset):
+    """The coverage of a class decides on its own box; half a pixel, not half a cell, into the cell."""
+    rng = np.random.default_rng(seed)
+    stride = 16
+    rows, columns = math.ceil(height / stride), math.ceil(width / stride)
+    scores = tensor(background(rng, (classes, rows, columns)))
+    boxes = tensor(rng.uniform(0.1, 2.0, (classes * 4, rows, columns)))
+    out = []
+    for label in range(classes):
+        for y in range(rows):
+            for x in range(columns):
+                left, top, right, bottom = read(boxes)[label * 4 : label * 4 + 4, y, x] * box_norm
+                px, py = x * stride + offset, y * stride + offset
+                score = read(scores)[label, y, x]
+                out.append((len(out), label, score, -1.0, px - left, py - top, px + right, py + bottom))
+    parameters = {"box_norm": box_norm, "offset": offset}
+    return case(parameters, width, height, classes, threshold, [scores, boxes], out)
+
+
+def fastestdet(seed, width, height, classes, threshold):
+    rng = np.random.default_rng(seed)
+    rows, columns = height // 16, width // 16
+    planes = np.zeros((5 + classes, rows, columns))
+    planes[0] = rng.beta(0.5, 1.5, (rows, columns))
+    planes[1:5] = rng.normal(0.0, 1.0, (4, rows, columns))
+    planes[5:] = np.apply_along_axis(softmax, 0, rng.normal(0.0, 2.5, (classes, rows, columns)))
+    planes = tensor(planes)
+    out = []
+    for y in range(rows):
+        for x in range(columns):
+            objectness, tx, ty, tw, th, *chances = read(planes)[:, y, x]
+            label, best, second = best_two(np.array(chances))
+            score, other = (objectness**0.6 * max(c, 0.0) ** 0.4 for c in (best, second))
+            cx, cy = (x + math.tanh(tx)) / columns * width, (y + math.tanh(ty)) / rows * height
+            w, h = sigmoid(tw) * width, sigmoid(th) * height
+            out.append((len(out), label, score, other, cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2))
+    return case({}, width, height, classes, threshold, [planes], out)
+
+
 LAYOUTS = {
     "detr": lambda: [
         detr(11, 96, 64, 60, 7, 0.4, "sigmoid"),
@@ -151,6 +230,17 @@ LAYOUTS = {
         fcos(2, 72, 40, (8, 16, 32, 64), 3, 0.4, True),
         fcos(3, 128, 96, (8,), 1, 0.25, False),
     ],
+    "gfl": lambda: [
+        gfl(31, 64, 40, (8, 16, 32, 64), 4, 7, 0.3, True, 0.0),
+        gfl(32, 72, 40, (8, 16, 32, 64), 5, 7, 0.4, False, 0.5),
+        gfl(33, 64, 64, (8, 16, 32), 1, 5, 0.15, True, 0.0),
+    ],
+    "rows_of_six": lambda: [rows_of_six(41, 320, 320, 40, 10, 80, 0.5)],
+    "detectnet_v2": lambda: [
+        detectnet_v2(51, 160, 96, 3, 0.4, 35.0, 0.5),
+        detectnet_v2(52, 160, 90, 1, 0.15, 20.0, 8.0),
+    ],
+    "fastestdet": lambda: [fastestdet(61, 352, 352, 3, 0.5), fastestdet(62, 96, 64, 6, 0.45)],
     "nms_plugin": lambda: [
         nms_plugin(21, 320, 192, 50, 30, 6, 0.6, "efficient", "pixels"),
         nms_plugin(22, 320, 192, 40, 40, 3, 0.5, "batched", "normalized"),

@@ -5,10 +5,14 @@
 //! knows the source's size; [`decode`](super::decode) does that for all of them.
 
 pub mod boxes;
+pub mod detectnet_v2;
 pub mod detr;
+pub mod fastestdet;
 pub mod fcos;
+pub mod gfl;
 mod grids;
 pub mod nms_plugin;
+pub mod rows_of_six;
 mod scores;
 mod sieve;
 mod tensors;
