@@ -12,6 +12,8 @@ use jetwatch::detect::layout::fcos::{Fcos, FcosParameters, FcosScore};
 use jetwatch::detect::layout::gfl::{CellCenter, Gfl, GflParameters, GflTensors};
 use jetwatch::detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters, SuppressedBoxes};
 use jetwatch::detect::layout::rows_of_six::RowsOfSix;
+use jetwatch::detect::layout::ssd::{Ssd, SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch::detect::layout::ssd_anchors::{AnchorGrid, AnchorLimit, generate};
 use jetwatch::detect::layout::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
 use jetwatch::types::Size;
 use serde_json::Value;
@@ -142,6 +144,14 @@ fn word(value: &Value) -> &str {
     value.as_str().expect("a word")
 }
 
+fn unit(value: &Value) -> BoxUnit {
+    match word(value) {
+        "pixels" => BoxUnit::Pixels,
+        "normalized" => BoxUnit::Normalized,
+        other => panic!("a unit called {other}"),
+    }
+}
+
 fn flag(value: &Value) -> bool {
     value.as_bool().expect("true or false")
 }
@@ -188,11 +198,7 @@ fn boxes_of_suppression_plug_ins_agree_with_the_reference() {
                 "batched" => NmsPlugin::Batched,
                 other => panic!("a plug-in called {other}"),
             },
-            boxes_are: match word(&parameters["boxes_are"]) {
-                "pixels" => BoxUnit::Pixels,
-                "normalized" => BoxUnit::Normalized,
-                other => panic!("a unit called {other}"),
-            },
+            boxes_are: unit(&parameters["boxes_are"]),
         };
         SuppressedBoxes::new(&parameters, input, classes, shapes)
     });
@@ -239,5 +245,52 @@ fn detectnet_v2_agrees_with_the_reference() {
 fn fastestdet_agrees_with_the_reference() {
     check("fastestdet", |_, input, classes, shapes| {
         FastestDet::new(input, classes, shapes)
+    });
+}
+
+#[test]
+fn ssd_agrees_with_the_reference() {
+    check("ssd", |parameters, input, classes, shapes| {
+        let grids: Vec<_> = list(&parameters["grids"])
+            .iter()
+            .map(|grid| AnchorGrid {
+                columns: count(&grid["columns"]),
+                rows: count(&grid["rows"]),
+                step: (!grid["step"].is_null())
+                    .then(|| [0, 1].map(|i| number_of(&grid["step"][i]))),
+                scale: number_of(&grid["scale"]),
+                next_scale: number_of(&grid["next_scale"]),
+                ratios: list(&grid["ratios"]).iter().map(number_of).collect(),
+            })
+            .collect();
+        let limit = if flag(&parameters["cut"]) {
+            AnchorLimit::Input
+        } else {
+            AnchorLimit::None
+        };
+        let boxes = if grids.is_empty() {
+            SsdBoxes::Decoded(unit(&parameters["unit"]))
+        } else {
+            SsdBoxes::Deltas {
+                anchors: generate(&grids, limit),
+                variances: [0, 1, 2, 3].map(|i| number_of(&parameters["variances"][i])),
+            }
+        };
+        let parameters = SsdParameters {
+            boxes,
+            background: match word(&parameters["background"]) {
+                "first" => SsdBackground::First,
+                "last" => SsdBackground::Last,
+                "none" => SsdBackground::None,
+                other => panic!("a background called {other}"),
+            },
+            activation: match word(&parameters["activation"]) {
+                "softmax" => SsdActivation::Softmax,
+                "sigmoid" => SsdActivation::Sigmoid,
+                "none" => SsdActivation::None,
+                other => panic!("an activation called {other}"),
+            },
+        };
+        Ssd::new(&parameters, input, classes, shapes)
     });
 }

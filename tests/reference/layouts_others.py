@@ -218,6 +218,70 @@ def fastestdet(seed, width, height, classes, threshold):
     return case({}, width, height, classes, threshold, [planes], out)
 
 
+def anchors_of(grids, cut):
+    """The default boxes of the SSD paper with Caffe's order in a cell, as centers and sizes."""
+    anchors = []
+    for grid in grids:
+        for j in range(grid["rows"]):
+            for i in range(grid["columns"]):
+                step = grid["step"] or [1 / grid["columns"], 1 / grid["rows"]]
+                center = [(i + 0.5) * step[0], (j + 0.5) * step[1]]
+                shapes = [(grid["scale"], 1.0), (math.sqrt(grid["scale"] * grid["next_scale"]), 1.0)]
+                for ratio in grid["ratios"]:
+                    shapes += [(grid["scale"], ratio), (grid["scale"], 1 / ratio)]
+                anchors += [center + [s * math.sqrt(r), s / math.sqrt(r)] for s, r in shapes]
+    return np.clip(anchors, 0, 1) if cut else np.array(anchors)
+
+
+def ssd(seed, width, height, classes, threshold, background, activation, grids=(), cut=False, count=0, unit=None):
+    """With `grids` boxes are deltas against their anchors, else `count` corners in `unit`."""
+    rng = np.random.default_rng(seed)
+    size = np.array([width, height, width, height])
+    variances = [0.1, 0.1, 0.2, 0.2]
+    if grids:
+        anchors = anchors_of(grids, cut)
+        count = len(anchors)
+        boxes = tensor(rng.normal(0.0, 1.5, (count, 4)))
+    else:
+        corners = np.concatenate([rng.uniform(0, 0.5, (count, 2)), rng.uniform(0.5, 1.0, (count, 2))], 1)
+        boxes = tensor(corners * size if unit == "pixels" else corners)
+    row_len = classes + (background != "none")
+    if activation == "none":
+        scores = tensor(background_scores(rng, count, row_len))
+    else:
+        scores = tensor(rng.normal(-1.0, 1.6, (count, row_len)))
+    first = 1 if background == "first" else 0
+    out = []
+    for row in range(count):
+        values = read(scores)[row]
+        chances = {"none": lambda v: v, "softmax": softmax, "sigmoid": sigmoid}[activation](values)
+        raw = read(boxes)[row]
+        if grids:
+            ax, ay, aw, ah = anchors[row]
+            cx, cy = ax + raw[0] * variances[0] * aw, ay + raw[1] * variances[1] * ah
+            w, h = aw * math.exp(raw[2] * variances[2]), ah * math.exp(raw[3] * variances[3])
+            box = np.array([cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2]) * size
+        else:
+            box = raw if unit == "pixels" else raw * size
+        out.append((row, *best_two(chances[first : first + classes]), *box))
+    parameters = {
+        "background": background, "activation": activation, "variances": variances, "unit": unit,
+        "grids": list(grids), "cut": cut,
+    }
+    return case(parameters, width, height, classes, threshold, [boxes, scores], out)
+
+
+def background_scores(rng, count, row_len):
+    """Rows that add up to one, as after a softmax in the network."""
+    return np.apply_along_axis(softmax, 1, rng.normal(0.0, 2.0, (count, row_len)))
+
+
+def grid(columns, rows, scale, next_scale, ratios, step=None):
+    return {
+        "columns": columns, "rows": rows, "step": step, "scale": scale, "next_scale": next_scale, "ratios": ratios,
+    }
+
+
 LAYOUTS = {
     "detr": lambda: [
         detr(11, 96, 64, 60, 7, 0.4, "sigmoid"),
@@ -234,6 +298,15 @@ LAYOUTS = {
         gfl(31, 64, 40, (8, 16, 32, 64), 4, 7, 0.3, True, 0.0),
         gfl(32, 72, 40, (8, 16, 32, 64), 5, 7, 0.4, False, 0.5),
         gfl(33, 64, 64, (8, 16, 32), 1, 5, 0.15, True, 0.0),
+    ],
+    "ssd": lambda: [
+        ssd(71, 300, 300, 4, 0.6, "first", "softmax", [
+            grid(5, 5, 0.2, 0.35, [2.0, 3.0], [64 / 300, 64 / 300]), grid(2, 2, 0.35, 1.1, [2.0]),
+        ], cut=True),
+        ssd(72, 320, 192, 3, 0.4, "none", "sigmoid", [grid(5, 3, 0.3, 0.6, [1.7])]),
+        ssd(73, 320, 192, 3, 0.6, "last", "softmax", [grid(6, 4, 0.25, 0.4, [])]),
+        ssd(74, 300, 300, 5, 0.6, "first", "none", count=60, unit="normalized"),
+        ssd(75, 128, 96, 3, 0.75, "none", "softmax", count=60, unit="pixels"),
     ],
     "rows_of_six": lambda: [rows_of_six(41, 320, 320, 40, 10, 80, 0.5)],
     "detectnet_v2": lambda: [

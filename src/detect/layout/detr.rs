@@ -12,6 +12,7 @@
 //! The authors rank all pairs of a query and a class, so that one query may become two objects in the same place. Here a
 //! query is one object, of its best class: two tracks on one object are worse than a rare second guess that is lost.
 
+use super::activation::{least_logit, sigmoid};
 use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use super::scores::{Span, class_of};
 use super::sieve::{Sieve, is_sound};
@@ -269,15 +270,10 @@ impl Least {
     fn new(activation: DetrActivation, threshold: f32) -> Self {
         let raw = match activation {
             DetrActivation::None => threshold,
-            // A little less, since rounding must not lose the threshold itself. Beyond 15 every sigmoid rounds to about 1.
-            DetrActivation::Sigmoid => ((threshold / (1.0 - threshold)).ln() - 0.001).min(15.0),
+            DetrActivation::Sigmoid => least_logit(threshold),
         };
         Self { activation, raw }
     }
-}
-
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //!
 //! Center and size are parts of the input. The exponents are those of the author's programs that run the network.
 
+use super::activation::sigmoid;
 use super::boxes::{BoxUnit, first_unbounded, from_center};
 use super::scores::{BLOCK, Block, class_of};
 use super::sieve::{Sieve, is_sound};
@@ -126,10 +127,6 @@ impl Head for FastestDet {
         }
         sieve.decoded
     }
-}
-
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 #[cfg(test)]

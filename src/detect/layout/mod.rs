@@ -4,6 +4,7 @@
 //! decodes picture after picture: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
 //! knows the source's size; [`decode`](super::decode) does that for all of them.
 
+mod activation;
 pub mod boxes;
 pub mod detectnet_v2;
 pub mod detr;
@@ -15,6 +16,8 @@ pub mod nms_plugin;
 pub mod rows_of_six;
 mod scores;
 mod sieve;
+pub mod ssd;
+pub mod ssd_anchors;
 mod tensors;
 #[cfg(test)]
 mod trial;
