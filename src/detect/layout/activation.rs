@@ -27,7 +27,10 @@ mod tests {
             let least = least_logit(sigmoid(logit));
             assert!(logit >= least, "{logit} lies below {least}");
             // Where sigmoids are far enough from 0 and 1 it leaves out what lies below.
-            assert!(logit.abs() > 5.0 || logit - least < 0.01, "{least} for {logit}");
+            assert!(
+                logit.abs() > 5.0 || logit - least < 0.01,
+                "{least} for {logit}"
+            );
         }
         assert_eq!(least_logit(0.0), f32::NEG_INFINITY);
         assert!((15.0..16.0).contains(&least_logit(1.0)));

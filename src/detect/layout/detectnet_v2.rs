@@ -18,11 +18,15 @@
 
 use super::boxes::first_unbounded;
 use super::grids::Grid;
+use super::scores::Span;
 use super::sieve::{Sieve, is_sound};
 use super::tensors::{check_axes, check_count, floats};
 use super::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
 use crate::detect::{Candidate, ClassFilter};
 use crate::types::Size;
+
+/// Scores that are compared with the threshold at once.
+const PART: usize = 64;
 
 /// What `model.yaml` says of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,6 +88,31 @@ impl DetectNetV2 {
             classes,
         })
     }
+
+    /// Sieves the box that belongs to score number `index`.
+    fn decode_score(&self, index: usize, score: f32, boxes: &[f32], sieve: &mut Sieve<'_>) {
+        if !is_sound(score) {
+            sieve.note_unsound(0, [(index, score)].into_iter());
+            return;
+        }
+        if score < sieve.threshold {
+            return;
+        }
+        let DetectNetParameters { box_norm, offset } = self.parameters;
+        let (cells, stride) = (self.grid.cells(), self.grid.stride as f32);
+        let (class, cell) = (index / cells, index % cells);
+        let plane = |side: usize| (4 * class + side) * cells + cell;
+        let raw = [0, 1, 2, 3].map(|side| boxes[plane(side)]);
+        let [left, top, right, bottom] = raw.map(|distance| distance * box_norm);
+        let [x, y] = self.grid.cell(cell).map(|number| number * stride + offset);
+        let xyxy = [x - left, y - top, x + right, y + bottom];
+        if let Some(side) = first_unbounded(&raw, &xyxy) {
+            sieve.note_non_finite(1, plane(side));
+            return;
+        }
+        // The labels are at most 10 000.
+        sieve.keep(index, class as u16, score, xyxy);
+    }
 }
 
 impl Head for DetectNetV2 {
@@ -95,30 +124,18 @@ impl Head for DetectNetV2 {
         candidates: &mut Vec<Candidate>,
     ) -> Decoded {
         let mut sieve = Sieve::new(threshold, filter, candidates);
-        let DetectNetParameters { box_norm, offset } = self.parameters;
-        let (cells, stride) = (self.grid.cells(), self.grid.stride as f32);
+        let cells = self.grid.cells();
         let scores = floats(tensors, 0, self.classes * cells);
         let boxes = floats(tensors, 1, 4 * self.classes * cells);
-        for (index, score) in scores.iter().copied().enumerate() {
-            if score < threshold && is_sound(score) {
+        // Most stretches of the tensor hold background only, which one comparison of all of it tells.
+        for (number, part) in scores.chunks(PART).enumerate() {
+            let span = Span::of_row(part);
+            if span.most < threshold && span.is_sound() {
                 continue;
             }
-            if !is_sound(score) {
-                sieve.note_unsound(0, [(index, score)].into_iter());
-                continue;
+            for (place, score) in part.iter().copied().enumerate() {
+                self.decode_score(number * PART + place, score, boxes, &mut sieve);
             }
-            let (class, cell) = (index / cells, index % cells);
-            let plane = |side: usize| (4 * class + side) * cells + cell;
-            let raw = [0, 1, 2, 3].map(|side| boxes[plane(side)]);
-            let [left, top, right, bottom] = raw.map(|distance| distance * box_norm);
-            let [x, y] = self.grid.cell(cell).map(|number| number * stride + offset);
-            let xyxy = [x - left, y - top, x + right, y + bottom];
-            if let Some(side) = first_unbounded(&raw, &xyxy) {
-                sieve.note_non_finite(1, plane(side));
-                continue;
-            }
-            // The labels are at most 10 000.
-            sieve.keep(index, class as u16, score, xyxy);
         }
         sieve.decoded
     }
