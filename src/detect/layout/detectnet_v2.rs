@@ -179,6 +179,9 @@ mod tests {
         assert_eq!(decoded, Decoded::default());
         let (candidates, _) = trial.decode_kept(0.3, &names(&["a", "b"]), &names(&["b"]));
         assert_eq!(candidates, wanted[1..]);
+        // Also where nothing around it is above the threshold.
+        trial.floats[0][8 + 5] = 0.0;
+        assert_eq!(trial.decode(0.3).0, wanted[..1]);
     }
 
     #[test]

@@ -368,6 +368,9 @@ mod tests {
         assert!((trial.decode(0.001).0[0].score - wanted).abs() < 1e-6);
         assert_eq!(trial.decode(trial.decode(0.001).0[0].score).0[0].cell, 0);
         assert_eq!(trial.decode(0.99).0, []);
+        // Two equal logits: half of the whole for each.
+        trial.floats[1].fill(1.0);
+        assert_eq!(trial.decode(0.5).0.len(), 3);
     }
 
     #[test]
