@@ -111,6 +111,7 @@ fn tensors(criterion: &mut Criterion) {
     for (name, size, source, mean, scale) in cases {
         let spec = InputSpec {
             name: "images".to_owned(),
+            sizes_name: None,
             size,
             color: ColorOrder::Bgr,
             mean,

@@ -335,11 +335,11 @@ fn a_network_that_is_not_what_its_description_says_is_refused() {
                 network.rows = vec![0.0; CELLS * 8];
                 network.mask = vec![0.0; CELLS * 8];
             },
-            "output `output`: found float32 [1, 126, 8], expected float32 [1 or N, 126, 7]; YOLOX has 126 rows",
+            "output `output`: found float32 [126, 8] for each picture, expected float32 [126, 7]; YOLOX has 126 rows",
         ),
         (
             |network| network.second_input = true,
-            "found a second input `unused`, expected one input",
+            "found another input `unused`, expected no other; export the network with one input",
         ),
     ];
     for (change, wanted) in cases {
@@ -357,7 +357,7 @@ fn numbers_that_no_sound_network_gives_are_errors_and_not_detections() {
         return;
     }
     let error = refused(|network| network.rows[13 * ROW + 6] = f32::NAN);
-    let wanted = "frame 7 of source 2: output `output` holds NaN at index 97 (1 such rows)";
+    let wanted = "frame 7 of source 2: output `output` holds NaN at index 97 (1 such boxes)";
     assert!(
         error.contains(wanted) && error.contains("another detector.precision"),
         "{error}"

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use jetwatch::detect::yolox::{Decoded, Yolox};
+use jetwatch::detect::layout::yolox::Yolox;
+use jetwatch::detect::layout::{Decoded, ElementKind, Head, Numbers, Shape};
 use jetwatch::detect::{ClassFilter, nms};
 use jetwatch::types::Size;
 use serde_json::Value;
@@ -24,16 +25,26 @@ fn decoding_and_suppression_agree_with_the_reference() {
     assert_eq!(cases.len(), 3);
     for case in cases {
         let input = Size::new(count(&case["width"]) as u32, count(&case["height"]) as u32);
-        let yolox = Yolox::new(input, count(&case["classes"]));
         let output: Vec<f32> = case["output"]
             .as_array()
             .expect("a list")
             .iter()
             .map(number)
             .collect();
+        let classes = count(&case["classes"]);
+        let shape = Shape {
+            element: ElementKind::F32,
+            axes: &[output.len() / (5 + classes), 5 + classes],
+        };
+        let yolox = Yolox::new(input, classes, &[shape]).expect("the shape is right");
         let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
         let mut candidates = Vec::new();
-        let decoded = yolox.decode(&output, number(&case["threshold"]), &all, &mut candidates);
+        let decoded = yolox.decode(
+            &[Numbers::F32(&output)],
+            number(&case["threshold"]),
+            &all,
+            &mut candidates,
+        );
         assert_eq!(decoded, Decoded::default());
 
         let wanted = case["candidates"].as_array().expect("a list");

@@ -1,7 +1,6 @@
 //! From one picture's raw output to its detections: decoding, suppression, and the way back to source pixels. Pure.
 
-use super::model::{ModelSpec, OutputLayout};
-use super::yolox::{Decoded, Yolox};
+use super::layout::{Decoded, Head, Numbers};
 use super::{Candidate, ClassFilter, nms};
 use crate::types::{Detection, Letterbox, area};
 
@@ -21,49 +20,44 @@ pub struct Limits {
 /// Turns raw output into detections; keeps its working memory from frame to frame.
 #[derive(Debug)]
 pub struct Decoder {
-    yolox: Yolox,
+    head: Box<dyn Head>,
     limits: Limits,
     candidates: Vec<Candidate>,
 }
 
 impl Decoder {
-    /// A decoder for outputs as `spec` describes them.
+    /// A decoder for what `head` reads.
     #[must_use]
-    pub fn new(spec: &ModelSpec, limits: Limits) -> Self {
-        let OutputLayout::Yolox = spec.output.layout;
-        let yolox = Yolox::new(spec.input.size, spec.labels.len());
+    pub fn new(head: Box<dyn Head>, limits: Limits) -> Self {
         Self {
-            yolox,
+            head,
             limits,
             candidates: Vec::new(),
         }
     }
 
-    /// Rows and row length of one picture's output as `spec` describes it.
-    #[must_use]
-    pub fn shape(spec: &ModelSpec) -> [usize; 2] {
-        let OutputLayout::Yolox = spec.output.layout;
-        let yolox = Yolox::new(spec.input.size, spec.labels.len());
-        [yolox.cells(), yolox.row_len()]
-    }
-
-    /// Replaces `detections` by those in `output`: in source pixels, clipped to the picture, best first.
+    /// Replaces `detections` by those in `tensors`, the output of one picture in the layout's order: in source pixels,
+    /// clipped to the picture, best first.
     ///
     /// What the output holds besides is returned; the caller decides whether the detections may be used. Panics when
-    /// `output` does not have the [`shape`](Self::shape).
+    /// `tensors` are not those that the head was made for.
     pub fn decode(
         &mut self,
-        output: &[f32],
+        tensors: &[Numbers<'_>],
         letterbox: &Letterbox,
         detections: &mut Vec<Detection>,
     ) -> Decoded {
         let Self {
-            yolox,
+            head,
             limits,
             candidates,
         } = self;
-        let decoded = yolox.decode(output, limits.score_threshold, &limits.filter, candidates);
-        nms::suppress(candidates, limits.nms_iou, limits.max_detections);
+        let decoded = head.decode(tensors, limits.score_threshold, &limits.filter, candidates);
+        if head.needs_suppression() {
+            nms::suppress(candidates, limits.nms_iou, limits.max_detections);
+        } else {
+            nms::rank(candidates, limits.max_detections);
+        }
         detections.clear();
         detections.extend(candidates.iter().filter_map(|candidate| {
             let xyxy = letterbox.to_source(&candidate.xyxy);
@@ -81,6 +75,7 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detect::layout::{ElementKind, Shape};
     use crate::detect::model_keys::tests::{FULL, parse};
     use crate::types::Size;
 
@@ -97,8 +92,12 @@ mod tests {
             max_detections: 10,
             filter,
         };
-        let mut decoder = Decoder::new(&spec, limits);
-        assert_eq!(Decoder::shape(&spec), [126, 7]);
+        let shape = Shape {
+            element: ElementKind::F32,
+            axes: &[126, 7],
+        };
+        let head = spec.output.layout.head(spec.input.size, 2, &[shape]);
+        let mut decoder = Decoder::new(head.expect("the shape is right"), limits);
 
         let mut output = vec![0.0; 126 * 7];
         // Stride 32: column 1, row 0, center 32+16, 16+8: half of it above the picture.
@@ -110,7 +109,7 @@ mod tests {
             score: 1.0,
             xyxy: [0.0; 4],
         }];
-        let decoded = decoder.decode(&output, &letterbox, &mut detections);
+        let decoded = decoder.decode(&[Numbers::F32(&output)], &letterbox, &mut detections);
         assert_eq!(decoded, Decoded::default());
         assert_eq!(
             detections,

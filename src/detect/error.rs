@@ -102,7 +102,7 @@ pub enum DetectError {
     },
     /// The network gave numbers that are none.
     #[error(
-        "frame {seq} of source {}: output `{tensor}` holds {value} at index {index} ({rows} such rows): an overflow in \
+        "frame {seq} of source {}: output `{tensor}` holds {value} at index {index} ({boxes} such boxes): an overflow in \
          reduced precision or a broken export; run with another detector.precision",
         source_id.0
     )]
@@ -116,11 +116,11 @@ pub enum DetectError {
         /// First place in this frame's part of the output.
         index: usize,
         /// The number there.
-        value: f32,
-        /// Rows of the output with such numbers.
-        rows: usize,
+        value: String,
+        /// Boxes of the output with such numbers.
+        boxes: usize,
     },
-    /// The network gave scores above 1.
+    /// The network gave scores that are none.
     #[error(
         "frame {seq} of source {}: output `{tensor}` holds the score {value} at index {index}, expected 0 to 1: the \
          network was exported without its sigmoid, or its output is not in the layout that model.yaml says",
@@ -136,7 +136,28 @@ pub enum DetectError {
         /// First place in this frame's part of the output.
         index: usize,
         /// The number there.
-        value: f32,
+        value: String,
+    },
+    /// The network gave a class that has no label.
+    #[error(
+        "frame {seq} of source {}: output `{tensor}` holds the class {value} at index {index}, expected 0 to {}: labels in \
+         model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml says",
+        source_id.0,
+        labels - 1
+    )]
+    NoLabel {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Name of the output.
+        tensor: String,
+        /// First place in this frame's part of the output.
+        index: usize,
+        /// The number there.
+        value: String,
+        /// How many labels there are, at least 1.
+        labels: usize,
     },
     /// Ground truth of a class that the scripted detector does not know.
     #[error("a synthetic scene shows `{label}`; the scripted detector knows {}", super::scripted::LABELS.join(", "))]
@@ -158,7 +179,8 @@ impl DetectError {
             | Self::Load { .. }
             | Self::Tensor { .. }
             | Self::NotFinite { .. }
-            | Self::BeyondOne { .. } => true,
+            | Self::BeyondOne { .. }
+            | Self::NoLabel { .. } => true,
             Self::Infer { .. }
             | Self::BatchSize { .. }
             | Self::PictureSize { .. }

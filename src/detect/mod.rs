@@ -2,13 +2,13 @@
 //!
 //! [`prepare()`] turns the configuration into a [`Prepared`] on the main thread: the model folder ([`model`]) is read and
 //! its file hashed once, the runtime library ([`runtime`]) is opened once. Each worker thread then makes its own
-//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`yolox`]
+//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`layout`]
 //! and [`nms`] turn raw output into boxes and are pure.
 //!
 //! ```text
 //!   DetectorConfig ── prepare ──► Prepared ── make_detector ──► Detector          (ONNX Runtime, or scripted)
 //!
-//!   Frame ── tensor ──► input ── network ──► output ── yolox ──► candidates ── nms ──► Detection
+//!   Frame ── tensor ──► input ── network ──► outputs ── layout ──► candidates ── nms ──► Detection
 //! ```
 
 pub mod decode;
@@ -26,7 +26,6 @@ mod prepare;
 pub mod runtime;
 pub mod scripted;
 pub mod tensor;
-pub mod yolox;
 
 pub use error::DetectError;
 pub use labels::ClassFilter;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+pub use super::layout::spec::{OutputLayout, OutputSpec};
 use super::model_keys;
 use crate::config::{ConfigError, Document};
 use crate::types::{Placement, Size};
@@ -26,7 +27,7 @@ pub struct ModelSpec {
     pub name: String,
     /// The input tensor.
     pub input: InputSpec,
-    /// The output tensor.
+    /// The output tensors.
     pub output: OutputSpec,
     /// Names of the classes in the network's order.
     pub labels: Vec<String>,
@@ -47,7 +48,10 @@ pub struct ModelSpec {
 pub struct InputSpec {
     /// Name of the tensor in the network.
     pub name: String,
-    /// Width and height in pixels, each a multiple of 32.
+    /// Name of a second input that wants the size to which boxes refer, as 64-bit integers `[batch, 2]`: it is given this
+    /// input's width and height.
+    pub sizes_name: Option<String>,
+    /// Width and height in pixels, each a multiple of what the output's layout asks for.
     pub size: Size,
     /// Order of the three planes.
     pub color: ColorOrder,
@@ -68,22 +72,6 @@ pub enum ColorOrder {
     Bgr,
     /// Red first.
     Rgb,
-}
-
-/// The output tensor.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OutputSpec {
-    /// Name of the tensor in the network.
-    pub name: String,
-    /// How boxes are written in it.
-    pub layout: OutputLayout,
-}
-
-/// How boxes are written in the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputLayout {
-    /// `[batch, cells, 5 + classes]` of YOLOX, boxes relative to grid cells: see [`yolox`](super::yolox).
-    Yolox,
 }
 
 /// Terms and origin of the model's files.

@@ -4,13 +4,14 @@
 //! [`model`](super::model) calls this; the located values are those of [`Document`](crate::config::Document), as for
 //! the configuration itself, and what is not one plain YAML document is refused there.
 
+mod output;
+mod parameters;
+
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 
-use super::model::{
-    ColorOrder, InputSpec, License, ModelFile, ModelSpec, OutputLayout, OutputSpec,
-};
+use super::model::{ColorOrder, InputSpec, License, ModelFile, ModelSpec};
 use crate::config::{Node, Unit, mask_secrets};
 use crate::types::{Placement, Size};
 
@@ -40,12 +41,16 @@ pub(super) fn read_spec(
     ])?;
     // Every part is read before the first `?`, so that one report names the problems of all of them.
     let name = text(&map, "name", "the model's name");
+    let output = map
+        .required("output", "a map that describes the output tensors")
+        .and_then(|node| output::read_output(&node));
+    // A layout that is not known yet asks nothing of the input.
+    let multiple = output
+        .as_ref()
+        .map_or(1, |output| output.layout.side_multiple());
     let input = map
         .required("input", "a map that describes the input tensor")
-        .and_then(|node| read_input(&node));
-    let output = map
-        .required("output", "a map that describes the output tensor")
-        .and_then(|node| read_output(&node));
+        .and_then(|node| read_input(&node, multiple));
     let labels = labels_of(&map, read_labels);
     let score_threshold = share(&map, "score_threshold", 0.3);
     let nms_iou = share(&map, "nms_iou", 0.45);
@@ -73,9 +78,10 @@ pub(super) fn read_spec(
     })
 }
 
-fn read_input(node: &Node<'_>) -> Option<InputSpec> {
+fn read_input(node: &Node<'_>, multiple: u32) -> Option<InputSpec> {
     let map = node.with_keys(&[
         "name",
+        "sizes_name",
         "width",
         "height",
         "color",
@@ -86,8 +92,12 @@ fn read_input(node: &Node<'_>) -> Option<InputSpec> {
         "letterbox",
     ])?;
     let name = text(&map, "name", "the tensor's name in the network");
-    let width = side(&map, "width");
-    let height = side(&map, "height");
+    let sizes_name = match map.optional("sizes_name") {
+        Some(node) => filled(&node, "the second input's name in the network").map(Some),
+        None => Some(None),
+    };
+    let width = side(&map, "width", multiple);
+    let height = side(&map, "height", multiple);
     let color = map
         .required("color", "bgr or rgb")
         .and_then(|node| node.one_of(&[("bgr", ColorOrder::Bgr), ("rgb", ColorOrder::Rgb)]));
@@ -110,6 +120,7 @@ fn read_input(node: &Node<'_>) -> Option<InputSpec> {
     let (padding, placement) = letterbox?;
     Some(InputSpec {
         name: name?,
+        sizes_name: sizes_name?.map(str::to_owned),
         size: Size::new(width?, height?),
         color: color?,
         mean: mean?,
@@ -134,18 +145,6 @@ fn read_letterbox(node: &Node<'_>) -> Option<(u8, Placement)> {
             ])
         });
     Some((u8::try_from(value?).ok()?, placement?))
-}
-
-fn read_output(node: &Node<'_>) -> Option<OutputSpec> {
-    let map = node.with_keys(&["layout", "name"])?;
-    let layout = map
-        .required("layout", "yolox")
-        .and_then(|node| node.one_of(&[("yolox", OutputLayout::Yolox)]));
-    let name = text(&map, "name", "the tensor's name in the network");
-    Some(OutputSpec {
-        name: name?,
-        layout: layout?,
-    })
 }
 
 fn read_license(node: &Node<'_>) -> Option<License> {
@@ -282,12 +281,16 @@ fn share(map: &Node<'_>, key: &str, default: f32) -> Option<f32> {
     }
 }
 
-/// A side of the input. The strides of the grid divide it, or cells would be missing at the edge.
-fn side(map: &Node<'_>, key: &str) -> Option<u32> {
-    let expected = format!("a multiple of 32 from {} to {}", SIDES.start(), SIDES.end());
+/// A side of the input, a multiple of what the layout asks for.
+fn side(map: &Node<'_>, key: &str, multiple: u32) -> Option<u32> {
+    let (least, most) = (SIDES.start(), SIDES.end());
+    let expected = match multiple {
+        1 => format!("a number of pixels from {least} to {most}"),
+        multiple => format!("a multiple of {multiple} from {least} to {most}"),
+    };
     let node = map.required(key, &expected)?;
     let pixels = u32::try_from(node.integer(SIDES, Unit::None)?).ok()?;
-    if pixels.is_multiple_of(32) {
+    if pixels.is_multiple_of(multiple) {
         Some(pixels)
     } else {
         node.expect(&expected)

@@ -1,10 +1,12 @@
-//! Whether a network has the tensors that its `model.yaml` says. Pure; called when a session was made.
+//! Whether a network has the tensors that its `model.yaml` says. Pure; called when a session was made, and again when it ran
+//! for the first time.
 
 use std::path::Path;
 
 use super::DetectError;
-use super::model::{ModelSpec, OutputLayout};
-use super::yolox::Yolox;
+use super::layout::{ElementKind, Head, Shape};
+use super::model::ModelSpec;
+use super::open_network::RunShape;
 
 /// A tensor of the network as the runtime reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +20,8 @@ pub(super) struct TensorInfo {
 /// Type of the elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Element {
-    /// 32-bit floats.
-    Float32,
+    /// One that can be read.
+    Known(ElementKind),
     /// Another type, by its name.
     Other(String),
 }
@@ -33,7 +35,8 @@ pub(super) enum BatchAxis {
     Dynamic,
 }
 
-/// Checks the network's tensors against `spec`; the first mismatch is the error.
+/// Checks the inputs, and that the outputs are there, against `spec`; the first mismatch is the error. What is in the
+/// outputs is seen by [`head`].
 pub(super) fn check(
     spec: &ModelSpec,
     path: &Path,
@@ -41,14 +44,18 @@ pub(super) fn check(
     outputs: &[TensorInfo],
 ) -> Result<BatchAxis, DetectError> {
     let side = |kind: &'static str, key: &'static str| Side { path, kind, key };
+    let names: Vec<&String> = [&spec.input.name]
+        .into_iter()
+        .chain(&spec.input.sizes_name)
+        .collect();
     let input = side("input", "input.name").find(inputs, &spec.input.name)?;
-    if let Some(other) = inputs.iter().find(|info| info.name != spec.input.name) {
-        let found = format!("a second input `{}`", other.name);
+    if let Some(other) = inputs.iter().find(|info| !names.contains(&&info.name)) {
+        let found = format!("another input `{}`", other.name);
         return Err(side("input", "").error(
             &spec.input.name,
             found,
-            "one input",
-            "export the network with one input",
+            "no other",
+            "export the network with one input, or set input.sizes_name in model.yaml if it is that of the pictures' size",
         ));
     }
     let (width, height) = (
@@ -57,57 +64,77 @@ pub(super) fn check(
     );
     let advice =
         "set input.width and input.height in model.yaml to the network's, or export it anew";
-    let input_batch = side("input", "").shape(input, &[3, height, width], advice)?;
-
-    let output = side("output", "output.name").find(outputs, &spec.output.name)?;
-    let OutputLayout::Yolox = spec.output.layout;
-    let yolox = Yolox::new(spec.input.size, spec.labels.len());
-    let advice = format!(
-        "YOLOX has {} rows for an input of {} and 5 numbers before the classes; check input size and labels ({}) in \
-         model.yaml",
-        yolox.cells(),
-        spec.input.size,
-        spec.labels.len()
-    );
-    // Both come from sizes far below i64.
-    let output_batch = side("output", "").shape(
-        output,
-        &[yolox.cells() as i64, yolox.row_len() as i64],
-        &advice,
-    )?;
-    Ok(
-        if input_batch == BatchAxis::Dynamic && output_batch == BatchAxis::Dynamic {
-            BatchAxis::Dynamic
-        } else {
-            BatchAxis::One
-        },
-    )
+    let shape = [3, height, width];
+    let mut batch = vec![side("input", "").shape(input, ElementKind::F32, &shape, advice)?];
+    if let Some(name) = &spec.input.sizes_name {
+        let sizes = side("input", "input.sizes_name").find(inputs, name)?;
+        let advice = "the second input takes width and height of every picture; leave input.sizes_name out if it is another";
+        batch.push(side("input", "").shape(sizes, ElementKind::I64, &[2], advice)?);
+    }
+    let key = match spec.output.tensors.as_slice() {
+        [_] => "output.name",
+        _ => "output.tensors",
+    };
+    for name in &spec.output.tensors {
+        let output = side("output", key).find(outputs, name)?;
+        batch.push(side("output", "").batch(output)?);
+    }
+    Ok(if batch.contains(&BatchAxis::One) {
+        BatchAxis::One
+    } else {
+        BatchAxis::Dynamic
+    })
 }
 
-/// Checks the shape that a run really gave, which a description may leave open.
-pub(super) fn check_run(
+/// What reads the outputs whose types and shapes are `shapes` after a run of `slots` pictures; a mismatch is the error.
+pub(super) fn head(
     spec: &ModelSpec,
     path: &Path,
-    found: &[i64],
-    wanted: [usize; 3],
-) -> Result<(), DetectError> {
-    let wanted = wanted.map(|axis| axis as i64);
-    if found == wanted {
-        return Ok(());
-    }
-    let advice =
-        "check input size, labels and output.layout in model.yaml, or export the network anew";
+    shapes: &[RunShape],
+    slots: usize,
+) -> Result<Box<dyn Head>, DetectError> {
     let side = Side {
         path,
         kind: "output",
         key: "",
     };
-    let (found, expected) = (
-        format!("[{}] in a run", list(found)),
-        format!("[{}]", list(&wanted)),
-    );
-    Err(side.error(&spec.output.name, found, &expected, advice))
+    let of_picture = |(name, shape): (&String, &'_ RunShape)| match shape.axes.split_first() {
+        Some((batch, axes)) if *batch == slots => Ok((shape.element, axes.to_vec())),
+        _ => {
+            let found = format!("{:?} in a run", shape.axes);
+            let expected = format!("[{slots}, …]");
+            Err(side.error(name, found, &expected, BATCH_ADVICE))
+        }
+    };
+    let found: Vec<(ElementKind, Vec<usize>)> = spec
+        .output
+        .tensors
+        .iter()
+        .zip(shapes)
+        .map(of_picture)
+        .collect::<Result<_, _>>()?;
+    let shapes: Vec<Shape<'_>> = found
+        .iter()
+        .map(|(element, axes)| Shape {
+            element: *element,
+            axes,
+        })
+        .collect();
+    let head = spec
+        .output
+        .layout
+        .head(spec.input.size, spec.labels.len(), &shapes);
+    head.map_err(|mismatch| {
+        let tensor = mismatch.tensor;
+        let found = shapes.get(tensor).map_or("none".to_owned(), |shape| {
+            format!("{shape} for each picture")
+        });
+        let name = spec.output.tensors.get(tensor).map_or("", String::as_str);
+        side.error(name, found, &mismatch.expected, &mismatch.advice)
+    })
 }
+
+const BATCH_ADVICE: &str = "export the network for a batch of 1, or with a dynamic batch axis, which comes first in every tensor";
 
 /// One side of the network, for errors.
 struct Side<'a> {
@@ -150,27 +177,19 @@ impl Side<'_> {
     fn shape(
         &self,
         info: &TensorInfo,
+        element: ElementKind,
         wanted: &[i64],
         advice: &str,
     ) -> Result<BatchAxis, DetectError> {
-        let expected = format!("float32 [1 or N, {}]", list(wanted));
-        let Some((element, shape)) = &info.tensor else {
-            return Err(self.error(
-                &info.name,
-                "no tensor".to_owned(),
-                &expected,
-                "export the network with tensors",
-            ));
-        };
-        let element = match element {
-            Element::Float32 => "float32",
-            Element::Other(name) => name.as_str(),
-        };
-        let found = || format!("{element} [{}]", list(shape));
-        if element != "float32" {
-            let advice =
-                "export the network with 32-bit floats at its ends; they may be reduced inside";
-            return Err(self.error(&info.name, found(), &expected, advice));
+        let expected = format!("{} [1 or N, {}]", element.name(), list(wanted));
+        let (found_element, shape) = self.tensor(info, &expected)?;
+        let found = || format!("{} [{}]", found_element.name(), list(shape));
+        if *found_element != Element::Known(element) {
+            let advice = format!(
+                "export the network with {} at its ends; it may be reduced inside",
+                element.name()
+            );
+            return Err(self.error(&info.name, found(), &expected, &advice));
         }
         let fits = shape.len() == wanted.len() + 1
             && shape[1..]
@@ -180,13 +199,34 @@ impl Side<'_> {
         if !fits {
             return Err(self.error(&info.name, found(), &expected, advice));
         }
-        match shape[0] {
-            1 => Ok(BatchAxis::One),
-            axis if axis < 0 => Ok(BatchAxis::Dynamic),
-            _ => {
-                let advice = "export the network for a batch of 1, or with a dynamic batch axis";
-                Err(self.error(&info.name, found(), &expected, advice))
-            }
+        batch_axis(shape).ok_or_else(|| self.error(&info.name, found(), &expected, BATCH_ADVICE))
+    }
+
+    /// The kind of the first axis of a tensor of a type that can be read.
+    fn batch(&self, info: &TensorInfo) -> Result<BatchAxis, DetectError> {
+        let expected = "float32, int32 or int64 [1 or N, …]";
+        let (element, shape) = self.tensor(info, expected)?;
+        let found = || format!("{} [{}]", element.name(), list(shape));
+        if let Element::Other(_) = element {
+            let advice = "export the network with float32 at its ends; it may be reduced inside";
+            return Err(self.error(&info.name, found(), expected, advice));
+        }
+        batch_axis(shape).ok_or_else(|| self.error(&info.name, found(), expected, BATCH_ADVICE))
+    }
+
+    fn tensor<'t>(
+        &self,
+        info: &'t TensorInfo,
+        expected: &str,
+    ) -> Result<(&'t Element, &'t [i64]), DetectError> {
+        match &info.tensor {
+            Some((element, shape)) => Ok((element, shape)),
+            None => Err(self.error(
+                &info.name,
+                "no tensor".to_owned(),
+                expected,
+                "export the network with tensors",
+            )),
         }
     }
 
@@ -197,6 +237,24 @@ impl Side<'_> {
             found,
             expected: expected.to_owned(),
             advice: advice.to_owned(),
+        }
+    }
+}
+
+/// The kind of the first axis; `None` when it has a length other than 1, or when there is none.
+fn batch_axis(shape: &[i64]) -> Option<BatchAxis> {
+    match shape.first() {
+        Some(1) => Some(BatchAxis::One),
+        Some(axis) if *axis < 0 => Some(BatchAxis::Dynamic),
+        _ => None,
+    }
+}
+
+impl Element {
+    fn name(&self) -> &str {
+        match self {
+            Self::Known(element) => element.name(),
+            Self::Other(name) => name,
         }
     }
 }
@@ -224,7 +282,7 @@ mod tests {
     fn info(name: &str, shape: &[i64]) -> TensorInfo {
         TensorInfo {
             name: name.to_owned(),
-            tensor: Some((Element::Float32, shape.to_vec())),
+            tensor: Some((Element::Known(ElementKind::F32), shape.to_vec())),
         }
     }
 
@@ -269,7 +327,7 @@ mod tests {
             (
                 vec![input.clone(), info("size", &[2])],
                 vec![output.clone()],
-                "input `images`: found a second input `size`, expected one input",
+                "input `images`: found another input `size`, expected no other; export the network with one input, or set input.sizes_name",
             ),
             (
                 vec![info("images", &[1, 3, 416, 416])],
@@ -289,7 +347,7 @@ mod tests {
             (
                 vec![half],
                 vec![output.clone()],
-                "found f16 [1, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]; export the network with 32-bit floats",
+                "found f16 [1, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]; export the network with float32",
             ),
             (
                 vec![input.clone()],
@@ -298,18 +356,21 @@ mod tests {
             ),
             (
                 vec![input.clone()],
-                vec![info("output", &[1, 126, 85])],
-                "output `output`: found float32 [1, 126, 85], expected float32 [1 or N, 126, 7]; YOLOX has 126 rows for an input of 96×64",
+                vec![info("output", &[126, 7])],
+                "output `output`: found float32 [126, 7], expected float32, int32 or int64 [1 or N, …]; export the network for",
             ),
             (
                 vec![input.clone()],
-                vec![info("output", &[1, 3549, 7])],
-                "labels (2) in model.yaml",
+                vec![info("output", &[])],
+                "output `output`: found float32 [], expected",
             ),
             (
                 vec![input.clone()],
-                vec![info("output", &[-1, 7])],
-                "found float32 [N, 7]",
+                vec![TensorInfo {
+                    tensor: Some((Element::Other("f16".to_owned()), vec![1, 126, 7])),
+                    ..output.clone()
+                }],
+                "output `output`: found f16 [1, 126, 7], expected float32, int32 or int64 [1 or N, …]; export",
             ),
             (
                 vec![input],
@@ -327,13 +388,82 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_a_run_is_compared_axis_by_axis() {
-        let spec = parse(FULL).expect("it is right");
-        let path = Path::new("m/t.onnx");
-        assert!(check_run(&spec, path, &[2, 126, 7], [2, 126, 7]).is_ok());
-        let error = check_run(&spec, path, &[2, 100, 7], [2, 126, 7]).expect_err("too few rows");
-        let wanted =
-            "m/t.onnx: output `output`: found [2, 100, 7] in a run, expected [2, 126, 7]; check";
+    fn a_second_input_is_for_the_size_of_the_pictures() {
+        let text = FULL.replacen("name: images", "name: images\n  sizes_name: sizes", 1);
+        let spec = parse(&text).expect("it is right");
+        let checked = |element, shape: &[i64]| {
+            let sizes = TensorInfo {
+                name: "sizes".to_owned(),
+                tensor: Some((Element::Known(element), shape.to_vec())),
+            };
+            let inputs = [sizes, info("images", &[-1, 3, 64, 96])];
+            let outputs = [info("output", &[-1, 126, 7])];
+            check(&spec, Path::new("m/t.onnx"), &inputs, &outputs)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(checked(ElementKind::I64, &[-1, 2]), Ok(BatchAxis::Dynamic));
+        assert_eq!(checked(ElementKind::I64, &[1, 2]), Ok(BatchAxis::One));
+        let error = checked(ElementKind::F32, &[-1, 2]).expect_err("floats");
+        let wanted = "input `sizes`: found float32 [N, 2], expected int64 [1 or N, 2]; export the network with int64";
+        assert!(error.contains(wanted), "{error}");
+        let error = checked(ElementKind::I64, &[-1, 4]).expect_err("four numbers");
+        assert!(error.contains("leave input.sizes_name out"), "{error}");
+        let (inputs, outputs) = ([info("images", &[1, 3, 64, 96])], [info("output", &[1])]);
+        let error =
+            check(&spec, Path::new("m/t.onnx"), &inputs, &outputs).expect_err("there is none");
+        let wanted = "input `sizes`: found `images`, expected this name; set input.sizes_name";
+        assert!(error.to_string().contains(wanted), "{error}");
+    }
+
+    #[test]
+    fn every_output_is_found_by_its_name() {
+        let text = FULL.replacen("name: output", "tensors: {grids: [a, b, c]}", 1);
+        let spec = parse(&text).expect("it is right");
+        let inputs = [info("images", &[1, 3, 64, 96])];
+        let outputs = [info("c", &[1]), info("a", &[1])];
+        let error = check(&spec, Path::new("m/t.onnx"), &inputs, &outputs).expect_err("no b");
+        let wanted = "m/t.onnx: output `b`: found `c`, `a`, expected this name; set output.tensors in model.yaml";
         assert!(error.to_string().starts_with(wanted), "{error}");
+    }
+
+    #[test]
+    fn the_shapes_of_a_run_decide() {
+        let spec = parse(FULL).expect("it is right");
+        let judged = |element, axes: &[usize]| {
+            let axes = axes.to_vec();
+            head(
+                &spec,
+                Path::new("m/t.onnx"),
+                &[RunShape { element, axes }],
+                2,
+            )
+            .map(drop)
+            .map_err(|error| error.to_string())
+        };
+        assert_eq!(judged(ElementKind::F32, &[2, 126, 7]), Ok(()));
+        let cases = [
+            (
+                ElementKind::F32,
+                &[2, 100, 7][..],
+                "m/t.onnx: output `output`: found float32 [100, 7] for each picture, expected float32 [126, 7]; YOLOX has 126 rows \
+                 for an input of 96×64",
+            ),
+            (ElementKind::F32, &[2, 126, 85], "labels (2) in model.yaml"),
+            (
+                ElementKind::I32,
+                &[2, 126, 7],
+                "found int32 [126, 7] for each picture, expected float32",
+            ),
+            (
+                ElementKind::F32,
+                &[1, 126, 7],
+                "found [1, 126, 7] in a run, expected [2, …]; export the network for a batch of 1",
+            ),
+            (ElementKind::F32, &[], "found [] in a run, expected [2, …]"),
+        ];
+        for (element, axes, wanted) in cases {
+            let error = judged(element, axes).expect_err(wanted);
+            assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
+        }
     }
 }

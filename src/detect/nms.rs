@@ -11,7 +11,7 @@ use crate::types::area;
 /// A candidate goes when it overlaps a better one of its class by an IOU above `iou`, or when its box has no area.
 /// Nothing is allocated.
 pub fn suppress(candidates: &mut Vec<Candidate>, iou: f32, most: usize) {
-    candidates.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.cell.cmp(&b.cell)));
+    sort(candidates);
     let mut kept = 0;
     for index in 0..candidates.len() {
         if kept == most {
@@ -30,6 +30,18 @@ pub fn suppress(candidates: &mut Vec<Candidate>, iou: f32, most: usize) {
         }
     }
     candidates.truncate(kept);
+}
+
+/// Orders `candidates` best first and keeps at most `most` of them, for networks that give each object one box only. As
+/// [`suppress`], but overlapping boxes all stay.
+pub fn rank(candidates: &mut Vec<Candidate>, most: usize) {
+    candidates.retain(|candidate| area(&candidate.xyxy) > 0.0);
+    sort(candidates);
+    candidates.truncate(most);
+}
+
+fn sort(candidates: &mut [Candidate]) {
+    candidates.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.cell.cmp(&b.cell)));
 }
 
 /// Whether `candidate` lies over `better` by more than `iou`. The division of the IOU is multiplied out.
@@ -106,6 +118,21 @@ mod tests {
             candidate(5, 1, 0.5, same),
         ];
         assert_eq!(cells(boxes, 0.5, 300), [3, 5]);
+    }
+
+    #[test]
+    fn boxes_that_need_no_suppression_are_only_ranked() {
+        let same = [0.0, 0.0, 4.0, 4.0];
+        let mut boxes = vec![
+            candidate(0, 0, 0.4, same),
+            candidate(1, 0, 0.9, [5.0, 5.0, 5.0, 9.0]),
+            candidate(2, 0, 0.6, same),
+            candidate(3, 0, 0.6, same),
+            candidate(4, 0, 0.5, same),
+        ];
+        rank(&mut boxes, 3);
+        let cells: Vec<u32> = boxes.iter().map(|candidate| candidate.cell).collect();
+        assert_eq!(cells, [2, 3, 4]);
     }
 
     #[test]

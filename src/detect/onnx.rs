@@ -11,12 +11,13 @@ use ort::environment::Environment;
 use ort::value::{Outlet, TensorElementType, ValueType};
 
 use super::decode::{Decoder, Limits};
+use super::layout::spec::MOST_TENSORS;
+use super::layout::{Decoded, ElementKind, Head, Numbers, Place};
 use super::model::{ModelFile, ModelSpec};
 use super::network::{self, BatchAxis, Element, TensorInfo};
 use super::open_network::{self, OpenNetwork};
 use super::optimized::Optimized;
 use super::tensor::TensorWriter;
-use super::yolox::Decoded;
 use super::{DetectError, Detector, fit, runtime};
 use crate::telemetry::{Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta, Letterbox};
@@ -29,8 +30,8 @@ pub struct OnnxModel {
     environment: Environment,
     network: Optimized,
     settings: SessionSettings,
-    /// Networks that no worker has taken yet.
-    ready: Mutex<Vec<OpenNetwork>>,
+    /// Networks that no worker has taken yet, with what reads their outputs.
+    ready: Mutex<Vec<(OpenNetwork, Box<dyn Head>)>>,
 }
 
 /// How one worker runs the network.
@@ -78,7 +79,7 @@ impl OnnxModel {
         Ok(model)
     }
 
-    fn ready(&self) -> MutexGuard<'_, Vec<OpenNetwork>> {
+    fn ready(&self) -> MutexGuard<'_, Vec<(OpenNetwork, Box<dyn Head>)>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,7 +102,7 @@ impl OnnxModel {
         recorder: Recorder,
     ) -> Result<OnnxDetector, DetectError> {
         let ready = self.ready().pop();
-        let network = match ready {
+        let (network, head) = match ready {
             Some(network) => network,
             None => self.open()?,
         };
@@ -109,7 +110,7 @@ impl OnnxModel {
         Ok(OnnxDetector {
             network,
             writer: TensorWriter::new(&self.spec.input, slots),
-            decoder: Decoder::new(&self.spec, limits),
+            decoder: Decoder::new(head, limits),
             letterboxes: Vec::with_capacity(slots),
             spec: self.spec.clone(),
             batch_size: self.settings.batch_size.max(1),
@@ -117,9 +118,9 @@ impl OnnxModel {
         })
     }
 
-    /// Opens the network and runs it once on empty pictures, whose output must have the shape that decoding relies on:
-    /// a network may leave axes open in its description.
-    fn open(&self) -> Result<OpenNetwork, DetectError> {
+    /// Opens the network and runs it once on empty pictures, whose outputs show what there is to decode: a network may
+    /// leave axes open in its description.
+    fn open(&self) -> Result<(OpenNetwork, Box<dyn Head>), DetectError> {
         let (spec, path) = (&self.spec, &self.file.path);
         let session = open_network::session(&self.environment, self.settings.threads, self.network)
             .map_err(|error| self.load_error(&error))?;
@@ -130,12 +131,11 @@ impl OnnxModel {
         };
         let mut network =
             OpenNetwork::new(spec, session, slots).map_err(|error| self.load_error(&error))?;
-        let shape = network
-            .shape_of_run()
+        let shapes = network
+            .first_run()
             .map_err(|error| infer_error(slots, &error))?;
-        let [rows, row_len] = Decoder::shape(spec);
-        network::check_run(spec, path, &shape, [slots, rows, row_len])?;
-        Ok(network)
+        let head = network::head(spec, path, &shapes, slots)?;
+        Ok((network, head))
     }
 
     fn load_error(&self, error: &ort::Error) -> DetectError {
@@ -183,15 +183,19 @@ impl OnnxDetector {
             }
         }
         let infer = recorder.range(Stage::Infer, frames.len());
-        let decode = |output: &[f32]| {
+        let decode = |outputs: &[Numbers<'_>]| {
             drop(infer);
             let _range = recorder.range(Stage::Decode, frames.len());
-            let parts = output.chunks_exact(output.len() / frames.len());
-            for (((part, frame), letterbox), detections) in
-                parts.zip(frames).zip(letterboxes).zip(results)
+            let mut parts = [Numbers::F32(&[]); MOST_TENSORS];
+            let parts = &mut parts[..outputs.len()];
+            for (index, ((frame, letterbox), detections)) in
+                frames.iter().zip(letterboxes).zip(results).enumerate()
             {
-                let decoded = decoder.decode(part, letterbox, detections);
-                sound(&decoded, part, &frame.meta, &spec.output.name)?;
+                for (part, output) in parts.iter_mut().zip(outputs) {
+                    *part = output.part(index, frames.len());
+                }
+                let decoded = decoder.decode(parts, letterbox, detections);
+                sound(&decoded, parts, &frame.meta, spec)?;
             }
             Ok(())
         };
@@ -225,30 +229,43 @@ impl Detector for OnnxDetector {
 /// Refuses an output that holds numbers which no sound network gives.
 fn sound(
     decoded: &Decoded,
-    output: &[f32],
+    outputs: &[Numbers<'_>],
     meta: &FrameMeta,
-    tensor: &str,
+    spec: &ModelSpec,
 ) -> Result<(), DetectError> {
     let (source_id, seq) = (meta.source, meta.seq);
-    if let Some(index) = decoded.first_non_finite {
-        let (tensor, value) = (tensor.to_owned(), output[index]);
+    let at = |place: Place| {
+        let tensor = spec.output.tensors[place.tensor].clone();
+        let value = outputs[place.tensor].written(place.index);
+        (tensor, place.index, value)
+    };
+    if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {
         return Err(DetectError::NotFinite {
             source_id,
             seq,
             tensor,
             index,
             value,
-            rows: decoded.non_finite,
+            boxes: decoded.non_finite,
         });
     }
-    if let Some(index) = decoded.first_beyond_one {
-        let (tensor, value) = (tensor.to_owned(), output[index]);
+    if let Some((tensor, index, value)) = decoded.first_beyond_one.map(at) {
         return Err(DetectError::BeyondOne {
             source_id,
             seq,
             tensor,
             index,
             value,
+        });
+    }
+    if let Some((tensor, index, value)) = decoded.first_unknown_class.map(at) {
+        return Err(DetectError::NoLabel {
+            source_id,
+            seq,
+            tensor,
+            index,
+            value,
+            labels: spec.labels.len(),
         });
     }
     Ok(())
@@ -271,15 +288,14 @@ fn infer_error(batch: usize, error: &ort::Error) -> DetectError {
 
 /// What the runtime says of the tensors on one side of the network.
 fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
+    let element = |ty: &TensorElementType| match ty {
+        TensorElementType::Float32 => Element::Known(ElementKind::F32),
+        TensorElementType::Int32 => Element::Known(ElementKind::I32),
+        TensorElementType::Int64 => Element::Known(ElementKind::I64),
+        other => Element::Other(other.to_string()),
+    };
     let tensor = |dtype: &ValueType| match dtype {
-        ValueType::Tensor {
-            ty: TensorElementType::Float32,
-            shape,
-            ..
-        } => Some((Element::Float32, shape.to_vec())),
-        ValueType::Tensor { ty, shape, .. } => {
-            Some((Element::Other(ty.to_string()), shape.to_vec()))
-        }
+        ValueType::Tensor { ty, shape, .. } => Some((element(ty), shape.to_vec())),
         _ => None,
     };
     outlets

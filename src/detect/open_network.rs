@@ -6,9 +6,11 @@ use ort::environment::Environment;
 use ort::ep;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::builder::GraphOptimizationLevel;
-use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session};
-use ort::value::{Tensor, TensorRef};
+use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session, SessionOutputs};
+use ort::value::{DynValue, Tensor, TensorElementType, TensorRef, ValueType};
 
+use super::layout::spec::MOST_TENSORS;
+use super::layout::{ElementKind, Numbers};
 use super::model::ModelSpec;
 use super::optimized::Optimized;
 use super::tensor::CHANNELS;
@@ -54,13 +56,34 @@ pub(super) fn session(
 /// A session with the memory of its tensors.
 pub(super) struct OpenNetwork {
     session: Session,
-    output_name: String,
+    /// Names of the outputs in the layout's order.
+    output_names: Vec<String>,
+    /// Numbers of one picture in each of them, as the first run gave them.
+    output_lens: Vec<usize>,
     /// `[slots, 3, height, width]`, rewritten for every run.
     input: Tensor<f32>,
-    /// The output is made by every run, in the session's pool: there it takes the place of layers that are done, where
-    /// one that is kept would need memory of its own.
+    sizes: Option<Sizes>,
+    /// The outputs are made by every run, in the session's pool: there they take the place of layers that are done, where
+    /// some that are kept would need memory of their own.
     options: RunOptions<HasSelectedOutputs>,
     slots: usize,
+}
+
+/// The second input, which wants the size to which boxes refer.
+struct Sizes {
+    /// `[slots, 2]`: width and height of the first input.
+    tensor: Tensor<i64>,
+    /// Whether the network names it before the pictures.
+    first: bool,
+}
+
+/// What a run really gave for one output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RunShape {
+    /// Type of the elements.
+    pub(super) element: ElementKind,
+    /// All axes, that of the batch included.
+    pub(super) axes: Vec<usize>,
 }
 
 impl OpenNetwork {
@@ -70,14 +93,32 @@ impl OpenNetwork {
         let shape = [slots, CHANNELS, size.height as usize, size.width as usize];
         reserve(&session, FIRST_REGION * shape.iter().product::<usize>())?;
         let input = Tensor::<f32>::new(&Allocator::default(), shape)?;
-        let output_name = spec.output.name.clone();
-        let options = RunOptions::new()?
-            .with_outputs(OutputSelector::no_default().with(output_name.as_str()));
+        let sizes = match &spec.input.sizes_name {
+            Some(name) => {
+                let size = [i64::from(size.width), i64::from(size.height)];
+                Some(Sizes {
+                    tensor: Tensor::from_array(([slots, 2], size.repeat(slots)))?,
+                    first: session
+                        .inputs()
+                        .first()
+                        .is_some_and(|input| input.name() == name),
+                })
+            }
+            None => None,
+        };
+        let output_names = spec.output.tensors.clone();
+        let selected = output_names
+            .iter()
+            .fold(OutputSelector::no_default(), |selector, name| {
+                selector.with(name.as_str())
+            });
         Ok(Self {
             session,
-            output_name,
+            output_lens: Vec::new(),
+            output_names,
             input,
-            options,
+            sizes,
+            options: RunOptions::new()?.with_outputs(selected),
             slots,
         })
     }
@@ -94,31 +135,118 @@ impl OpenNetwork {
         &mut numbers[index * slot_len..][..slot_len]
     }
 
-    /// Runs the network on zeros in all slots and gives the shape of the output.
-    pub(super) fn shape_of_run(&mut self) -> ort::Result<Vec<i64>> {
+    /// Runs the network on zeros in all slots and gives the types and shapes of the outputs, which every later run must
+    /// have too.
+    pub(super) fn first_run(&mut self) -> ort::Result<Vec<RunShape>> {
         self.input.extract_tensor_mut().1.fill(0.0);
-        let outputs = self
-            .session
-            .run_with_options(ort::inputs![&self.input], &self.options)?;
-        Ok(outputs[self.output_name.as_str()].shape().to_vec())
+        let Self {
+            session,
+            output_names,
+            slots,
+            ..
+        } = self;
+        let outputs = infer(
+            session,
+            &self.input,
+            self.sizes.as_ref(),
+            &self.options,
+            *slots,
+        )?;
+        let shape = |name: &String| {
+            let value = &outputs[name.as_str()];
+            let element = match numbers(name, value)? {
+                Numbers::F32(_) => ElementKind::F32,
+                Numbers::I32(_) => ElementKind::I32,
+                Numbers::I64(_) => ElementKind::I64,
+            };
+            // Of a tensor that is there, no axis is negative.
+            let axes = value.shape().iter().map(|axis| *axis as usize).collect();
+            Ok(RunShape { element, axes })
+        };
+        let shapes: Vec<RunShape> = output_names.iter().map(shape).collect::<ort::Result<_>>()?;
+        self.output_lens = shapes
+            .iter()
+            .map(|shape| shape.axes.iter().product::<usize>() / *slots)
+            .collect();
+        Ok(shapes)
     }
 
-    /// Runs the network on the first `count` slots and hands the numbers of the output to `take`.
+    /// Runs the network on the first `count` slots and hands the numbers of the outputs to `take`: each tensor with those
+    /// of all pictures, as many as the first run gave for each.
     pub(super) fn run<T>(
         &mut self,
         count: usize,
-        take: impl FnOnce(&[f32]) -> T,
+        take: impl FnOnce(&[Numbers<'_>]) -> T,
     ) -> ort::Result<T> {
-        let (shape, numbers) = self.input.extract_tensor();
-        let slot_len = numbers.len() / self.slots;
-        let shape = [count as i64, shape[1], shape[2], shape[3]];
-        let view = TensorRef::from_array_view((shape, &numbers[..count * slot_len]))?;
-        let outputs = self
-            .session
-            .run_with_options(ort::inputs![view], &self.options)?;
-        let (_, numbers) = outputs[self.output_name.as_str()].try_extract_tensor::<f32>()?;
-        Ok(take(numbers))
+        let session = &mut self.session;
+        let outputs = infer(
+            session,
+            &self.input,
+            self.sizes.as_ref(),
+            &self.options,
+            count,
+        )?;
+        let mut tensors = [Numbers::F32(&[]); MOST_TENSORS];
+        let expected = self.output_names.iter().zip(&self.output_lens);
+        for (tensor, (name, len)) in tensors.iter_mut().zip(expected) {
+            *tensor = numbers(name, &outputs[name.as_str()])?;
+            if tensor.len() != len * count {
+                let found = tensor.len();
+                return Err(ort::Error::new(format!(
+                    "output `{name}` has {found} numbers for {count} pictures, but had {len} for each in the first run"
+                )));
+            }
+        }
+        Ok(take(&tensors[..self.output_names.len()]))
     }
+}
+
+/// Runs `session` on the first `count` pictures of the input.
+fn infer<'s>(
+    session: &'s mut Session,
+    input: &Tensor<f32>,
+    sizes: Option<&Sizes>,
+    options: &'s RunOptions<HasSelectedOutputs>,
+    count: usize,
+) -> ort::Result<SessionOutputs<'s>> {
+    let (shape, numbers) = input.extract_tensor();
+    let slot_len = numbers.len() / shape[0] as usize;
+    let shape = [count as i64, shape[1], shape[2], shape[3]];
+    let pictures = TensorRef::from_array_view((shape, &numbers[..count * slot_len]))?;
+    let Some(sizes) = sizes else {
+        return session.run_with_options(ort::inputs![pictures], options);
+    };
+    let (_, numbers) = sizes.tensor.extract_tensor();
+    let shape = [count as i64, 2];
+    let of_pictures = TensorRef::from_array_view((shape, &numbers[..count * 2]))?;
+    // In the network's order, which spares the search for names.
+    if sizes.first {
+        session.run_with_options(ort::inputs![of_pictures, pictures], options)
+    } else {
+        session.run_with_options(ort::inputs![pictures, of_pictures], options)
+    }
+}
+
+/// The numbers of an output.
+fn numbers<'o>(name: &str, value: &'o DynValue) -> ort::Result<Numbers<'o>> {
+    Ok(match value.dtype() {
+        ValueType::Tensor {
+            ty: TensorElementType::Float32,
+            ..
+        } => Numbers::F32(value.try_extract_tensor()?.1),
+        ValueType::Tensor {
+            ty: TensorElementType::Int32,
+            ..
+        } => Numbers::I32(value.try_extract_tensor()?.1),
+        ValueType::Tensor {
+            ty: TensorElementType::Int64,
+            ..
+        } => Numbers::I64(value.try_extract_tensor()?.1),
+        other => {
+            let text = format!("output `{name}` is {other}, not what the network says of it");
+            return Err(ort::Error::new(text));
+        }
+    })
 }
 
 /// Makes the pool of `session` start with one region for at least `numbers` numbers: it keeps what it is given back.

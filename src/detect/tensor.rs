@@ -156,6 +156,7 @@ mod tests {
     fn spec(size: Size, color: ColorOrder, mean: [f32; 3], scale: [f32; 3]) -> InputSpec {
         InputSpec {
             name: "images".to_owned(),
+            sizes_name: None,
             size,
             color,
             mean,

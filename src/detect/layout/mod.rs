@@ -6,6 +6,8 @@
 
 mod activation;
 pub mod boxes;
+pub mod darknet;
+pub mod darknet_grids;
 pub mod detectnet_v2;
 pub mod detr;
 pub mod fastestdet;
@@ -13,14 +15,21 @@ pub mod fcos;
 pub mod gfl;
 mod grids;
 pub mod nms_plugin;
+mod rows;
 pub mod rows_of_six;
 mod scores;
+mod shape;
 mod sieve;
+pub mod spec;
 pub mod ssd;
 pub mod ssd_anchors;
 mod tensors;
 #[cfg(test)]
 mod trial;
+pub mod yolov5;
+pub mod yolov8;
+pub mod yolox;
+pub mod yolox_grids;
 
 use std::fmt::Debug;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Document;
-use crate::detect::model::ModelError;
+use crate::detect::model::{ModelError, OutputLayout, OutputSpec};
 
 /// A description with every key, of which the tests change one thing at a time.
 pub(in crate::detect) const FULL: &str = "\
@@ -44,6 +44,7 @@ fn a_full_description() {
         spec.input,
         InputSpec {
             name: "images".to_owned(),
+            sizes_name: None,
             size: Size::new(96, 64),
             color: ColorOrder::Rgb,
             mean: [123.7, 116.3, 103.5],
@@ -55,7 +56,7 @@ fn a_full_description() {
     assert_eq!(
         spec.output,
         OutputSpec {
-            name: "output".to_owned(),
+            tensors: vec!["output".to_owned()],
             layout: OutputLayout::Yolox
         }
     );
@@ -194,8 +195,8 @@ fn every_wrong_value_is_named_with_its_line_and_key() {
         ),
         (
             "layout: yolox",
-            "layout: ssd",
-            "model.yaml:12: output.layout: found \"ssd\", expected yolox",
+            "layout: yolo",
+            "model.yaml:12: output.layout: found \"yolo\", expected one of yolox, yolov5, yolov8",
         ),
         (
             "[person, car]",

@@ -1,0 +1,128 @@
+//! The keys of `output` that only some layouts have: what cannot be learned from the tensors.
+//!
+//! Called by [`output`](super::output) with the tensors that were named, since some parameters have one value for each grid.
+
+use std::ops::RangeInclusive;
+
+use super::output::{Family, Tensors};
+use super::unfit;
+use crate::config::Node;
+use crate::detect::layout::darknet_grids::DarknetGridsParameters;
+use crate::detect::layout::spec::OutputLayout;
+
+/// The layout with its parameters. Without `tensors`, which were told to be wrong, what is compared with them is let pass.
+pub(super) fn read_parameters(
+    map: &Node<'_>,
+    family: Family,
+    tensors: Option<&Tensors>,
+) -> Option<OutputLayout> {
+    let first = tensors.map_or("", |tensors| tensors.first);
+    match family {
+        Family::Yolox if first == "grids" => Some(OutputLayout::YoloxGrids),
+        Family::Yolox => Some(OutputLayout::Yolox),
+        Family::Yolov5 => Some(OutputLayout::Yolov5),
+        Family::Yolov8 => Some(OutputLayout::Yolov8),
+        Family::Yolov3 | Family::Yolov4 => darknet(map, family, tensors?),
+    }
+}
+
+/// The published anchors of the tiny networks, of strides 32 and 16. The second grid of YOLOv4's begins with the second
+/// anchor, not with the first.
+const TINY_ANCHORS: [[f32; 2]; 6] = [
+    [10.0, 14.0],
+    [23.0, 27.0],
+    [37.0, 58.0],
+    [81.0, 82.0],
+    [135.0, 169.0],
+    [344.0, 319.0],
+];
+
+/// What YOLOv4-tiny was trained with.
+const TINY_SCALE_X_Y: f32 = 1.05;
+
+fn darknet(map: &Node<'_>, family: Family, tensors: &Tensors) -> Option<OutputLayout> {
+    let grids = tensors.grids;
+    let (given, scale) = (map.optional("anchors"), map.optional("scale_x_y"));
+    if grids == 0 {
+        let of_grids = |node: Option<Node<'_>>| match node {
+            Some(node) => unfit(
+                &node,
+                "given for decoded boxes",
+                "only beside tensors.grids",
+            ),
+            None => Some(()),
+        };
+        let (anchors, scale) = (of_grids(given), of_grids(scale));
+        return anchors.and(scale).map(|()| OutputLayout::Darknet);
+    }
+    let anchors = match given {
+        Some(node) => anchors_of(&node, grids),
+        None if grids == 2 => {
+            let first = usize::from(family == Family::Yolov4);
+            let of = |range: std::ops::Range<usize>| TINY_ANCHORS[range].to_vec();
+            Some(vec![of(3..6), of(first..first + 3)])
+        }
+        None => map.required("anchors", &anchors_form(grids)).and(None),
+    };
+    let scale_x_y = match scale {
+        Some(node) => factors_of(&node, grids),
+        None if family == Family::Yolov4 => Some(vec![TINY_SCALE_X_Y; grids]),
+        None => Some(vec![1.0; grids]),
+    };
+    Some(OutputLayout::DarknetGrids(DarknetGridsParameters {
+        anchors: anchors?,
+        scale_x_y: scale_x_y?,
+    }))
+}
+
+fn anchors_form(grids: usize) -> String {
+    format!(
+        "{grids} lists such as [81, 82, 135, 169], width and height of each anchor of a grid in input pixels"
+    )
+}
+
+/// Anchors of each grid, which are written one behind the other as in Darknet's files.
+fn anchors_of(node: &Node<'_>, grids: usize) -> Option<Vec<Vec<[f32; 2]>>> {
+    let form = anchors_form(grids);
+    let lists = node.items(&form)?;
+    if lists.len() != grids {
+        return unfit(node, &format!("{} lists", lists.len()), &form);
+    }
+    let anchors: Vec<Option<Vec<[f32; 2]>>> = lists
+        .iter()
+        .map(|list| {
+            let numbers = numbers_of(list, 1.0..=8192.0, &form)?;
+            match numbers.as_chunks::<2>() {
+                (pairs, []) if !pairs.is_empty() => Some(pairs.to_vec()),
+                _ => list.expect(&form),
+            }
+        })
+        .collect();
+    anchors.into_iter().collect()
+}
+
+/// One number for all grids, or a list with one for each.
+fn factors_of(node: &Node<'_>, grids: usize) -> Option<Vec<f32>> {
+    let range = 1.0..=2.0;
+    if !node.is_list() {
+        return node.number(range).map(|value| vec![value as f32; grids]);
+    }
+    let form = format!("one number or a list of {grids}");
+    let numbers = numbers_of(node, range, &form)?;
+    if numbers.len() == grids {
+        Some(numbers)
+    } else {
+        node.expect(&form)
+    }
+}
+
+/// The numbers of a list, each within `range`.
+fn numbers_of(node: &Node<'_>, range: RangeInclusive<f64>, form: &str) -> Option<Vec<f32>> {
+    let items = node.items(form)?;
+    let numbers: Vec<Option<f64>> = items
+        .iter()
+        .map(|item| item.number(range.clone()))
+        .collect();
+    let numbers = numbers.into_iter().map(|number| Some(number? as f32));
+    numbers.collect()
+}
