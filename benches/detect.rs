@@ -112,6 +112,7 @@ fn tensors(criterion: &mut Criterion) {
         let spec = InputSpec {
             name: "images".to_owned(),
             sizes_name: None,
+            scales_name: None,
             size,
             color: ColorOrder::Bgr,
             mean,

@@ -51,6 +51,9 @@ pub struct InputSpec {
     /// Name of a second input that wants the size to which boxes refer, as 64-bit integers `[batch, 2]`: it is given this
     /// input's width and height.
     pub sizes_name: Option<String>,
+    /// Name of a further input that wants the scale of the pictures, as 32-bit floats `[batch, 2]`: it is given ones, so that
+    /// boxes come back in input pixels.
+    pub scales_name: Option<String>,
     /// Width and height in pixels, each a multiple of what the output's layout asks for.
     pub size: Size,
     /// Order of the three planes.
@@ -153,25 +156,25 @@ impl From<ConfigError> for ModelError {
 }
 
 impl ModelSpec {
-    /// Reads `model.yaml` in `folder`, and the labels file if it names one. All problems are reported at once.
+    /// Reads `model.yaml` in `folder`, and the files of labels and anchors if it names some. All problems are reported at once.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
         let document = Document::read(&folder.join(FILE_NAME))?;
-        Self::from_document(folder, document, |labels| read_text(&folder.join(labels)))
+        Self::from_document(folder, document, |path| read_text(&folder.join(path)))
     }
 
-    /// What `document`, the description in `folder`, says; `read_labels` gives the text of a labels file.
+    /// What `document`, the description in `folder`, says; `read_text` gives the text of a file in it.
     pub(super) fn from_document(
         folder: &Path,
         document: Document,
-        read_labels: impl FnOnce(&Path) -> Result<String, ModelError>,
+        mut read_text: impl FnMut(&Path) -> Result<String, ModelError>,
     ) -> Result<Self, ModelError> {
         let mut unreadable = None;
-        let spec = model_keys::read_spec(&document.root(), folder, |path| {
-            read_labels(path)
+        let spec = model_keys::read_spec(&document.root(), folder, &mut |path| {
+            read_text(path)
                 .map_err(|error| unreadable = Some(error))
                 .ok()
         });
-        // A labels file that cannot be read outweighs what follows from it.
+        // A file that cannot be read outweighs what follows from it.
         if let Some(error) = unreadable {
             return Err(error);
         }

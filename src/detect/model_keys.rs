@@ -6,6 +6,7 @@
 
 mod output;
 mod parameters;
+mod ssd;
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -21,11 +22,14 @@ const SIDES: RangeInclusive<i64> = 32..=4096;
 /// Most labels: classes travel as `u16`, and no detector of this family has more.
 const MAX_LABELS: usize = 10_000;
 
-/// Reads the outermost map of a `model.yaml` in `folder`; `read_labels` gives the text of the labels file.
+/// Gives the text of a file in the model's folder; `None` when it cannot be read, which is told elsewhere.
+type ReadText<'a> = &'a mut dyn FnMut(&Path) -> Option<String>;
+
+/// Reads the outermost map of a `model.yaml` in `folder`; `read_text` gives the text of the labels file and of others.
 pub(super) fn read_spec(
     root: &Node<'_>,
     folder: &Path,
-    read_labels: impl FnOnce(&Path) -> Option<String>,
+    read_text: ReadText<'_>,
 ) -> Option<ModelSpec> {
     let map = root.with_keys(&[
         "name",
@@ -43,7 +47,7 @@ pub(super) fn read_spec(
     let name = text(&map, "name", "the model's name");
     let output = map
         .required("output", "a map that describes the output tensors")
-        .and_then(|node| output::read_output(&node));
+        .and_then(|node| output::read_output(&node, read_text));
     // A layout that is not known yet asks nothing of the input.
     let multiple = output
         .as_ref()
@@ -51,7 +55,7 @@ pub(super) fn read_spec(
     let input = map
         .required("input", "a map that describes the input tensor")
         .and_then(|node| read_input(&node, multiple));
-    let labels = labels_of(&map, read_labels);
+    let labels = labels_of(&map, read_text);
     let score_threshold = share(&map, "score_threshold", 0.3);
     let nms_iou = share(&map, "nms_iou", 0.45);
     let max_detections = match map.optional("max_detections") {
@@ -82,6 +86,7 @@ fn read_input(node: &Node<'_>, multiple: u32) -> Option<InputSpec> {
     let map = node.with_keys(&[
         "name",
         "sizes_name",
+        "scales_name",
         "width",
         "height",
         "color",
@@ -92,10 +97,11 @@ fn read_input(node: &Node<'_>, multiple: u32) -> Option<InputSpec> {
         "letterbox",
     ])?;
     let name = text(&map, "name", "the tensor's name in the network");
-    let sizes_name = match map.optional("sizes_name") {
-        Some(node) => filled(&node, "the second input's name in the network").map(Some),
+    let further = |key| match map.optional(key) {
+        Some(node) => filled(&node, "a further input's name in the network").map(Some),
         None => Some(None),
     };
+    let (sizes_name, scales_name) = (further("sizes_name"), further("scales_name"));
     let width = side(&map, "width", multiple);
     let height = side(&map, "height", multiple);
     let color = map
@@ -121,6 +127,7 @@ fn read_input(node: &Node<'_>, multiple: u32) -> Option<InputSpec> {
     Some(InputSpec {
         name: name?,
         sizes_name: sizes_name?.map(str::to_owned),
+        scales_name: scales_name?.map(str::to_owned),
         size: Size::new(width?, height?),
         color: color?,
         mean: mean?,
@@ -186,10 +193,7 @@ fn read_files(node: &Node<'_>, folder: &Path) -> Option<Vec<ModelFile>> {
     files.into_iter().collect()
 }
 
-fn labels_of(
-    map: &Node<'_>,
-    read_labels: impl FnOnce(&Path) -> Option<String>,
-) -> Option<Vec<String>> {
+fn labels_of(map: &Node<'_>, read_text: ReadText<'_>) -> Option<Vec<String>> {
     let (node, labels) = match (map.optional("labels"), map.optional("labels_file")) {
         (Some(node), None) => {
             let items = node.items("a list of names")?;
@@ -204,7 +208,7 @@ fn labels_of(
             (node, labels)
         }
         (None, Some(node)) => {
-            let text = read_labels(&inside(&node)?)?;
+            let text = read_text(&inside(&node)?)?;
             let labels: Vec<String> = text
                 .lines()
                 .map(|line| line.trim().to_owned())

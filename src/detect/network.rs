@@ -47,6 +47,7 @@ pub(super) fn check(
     let names: Vec<&String> = [&spec.input.name]
         .into_iter()
         .chain(&spec.input.sizes_name)
+        .chain(&spec.input.scales_name)
         .collect();
     let input = side("input", "input.name").find(inputs, &spec.input.name)?;
     if let Some(other) = inputs.iter().find(|info| !names.contains(&&info.name)) {
@@ -55,7 +56,7 @@ pub(super) fn check(
             &spec.input.name,
             found,
             "no other",
-            "export the network with one input, or set input.sizes_name in model.yaml if it is that of the pictures' size",
+            "export the network with one input, or set input.sizes_name or input.scales_name in model.yaml if it wants size or scale of the pictures",
         ));
     }
     let (width, height) = (
@@ -66,10 +67,22 @@ pub(super) fn check(
         "set input.width and input.height in model.yaml to the network's, or export it anew";
     let shape = [3, height, width];
     let mut batch = vec![side("input", "").shape(input, ElementKind::F32, &shape, advice)?];
-    if let Some(name) = &spec.input.sizes_name {
-        let sizes = side("input", "input.sizes_name").find(inputs, name)?;
-        let advice = "the second input takes width and height of every picture; leave input.sizes_name out if it is another";
-        batch.push(side("input", "").shape(sizes, ElementKind::I64, &[2], advice)?);
+    let further = [
+        (&spec.input.sizes_name, "input.sizes_name", ElementKind::I64),
+        (
+            &spec.input.scales_name,
+            "input.scales_name",
+            ElementKind::F32,
+        ),
+    ];
+    for (name, key, element) in further {
+        if let Some(name) = name {
+            let tensor = side("input", key).find(inputs, name)?;
+            let advice = format!(
+                "{key} names an input with two numbers for every picture; leave it out if this is another"
+            );
+            batch.push(side("input", "").shape(tensor, element, &[2], &advice)?);
+        }
     }
     let key = match spec.output.tensors.as_slice() {
         [_] => "output.name",
@@ -77,7 +90,13 @@ pub(super) fn check(
     };
     for name in &spec.output.tensors {
         let output = side("output", key).find(outputs, name)?;
-        batch.push(side("output", "").batch(output)?);
+        let axis = side("output", "").batch(output)?;
+        // The rows are those of one picture, with an axis for the batch or without.
+        let one = spec.output.layout.rows_vary().then_some(BatchAxis::One);
+        batch.push(match one.or(axis) {
+            Some(axis) => axis,
+            None => return Err(side("output", "").no_batch(output)),
+        });
     }
     Ok(if batch.contains(&BatchAxis::One) {
         BatchAxis::One
@@ -98,7 +117,9 @@ pub(super) fn head(
         kind: "output",
         key: "",
     };
-    let of_picture = |(name, shape): (&String, &'_ RunShape)| match shape.axes.split_first() {
+    let rows_vary = spec.output.layout.rows_vary();
+    let of_picture = |(name, shape): (&String, &RunShape)| match shape.axes.split_first() {
+        Some(_) if rows_vary && shape.axes.len() == 2 => Ok((shape.element, shape.axes.clone())),
         Some((batch, axes)) if *batch == slots => Ok((shape.element, axes.to_vec())),
         _ => {
             let found = format!("{:?} in a run", shape.axes);
@@ -133,6 +154,9 @@ pub(super) fn head(
         side.error(name, found, &mismatch.expected, &mismatch.advice)
     })
 }
+
+/// What outputs may be.
+const READABLE: &str = "float32, int32 or int64 [1 or N, …]";
 
 const BATCH_ADVICE: &str = "export the network for a batch of 1, or with a dynamic batch axis, which comes first in every tensor";
 
@@ -202,16 +226,25 @@ impl Side<'_> {
         batch_axis(shape).ok_or_else(|| self.error(&info.name, found(), &expected, BATCH_ADVICE))
     }
 
-    /// The kind of the first axis of a tensor of a type that can be read.
-    fn batch(&self, info: &TensorInfo) -> Result<BatchAxis, DetectError> {
-        let expected = "float32, int32 or int64 [1 or N, …]";
-        let (element, shape) = self.tensor(info, expected)?;
-        let found = || format!("{} [{}]", element.name(), list(shape));
+    /// The kind of the first axis of a tensor whose type can be read, where it is one for a batch.
+    fn batch(&self, info: &TensorInfo) -> Result<Option<BatchAxis>, DetectError> {
+        let (element, shape) = self.tensor(info, READABLE)?;
         if let Element::Other(_) = element {
             let advice = "export the network with float32 at its ends; it may be reduced inside";
-            return Err(self.error(&info.name, found(), expected, advice));
+            let found = format!("{} [{}]", element.name(), list(shape));
+            return Err(self.error(&info.name, found, READABLE, advice));
         }
-        batch_axis(shape).ok_or_else(|| self.error(&info.name, found(), expected, BATCH_ADVICE))
+        Ok(batch_axis(shape))
+    }
+
+    fn no_batch(&self, info: &TensorInfo) -> DetectError {
+        let found = info
+            .tensor
+            .as_ref()
+            .map_or_else(String::new, |(element, shape)| {
+                format!("{} [{}]", element.name(), list(shape))
+            });
+        self.error(&info.name, found, READABLE, BATCH_ADVICE)
     }
 
     fn tensor<'t>(
@@ -407,7 +440,7 @@ mod tests {
         let wanted = "input `sizes`: found float32 [N, 2], expected int64 [1 or N, 2]; export the network with int64";
         assert!(error.contains(wanted), "{error}");
         let error = checked(ElementKind::I64, &[-1, 4]).expect_err("four numbers");
-        assert!(error.contains("leave input.sizes_name out"), "{error}");
+        assert!(error.contains("leave it out if this is another"), "{error}");
         let (inputs, outputs) = ([info("images", &[1, 3, 64, 96])], [info("output", &[1])]);
         let error =
             check(&spec, Path::new("m/t.onnx"), &inputs, &outputs).expect_err("there is none");

@@ -62,19 +62,23 @@ pub(super) struct OpenNetwork {
     output_lens: Vec<usize>,
     /// `[slots, 3, height, width]`, rewritten for every run.
     input: Tensor<f32>,
-    sizes: Option<Sizes>,
+    input_name: String,
+    /// Names and numbers of the other inputs.
+    further: Vec<(String, Further)>,
     /// The outputs are made by every run, in the session's pool: there they take the place of layers that are done, where
     /// some that are kept would need memory of their own.
     options: RunOptions<HasSelectedOutputs>,
+    /// Whether later runs may give other numbers of rows than the first.
+    rows_vary: bool,
     slots: usize,
 }
 
-/// The second input, which wants the size to which boxes refer.
-struct Sizes {
-    /// `[slots, 2]`: width and height of the first input.
-    tensor: Tensor<i64>,
-    /// Whether the network names it before the pictures.
-    first: bool,
+/// The numbers of an input beside the pictures, two for each of them. They are always the same.
+enum Further {
+    /// Width and height of the input.
+    Sizes(Tensor<i64>),
+    /// The scale of the pictures: ones.
+    Scales(Tensor<f32>),
 }
 
 /// What a run really gave for one output.
@@ -93,19 +97,16 @@ impl OpenNetwork {
         let shape = [slots, CHANNELS, size.height as usize, size.width as usize];
         reserve(&session, FIRST_REGION * shape.iter().product::<usize>())?;
         let input = Tensor::<f32>::new(&Allocator::default(), shape)?;
-        let sizes = match &spec.input.sizes_name {
-            Some(name) => {
-                let size = [i64::from(size.width), i64::from(size.height)];
-                Some(Sizes {
-                    tensor: Tensor::from_array(([slots, 2], size.repeat(slots)))?,
-                    first: session
-                        .inputs()
-                        .first()
-                        .is_some_and(|input| input.name() == name),
-                })
-            }
-            None => None,
-        };
+        let mut further = Vec::new();
+        if let Some(name) = &spec.input.sizes_name {
+            let sizes = [i64::from(size.width), i64::from(size.height)].repeat(slots);
+            let sizes = Tensor::from_array(([slots, 2], sizes))?;
+            further.push((name.clone(), Further::Sizes(sizes)));
+        }
+        if let Some(name) = &spec.input.scales_name {
+            let scales = Tensor::from_array(([slots, 2], vec![1.0_f32; 2 * slots]))?;
+            further.push((name.clone(), Further::Scales(scales)));
+        }
         let output_names = spec.output.tensors.clone();
         let selected = output_names
             .iter()
@@ -116,8 +117,10 @@ impl OpenNetwork {
             session,
             output_lens: Vec::new(),
             output_names,
+            input_name: spec.input.name.clone(),
             input,
-            sizes,
+            further,
+            rows_vary: spec.output.layout.rows_vary(),
             options: RunOptions::new()?.with_outputs(selected),
             slots,
         })
@@ -135,23 +138,14 @@ impl OpenNetwork {
         &mut numbers[index * slot_len..][..slot_len]
     }
 
-    /// Runs the network on zeros in all slots and gives the types and shapes of the outputs, which every later run must
-    /// have too.
+    /// Runs the network on zeros in all slots and gives the types and shapes of the outputs, which every later run
+    /// must have too unless the layout's rows vary.
     pub(super) fn first_run(&mut self) -> ort::Result<Vec<RunShape>> {
         self.input.extract_tensor_mut().1.fill(0.0);
-        let Self {
-            session,
-            output_names,
-            slots,
-            ..
-        } = self;
-        let outputs = infer(
-            session,
-            &self.input,
-            self.sizes.as_ref(),
-            &self.options,
-            *slots,
-        )?;
+        let slots = self.slots;
+        let pictures = (self.input_name.as_str(), &self.input);
+        let session = &mut self.session;
+        let outputs = infer(session, pictures, &self.further, &self.options, slots)?;
         let shape = |name: &String| {
             let value = &outputs[name.as_str()];
             let element = match numbers(name, value)? {
@@ -163,34 +157,33 @@ impl OpenNetwork {
             let axes = value.shape().iter().map(|axis| *axis as usize).collect();
             Ok(RunShape { element, axes })
         };
-        let shapes: Vec<RunShape> = output_names.iter().map(shape).collect::<ort::Result<_>>()?;
+        let shapes: Vec<RunShape> = self
+            .output_names
+            .iter()
+            .map(shape)
+            .collect::<ort::Result<_>>()?;
         self.output_lens = shapes
             .iter()
-            .map(|shape| shape.axes.iter().product::<usize>() / *slots)
+            .map(|shape| shape.axes.iter().product::<usize>() / slots)
             .collect();
         Ok(shapes)
     }
 
     /// Runs the network on the first `count` slots and hands the numbers of the outputs to `take`: each tensor with those
-    /// of all pictures, as many as the first run gave for each.
+    /// of all pictures, as many for each as in the first run unless the layout's rows vary.
     pub(super) fn run<T>(
         &mut self,
         count: usize,
         take: impl FnOnce(&[Numbers<'_>]) -> T,
     ) -> ort::Result<T> {
+        let pictures = (self.input_name.as_str(), &self.input);
         let session = &mut self.session;
-        let outputs = infer(
-            session,
-            &self.input,
-            self.sizes.as_ref(),
-            &self.options,
-            count,
-        )?;
+        let outputs = infer(session, pictures, &self.further, &self.options, count)?;
         let mut tensors = [Numbers::F32(&[]); MOST_TENSORS];
         let expected = self.output_names.iter().zip(&self.output_lens);
         for (tensor, (name, len)) in tensors.iter_mut().zip(expected) {
             *tensor = numbers(name, &outputs[name.as_str()])?;
-            if tensor.len() != len * count {
+            if tensor.len() != len * count && !self.rows_vary {
                 let found = tensor.len();
                 return Err(ort::Error::new(format!(
                     "output `{name}` has {found} numbers for {count} pictures, but had {len} for each in the first run"
@@ -201,11 +194,11 @@ impl OpenNetwork {
     }
 }
 
-/// Runs `session` on the first `count` pictures of the input.
+/// Runs `session` on the first `count` pictures of `input`.
 fn infer<'s>(
     session: &'s mut Session,
-    input: &Tensor<f32>,
-    sizes: Option<&Sizes>,
+    (name, input): (&str, &Tensor<f32>),
+    further: &[(String, Further)],
     options: &'s RunOptions<HasSelectedOutputs>,
     count: usize,
 ) -> ort::Result<SessionOutputs<'s>> {
@@ -213,18 +206,25 @@ fn infer<'s>(
     let slot_len = numbers.len() / shape[0] as usize;
     let shape = [count as i64, shape[1], shape[2], shape[3]];
     let pictures = TensorRef::from_array_view((shape, &numbers[..count * slot_len]))?;
-    let Some(sizes) = sizes else {
+    if further.is_empty() {
         return session.run_with_options(ort::inputs![pictures], options);
-    };
-    let (_, numbers) = sizes.tensor.extract_tensor();
-    let shape = [count as i64, 2];
-    let of_pictures = TensorRef::from_array_view((shape, &numbers[..count * 2]))?;
-    // In the network's order, which spares the search for names.
-    if sizes.first {
-        session.run_with_options(ort::inputs![of_pictures, pictures], options)
-    } else {
-        session.run_with_options(ort::inputs![pictures, of_pictures], options)
     }
+    let mut inputs = ort::inputs![name => pictures];
+    let shape = [count as i64, 2];
+    for (name, numbers) in further {
+        let value = match numbers {
+            Further::Sizes(sizes) => {
+                let (_, numbers) = sizes.extract_tensor();
+                TensorRef::from_array_view((shape, &numbers[..2 * count]))?.into()
+            }
+            Further::Scales(scales) => {
+                let (_, numbers) = scales.extract_tensor();
+                TensorRef::from_array_view((shape, &numbers[..2 * count]))?.into()
+            }
+        };
+        inputs.push((name.as_str().into(), value));
+    }
+    session.run_with_options(inputs, options)
 }
 
 /// The numbers of an output.

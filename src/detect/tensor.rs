@@ -157,6 +157,7 @@ mod tests {
         InputSpec {
             name: "images".to_owned(),
             sizes_name: None,
+            scales_name: None,
             size,
             color,
             mean,

@@ -11,6 +11,7 @@
 //!
 //! Only what can reach the threshold goes through the sigmoid: objectness is compared as the number that it is.
 
+use super::activation::{least_logit, sigmoid};
 use super::grids::Grid;
 use super::rows::{BEFORE_CLASSES, around, first_non_finite};
 use super::scores::class_of;
@@ -97,7 +98,7 @@ impl Head for DarknetGrids {
         candidates: &mut Vec<Candidate>,
     ) -> Decoded {
         let planes = BEFORE_CLASSES + self.classes;
-        let least = logit_below(threshold);
+        let least = least_logit(threshold);
         let mut sieve = Sieve::new(threshold, filter, candidates);
         let mut before = 0;
         for (tensor, anchored) in self.grids.iter().enumerate() {
@@ -150,16 +151,6 @@ impl AnchoredGrid {
             h.exp() * anchor[1],
         ])
     }
-}
-
-fn sigmoid(number: f32) -> f32 {
-    1.0 / (1.0 + (-number).exp())
-}
-
-/// A number a little below the one whose sigmoid is `threshold`: what is less cannot reach it, and rounding decides nothing.
-fn logit_below(threshold: f32) -> f32 {
-    // From 16 on the sigmoid is 1 for 32-bit floats, while the logit of 1 is infinite.
-    (threshold / (1.0 - threshold)).ln().min(16.0) - 0.01
 }
 
 #[cfg(test)]

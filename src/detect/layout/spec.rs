@@ -5,6 +5,14 @@
 
 use super::darknet::Darknet;
 use super::darknet_grids::{DarknetGrids, DarknetGridsParameters};
+use super::detectnet_v2::{DetectNetParameters, DetectNetV2};
+use super::detr::{Detr, DetrParameters};
+use super::fastestdet::FastestDet;
+use super::fcos::{Fcos, FcosParameters};
+use super::gfl::{Gfl, GflParameters};
+use super::nms_plugin::{NmsPluginParameters, SuppressedBoxes};
+use super::rows_of_six::RowsOfSix;
+use super::ssd::{Ssd, SsdParameters};
 use super::yolov5::Yolov5;
 use super::yolov8::Yolov8;
 use super::yolox::Yolox;
@@ -39,6 +47,22 @@ pub enum OutputLayout {
     Darknet,
     /// See [`darknet_grids`](super::darknet_grids).
     DarknetGrids(DarknetGridsParameters),
+    /// See [`fcos`](super::fcos).
+    Fcos(FcosParameters),
+    /// See [`detr`](super::detr).
+    Detr(DetrParameters),
+    /// See [`nms_plugin`](super::nms_plugin).
+    NmsPlugin(NmsPluginParameters),
+    /// See [`gfl`](super::gfl).
+    Gfl(GflParameters),
+    /// See [`rows_of_six`](super::rows_of_six).
+    RowsOfSix,
+    /// See [`detectnet_v2`](super::detectnet_v2).
+    DetectNetV2(DetectNetParameters),
+    /// See [`fastestdet`](super::fastestdet).
+    FastestDet,
+    /// See [`ssd`](super::ssd).
+    Ssd(SsdParameters),
 }
 
 impl OutputLayout {
@@ -58,6 +82,18 @@ impl OutputLayout {
             Self::DarknetGrids(parameters) => {
                 Box::new(DarknetGrids::new(parameters, input, classes, shapes)?)
             }
+            Self::Fcos(parameters) => Box::new(Fcos::new(parameters, input, classes, shapes)?),
+            Self::Detr(parameters) => Box::new(Detr::new(parameters, input, classes, shapes)?),
+            Self::NmsPlugin(parameters) => {
+                Box::new(SuppressedBoxes::new(parameters, input, classes, shapes)?)
+            }
+            Self::Gfl(parameters) => Box::new(Gfl::new(parameters, input, classes, shapes)?),
+            Self::RowsOfSix => Box::new(RowsOfSix::new(input, classes, shapes)?),
+            Self::DetectNetV2(parameters) => {
+                Box::new(DetectNetV2::new(parameters, input, classes, shapes)?)
+            }
+            Self::FastestDet => Box::new(FastestDet::new(input, classes, shapes)?),
+            Self::Ssd(parameters) => Box::new(Ssd::new(parameters, input, classes, shapes)?),
         })
     }
 
@@ -67,7 +103,23 @@ impl OutputLayout {
     pub const fn side_multiple(&self) -> u32 {
         match self {
             Self::Yolox | Self::YoloxGrids | Self::DarknetGrids(_) => 32,
-            Self::Yolov5 | Self::Yolov8 | Self::Darknet => 1,
+            Self::DetectNetV2(_) | Self::FastestDet => 16,
+            Self::Yolov5
+            | Self::Yolov8
+            | Self::Darknet
+            | Self::Fcos(_)
+            | Self::Detr(_)
+            | Self::NmsPlugin(_)
+            | Self::Gfl(_)
+            | Self::RowsOfSix
+            | Self::Ssd(_) => 1,
         }
+    }
+
+    /// Whether the output has as many rows as there are objects, so that it differs from picture to picture. Such a network
+    /// takes one picture at a time, and its tensor may be without a batch axis.
+    #[must_use]
+    pub const fn rows_vary(&self) -> bool {
+        matches!(self, Self::RowsOfSix)
     }
 }

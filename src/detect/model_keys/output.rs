@@ -3,7 +3,8 @@
 //! The layout decides which other keys are known, so it is read first; without one, no other key is judged.
 
 use super::parameters::read_parameters;
-use super::{filled, unfit};
+use super::ssd::SSD_KEYS;
+use super::{ReadText, filled, unfit};
 use crate::config::Node;
 use crate::detect::layout::spec::{MOST_TENSORS, OutputSpec};
 
@@ -15,13 +16,22 @@ pub(super) enum Family {
     Yolov8,
     Yolov3,
     Yolov4,
+    Fcos,
+    Detr,
+    EfficientNms,
+    BatchedNms,
+    NanoDet,
+    PicoDet,
+    DetectNetV2,
+    FastestDet,
+    Ssd,
 }
 
 /// What a family's tensors can look like, and which keys it has besides.
 struct Layout {
     word: &'static str,
     family: Family,
-    /// The ways to name the tensors; where there are several with roles, the first role tells them apart.
+    /// The ways to name the tensors; of those with roles, the first whose first role is given is meant.
     forms: &'static [Form],
     keys: &'static [&'static str],
 }
@@ -46,6 +56,8 @@ enum Count {
     One,
     /// A list, one for each grid, of the same length for all roles.
     EachGrid,
+    /// The same, or no list at all.
+    EachGridOrNone,
 }
 
 const fn one(key: &'static str) -> Role {
@@ -58,10 +70,24 @@ const fn each(key: &'static str) -> Role {
     Role { key, count }
 }
 
+const fn may(key: &'static str) -> Role {
+    let count = Count::EachGridOrNone;
+    Role { key, count }
+}
+
 const DARKNET_FORMS: &[Form] = &[
     Form::Roles(&[one("boxes"), one("scores")]),
     Form::Roles(&[each("grids")]),
 ];
+
+const PLUGIN_FORMS: &[Form] = &[Form::Roles(&[
+    one("count"),
+    one("boxes"),
+    one("scores"),
+    one("classes"),
+])];
+
+const GFL_FORMS: &[Form] = &[Form::Name, Form::Roles(&[each("scores"), each("boxes")])];
 
 const LAYOUTS: &[Layout] = &[
     Layout {
@@ -94,19 +120,81 @@ const LAYOUTS: &[Layout] = &[
         forms: DARKNET_FORMS,
         keys: &["anchors", "scale_x_y"],
     },
+    Layout {
+        word: "fcos",
+        family: Family::Fcos,
+        forms: &[Form::Roles(&[
+            each("scores"),
+            each("boxes"),
+            may("centerness"),
+        ])],
+        keys: &[],
+    },
+    Layout {
+        word: "detr",
+        family: Family::Detr,
+        forms: &[
+            Form::Name,
+            Form::Roles(&[one("labels"), one("boxes"), one("scores")]),
+            Form::Roles(&[one("scores"), one("boxes")]),
+        ],
+        keys: &["activation"],
+    },
+    Layout {
+        word: "efficient_nms",
+        family: Family::EfficientNms,
+        forms: PLUGIN_FORMS,
+        keys: &["boxes_are"],
+    },
+    Layout {
+        word: "batched_nms",
+        family: Family::BatchedNms,
+        forms: PLUGIN_FORMS,
+        keys: &["boxes_are"],
+    },
+    Layout {
+        word: "nanodet",
+        family: Family::NanoDet,
+        forms: GFL_FORMS,
+        keys: &["reg_max"],
+    },
+    Layout {
+        word: "picodet",
+        family: Family::PicoDet,
+        forms: GFL_FORMS,
+        keys: &["reg_max"],
+    },
+    Layout {
+        word: "detectnet_v2",
+        family: Family::DetectNetV2,
+        forms: &[Form::Roles(&[one("scores"), one("boxes")])],
+        keys: &["box_norm", "offset"],
+    },
+    Layout {
+        word: "fastestdet",
+        family: Family::FastestDet,
+        forms: &[Form::Name],
+        keys: &[],
+    },
+    Layout {
+        word: "ssd",
+        family: Family::Ssd,
+        forms: &[Form::Roles(&[one("boxes"), one("scores")])],
+        keys: SSD_KEYS,
+    },
 ];
 
 /// The tensors as they were named.
 pub(super) struct Tensors {
     names: Vec<String>,
-    /// First role of the form; empty for [`Form::Name`].
-    pub(super) first: &'static str,
+    /// The roles that have tensors; none for [`Form::Name`].
+    roles: Vec<&'static str>,
     /// Tensors of each list; 0 where there is none.
     pub(super) grids: usize,
 }
 
-/// Reads the map `output`.
-pub(super) fn read_output(node: &Node<'_>) -> Option<OutputSpec> {
+/// Reads the map `output`; `read_text` gives the text of a list of anchors.
+pub(super) fn read_output(node: &Node<'_>, read_text: ReadText<'_>) -> Option<OutputSpec> {
     let words: Vec<(&str, usize)> = LAYOUTS
         .iter()
         .enumerate()
@@ -128,7 +216,7 @@ pub(super) fn read_output(node: &Node<'_>) -> Option<OutputSpec> {
     keys.extend(layout.keys);
     let map = node.with_keys(&keys)?;
     let tensors = read_tensors(&map, layout);
-    let parameters = read_parameters(&map, layout.family, tensors.as_ref());
+    let parameters = read_parameters(&map, layout.family, tensors.as_ref(), read_text);
     Some(OutputSpec {
         tensors: tensors?.names,
         layout: parameters?,
@@ -187,6 +275,7 @@ impl Form {
                     .map(|role| match role.count {
                         Count::One => format!("{}: TENSOR", role.key),
                         Count::EachGrid => format!("{}: [TENSOR, …]", role.key),
+                        Count::EachGridOrNone => format!("{}: [TENSOR, …] or left out", role.key),
                     })
                     .collect();
                 format!("tensors: {{{}}}", roles.join(", "))
@@ -196,10 +285,20 @@ impl Form {
 }
 
 impl Tensors {
+    /// Whether there are tensors for this role.
+    pub(super) fn has(&self, role: &str) -> bool {
+        self.roles.contains(&role)
+    }
+
+    /// Whether there is one tensor only, without a role.
+    pub(super) fn is_name(&self) -> bool {
+        self.roles.is_empty()
+    }
+
     fn of_name(node: &Node<'_>) -> Option<Self> {
         Some(Self {
             names: vec![filled(node, TENSOR)?.to_owned()],
-            first: "",
+            roles: Vec::new(),
             grids: 0,
         })
     }
@@ -216,23 +315,27 @@ impl Tensors {
                     Some(vec![filled(&name, TENSOR)?.to_owned()])
                 }
                 Count::EachGrid => names_of(&map.required(role.key, GRIDS)?),
+                Count::EachGridOrNone => match map.optional(role.key) {
+                    Some(list) => names_of(&list),
+                    None => Some(Vec::new()),
+                },
             })
             .collect();
         let lists: Vec<Vec<String>> = lists.into_iter().collect::<Option<_>>()?;
-        let of_grids = || {
-            roles
-                .iter()
-                .zip(&lists)
-                .filter(|(role, _)| role.count == Count::EachGrid)
+        let given = || {
+            let given = roles.iter().zip(&lists);
+            given.filter(|(_, list)| !list.is_empty())
         };
-        let grids = of_grids().next().map_or(0, |(_, list)| list.len());
-        if of_grids().any(|(_, list)| list.len() != grids) {
+        let mut of_grids = given().filter(|(role, _)| role.count != Count::One);
+        let grids = of_grids.next().map_or(0, |(_, list)| list.len());
+        if of_grids.any(|(_, list)| list.len() != grids) {
             return unfit(
                 node,
                 "lists that differ in length",
                 "one tensor of each kind for every grid",
             );
         }
+        let roles = given().map(|(role, _)| role.key).collect();
         let names = lists.concat();
         if names.len() > MOST_TENSORS {
             let what = format!("{} tensors", names.len());
@@ -248,7 +351,7 @@ impl Tensors {
         }
         Some(Self {
             names,
-            first: roles[0].key,
+            roles,
             grids,
         })
     }

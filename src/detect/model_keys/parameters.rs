@@ -5,25 +5,141 @@
 use std::ops::RangeInclusive;
 
 use super::output::{Family, Tensors};
-use super::unfit;
-use crate::config::Node;
+use super::ssd::read_ssd;
+use super::{ReadText, unfit};
+use crate::config::{Node, Unit};
+use crate::detect::layout::boxes::BoxUnit;
 use crate::detect::layout::darknet_grids::DarknetGridsParameters;
+use crate::detect::layout::detectnet_v2::DetectNetParameters;
+use crate::detect::layout::detr::{DetrActivation, DetrParameters};
+use crate::detect::layout::fcos::{FcosParameters, FcosScore};
+use crate::detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
+use crate::detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use crate::detect::layout::spec::OutputLayout;
 
-/// The layout with its parameters. Without `tensors`, which were told to be wrong, what is compared with them is let pass.
+/// The layout with its parameters. Without `tensors`, which were told to be wrong, what depends on them is not judged.
 pub(super) fn read_parameters(
     map: &Node<'_>,
     family: Family,
     tensors: Option<&Tensors>,
+    read_text: ReadText<'_>,
 ) -> Option<OutputLayout> {
-    let first = tensors.map_or("", |tensors| tensors.first);
     match family {
-        Family::Yolox if first == "grids" => Some(OutputLayout::YoloxGrids),
-        Family::Yolox => Some(OutputLayout::Yolox),
+        Family::Yolox if tensors?.is_name() => Some(OutputLayout::Yolox),
+        Family::Yolox => Some(OutputLayout::YoloxGrids),
         Family::Yolov5 => Some(OutputLayout::Yolov5),
         Family::Yolov8 => Some(OutputLayout::Yolov8),
         Family::Yolov3 | Family::Yolov4 => darknet(map, family, tensors?),
+        Family::Fcos => tensors.map(fcos),
+        Family::Detr => detr(map, tensors),
+        Family::EfficientNms | Family::BatchedNms => nms_plugin(map, family),
+        Family::NanoDet | Family::PicoDet => gfl(map, family, tensors),
+        Family::DetectNetV2 => detectnet_v2(map),
+        Family::FastestDet => Some(OutputLayout::FastestDet),
+        Family::Ssd => read_ssd(map, read_text).map(OutputLayout::Ssd),
     }
+}
+
+fn fcos(tensors: &Tensors) -> OutputLayout {
+    OutputLayout::Fcos(FcosParameters {
+        grids: tensors.grids,
+        score: if tensors.has("centerness") {
+            FcosScore::Centerness
+        } else {
+            FcosScore::Class
+        },
+    })
+}
+
+fn detr(map: &Node<'_>, tensors: Option<&Tensors>) -> Option<OutputLayout> {
+    let activation = match map.optional("activation") {
+        Some(node) => {
+            let found = node.one_of(&[
+                ("sigmoid", DetrActivation::Sigmoid),
+                ("none", DetrActivation::None),
+            ]);
+            if tensors.is_some_and(|tensors| tensors.is_name() || tensors.has("labels")) {
+                let what = "given for scores that the network has finished";
+                return unfit(&node, what, "only beside tensors {scores, boxes}");
+            }
+            found?
+        }
+        None => DetrActivation::Sigmoid,
+    };
+    let tensors = tensors?;
+    Some(OutputLayout::Detr(if tensors.is_name() {
+        DetrParameters::Joined
+    } else if tensors.has("labels") {
+        DetrParameters::Ranked
+    } else {
+        DetrParameters::Queries { activation }
+    }))
+}
+
+/// In which unit boxes are; the unit of those that go into a plug-in is the exporter's.
+pub(super) const UNITS: [(&str, BoxUnit); 2] = [
+    ("pixels", BoxUnit::Pixels),
+    ("normalized", BoxUnit::Normalized),
+];
+
+fn nms_plugin(map: &Node<'_>, family: Family) -> Option<OutputLayout> {
+    let (plugin, default) = match family {
+        Family::EfficientNms => (NmsPlugin::Efficient, Some(BoxUnit::Pixels)),
+        _ => (NmsPlugin::Batched, None),
+    };
+    let boxes_are = match (map.optional("boxes_are"), default) {
+        (Some(node), _) => node.one_of(&UNITS)?,
+        (None, Some(unit)) => unit,
+        (None, None) => {
+            return map
+                .required("boxes_are", "one of pixels, normalized")
+                .and(None);
+        }
+    };
+    Some(OutputLayout::NmsPlugin(NmsPluginParameters {
+        plugin,
+        boxes_are,
+    }))
+}
+
+fn gfl(map: &Node<'_>, family: Family, tensors: Option<&Tensors>) -> Option<OutputLayout> {
+    let given = map.optional("reg_max");
+    let reg_max = match &given {
+        Some(node) => node.integer(1..=64, Unit::None),
+        None => Some(7),
+    };
+    let tensors = tensors?;
+    if family == Family::PicoDet && tensors.is_name() {
+        return match given {
+            Some(node) => unfit(&node, "given for finished boxes", "only beside tensors"),
+            None => Some(OutputLayout::RowsOfSix),
+        };
+    }
+    let (tensors, center) = if tensors.is_name() {
+        (GflTensors::Joined, CellCenter::Corner)
+    } else {
+        let grids = tensors.grids;
+        (GflTensors::Separate { grids }, CellCenter::Middle)
+    };
+    Some(OutputLayout::Gfl(GflParameters {
+        tensors,
+        reg_max: usize::try_from(reg_max?).ok()?,
+        center,
+    }))
+}
+
+fn detectnet_v2(map: &Node<'_>) -> Option<OutputLayout> {
+    let usual = DetectNetParameters::default();
+    let number = |key, range, usual| match map.optional(key) {
+        Some(node) => node.number(range).map(|number| number as f32),
+        None => Some(usual),
+    };
+    let box_norm = number("box_norm", 0.01..=1000.0, usual.box_norm);
+    let offset = number("offset", -64.0..=64.0, usual.offset);
+    Some(OutputLayout::DetectNetV2(DetectNetParameters {
+        box_norm: box_norm?,
+        offset: offset?,
+    }))
 }
 
 /// The published anchors of the tiny networks, of strides 32 and 16. The second grid of YOLOv4's begins with the second
@@ -117,7 +233,11 @@ fn factors_of(node: &Node<'_>, grids: usize) -> Option<Vec<f32>> {
 }
 
 /// The numbers of a list, each within `range`.
-fn numbers_of(node: &Node<'_>, range: RangeInclusive<f64>, form: &str) -> Option<Vec<f32>> {
+pub(super) fn numbers_of(
+    node: &Node<'_>,
+    range: RangeInclusive<f64>,
+    form: &str,
+) -> Option<Vec<f32>> {
     let items = node.items(form)?;
     let numbers: Vec<Option<f64>> = items
         .iter()

@@ -45,6 +45,7 @@ fn a_full_description() {
         InputSpec {
             name: "images".to_owned(),
             sizes_name: None,
+            scales_name: None,
             size: Size::new(96, 64),
             color: ColorOrder::Rgb,
             mean: [123.7, 116.3, 103.5],
