@@ -4,9 +4,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use jetwatch::detect::layout::yolox::Yolox;
+use jetwatch::detect::layout::{ElementKind, Head, Numbers, Shape};
 use jetwatch::detect::model::{ColorOrder, InputSpec};
 use jetwatch::detect::tensor::TensorWriter;
-use jetwatch::detect::yolox::Yolox;
 use jetwatch::detect::{ClassFilter, nms};
 use jetwatch::types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
 
@@ -14,9 +15,8 @@ const THRESHOLD: f32 = 0.3;
 const IOU: f32 = 0.45;
 
 /// An output with 60 objects, each seen by 5 neighboring cells: 300 candidates of which 60 stay.
-fn output(yolox: &Yolox, input: Size) -> Vec<f32> {
-    let row_len = yolox.row_len();
-    let mut output = vec![0.0_f32; yolox.cells() * row_len];
+fn output(input: Size, cells: usize, row_len: usize) -> Vec<f32> {
+    let mut output = vec![0.0_f32; cells * row_len];
     for (index, number) in output.iter_mut().enumerate() {
         // Objectness of the background up to 0.2, classes below 0.1, all different.
         let noise = ((index as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0;
@@ -52,12 +52,17 @@ fn output(yolox: &Yolox, input: Size) -> Vec<f32> {
 
 fn decoding(criterion: &mut Criterion) {
     let input = Size::new(640, 640);
-    let yolox = Yolox::new(input, 80);
-    let output = output(&yolox, input);
+    let shape = Shape {
+        element: ElementKind::F32,
+        axes: &[8400, 85],
+    };
+    let yolox = Yolox::new(input, 80, &[shape]).expect("the shape is right");
+    let output = output(input, 8400, 85);
+    let output = [Numbers::F32(&output)];
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
     let mut candidates = Vec::new();
     yolox.decode(&output, THRESHOLD, &all, &mut candidates);
-    assert_eq!((yolox.cells(), candidates.len()), (8400, 300));
+    assert_eq!(candidates.len(), 300);
     let proposed = candidates.clone();
     nms::suppress(&mut candidates, IOU, 300);
     assert_eq!(candidates.len(), 60);

@@ -1,0 +1,317 @@
+//! Networks with several outputs, whole numbers among them, and with inputs beside the pictures: with the real library, on
+//! tiny networks that the tests write themselves.
+//!
+//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+
+#[path = "support/onnx_graph.rs"]
+mod onnx_graph;
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig};
+use jetwatch::detect::{DetectError, prepare};
+use jetwatch::telemetry::Recorder;
+use jetwatch::types::{
+    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+};
+use onnx_graph::{Attribute, FLOAT, Graph, INT64};
+use sha2::{Digest, Sha256};
+
+const INPUT: Size = Size::new(96, 64);
+/// Sources of these tests: the input is four times as wide, and laid into its top left.
+const SOURCE: Size = Size::new(384, 216);
+
+/// Whether there is a library; says so if not.
+fn library_is_missing() -> bool {
+    let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// A model folder with this network. `further` goes into `input`, `output` behind `output:`.
+fn folder_with(bytes: &[u8], further: &str, output: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("tiny.onnx"), bytes).expect("written");
+    let digest = Sha256::digest(bytes)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes it");
+            text
+        });
+    let yaml = format!(
+        "name: tiny\n\
+         input: {{name: images, {further} width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {output}\n\
+         labels: [person, car, bus]\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\n\
+         files: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
+    );
+    fs::write(folder.path().join("model.yaml"), yaml).expect("written");
+    folder
+}
+
+/// What the network in `folder` finds in `count` black pictures that come in one batch.
+fn detect(folder: &Path, count: usize) -> Result<Vec<Vec<Detection>>, DetectError> {
+    detect_gray(folder, count, 0)
+}
+
+/// The same in pictures of this gray.
+fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detection>>, DetectError> {
+    let config = DetectorConfig {
+        backend: Backend::Auto,
+        model: Some(folder.to_owned()),
+        precision: None,
+        score_threshold: None,
+        nms_iou: None,
+        classes: Vec::new(),
+        batch_size: count,
+        batch_timeout: Duration::from_millis(10),
+        workers: 1,
+        threads_per_worker: 1,
+        onnxruntime: None,
+        scripted: ScriptedConfig::default(),
+    };
+    let prepared = prepare(&config, &Recorder::default())?;
+    let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
+    let stride = inner.width as usize * PIXEL_BYTES;
+    let frame = |seq| {
+        let pixels = vec![gray; stride * inner.height as usize];
+        Frame {
+            meta: FrameMeta {
+                source: SourceId(2),
+                seq,
+                pts: None,
+                captured_at: SystemTime::UNIX_EPOCH,
+                entered_at: Instant::now(),
+                source_size: SOURCE,
+            },
+            picture: Picture::new(inner, stride, Box::new(pixels)).expect("large enough"),
+            truth: Vec::new(),
+        }
+    };
+    let batch: Vec<Frame> = (0..count as u64).map(frame).collect();
+    let mut results = Vec::new();
+    prepared.make_detector(0)?.detect(&batch, &mut results)?;
+    Ok(results)
+}
+
+fn found(class: u16, score: f32, xyxy: [f32; 4]) -> Detection {
+    Detection { class, score, xyxy }
+}
+
+/// A transformer as its authors export it: three queries with the given labels, whose boxes are shares of what the
+/// second input says. Labels are 64-bit integers, and the batch axis is open.
+fn ranked(labels: &[i64; 3], boxes: &[[f32; 4]; 3], scores: &[f32; 3]) -> Vec<u8> {
+    let mut graph = Graph::default();
+    // Zeros of the batch, to which the constants are added.
+    let attributes = [
+        Attribute::Ints("axes", &[1, 2, 3]),
+        Attribute::Int("keepdims", 0),
+    ];
+    graph.node("ReduceMean", &["images"], "mean", &attributes);
+    graph.node("Sub", &["mean", "mean"], "zero", &[]);
+    graph.node("Reshape", &["zero", "column"], "zeros", &[]);
+    graph.node("Add", &["zeros", "scores0"], "scores", &[]);
+    graph.node(
+        "Cast",
+        &["zeros"],
+        "zeros64",
+        &[Attribute::Int("to", INT64)],
+    );
+    graph.node("Add", &["zeros64", "labels0"], "labels", &[]);
+    graph.node(
+        "Cast",
+        &["sizes"],
+        "sizes32",
+        &[Attribute::Int("to", FLOAT)],
+    );
+    graph.node(
+        "Concat",
+        &["sizes32", "sizes32"],
+        "sides",
+        &[Attribute::Int("axis", 1)],
+    );
+    graph.node("Reshape", &["sides", "rows"], "sides3", &[]);
+    graph.node("Mul", &["sides3", "boxes0"], "boxes", &[]);
+    graph.constant("column", INT64, &[2], &[-1_i64, 1], i64::to_le_bytes);
+    graph.constant("rows", INT64, &[3], &[-1_i64, 1, 4], i64::to_le_bytes);
+    graph.constant("scores0", FLOAT, &[1, 3], scores, f32::to_le_bytes);
+    graph.constant("labels0", INT64, &[1, 3], labels, i64::to_le_bytes);
+    let flat = boxes.concat();
+    graph.constant("boxes0", FLOAT, &[1, 3, 4], &flat, f32::to_le_bytes);
+    // The sizes come first, against the order in model.yaml.
+    graph.input("sizes", INT64, &[None, Some(2)]);
+    graph.input("images", FLOAT, &[None, Some(3), Some(64), Some(96)]);
+    graph.output("labels", INT64, &[None, Some(3)]);
+    graph.output("boxes", FLOAT, &[None, Some(3), Some(4)]);
+    graph.output("scores", FLOAT, &[None, Some(3)]);
+    graph.bytes()
+}
+
+const BOXES: [[f32; 4]; 3] = [
+    [0.25, 0.25, 0.5, 0.5],
+    [0.5, 0.0, 0.75, 0.5],
+    [0.25, 0.25, 0.5, 0.5],
+];
+const RANKED: &str = "{layout: detr, tensors: {labels: labels, boxes: boxes, scores: scores}}";
+
+#[test]
+fn labels_boxes_and_scores_of_every_picture_come_back_in_source_pixels() {
+    if library_is_missing() {
+        return;
+    }
+    let network = ranked(&[2, 0, 1], &BOXES, &[0.5, 0.9, 0.1]);
+    let folder = folder_with(&network, "sizes_name: sizes,", RANKED);
+    // 24, 16 to 48, 32 of the input, which is a quarter of the source.
+    let wanted = vec![
+        found(0, 0.9, [192.0, 0.0, 288.0, 128.0]),
+        found(2, 0.5, [96.0, 64.0, 192.0, 128.0]),
+    ];
+    let results = detect(folder.path(), 3).expect("it works");
+    assert_eq!(results, [wanted.clone(), wanted.clone(), wanted]);
+}
+
+#[test]
+fn boxes_that_lie_over_each_other_stay_where_the_network_has_none_twice() {
+    if library_is_missing() {
+        return;
+    }
+    let network = ranked(&[1, 0, 1], &BOXES, &[0.8, 0.2, 0.6]);
+    let folder = folder_with(&network, "sizes_name: sizes,", RANKED);
+    let results = detect(folder.path(), 1).expect("it works");
+    let scores: Vec<f32> = results[0].iter().map(|found| found.score).collect();
+    assert_eq!(scores, [0.8, 0.6]);
+}
+
+#[test]
+fn a_label_without_a_name_is_an_error_that_tells_tensor_and_place() {
+    if library_is_missing() {
+        return;
+    }
+    let network = ranked(&[2, 80, 1], &BOXES, &[0.5, 0.9, 0.1]);
+    let folder = folder_with(&network, "sizes_name: sizes,", RANKED);
+    let error = detect(folder.path(), 2)
+        .expect_err("there are three labels")
+        .to_string();
+    let wanted = "frame 0 of source 2: output `labels` holds the class 80 at index 1, expected 0 to 2: labels in model.yaml";
+    assert!(error.contains(wanted), "{error}");
+}
+
+#[test]
+fn mistakes_in_the_description_are_told_with_the_tensors_that_there_are() {
+    if library_is_missing() {
+        return;
+    }
+    let network = ranked(&[2, 0, 1], &BOXES, &[0.5, 0.9, 0.1]);
+    let cases = [
+        (
+            "",
+            RANKED,
+            "input `images`: found another input `sizes`, expected no other; export the network with one input, or set \
+             input.sizes_name",
+        ),
+        (
+            "sizes_name: shapes,",
+            RANKED,
+            "input `shapes`: found `sizes`, `images`, expected this name; set input.sizes_name in model.yaml",
+        ),
+        (
+            "scales_name: sizes,",
+            RANKED,
+            "input `sizes`: found int64 [N, 2], expected float32 [1 or N, 2]",
+        ),
+        (
+            "sizes_name: sizes,",
+            "{layout: detr, tensors: {labels: labels, boxes: box, scores: scores}}",
+            "output `box`: found `labels`, `boxes`, `scores`, expected this name; set output.tensors in model.yaml",
+        ),
+        (
+            "sizes_name: sizes,",
+            "{layout: detr, tensors: {labels: scores, boxes: boxes, scores: labels}}",
+            "tiny.onnx: output `scores`: found float32 [3] for each picture, expected int64",
+        ),
+    ];
+    for (further, output, wanted) in cases {
+        let folder = folder_with(&network, further, output);
+        let error = detect(folder.path(), 1).expect_err(wanted).to_string();
+        assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
+    }
+}
+
+/// Finished rows of another number than the batch, without an axis for it: as PaddlePaddle exports them.
+#[test]
+fn finished_rows_need_no_batch_axis() {
+    if library_is_missing() {
+        return;
+    }
+    let mut graph = Graph::default();
+    let attributes = [
+        Attribute::Ints("axes", &[0, 1, 2, 3]),
+        Attribute::Int("keepdims", 0),
+    ];
+    graph.node("ReduceMean", &["images"], "mean", &attributes);
+    // Rows whose class, score and corners are multiplied by the scale, which is to be 1.
+    graph.node(
+        "ReduceMean",
+        &["scales"],
+        "scale",
+        &[
+            Attribute::Ints("axes", &[0, 1]),
+            Attribute::Int("keepdims", 0),
+        ],
+    );
+    graph.node("Mul", &["rows0", "scale"], "scaled", &[]);
+    graph.node("Add", &["scaled", "mean"], "rows", &[]);
+    let rows = [
+        [2.0, 0.9, 10.0, 20.0, 30.0, 40.0],
+        [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+    ];
+    let flat = rows.concat();
+    graph.constant("rows0", FLOAT, &[2, 6], &flat, f32::to_le_bytes);
+    graph.input("images", FLOAT, &[Some(1), Some(3), Some(64), Some(96)]);
+    graph.input("scales", FLOAT, &[Some(1), Some(2)]);
+    graph.output("rows", FLOAT, &[None, Some(6)]);
+    let folder = folder_with(
+        &graph.bytes(),
+        "scales_name: scales,",
+        "{layout: picodet, name: rows}",
+    );
+    let wanted = vec![found(2, 0.9, [40.0, 80.0, 120.0, 160.0])];
+    let results = detect(folder.path(), 2).expect("it works");
+    assert_eq!(results, [wanted.clone(), wanted]);
+}
+
+#[test]
+fn an_output_that_differs_from_the_first_run_is_an_error() {
+    if library_is_missing() {
+        return;
+    }
+    let mut graph = Graph::default();
+    let attributes = [
+        Attribute::Ints("axes", &[1, 2, 3]),
+        Attribute::Int("keepdims", 0),
+    ];
+    // One row for a black picture, as in the first run, and all four for a brighter one.
+    graph.node("ReduceMean", &["images"], "mean", &attributes);
+    graph.node("Cast", &["mean"], "mean64", &[Attribute::Int("to", INT64)]);
+    graph.node("Add", &["mean64", "one"], "end", &[]);
+    graph.node("Slice", &["rows0", "zero", "end", "one"], "rows", &[]);
+    graph.constant("zero", INT64, &[1], &[0_i64], i64::to_le_bytes);
+    graph.constant("one", INT64, &[1], &[1_i64], i64::to_le_bytes);
+    graph.constant("rows0", FLOAT, &[1, 4, 8], &[0.0_f32; 32], f32::to_le_bytes);
+    graph.input("images", FLOAT, &[Some(1), Some(3), Some(64), Some(96)]);
+    graph.output("rows", FLOAT, &[Some(1), None, Some(8)]);
+    let folder = folder_with(&graph.bytes(), "", "{layout: yolov5, name: rows}");
+    assert_eq!(detect(folder.path(), 1).expect("it works"), [[]]);
+    let error = detect_gray(folder.path(), 1, 200)
+        .expect_err("three rows more")
+        .to_string();
+    let wanted = "output `rows` has 32 numbers for 1 pictures, but had 8 for each in the first run";
+    assert!(error.contains(wanted), "{error}");
+}
