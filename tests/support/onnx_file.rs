@@ -42,7 +42,7 @@ impl TinyNetwork {
         graph.node("Mul", &["mean3", "mask"], "shift", &[]);
         graph.node("Add", &["rows", "shift"], self.output, &[]);
         let shape = [1, rows, row_len];
-        graph.constant("rows", FLOAT, &shape, &self.rows, i64::to_le_bytes);
+        graph.constant("rows", FLOAT, &shape, &self.rows, f32::to_le_bytes);
         graph.constant("mask", FLOAT, &shape, &self.mask, f32::to_le_bytes);
         graph.constant("column", INT64, &[3], &[-1_i64, 1, 1], i64::to_le_bytes);
         graph.input(self.input, FLOAT, &self.input_shape);

@@ -28,11 +28,16 @@ files:
   fp32: {file: sub/tiny.onnx, sha256: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb}
 ";
 
-/// What the description `text` says; a labels file holds its own name and `dog`.
+/// What the description `text` says. A labels file holds its own name and `dog`; a list of anchors that is called `# ANCHOR`
+/// holds this anchor.
 pub(in crate::detect) fn parse(text: &str) -> Result<ModelSpec, ModelError> {
     let document = Document::parse("models/tiny/model.yaml", text)?;
     ModelSpec::from_document(Path::new("models/tiny"), document, |path| {
-        Ok(format!("{}\n\n dog \n", path.display()))
+        let name = path.display().to_string();
+        Ok(match name.strip_prefix("# ") {
+            Some(anchor) => anchor.to_owned(),
+            None => format!("{name}\n\n dog \n"),
+        })
     })
 }
 
