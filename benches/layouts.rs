@@ -382,7 +382,7 @@ fn layouts(criterion: &mut Criterion) {
             case.name
         );
         let kept = if head.needs_suppression() { 60 } else { 300 };
-        let mut suppress = |candidates: &mut Vec<_>| {
+        let suppress = |candidates: &mut Vec<_>| {
             if head.needs_suppression() {
                 nms::suppress(candidates, IOU, 300);
             } else {

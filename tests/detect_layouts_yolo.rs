@@ -17,7 +17,7 @@ fn count(value: &Value) -> usize {
     usize::try_from(value.as_u64().expect("a whole number")).expect("it fits")
 }
 
-fn list<'v>(value: &'v Value) -> impl Iterator<Item = &'v Value> {
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().expect("a list").iter()
 }
 

@@ -248,7 +248,7 @@ fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
         (Some(_), Some(tensors)) => unfit(&tensors, "given beside name", "only one of them"),
         (None, Some(tensors)) => {
             let given = |roles: &&&[Role]| tensors.optional(roles[0].key).is_some();
-            Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(&first))
+            Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(first))
         }
         (None, None) => {
             let expected: Vec<String> = layout.forms.iter().map(Form::written).collect();
