@@ -8,9 +8,10 @@
 //! ```text
 //! cli        FLOOR 4  doors: one file per subcommand
 //! pipeline   FLOOR 3  the only room that knows the whole chain: lanes, detector workers, reordering, the follower, the report
-//! source     FLOOR 2  pixels in: one supervised GStreamer pipeline a source, and the synthetic scene with its ground truth
+//! source     FLOOR 2  pixels in: one supervised GStreamer pipeline a source, pictures, and the synthetic scene with its ground truth
 //! detect     FLOOR 2  pixels to detections: model folders, tensors, decoding and NMS (pure), ONNX Runtime, scripted
 //! track      FLOOR 2  detections to tracks and to the events of their lives: pure, no threads, no clock
+//! accuracy   FLOOR 2  detections against annotated pictures, by COCO's protocol: pure
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses
@@ -31,6 +32,7 @@
 //! - NVIDIA's libraries and ONNX Runtime are opened at run time and never linked. The crate has no unsafe code yet; what
 //!   will need it has the cellar `nvidia` for a home.
 
+pub mod accuracy;
 pub mod cli;
 pub mod config;
 pub mod detect;

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// A room may name rooms on lower floors only. The cellar lies below all of them.
-const FLOORS: [(&str, i32); 14] = [
+const FLOORS: [(&str, i32); 15] = [
     ("cli", 4),
     ("pipeline", 3),
     ("source", 2),
     ("detect", 2),
     ("track", 2),
+    ("accuracy", 2),
     ("analytics", 2),
     ("render", 2),
     ("publish", 2),

@@ -1,0 +1,180 @@
+//! Values of an annotation file as they are, right or wrong, so that every wrong one can be named with its place.
+//!
+//! A plain derived reader would stop at the first wrong value and know its line only, and files of hundreds of megabytes
+//! are one line. Values that are not needed, such as outlines, are skipped without being kept.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// Longest text of a wrong value that is kept for the error.
+const SHOWN: usize = 60;
+
+/// Greatest coordinate and area taken: whole numbers up to here are exact in `f64`, and products stay finite.
+const GREATEST: f64 = 9_007_199_254_740_992.0;
+
+/// One value of any kind.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Field {
+    /// The key is not there.
+    #[default]
+    Missing,
+    /// A whole number.
+    Whole(i64),
+    /// Another finite number.
+    Number(f64),
+    /// A text.
+    Text(Box<str>),
+    /// Four finite numbers.
+    Box([f64; 4]),
+    /// Anything else, as it is written.
+    Other(Box<str>),
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl From<Value> for Field {
+    fn from(value: Value) -> Self {
+        match &value {
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(whole), _) => Self::Whole(whole),
+                // Numeric tools write whole numbers as `1.0`.
+                (None, Some(number)) if number.fract() == 0.0 && number.abs() < GREATEST => {
+                    Self::Whole(number as i64)
+                }
+                (None, Some(number)) if number.is_finite() => Self::Number(number),
+                _ => Self::Other(shown(&value)),
+            },
+            // COCO's own files say 0 and 1, some tools false and true.
+            Value::Bool(yes) => Self::Whole(i64::from(*yes)),
+            Value::String(text) => Self::Text(text.as_str().into()),
+            Value::Array(items) => {
+                let numbers: Option<Vec<f64>> = items.iter().map(Value::as_f64).collect();
+                match numbers.and_then(|numbers| <[f64; 4]>::try_from(numbers).ok()) {
+                    Some(numbers) if numbers.iter().all(|number| number.is_finite()) => {
+                        Self::Box(numbers)
+                    }
+                    _ => Self::Other(shown(&value)),
+                }
+            }
+            Value::Null | Value::Object(_) => Self::Other(shown(&value)),
+        }
+    }
+}
+
+impl Field {
+    /// A whole number.
+    pub(super) fn whole(&self) -> Option<i64> {
+        match self {
+            Self::Whole(whole) => Some(*whole),
+            _ => None,
+        }
+    }
+
+    /// A number from 0 to [`GREATEST`].
+    pub(super) fn not_negative(&self) -> Option<f64> {
+        let number = match self {
+            Self::Whole(whole) => *whole as f64,
+            Self::Number(number) => *number,
+            _ => return None,
+        };
+        (0.0..=GREATEST).contains(&number).then_some(number)
+    }
+
+    /// A box whose sides are not negative and whose corners are within [`GREATEST`].
+    pub(super) fn xywh(&self) -> Option<[f64; 4]> {
+        match self {
+            Self::Box(xywh @ [left, top, width, height])
+                if *width >= 0.0
+                    && *height >= 0.0
+                    && [left, top, &(left + width), &(top + height)]
+                        .iter()
+                        .all(|edge| edge.abs() <= GREATEST) =>
+            {
+                Some(*xywh)
+            }
+            _ => None,
+        }
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value as an error shows it.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Missing => "nothing".to_owned(),
+            Self::Whole(whole) => whole.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => cut(&format!("{text:?}")),
+            Self::Box(numbers) => format!("{numbers:?}"),
+            Self::Other(text) => text.to_string(),
+        }
+    }
+}
+
+fn shown(value: &Value) -> Box<str> {
+    cut(&value.to_string()).into()
+}
+
+/// At most [`SHOWN`] characters.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(text: &str) -> Field {
+        serde_json::from_str(text).expect("it is JSON")
+    }
+
+    #[test]
+    fn kinds_of_values() {
+        assert_eq!(field("7").whole(), Some(7));
+        assert_eq!(field("7.0").whole(), Some(7));
+        assert_eq!(field("true").whole(), Some(1));
+        assert_eq!(field("7.5").whole(), None);
+        assert_eq!(field("1e300").whole(), None);
+        assert_eq!(field("18446744073709551615").whole(), None);
+        assert_eq!(field("0.25").not_negative(), Some(0.25));
+        assert_eq!(field("-0.25").not_negative(), None);
+        assert_eq!(field("1e300").not_negative(), None);
+        assert_eq!(field("\"a\"").text(), Some("a"));
+        assert_eq!(field("\"\"").text(), None);
+        assert_eq!(field("[-1, 2.5, 3, 0]").xywh(), Some([-1.0, 2.5, 3.0, 0.0]));
+        for text in [
+            "[1, 2, -3, 4]",
+            "[1, 2, 3]",
+            "[1, 2, 3, \"4\"]",
+            "[1e300, 0, 1, 1]",
+            "[0, 0, 1e308, 1]",
+            "null",
+        ] {
+            assert_eq!(field(text).xywh(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let text = field(&format!("[{}1]", "1,".repeat(1000))).shown();
+        assert!(
+            text.chars().count() == SHOWN + 1 && text.ends_with('…'),
+            "{text}"
+        );
+        assert_eq!(field("{\"a\":null}").shown(), "{\"a\":null}");
+        assert_eq!(Field::Missing.shown(), "nothing");
+    }
+}

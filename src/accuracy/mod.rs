@@ -1,0 +1,32 @@
+//! FLOOR 2: detections against annotated pictures: how accurate a network is. Pure: no pixels, no networks, no files.
+//!
+//! [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] says which label of a model means
+//! which of its categories. [`Judgement::new`] compares what was found with it by the protocol that COCO publishes, so that
+//! the numbers are those of COCO's own program for the same detections: average precision over ten overlaps, by size,
+//! average recall, and each class alone. Beside them stand precision and recall at one score, which is how the daemon runs.
+//! [`bootstrap()`] says how much of a figure, or of a difference between two networks, is owed to the choice of pictures.
+//!
+//! ```text
+//!   bytes ── coco ──► Truth ─┐
+//!                            ├─ matching ──► Ranking (one a class and size) ── average ──► Accuracy
+//!   Detection ──► Found ─────┘                           └──────────────────── bootstrap ──► Spread
+//! ```
+//!
+//! `jetwatch eval` calls it. Boxes here are `[left, top, width, height]` in `f64`, as annotation files have them.
+
+mod average;
+mod bootstrap;
+mod classes;
+pub mod coco;
+mod error;
+mod fields;
+mod judgement;
+mod matching;
+mod truth;
+
+pub use bootstrap::{Interval, Spread, bootstrap};
+pub use classes::{ClassMap, MatchedBy};
+pub use error::{AccuracyError, Problem};
+pub use judgement::{Accuracy, ClassAccuracy, Judgement, Operating};
+pub use matching::MOST_FOUND;
+pub use truth::{Category, Found, Image, Object, Truth, Xywh};
