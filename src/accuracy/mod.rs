@@ -17,6 +17,7 @@
 mod average;
 mod bootstrap;
 mod classes;
+mod clear_mot;
 pub mod coco;
 mod error;
 mod fields;
@@ -26,6 +27,7 @@ mod truth;
 
 pub use bootstrap::{Interval, Spread, bootstrap};
 pub use classes::{ClassMap, MatchedBy};
+pub use clear_mot::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
 pub use error::{AccuracyError, Problem};
 pub use judgement::{Accuracy, ClassAccuracy, Judgement, Operating};
 pub use matching::MOST_FOUND;

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::config::Config;
 use crate::pipeline::{Options, Outcome, Pipeline, Report, Tap};
 use crate::telemetry;
-use crate::types::{Detection, FrameMeta};
+use crate::types::{Detection, FrameMeta, Track};
 
 use super::{Exit, parse_duration, progress, signals};
 
@@ -127,7 +127,7 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
     let mut out = BufWriter::new(file);
     let mut failed = false;
     Ok(Box::new(
-        move |meta: &FrameMeta, detections: &[Detection]| {
+        move |meta: &FrameMeta, detections: &[Detection], _: &[Track]| {
             if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
                 failed = true;
                 log::error!("cannot go on writing detections: {error}; the file is incomplete");

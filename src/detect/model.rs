@@ -31,6 +31,8 @@ pub struct ModelSpec {
     pub output: OutputSpec,
     /// Names of the classes in the network's order.
     pub labels: Vec<String>,
+    /// Names that other sets of labels have for things of a class, such as `car` for a class `vehicle`.
+    pub covers: Vec<(u16, String)>,
     /// Detections below this score are dropped unless the configuration says otherwise, 0 to 1.
     pub score_threshold: f32,
     /// Overlap above which the worse of two boxes of one class is dropped, unless configured otherwise, 0 to 1.
@@ -179,6 +181,17 @@ impl ModelSpec {
             return Err(error);
         }
         Ok(document.finish(spec)?)
+    }
+
+    /// The class of a thing that is called `name` here or in another set of labels.
+    #[must_use]
+    pub fn class_of(&self, name: &str) -> Option<u16> {
+        let own = self.labels.iter().position(|label| label == name);
+        // The labels, and with them the classes, are at most 10 000.
+        own.map(|class| class as u16).or_else(|| {
+            let covered = self.covers.iter().find(|(_, known)| known == name)?;
+            Some(covered.0)
+        })
     }
 
     /// The file of `precision`, or the default one.

@@ -37,6 +37,7 @@ pub(super) fn read_spec(
         "output",
         "labels",
         "labels_file",
+        "covers",
         "score_threshold",
         "nms_iou",
         "max_detections",
@@ -56,6 +57,12 @@ pub(super) fn read_spec(
         .required("input", "a map that describes the input tensor")
         .and_then(|node| read_input(&node, multiple));
     let labels = labels_of(&map, read_text);
+    let covers = match (map.optional("covers"), &labels) {
+        (None, _) => Some(Vec::new()),
+        (Some(node), Some(labels)) => read_covers(&node, labels),
+        // What is wrong with the labels is told already.
+        (Some(_), None) => None,
+    };
     let score_threshold = share(&map, "score_threshold", 0.3);
     let nms_iou = share(&map, "nms_iou", 0.45);
     let max_detections = match map.optional("max_detections") {
@@ -74,6 +81,7 @@ pub(super) fn read_spec(
         input: input?,
         output: output?,
         labels: labels?,
+        covers: covers?,
         score_threshold: score_threshold?,
         nms_iou: nms_iou?,
         max_detections: usize::try_from(max_detections?).ok()?,
@@ -235,6 +243,33 @@ fn labels_of(map: &Node<'_>, read_text: ReadText<'_>) -> Option<Vec<String>> {
         return unfit(&node, &what, "names that differ");
     }
     Some(labels)
+}
+
+/// What other sets of labels call the things of a class: a map of lists by label.
+fn read_covers(node: &Node<'_>, labels: &[String]) -> Option<Vec<(u16, String)>> {
+    let expected = "a map such as `vehicle: [car, bus]` with labels of this model";
+    let mut covers: Vec<(u16, String)> = Vec::new();
+    let mut sound = true;
+    for (label, names) in node.entries(expected)? {
+        let Some(class) = labels.iter().position(|known| known == label) else {
+            let what = format!("`{}`, which is no label", mask_secrets(label));
+            sound = unfit::<()>(&names, &what, expected).is_some();
+            continue;
+        };
+        for name in names.items("a list of names")? {
+            let text = filled(&name, "a name; quote it if it is a number")?.trim();
+            if labels.iter().any(|known| known == text)
+                || covers.iter().any(|(_, known)| known == text)
+            {
+                let what = format!("`{}` given twice", mask_secrets(text));
+                sound = unfit::<()>(&name, &what, "a name that no other class has").is_some();
+                continue;
+            }
+            // At most MAX_LABELS, which fits.
+            covers.push((class as u16, text.to_owned()));
+        }
+    }
+    sound.then_some(covers)
 }
 
 /// Records what is wrong with a value that has the right form.

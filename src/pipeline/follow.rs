@@ -38,8 +38,8 @@ pub(super) enum News {
     Finish,
 }
 
-/// Sees the detections of every frame, in order, before the tracker does.
-pub type Tap = Box<dyn FnMut(&FrameMeta, &[Detection]) + Send>;
+/// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks.
+pub type Tap = Box<dyn FnMut(&FrameMeta, &[Detection], &[Track]) + Send>;
 
 /// Everything that the follower needs.
 pub(super) struct Follower {
@@ -124,9 +124,6 @@ impl Follower {
     }
 
     fn frame(&mut self, meta: FrameMeta, detections: &[Detection]) {
-        if let Some(tap) = &mut self.tap {
-            tap(&meta, detections);
-        }
         let line = &mut self.lines[meta.source.index()];
         {
             let _range = self.recorder.range_with_payload(Stage::Track, 1, meta.seq);
@@ -139,6 +136,9 @@ impl Follower {
                     .filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost))
                     .cloned(),
             );
+        }
+        if let Some(tap) = &mut self.tap {
+            tap(&meta, detections, &line.shown);
         }
         {
             let recorder = self.recorder.clone();

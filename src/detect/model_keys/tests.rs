@@ -42,6 +42,13 @@ pub(in crate::detect) fn parse(text: &str) -> Result<ModelSpec, ModelError> {
 }
 
 #[test]
+fn a_class_covers_what_other_sets_of_labels_call_its_things() {
+    let spec = parse(&format!("{FULL}covers: {{car: [bus, truck]}}\n")).expect("it is right");
+    let classes = ["person", "car", "truck", "boat"].map(|name| spec.class_of(name));
+    assert_eq!(classes, [Some(0), Some(1), Some(1), None]);
+}
+
+#[test]
 fn a_full_description() {
     let spec = parse(FULL).expect("it is right");
     assert_eq!(spec.name, "tiny");
@@ -233,6 +240,16 @@ fn every_wrong_value_is_named_with_its_line_and_key() {
             "labels: [person, car]",
             "labels_file: ../x",
             "found \"../x\", expected a path inside the model's folder",
+        ),
+        (
+            "score_threshold: 0.25",
+            "score_threshold: 0.25\ncovers: {vehicle: [bus]}",
+            "found `vehicle`, which is no label, expected a map such as `vehicle: [car, bus]`",
+        ),
+        (
+            "score_threshold: 0.25",
+            "score_threshold: 0.25\ncovers: {car: [bus, person]}",
+            "found `person` given twice, expected a name that no other class has",
         ),
         (
             "score_threshold: 0.25",
