@@ -12,6 +12,7 @@
 //! detect     FLOOR 2  pixels to detections: model folders, tensors, decoding and NMS (pure), ONNX Runtime, scripted
 //! track      FLOOR 2  detections to tracks and to the events of their lives: pure, no threads, no clock
 //! accuracy   FLOOR 2  detections against annotated pictures, by COCO's protocol: pure
+//! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses
@@ -33,6 +34,7 @@
 //!   will need it has the cellar `nvidia` for a home.
 
 pub mod accuracy;
+pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod detect;

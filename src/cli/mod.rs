@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod environment;
 mod exit;
+mod model;
 mod progress;
 mod run;
 mod scenes;
@@ -39,6 +40,8 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Measure parts of the chain.
     Bench(bench::BenchArgs),
+    /// Fetch networks, look into ONNX files, and describe them for the daemon.
+    Model(model::ModelArgs),
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
     /// Write labeled pictures of the built-in street scene, for training and judging networks.
@@ -53,7 +56,7 @@ pub fn main() -> ExitCode {
     let command = Arguments::parse().command;
     if !matches!(
         command,
-        Command::Watch(_) | Command::Track(_) | Command::Scenes(_)
+        Command::Watch(_) | Command::Track(_) | Command::Scenes(_) | Command::Model(_)
     ) {
         environment::complete();
     }
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, started),
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
         Command::Scenes(args) => scenes::run(&args),
     };

@@ -13,6 +13,7 @@
 
 pub mod decode;
 mod error;
+pub mod graph;
 mod labels;
 pub mod layout;
 pub mod model;

@@ -1,0 +1,176 @@
+//! What an ONNX file holds, read without ONNX Runtime.
+//!
+//! [`read`] sums a file up as a [`Network`]: tensors, operators, quantization, files beside it. [`findings()`] judges it
+//! against the runtimes that jetwatch uses, [`guess()`] tells which output layout its shapes and names speak for, and
+//! [`Draft`] turns a guess into a `model.yaml`. All but the reading of the file is pure. Called by `jetwatch model inspect` and
+//! `jetwatch model init`, and when a runtime refuses a network, to say why.
+
+mod draft;
+mod families;
+mod findings;
+mod guess;
+mod messages;
+mod names;
+mod network;
+mod quantization;
+mod wire;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+pub use draft::{Draft, DraftError, Origin};
+pub use families::{FAMILIES, Family};
+pub use findings::{Finding, Severity, findings};
+pub use guess::{Guess, Role, guess, guesses};
+pub use network::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
+pub use quantization::Quantization;
+pub use wire::Damage;
+
+/// Protobuf messages have at most 2 GiB; what is larger has its weights in files beside it.
+const MOST_BYTES: u64 = 1 << 31;
+
+/// Why a file cannot be summed up.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    /// It could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is longer than any ONNX file.
+    #[error(
+        "{}: found {bytes} bytes, expected at most {MOST_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
+         save the network with its weights in a file beside it",
+        path.display()
+    )]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
+    /// It is damaged, cut off, or no ONNX file.
+    #[error(
+        "{}: {} at byte {} of {bytes}: the file is cut off, damaged or not in ONNX's format; fetch or export it again",
+        path.display(), damage.what, damage.at
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        damage: Damage,
+        /// The file's length.
+        bytes: usize,
+    },
+    /// A protobuf message without a network.
+    #[error(
+        "{}: found no network in its {bytes} bytes, expected an ONNX file{}; export the network to ONNX", path.display(), kind
+    )]
+    NoNetwork {
+        /// The file.
+        path: PathBuf,
+        /// The file's length.
+        bytes: usize,
+        /// What it seems to be, as ` (this is …)`; may be empty.
+        kind: &'static str,
+    },
+}
+
+/// Sums up the file at `path`. Files beside it that hold weights are looked for but not read.
+pub fn read(path: &Path) -> Result<Network, GraphError> {
+    let bytes = read_bytes(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    summarize(path, &bytes, |location| {
+        fs::metadata(folder.join(location))
+            .ok()
+            .filter(fs::Metadata::is_file)
+            .map(|metadata| metadata.len())
+    })
+}
+
+/// Sums up `bytes`, the file at `path`; `length` gives the length of a file beside it, if it is there.
+pub fn summarize(
+    path: &Path,
+    bytes: &[u8],
+    length: impl Fn(&str) -> Option<u64>,
+) -> Result<Network, GraphError> {
+    if let Some(kind) = foreign(bytes) {
+        return Err(no_network(path, bytes, kind));
+    }
+    let damaged = |damage| GraphError::Damaged {
+        path: path.to_owned(),
+        damage,
+        bytes: bytes.len(),
+    };
+    let model = messages::model(bytes).map_err(damaged)?;
+    let Some(graph) = &model.graph else {
+        return Err(no_network(path, bytes, ""));
+    };
+    Ok(network::sum_up(bytes.len(), &model, graph, length))
+}
+
+fn no_network(path: &Path, bytes: &[u8], kind: &'static str) -> GraphError {
+    GraphError::NoNetwork {
+        path: path.to_owned(),
+        bytes: bytes.len(),
+        kind,
+    }
+}
+
+/// Files of other programs that people take for ONNX, by how they begin.
+fn foreign(bytes: &[u8]) -> Option<&'static str> {
+    let kinds: [(&[u8], &str); 6] = [
+        (
+            b"PK\x03\x04",
+            " (this is a ZIP archive, perhaps of PyTorch)",
+        ),
+        (
+            b"\x80\x02",
+            " (this is a Python pickle, perhaps of PyTorch)",
+        ),
+        (
+            b"version https://git-lfs",
+            " (this is a Git LFS pointer: the file itself was not fetched)",
+        ),
+        (b"ptrt", " (this is a TensorRT engine)"),
+        (b"<", " (this is a web page or XML)"),
+        (b"\x89HDF", " (this is a Keras file)"),
+    ];
+    let is_ort = bytes.get(4..8) == Some(b"ORTM");
+    let is_tflite = bytes.get(4..8) == Some(b"TFL3");
+    kinds
+        .iter()
+        .find(|(start, _)| bytes.starts_with(start))
+        .map(|(_, kind)| *kind)
+        .or(is_ort.then_some(" (this is in ONNX Runtime's own format)"))
+        .or(is_tflite.then_some(" (this is a TensorFlow Lite file)"))
+        .or(bytes.is_empty().then_some(" (it is empty)"))
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, GraphError> {
+    let unreadable = |source| GraphError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.len() > MOST_BYTES {
+        return Err(GraphError::TooLong {
+            path: path.to_owned(),
+            bytes: metadata.len(),
+        });
+    }
+    if !metadata.is_file() {
+        // A pipe or a device may never end.
+        return Err(unreadable(io::Error::other("it is not a file")));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    Ok(bytes)
+}
