@@ -5,7 +5,7 @@
 //! ```
 
 #[path = "onnx_graph.rs"]
-mod onnx_graph;
+pub mod onnx_graph;
 
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 

@@ -1,6 +1,11 @@
 //! Writes tiny ONNX files, operator by operator.
 //!
-//! Only what the tests need of ONNX's protobuf messages is written, by field number, as ONNX's `onnx.proto` defines them.
+//! The messages themselves are written in `onnx_message.rs`.
+
+#[path = "onnx_message.rs"]
+pub mod onnx_message;
+
+use onnx_message::{Message, node, tensor};
 
 /// Element types by their numbers in ONNX.
 pub const FLOAT: u64 = 1;
@@ -28,14 +33,8 @@ impl Graph {
         output: &str,
         attributes: &[Attribute<'_>],
     ) {
-        let mut node = Message::default();
-        inputs.iter().for_each(|input| node.text(1, input));
-        node.text(2, output);
-        node.text(4, operator);
-        attributes
-            .iter()
-            .for_each(|attribute| node.message(5, attribute.message()));
-        self.0.message(1, node);
+        let attributes: Vec<Message> = attributes.iter().map(Attribute::message).collect();
+        self.0.message(1, node(operator, inputs, output, &attributes));
     }
 
     /// Adds numbers that are always the same; `to_bytes` writes one of them, lowest byte first.
@@ -47,18 +46,11 @@ impl Graph {
         numbers: &[T],
         to_bytes: impl Fn(T) -> [u8; N],
     ) {
-        let mut tensor = Message::default();
-        shape
-            .iter()
-            .for_each(|axis| tensor.number(1, axis.unsigned_abs()));
-        tensor.number(2, element);
-        tensor.text(8, name);
-        let raw: Vec<u8> = numbers
+        let raw = numbers
             .iter()
             .flat_map(|number| to_bytes(*number))
             .collect();
-        tensor.bytes(9, &raw);
-        self.0.message(5, tensor);
+        self.0.message(5, tensor(name, element, shape, raw));
     }
 
     /// Adds an input; an axis of `None` is left open.
@@ -123,37 +115,4 @@ fn value_info(name: &str, element: u64, shape: &[Option<i64>]) -> Message {
     info.text(1, name);
     info.message(2, kind);
     info
-}
-
-/// A protobuf message under construction.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn number(&mut self, field: u64, value: u64) {
-        self.varint(field << 3);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, field: u64, value: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(value.len() as u64);
-        self.0.extend_from_slice(value);
-    }
-
-    fn text(&mut self, field: u64, value: &str) {
-        self.bytes(field, value.as_bytes());
-    }
-
-    fn message(&mut self, field: u64, value: Message) {
-        self.bytes(field, &value.0);
-    }
-
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
 }

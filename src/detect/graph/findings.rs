@@ -255,7 +255,8 @@ fn tensors(network: &Network, found: &mut Found) {
         .map(|other| format!("`{}` {other}", other.name))
         .collect();
     let takes_sizes = guess::guess(network, None).is_some_and(|guess| guess.sizes_name.is_some());
-    if !others.is_empty() && !(takes_sizes && others.len() == 1) {
+    let only_sizes = takes_sizes && others.len() == 1;
+    if !others.is_empty() && !only_sizes {
         found.error(format!(
             "a second input {}: jetwatch gives pictures, and at most their size to networks like RT-DETR; export the network \
              with one input",

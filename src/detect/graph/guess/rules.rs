@@ -255,10 +255,10 @@ fn distributions(view: &View<'_>, found: &mut Vec<Guess>) {
         for output in &view.outputs {
             match *output.axes.as_slice() {
                 [Some(rows), Some(DISTRIBUTIONS)] if rows == cells => boxes.push(output),
-                [Some(rows), Some(columns)] if rows == cells => {
-                    if *classes.get_or_insert(columns) == columns {
-                        scores.push(output);
-                    }
+                [Some(rows), Some(columns)]
+                    if rows == cells && *classes.get_or_insert(columns) == columns =>
+                {
+                    scores.push(output);
                 }
                 _ => {}
             }

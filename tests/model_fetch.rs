@@ -1,0 +1,602 @@
+//! Downloads from servers that break off, lie, hang and redirect; the file is there whole and right, or not at all.
+
+#[path = "support/file_server.rs"]
+mod file_server;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use file_server::{Answer, FileServer, Tunnel};
+use jetwatch::catalog::{Download, FetchError, Fetched, Patience, Progress, download};
+use sha2::{Digest, Sha256};
+
+/// More than one read of anybody's buffers, and not a multiple of them.
+const LEN: usize = 300_007;
+
+fn file() -> Vec<u8> {
+    let mut state = 1_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..LEN).map(|_| next()).collect()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digit = |byte: &u8| format!("{byte:02x}");
+    Sha256::digest(bytes).iter().map(digit).collect()
+}
+
+/// Waits that a test can afford.
+fn patience() -> Patience {
+    Patience {
+        attempts: 3,
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_millis(4),
+        connect: Duration::from_secs(5),
+        stall: Duration::from_millis(300),
+    }
+}
+
+/// A folder to fetch into.
+struct Place {
+    folder: tempfile::TempDir,
+    waits: Vec<String>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            waits: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn fetch(
+        &mut self,
+        url: &str,
+        bytes: Option<u64>,
+        sha256: Option<&str>,
+    ) -> Result<Fetched, FetchError> {
+        let path = self.path("net.onnx");
+        let request = Download {
+            url,
+            bytes,
+            sha256,
+            path: &path,
+        };
+        download(&request, &patience(), &mut |progress| {
+            if let Progress::Waiting { reason, .. } = progress {
+                self.waits.push(reason);
+            }
+        })
+    }
+
+    /// Fetches the file of [`file`] with all that is known of it.
+    fn fetch_known(&mut self, server: &FileServer) -> Result<Fetched, FetchError> {
+        self.fetch(&server.url(), Some(LEN as u64), Some(&sha256(&file())))
+    }
+
+    /// Whether the file is there, and nothing else.
+    fn has_file_alone(&self) -> bool {
+        let names: Vec<_> = fs::read_dir(self.folder.path())
+            .expect("the folder is there")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        names == ["net.onnx"] && fs::read(self.path("net.onnx")).expect("it is there") == file()
+    }
+
+    fn has_no_file(&self) -> bool {
+        !self.path("net.onnx").exists()
+    }
+
+    fn part_len(&self) -> Option<u64> {
+        fs::metadata(self.path("net.onnx.part"))
+            .ok()
+            .map(|metadata| metadata.len())
+    }
+}
+
+fn serve(answers: Vec<Answer>) -> FileServer {
+    FileServer::start(file(), "\"v1\"", answers)
+}
+
+#[test]
+fn a_file_is_fetched_verified_and_not_fetched_again() {
+    let server = serve(vec![Answer::File]);
+    let mut place = Place::new();
+    let fetched = place.fetch_known(&server).expect("all is well");
+    assert_eq!(
+        (fetched.sha256.as_str(), fetched.was_there),
+        (sha256(&file()).as_str(), false)
+    );
+    assert!(place.has_file_alone());
+    assert!(place.fetch_known(&server).expect("it is there").was_there);
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_broken_connection_is_resumed_where_it_broke() {
+    let server = serve(vec![
+        Answer::CutAfter(100_000),
+        Answer::CutAfter(50_000),
+        Answer::File,
+    ]);
+    let mut place = Place::new();
+    place.fetch_known(&server).expect("it comes in three parts");
+    assert!(place.has_file_alone());
+    let requests = server.requests();
+    assert!(!requests[0].contains("\nrange:"), "{}", requests[0]);
+    assert!(
+        requests[1].contains("range: bytes=100000-") && requests[1].contains("if-range: \"v1\""),
+        "{}",
+        requests[1]
+    );
+    assert!(
+        requests[2].contains("range: bytes=150000-"),
+        "{}",
+        requests[2]
+    );
+    assert_eq!(place.waits.len(), 2);
+}
+
+#[test]
+fn a_later_call_goes_on_where_an_earlier_one_gave_up() {
+    let server = serve(vec![
+        Answer::CutAfter(70_000),
+        Answer::CutAfter(0),
+        Answer::CutAfter(0),
+        Answer::File,
+    ]);
+    let mut place = Place::new();
+    let error = place
+        .fetch_known(&server)
+        .expect_err("it breaks three times")
+        .to_string();
+    assert!(
+        error.contains("given up after 3 attempts") && error.contains("70000 bytes are kept"),
+        "{error}"
+    );
+    assert!(place.has_no_file() && place.part_len() == Some(70_000));
+    place
+        .fetch_known(&server)
+        .expect("the server is well again");
+    assert!(place.has_file_alone());
+    assert!(server.requests()[3].contains("range: bytes=70000-"));
+}
+
+#[test]
+fn a_file_that_was_replaced_meanwhile_is_fetched_anew() {
+    let mut place = Place::new();
+    let old = FileServer::start(
+        vec![1; LEN],
+        "\"old\"",
+        vec![Answer::CutAfter(90_000), Answer::CutAfter(0)],
+    );
+    place.fetch_known(&old).expect_err("it breaks");
+    assert_eq!(place.part_len(), Some(90_000));
+    // The same address, as far as the unfinished file knows.
+    let new = serve(vec![Answer::File]);
+    fs::write(
+        place.path("net.onnx.part.from"),
+        format!("{}\n\"old\"\n", new.url()),
+    )
+    .expect("written");
+    place
+        .fetch_known(&new)
+        .expect("the tag tells that all is new");
+    assert!(place.has_file_alone());
+    assert!(new.requests()[0].contains("if-range: \"old\""));
+}
+
+#[test]
+fn parts_of_another_address_or_of_a_broken_disk_do_not_stay() {
+    let server = serve(vec![Answer::File]);
+    let mut place = Place::new();
+    fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
+    fs::write(place.path("net.onnx.part.from"), "http://elsewhere/\n\n").expect("written");
+    place.fetch_known(&server).expect("it begins anew");
+    assert!(place.has_file_alone());
+    assert!(!server.requests()[0].contains("\nrange:"));
+
+    let mut place = Place::new();
+    fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
+    fs::write(
+        place.path("net.onnx.part.from"),
+        format!("{}\n\"v1\"\n", server.url()),
+    )
+    .expect("written");
+    place
+        .fetch_known(&server)
+        .expect("the hash is wrong once, then right");
+    assert!(place.has_file_alone());
+    assert_eq!(server.requests().len(), 3);
+
+    let mut place = Place::new();
+    fs::write(place.path("net.onnx.part"), vec![9; LEN + 1]).expect("written");
+    fs::write(
+        place.path("net.onnx.part.from"),
+        format!("{}\n\"v1\"\n", server.url()),
+    )
+    .expect("written");
+    place
+        .fetch_known(&server)
+        .expect("too long a part is no part");
+    assert!(place.has_file_alone());
+}
+
+#[test]
+fn a_server_without_ranges_gives_the_whole_file() {
+    let server = serve(vec![Answer::CutAfter(100_000), Answer::Whole]);
+    let mut place = Place::new();
+    place.fetch_known(&server).expect("it begins anew");
+    assert!(place.has_file_alone());
+
+    let server = serve(vec![
+        Answer::CutAfter(100_000),
+        Answer::WrongPart,
+        Answer::File,
+    ]);
+    let mut place = Place::new();
+    place
+        .fetch_known(&server)
+        .expect("a wrong part is not used");
+    assert!(place.has_file_alone());
+    assert!(place.waits[1].contains("another part"), "{:?}", place.waits);
+}
+
+#[test]
+fn lengths_that_lie_are_found_out() {
+    for announced in [LEN - 1, LEN + 1, 10 * LEN] {
+        // What is known beforehand is compared before anything is written.
+        let server = serve(vec![Answer::Announced(announced)]);
+        let mut place = Place::new();
+        let error = place
+            .fetch_known(&server)
+            .expect_err("another length")
+            .to_string();
+        let wanted = format!("found {announced} bytes, expected {LEN}");
+        assert!(error.contains(&wanted) && place.has_no_file(), "{error}");
+        assert_eq!((server.requests().len(), place.part_len()), (1, Some(0)));
+    }
+    // Too long, with nothing known but the hash: the connection ends early each time.
+    let server = serve(vec![Answer::Announced(LEN + 1)]);
+    let mut place = Place::new();
+    let known = sha256(&file());
+    let error = place
+        .fetch(&server.url(), None, Some(&known))
+        .expect_err("it ends early")
+        .to_string();
+    assert!(error.contains("given up") && place.has_no_file(), "{error}");
+    // Too short: the hash tells.
+    let server = serve(vec![Answer::Announced(LEN - 1)]);
+    let mut place = Place::new();
+    let error = place
+        .fetch(&server.url(), None, Some(&known))
+        .expect_err("the last byte is missing")
+        .to_string();
+    assert!(
+        error.contains("found SHA-256") && place.has_no_file(),
+        "{error}"
+    );
+    // No length at all is no lie.
+    let server = serve(vec![Answer::Unannounced]);
+    let mut place = Place::new();
+    place
+        .fetch(&server.url(), None, Some(&known))
+        .expect("the hash is right");
+    assert!(place.has_file_alone());
+}
+
+#[test]
+fn wrong_bytes_are_not_kept() {
+    let server = serve(vec![Answer::Other]);
+    let mut place = Place::new();
+    let error = place
+        .fetch_known(&server)
+        .expect_err("other bytes")
+        .to_string();
+    assert!(
+        error.contains(&sha256(&vec![7; LEN])) && error.contains(&sha256(&file())),
+        "{error}"
+    );
+    assert_eq!(
+        fs::read_dir(place.folder.path())
+            .expect("it is there")
+            .count(),
+        0
+    );
+    // Without a hash nobody can tell; the caller is given the one that came.
+    let fetched = place
+        .fetch(&server.url(), None, None)
+        .expect("nothing is known");
+    assert_eq!(fetched.sha256, sha256(&vec![7; LEN]));
+}
+
+#[test]
+fn a_file_that_is_there_outlives_a_failed_download() {
+    let server = serve(vec![Answer::Other]);
+    let mut place = Place::new();
+    fs::write(place.path("net.onnx"), "an older file").expect("written");
+    place.fetch_known(&server).expect_err("other bytes");
+    assert_eq!(
+        fs::read(place.path("net.onnx")).expect("it is there"),
+        b"an older file"
+    );
+}
+
+#[test]
+fn redirections_are_followed_but_not_in_circles() {
+    let target = serve(vec![Answer::CutAfter(1000), Answer::File]);
+    let server = serve(vec![Answer::Redirect(target.url())]);
+    let mut place = Place::new();
+    place
+        .fetch_known(&server)
+        .expect("it is followed each time");
+    assert!(place.has_file_alone());
+    assert!(target.requests()[1].contains("range: bytes=1000-"));
+
+    let circle = serve(vec![Answer::Redirect("/models/net.onnx".to_owned())]);
+    let error = Place::new()
+        .fetch_known(&circle)
+        .expect_err("a circle")
+        .to_string();
+    assert!(error.contains("in circles"), "{error}");
+}
+
+#[test]
+fn refusals_are_final_and_troubles_of_the_server_pass() {
+    for (status, wanted) in [
+        (404, "not there any more"),
+        (403, "access is denied"),
+        (410, "not there any more"),
+    ] {
+        let server = serve(vec![Answer::Status(status, "")]);
+        let mut place = Place::new();
+        let error = place
+            .fetch_known(&server)
+            .expect_err("a refusal")
+            .to_string();
+        assert!(
+            error.contains(&format!("answers {status}")) && error.contains(wanted),
+            "{error}"
+        );
+        assert_eq!(server.requests().len(), 1);
+    }
+    for status in [500, 502, 503, 429, 408] {
+        let server = serve(vec![
+            Answer::Status(status, ""),
+            Answer::Status(status, "retry-after: 0\r\n"),
+            Answer::File,
+        ]);
+        let mut place = Place::new();
+        place.fetch_known(&server).expect("it passes");
+        assert!(place.has_file_alone());
+        assert!(
+            place.waits[0].contains(&status.to_string()),
+            "{:?}",
+            place.waits
+        );
+    }
+    let server = serve(vec![Answer::Status(503, "")]);
+    let error = Place::new()
+        .fetch_known(&server)
+        .expect_err("it does not pass")
+        .to_string();
+    assert!(
+        error.contains("given up after 3 attempts") && error.contains("out of order"),
+        "{error}"
+    );
+    assert_eq!(error.matches("http://").count(), 1, "{error}");
+}
+
+#[test]
+fn silence_is_no_endless_wait() {
+    let server = serve(vec![
+        Answer::Silent,
+        Answer::SilentAfter(100_000),
+        Answer::File,
+    ]);
+    let mut place = Place::new();
+    let started = Instant::now();
+    place
+        .fetch_known(&server)
+        .expect("the third answer is good");
+    assert!(place.has_file_alone());
+    assert!(
+        server.requests()[2].contains("range: bytes=100000-"),
+        "what came is used"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(
+        place.waits,
+        ["the server does not answer", "the server stopped sending"]
+    );
+}
+
+#[test]
+fn nobody_there_is_said_so() {
+    let closed = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.local_addr().expect("it is bound").port()
+    };
+    let error = Place::new()
+        .fetch(&format!("http://127.0.0.1:{closed}/x"), None, None)
+        .expect_err("nobody listens")
+        .to_string();
+    assert!(
+        error.contains("given up") && error.to_lowercase().contains("refused"),
+        "{error}"
+    );
+    let error = Place::new()
+        .fetch("http://no-such-host.invalid/x", None, None)
+        .expect_err("no such host")
+        .to_string();
+    assert!(
+        error.contains("name is not known") && error.contains("HTTPS_PROXY"),
+        "{error}"
+    );
+    for url in ["", "x", "ftp://127.0.0.1/x"] {
+        let error = Place::new()
+            .fetch(url, None, None)
+            .expect_err(url)
+            .to_string();
+        assert!(!error.is_empty(), "{url}");
+    }
+}
+
+#[test]
+fn a_full_disk_and_a_folder_that_is_none_are_told() {
+    let server = serve(vec![Answer::File]);
+    let mut place = Place::new();
+    // A device that has no room for a single byte stands in for a full disk.
+    std::os::unix::fs::symlink("/dev/full", place.path("net.onnx.part")).expect("a link");
+    let error = place.fetch_known(&server).expect_err("no room").to_string();
+    assert!(
+        error.contains("cannot write") && error.contains("make room"),
+        "{error}"
+    );
+    assert!(place.has_no_file());
+
+    let mut place = Place::new();
+    fs::write(place.path("net.onnx"), "").expect("written");
+    let path = place.path("net.onnx").join("below/net.onnx");
+    let request = Download {
+        url: &server.url(),
+        bytes: None,
+        sha256: None,
+        path: &path,
+    };
+    let error = download(&request, &patience(), &mut |_| {})
+        .expect_err("a file is no folder")
+        .to_string();
+    assert!(
+        error.contains("cannot write") && error.contains("below"),
+        "{error}"
+    );
+    place.waits.clear();
+}
+
+#[test]
+fn two_at_once_do_not_mix() {
+    let server = serve(vec![Answer::SilentAfter(1000)]);
+    let mut place = Place::new();
+    let (url, path) = (server.url(), place.path("net.onnx"));
+    let first = std::thread::spawn(move || {
+        let request = Download {
+            url: &url,
+            bytes: None,
+            sha256: None,
+            path: &path,
+        };
+        let patience = Patience {
+            stall: Duration::from_secs(3),
+            attempts: 1,
+            ..patience()
+        };
+        download(&request, &patience, &mut |_| {}).expect_err("it falls silent")
+    });
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while place.part_len() != Some(1000) {
+        assert!(
+            Instant::now() < deadline,
+            "the first download does not begin"
+        );
+        std::thread::yield_now();
+    }
+    let error = place.fetch_known(&server).expect_err("it is locked");
+    assert!(matches!(error, FetchError::Busy { .. }), "{error}");
+    first.join().expect("it does not panic");
+}
+
+/// `jetwatch model fetch` with the arguments, without proxies of the machine.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    command
+        .args(["model", "fetch"])
+        .args(arguments)
+        .env_remove("RUST_LOG");
+    for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
+        command.env_remove(name).env_remove(name.to_lowercase());
+    }
+    command
+}
+
+#[test]
+fn the_command_takes_a_mirror_through_a_proxy_and_verifies_it() {
+    // The file of the mirror is not the one of the catalogue, which is what must be found out.
+    let server = serve(vec![Answer::File]);
+    let port = server
+        .url()
+        .split([':', '/'])
+        .nth(4)
+        .and_then(|port| port.parse().ok());
+    let tunnel = Tunnel::start(port.expect("a port"));
+    let place = Place::new();
+    let folder = place.path("models/yolox_nano");
+    let output = command(&[
+        "yolox_nano",
+        "--from",
+        "http://mirror.invalid/yolox_nano.onnx",
+        "--into",
+    ])
+    .arg(&folder)
+    .env("HTTP_PROXY", tunnel.url())
+    .output()
+    .expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && stderr.contains("found 300007 bytes, expected 3659407"),
+        "{stderr}"
+    );
+    assert!(
+        tunnel.asked()[0].starts_with("CONNECT mirror.invalid:80"),
+        "{:?}",
+        tunnel.asked()
+    );
+    assert_eq!(server.requests().len(), 1);
+    assert!(!folder.join("yolox_nano.onnx").exists() && !folder.join("model.yaml").exists());
+}
+
+#[test]
+fn the_command_names_what_there_is_and_leaves_other_folders_alone() {
+    let output = command(&["yolox_mega"]).output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("`yolox_mega`") && stderr.contains("yolox_nano, yolox_tiny"),
+        "{stderr}"
+    );
+
+    let place = Place::new();
+    let model = include_str!("../models/yolox_nano/model.yaml");
+    fs::write(
+        place.path("model.yaml"),
+        model.replace("yolox_nano.onnx", "other.onnx"),
+    )
+    .expect("written");
+    let output = command(&["yolox_s", "--into"])
+        .arg(place.folder.path())
+        .output()
+        .expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("describes another file") && stderr.contains("--force"),
+        "{stderr}"
+    );
+    assert_eq!(
+        fs::read_dir(place.folder.path())
+            .expect("it is there")
+            .count(),
+        1
+    );
+}

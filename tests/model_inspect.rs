@@ -1,0 +1,643 @@
+//! ONNX files summed up, judged and described: real ones, ones that the test writes, and damaged ones.
+
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use jetwatch::detect::graph::{self, Network, Severity};
+use jetwatch::detect::model::ModelSpec;
+use onnx_file::TinyNetwork;
+use onnx_file::onnx_graph::onnx_message::{Message, node, tensor};
+use proptest::prelude::*;
+
+const FLOAT: u64 = 1;
+const INT8: u64 = 3;
+const INT32: u64 = 6;
+
+/// A network whose output has the shape of YOLOX for 96×64 pixels and two classes.
+fn tiny() -> TinyNetwork {
+    TinyNetwork {
+        input: "images",
+        input_shape: [Some(1), Some(3), Some(64), Some(96)],
+        output: "output",
+        output_shape: [126, 7],
+        rows: vec![0.0; 126 * 7],
+        mask: vec![0.0; 126 * 7],
+        second_input: false,
+    }
+}
+
+/// A file with these nodes and weights around the ports of [`tiny`].
+fn file(
+    nodes: &[Message],
+    weights: &[Message],
+    opset: u64,
+    more: impl FnOnce(&mut Message),
+) -> Vec<u8> {
+    let port = |name: &str, axes: &[u64]| {
+        let mut shape = Message::default();
+        for axis in axes {
+            let mut dimension = Message::default();
+            dimension.number(1, *axis);
+            shape.message(1, dimension);
+        }
+        let mut tensor = Message::default();
+        tensor.number(1, FLOAT);
+        tensor.message(2, shape);
+        let mut kind = Message::default();
+        kind.message(1, tensor);
+        let mut port = Message::default();
+        port.text(1, name);
+        port.message(2, kind);
+        port
+    };
+    let mut graph = Message::default();
+    nodes.iter().for_each(|node| graph.message(1, node.clone()));
+    graph.text(2, "made");
+    weights
+        .iter()
+        .for_each(|weight| graph.message(5, weight.clone()));
+    graph.message(11, port("images", &[1, 3, 64, 96]));
+    graph.message(12, port("output", &[1, 126, 7]));
+    let mut set = Message::default();
+    set.number(2, opset);
+    let mut model = Message::default();
+    model.number(1, 8);
+    model.message(7, graph);
+    model.message(8, set);
+    more(&mut model);
+    model.0
+}
+
+fn summed(bytes: &[u8]) -> Network {
+    graph::summarize(Path::new("m/t.onnx"), bytes, |_| None).expect("it is whole")
+}
+
+/// Texts of the findings of at least `severity`.
+fn texts(network: &Network, severity: Severity) -> Vec<String> {
+    graph::findings(network)
+        .into_iter()
+        .filter(|finding| finding.severity >= severity)
+        .map(|finding| finding.text)
+        .collect()
+}
+
+/// A node of a domain of its own.
+fn foreign(operator: &str, domain: &str) -> Message {
+    let mut node = node(operator, &["images"], "output", &[]);
+    node.text(3, "head/last");
+    node.text(7, domain);
+    node
+}
+
+#[test]
+fn a_file_is_summed_up() {
+    let network = summed(&tiny().bytes());
+    assert_eq!((network.ir_version, network.opset()), (7, Some(13)));
+    assert_eq!(network.inputs[0].to_string(), "float32 [1, 3, 64, 96]");
+    assert_eq!(network.outputs[0].to_string(), "float32 [1, 126, 7]");
+    assert_eq!(network.parameters, 2 * 126 * 7 + 3);
+    assert_eq!((network.count("Add"), network.operators.len()), (1, 4));
+    assert_eq!(texts(&network, Severity::Note), [""; 0]);
+    let guess = graph::guess(&network, None).expect("the shapes are YOLOX's");
+    assert_eq!((guess.layout, guess.classes), ("yolox", 2));
+}
+
+#[test]
+fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
+    let cases = [
+        (
+            foreign("EfficientNMS_TRT", ""),
+            13,
+            "operator `EfficientNMS_TRT` (1×, first in node `head/last`) is a plug-in",
+        ),
+        (
+            foreign("EfficientNMS_TRT", "TRT"),
+            13,
+            "plug-in of TensorRT",
+        ),
+        (
+            foreign("Magic", "my.own"),
+            13,
+            "operator `Magic` of the domain `my.own` (1×, first in node `head/last`) is known neither",
+        ),
+        (
+            foreign("FusedConv", "com.microsoft"),
+            13,
+            "ONNX Runtime's own",
+        ),
+        (
+            node("Relu", &["images"], "output", &[]),
+            21,
+            "newer than ONNX Runtime 1.17 (20) and TensorRT 8.5 (17)",
+        ),
+        (
+            node("Relu", &["images"], "output", &[]),
+            18,
+            "newer than TensorRT 8.5 of JetPack 5 reads (17)",
+        ),
+        (
+            node("Relu", &["images"], "output", &[]),
+            11,
+            "operator set 11 has no scale for each channel",
+        ),
+        (
+            node("Relu", &["images"], "output", &[]),
+            5,
+            "older than the runtimes promise",
+        ),
+    ];
+    for (node, opset, wanted) in cases {
+        let network = summed(&file(&[node], &[], opset, |_| {}));
+        let found = texts(&network, Severity::Note);
+        assert!(
+            found.len() == 1 && found[0].contains(wanted),
+            "{found:?}\ninstead of\n{wanted}"
+        );
+    }
+    // A function that the file brings along is known.
+    let network = summed(&file(&[foreign("Mine", "local")], &[], 13, |model| {
+        let mut function = Message::default();
+        function.text(1, "Mine");
+        function.text(10, "local");
+        model.message(25, function);
+    }));
+    assert_eq!(texts(&network, Severity::Note), [""; 0]);
+}
+
+#[test]
+fn quantization_is_read_from_its_nodes() {
+    let quantize = |from: &str, name: &str, zero: &str| {
+        [
+            node(
+                "QuantizeLinear",
+                &[from, "scale", zero],
+                &format!("{name}_q"),
+                &[],
+            ),
+            node(
+                "DequantizeLinear",
+                &[&format!("{name}_q"), "scale", zero],
+                name,
+                &[],
+            ),
+        ]
+    };
+    let [a, b] = quantize("images", "x", "zero");
+    let nodes = [
+        a,
+        b,
+        node("DequantizeLinear", &["weight", "scales", "zeros"], "w", &[]),
+        node("DequantizeLinear", &["bias", "scales"], "c", &[]),
+        node("Conv", &["x", "w", "c"], "y", &[]),
+        node("Conv", &["y", "float"], "output", &[]),
+    ];
+    let weights = [
+        tensor("scale", FLOAT, &[], vec![0, 0, 0x80, 0x3f]),
+        tensor("zero", INT8, &[], vec![3]),
+        tensor(
+            "scales",
+            FLOAT,
+            &[2],
+            [1.0_f32, 1.0].map(f32::to_le_bytes).concat(),
+        ),
+        tensor("zeros", INT8, &[2], vec![0, 0]),
+        tensor("weight", INT8, &[2, 3, 1, 1], vec![1; 6]),
+        tensor("bias", INT32, &[2], vec![0; 8]),
+        tensor("float", FLOAT, &[2, 2, 1, 1], vec![0; 16]),
+    ];
+    let network = summed(&file(&nodes, &weights, 13, |_| {}));
+    let quantized = network.quantization;
+    assert_eq!(
+        (
+            quantized.layers,
+            quantized.quantized_layers,
+            quantized.quantized_biases
+        ),
+        (2, 1, 1)
+    );
+    assert_eq!(
+        (quantized.signed_activations, quantized.unsigned_activations),
+        (1, 0)
+    );
+    assert_eq!(
+        (
+            quantized.per_channel_weights,
+            quantized.per_tensor_weights,
+            quantized.asymmetric
+        ),
+        (1, 0, 1)
+    );
+    let found = texts(&network, Severity::Warning).join("\n");
+    assert!(
+        found.contains("1 of 2 layers have quantized biases")
+            && found.contains("1 zero points are not 0"),
+        "{found}"
+    );
+}
+
+#[test]
+fn weights_in_other_files_are_looked_for() {
+    let mut weight = tensor("w", FLOAT, &[4], Vec::new());
+    let mut entry = |key: &str, value: &str| {
+        let mut pair = Message::default();
+        pair.text(1, key);
+        pair.text(2, value);
+        weight.message(13, pair);
+    };
+    entry("location", "t.onnx.data");
+    entry("offset", "4096");
+    entry("length", "16");
+    weight.number(14, 1);
+    let bytes = file(
+        &[node("Add", &["images", "w"], "output", &[])],
+        &[weight],
+        13,
+        |_| {},
+    );
+    let judged = |length: Option<u64>| {
+        let network = graph::summarize(Path::new("m/t.onnx"), &bytes, |name| {
+            assert_eq!(name, "t.onnx.data");
+            length
+        });
+        graph::findings(&network.expect("it is whole"))
+    };
+    let is_error = |length, wanted: &str| {
+        let found = judged(length);
+        let is_there = found
+            .iter()
+            .any(|finding| finding.severity == Severity::Error && finding.text.contains(wanted));
+        assert!(is_there, "{found:?}\nlacks\n{wanted}");
+    };
+    is_error(
+        None,
+        "`t.onnx.data`, which holds 1 weight(s), is missing: put it beside",
+    );
+    is_error(Some(4111), "has 4111 bytes, expected at least 4112");
+    let found = judged(Some(4112));
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.text.contains("opens a network from one file")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn torn_weights_and_weights_listed_as_inputs_are_told() {
+    let torn = tensor("w", FLOAT, &[4], vec![0; 15]);
+    let network = summed(&file(
+        &[node("Add", &["images", "w"], "output", &[])],
+        &[torn],
+        13,
+        |_| {},
+    ));
+    assert!(texts(&network, Severity::Error)[0].contains("weight `w` does not have the bytes"));
+    let mut listed = tiny();
+    listed.second_input = true;
+    let network = summed(&listed.bytes());
+    assert!(texts(&network, Severity::Error)[0].contains("a second input `unused` float32 [1]"));
+    let listed = tensor("images", FLOAT, &[1], vec![0; 4]);
+    let network = summed(&file(
+        &[node("Relu", &["images"], "output", &[])],
+        &[listed],
+        13,
+        |_| {},
+    ));
+    assert_eq!(network.listed_weights, 1);
+}
+
+#[test]
+fn damaged_and_foreign_files_are_errors_in_words() {
+    let whole = tiny().bytes();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let told = |bytes: &[u8]| {
+        let path = folder.path().join("x.onnx");
+        fs::write(&path, bytes).expect("written");
+        graph::read(&path)
+            .map(drop)
+            .expect_err("it is no network")
+            .to_string()
+    };
+    let cases: [(&[u8], &str); 7] = [
+        (
+            &whole[..whole.len() / 2],
+            "a length beyond the end of its message at byte",
+        ),
+        (
+            b"",
+            "found no network in its 0 bytes, expected an ONNX file (it is empty)",
+        ),
+        (b"PK\x03\x04rest", "ZIP archive"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "Git LFS pointer",
+        ),
+        (b"<html>", "web page"),
+        (b"\x18\0\0\0ORTM", "ONNX Runtime's own format"),
+        (b"\x08\x07", "found no network in its 2 bytes"),
+    ];
+    for (bytes, wanted) in cases {
+        let error = told(bytes);
+        assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
+    }
+    for path in ["/dev/zero", "/nonexistent/x.onnx"] {
+        let error = graph::read(Path::new(path))
+            .map(drop)
+            .expect_err(path)
+            .to_string();
+        assert!(error.contains("cannot read"), "{error}");
+    }
+    // A file with holes takes no room, and would take all memory if it were read.
+    let huge = folder.path().join("huge.onnx");
+    fs::File::create(&huge)
+        .and_then(|file| file.set_len(1 << 40))
+        .expect("a file with holes");
+    let error = graph::read(&huge)
+        .map(drop)
+        .expect_err("it is huge")
+        .to_string();
+    assert!(error.contains("found 1099511627776 bytes"), "{error}");
+}
+
+#[test]
+fn nesting_and_swarms_have_an_end() {
+    let mut body = Message::default();
+    for _ in 0..40 {
+        let mut attribute = Message::default();
+        attribute.message(6, body);
+        let mut branch = node("If", &["a"], "b", &[]);
+        branch.message(5, attribute);
+        body = Message::default();
+        body.message(1, branch);
+    }
+    let mut model = Message::default();
+    model.message(7, body);
+    let error = graph::summarize(Path::new("x"), &model.0, |_| None).map(drop);
+    assert!(
+        error
+            .expect_err("too deep")
+            .to_string()
+            .contains("nested too deep")
+    );
+    // A million empty nodes in two megabytes.
+    let mut model = Message::default();
+    model.bytes(7, &[0x0a, 0].repeat(1_000_000));
+    let error = graph::summarize(Path::new("x"), &model.0, |_| None).map(drop);
+    assert!(
+        error
+            .expect_err("too many")
+            .to_string()
+            .contains("more parts than")
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = graph::summarize(Path::new("x"), &bytes, |_| None);
+    }
+
+    #[test]
+    fn no_change_of_a_file_makes_it_panic(at in 0_usize..20_000, byte in any::<u8>(), cut in 0_usize..20_000) {
+        let mut bytes = tiny().bytes();
+        let len = bytes.len();
+        // Descriptions stand at both ends, weights between them.
+        bytes[if at % 2 == 0 { at % 200 } else { len - 1 - at % 200 }] = byte;
+        bytes.truncate(if cut % 4 == 0 { cut % len } else { len });
+        if let Ok(network) = graph::summarize(Path::new("x"), &bytes, |_| Some(7)) {
+            let _ = graph::findings(&network);
+            let _ = graph::guesses(&network, None);
+            let _ = graph::Draft::new(&network, None, None, None);
+        }
+    }
+}
+
+/// `jetwatch model` with the arguments.
+fn model(arguments: &[&str], paths: &[&Path]) -> (bool, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .arg("model")
+        .args(arguments)
+        .args(paths)
+        .env_remove("RUST_LOG")
+        .output()
+        .expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (status.success(), text(stdout), text(stderr))
+}
+
+#[test]
+fn init_writes_a_folder_that_the_daemon_reads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, out) = (
+        folder.path().join("tiny net.onnx"),
+        folder.path().join("models/tiny"),
+    );
+    fs::write(&source, tiny().bytes()).expect("written");
+    let (is_well, stdout, stderr) = model(&["init", "--out"], &[&out, &source]);
+    assert!(is_well, "{stderr}");
+    assert!(
+        stdout.contains("layout yolox (a guess") && stdout.contains("class_0, class_1"),
+        "{stdout}"
+    );
+    let spec = ModelSpec::load(&out).expect("it was checked");
+    assert_eq!(
+        (spec.labels.len(), spec.files[0].precision.as_str()),
+        (2, "fp32")
+    );
+    spec.files[0].verify().expect("the hash is right");
+    assert_eq!(spec.license.spdx, "NOASSERTION");
+
+    // Nothing is overwritten, and nothing changes when that is found out.
+    let before = fs::read(out.join("model.yaml")).expect("it is there");
+    let (is_well, _, stderr) = model(&["init", "--out"], &[&out, &source]);
+    assert!(
+        !is_well && stderr.contains("model.yaml is there already") && stderr.contains("--force"),
+        "{stderr}"
+    );
+    assert_eq!(
+        fs::read(out.join("model.yaml")).expect("it is there"),
+        before
+    );
+    let labels = folder.path().join("names");
+    fs::write(&labels, "cat\n\ndog\n").expect("written");
+    let (is_well, _, stderr) = model(
+        &["init", "--force", "--labels"],
+        &[&labels, Path::new("--out"), &out, &source],
+    );
+    assert!(is_well, "{stderr}");
+    assert_eq!(
+        ModelSpec::load(&out).expect("it was checked").labels,
+        ["cat", "dog"]
+    );
+
+    // A file that lies in its folder stays where it is.
+    let own = folder.path().join("own");
+    fs::create_dir(&own).expect("made");
+    let file = own.join("n.onnx");
+    fs::copy(&source, &file).expect("copied");
+    let (is_well, _, stderr) = model(&["init", "--out"], &[&own, &file]);
+    assert!(is_well, "{stderr}");
+    let mut names: Vec<PathBuf> = fs::read_dir(&own)
+        .expect("it is there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    names.sort();
+    assert_eq!(names, [own.join("model.yaml"), file]);
+}
+
+#[test]
+fn init_says_what_is_wrong_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, out) = (folder.path().join("n.onnx"), folder.path().join("out"));
+    let refused = |bytes: &[u8], arguments: &[&str], wanted: &str| {
+        fs::write(&source, bytes).expect("written");
+        let mut all = vec!["init"];
+        all.extend(arguments);
+        all.push("--out");
+        let (is_well, _, stderr) = model(&all, &[&out, &source]);
+        assert!(
+            !is_well && stderr.contains(wanted),
+            "{stderr}\ninstead of\n{wanted}"
+        );
+        assert!(!out.exists(), "{wanted}");
+    };
+    let mut odd = tiny();
+    (odd.output_shape, odd.rows, odd.mask) = ([5, 3], vec![0.0; 15], vec![0.0; 15]);
+    refused(
+        &odd.bytes(),
+        &[],
+        "no layout fits the outputs at an input of 96x64: found `output` float32 [1, 5, 3]; expected one of",
+    );
+    refused(
+        &odd.bytes(),
+        &[],
+        "\n  fastestdet: one output [5 + C, height, width] at stride 16",
+    );
+    refused(
+        &odd.bytes(),
+        &["--layout", "yolov8"],
+        "do not fit the layout yolov8",
+    );
+    refused(
+        &tiny().bytes(),
+        &["--layout", "yolo"],
+        "found the layout `yolo`, expected one of efficient_nms",
+    );
+    refused(
+        &tiny().bytes(),
+        &["--size", "64x64"],
+        "found --size 64x64, expected 96x64",
+    );
+    let mut open = tiny();
+    open.input_shape = [None, Some(3), None, None];
+    refused(
+        &open.bytes(),
+        &[],
+        "leaves the size of its input `images` open",
+    );
+    refused(b"PK\x03\x04", &[], "ZIP archive");
+    let labels = folder.path().join("names");
+    fs::write(&labels, "cat\n").expect("written");
+    refused(
+        &tiny().bytes(),
+        &["--labels", labels.to_str().expect("UTF-8")],
+        "1 labels were given, but the network has 2 classes",
+    );
+    fs::write(&labels, "cat\ncat\n").expect("written");
+    refused(
+        &tiny().bytes(),
+        &["--labels", labels.to_str().expect("UTF-8")],
+        "`cat` is given twice",
+    );
+}
+
+#[test]
+fn real_networks_are_read_as_they_are() {
+    let Some(data) = std::env::var_os("JETWATCH_TEST_DATA").filter(|path| !path.is_empty()) else {
+        eprintln!("skipped: JETWATCH_TEST_DATA is not set");
+        return;
+    };
+    let models = Path::new(&data).join("models");
+    let (is_well, report, stderr) = model(&["inspect"], &[&models.join("yolox_nano.onnx")]);
+    assert!(is_well, "{stderr}");
+    for wanted in [
+        "pytorch 2.1.1",
+        "ai.onnx 11",
+        "input       `images` float32 [1, 3, 416, 416]",
+        "output      `output` float32 [1, 3549, 85]",
+        "quantized   no",
+        "layout      yolox (a guess), output [3549, 85]: 3549 cells",
+        "classes     80",
+    ] {
+        assert!(report.contains(wanted), "{wanted} is missing in\n{report}");
+    }
+    let (_, json, _) = model(
+        &["inspect", "--json"],
+        &[&models.join("yolox_nano_int8_s8.onnx")],
+    );
+    let report: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let quantized = &report["network"]["quantization"];
+    assert_eq!(
+        (
+            &quantized["unsigned_activations"],
+            &quantized["quantized_biases"]
+        ),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(quantized["float_weights"], quantized["per_channel_weights"]);
+    assert!(
+        quantized["quantized_layers"].as_u64() > Some(50),
+        "{quantized}"
+    );
+    let (_, report, _) = model(
+        &["inspect"],
+        &[&models.join("yolox_nano_int8_s8_bias_quantized.onnx")],
+    );
+    assert!(
+        report.contains("have quantized biases, which TensorRT's parser refuses"),
+        "{report}"
+    );
+    let (_, report, _) = model(&["inspect"], &[&models.join("yolox_nano_int8_u8.onnx")]);
+    assert!(
+        report.contains("activations are unsigned bytes"),
+        "{report}"
+    );
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("nano");
+    let (is_well, _, stderr) = model(&["init", "--out"], &[&out, &models.join("yolox_nano.onnx")]);
+    assert!(is_well, "{stderr}");
+    let spec = ModelSpec::load(&out).expect("it was checked");
+    let shipped = include_str!("../models/yolox_nano/model.yaml");
+    assert!(
+        shipped.contains(&spec.files[0].sha256),
+        "the file is the one that the project describes by hand"
+    );
+    assert_eq!(
+        (spec.input.size.width, spec.input.padding, spec.labels.len()),
+        (416, 114, 80)
+    );
+}
+
+#[test]
+fn every_file_cut_anywhere_is_an_error_or_a_whole_network() {
+    let bytes = tiny().bytes();
+    for len in 0..bytes.len() {
+        // A cut between two fields leaves a message that is whole; then the network itself is whole too, or not there.
+        if let Ok(network) = graph::summarize(Path::new("x"), &bytes[..len], |_| None) {
+            assert_eq!(
+                (network.outputs.len(), network.operators.len()),
+                (1, 4),
+                "cut after {len} bytes"
+            );
+        }
+    }
+}
