@@ -9,7 +9,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use file_server::{Answer, FileServer, Tunnel};
-use jetwatch::catalog::{Download, FetchError, Fetched, Patience, Progress, download};
+use jetwatch::catalog::{self, Download, FetchError, Fetched, Patience, Progress, download};
+use jetwatch::detect::model::ModelSpec;
 use sha2::{Digest, Sha256};
 
 /// More than one read of anybody's buffers, and not a multiple of them.
@@ -517,6 +518,27 @@ fn two_at_once_do_not_mix() {
     let error = place.fetch_known(&server).expect_err("it is locked");
     assert!(matches!(error, FetchError::Busy { .. }), "{error}");
     first.join().expect("it does not panic");
+}
+
+#[test]
+fn every_entry_of_the_catalogue_makes_a_folder_that_the_daemon_reads() {
+    for entry in catalog::entries().expect("the manifests are right") {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let hash = "a".repeat(64);
+        fs::write(folder.path().join("model.yaml"), entry.model_yaml(&hash)).expect("written");
+        fs::write(folder.path().join("labels.txt"), entry.labels).expect("written");
+        let spec = ModelSpec::load(folder.path())
+            .unwrap_or_else(|error| panic!("{}: {error}", entry.name));
+        assert_eq!(
+            (spec.name.as_str(), spec.labels.len()),
+            (entry.name.as_str(), 80)
+        );
+        assert_eq!(spec.files[0].path, folder.path().join(&entry.file));
+        assert_eq!(
+            (spec.files[0].sha256.as_str(), spec.license.spdx.as_str()),
+            (hash.as_str(), entry.license.as_str())
+        );
+    }
 }
 
 /// `jetwatch model fetch` with the arguments, without proxies of the machine.

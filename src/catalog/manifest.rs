@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::{ConfigError, Document, Node, Unit};
+use crate::config::{ConfigError, Document, Node, Unit, Value};
 
 /// A model that can be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,13 @@ fn read(root: &Node<'_>, name: &str) -> Option<Entry> {
     let labels = map
         .required("labels", "coco80")
         .and_then(|node| node.one_of(&[("coco80", COCO)]));
-    let model = line("model", "the text of model.yaml");
+    let model = map
+        .required("model", "the text of model.yaml")
+        .and_then(|node| match node.value() {
+            // Of many lines, which other texts must not have.
+            Value::Text(text) => Some(text.to_owned()),
+            _ => node.expect("the text of model.yaml"),
+        });
     Some(Entry {
         name: name.to_owned(),
         title: title?,

@@ -18,7 +18,7 @@ use super::network::{self, BatchAxis, Element, TensorInfo};
 use super::open_network::{self, OpenNetwork};
 use super::optimized::Optimized;
 use super::tensor::TensorWriter;
-use super::{DetectError, Detector, fit, runtime};
+use super::{DetectError, Detector, fit, graph, runtime};
 use crate::telemetry::{Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta, Letterbox};
 
@@ -275,7 +275,11 @@ fn load_error(file: &ModelFile, library: &Path, error: &ort::Error) -> DetectErr
     DetectError::Load {
         path: file.path.clone(),
         library: library.to_owned(),
-        reason: error.to_string(),
+        // The library's own words rarely say what to do; the file often does.
+        reason: match graph::why_refused(&file.path) {
+            Some(why) => format!("{error}; {why}"),
+            None => error.to_string(),
+        },
     }
 }
 

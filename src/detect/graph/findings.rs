@@ -3,6 +3,8 @@
 //! Judged against the oldest runtimes that jetwatch is meant for: ONNX Runtime 1.17, and TensorRT 8.5 of JetPack 5. Newer ones
 //! read more. Whether a runtime really takes a network is known only when it has opened it.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::guess::{self, picture_input};
@@ -65,6 +67,26 @@ pub fn findings(network: &Network) -> Vec<Finding> {
     let mut findings = found.0;
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
+}
+
+/// Why a runtime may refuse to load the network at `path`, in a sentence; `None` when nothing is known against it.
+#[must_use]
+pub fn why_refused(path: &Path) -> Option<String> {
+    let network = match super::read(path) {
+        Ok(network) => network,
+        Err(error) => return Some(error.to_string()),
+    };
+    let mut found = Found(Vec::new());
+    files(&network, &mut found);
+    operators(&network, &mut found);
+    versions(&network, &mut found);
+    let texts: Vec<String> = found
+        .0
+        .into_iter()
+        .filter(|finding| finding.severity > Severity::Note)
+        .map(|finding| finding.text)
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 struct Found(Vec<Finding>);
@@ -248,17 +270,21 @@ fn tensors(network: &Network, found: &mut Found) {
             input.name
         ));
     }
+    let guess = guess::guess(network, None);
+    let is_known = |name: &String| {
+        guess.as_ref().is_some_and(|guess| {
+            guess.sizes_name.as_ref() == Some(name) || guess.scales_name.as_ref() == Some(name)
+        })
+    };
     let others: Vec<String> = network
         .inputs
         .iter()
-        .filter(|other| other.name != input.name)
+        .filter(|other| other.name != input.name && !is_known(&other.name))
         .map(|other| format!("`{}` {other}", other.name))
         .collect();
-    let takes_sizes = guess::guess(network, None).is_some_and(|guess| guess.sizes_name.is_some());
-    let only_sizes = takes_sizes && others.len() == 1;
-    if !others.is_empty() && !only_sizes {
+    if !others.is_empty() {
         found.error(format!(
-            "a second input {}: jetwatch gives pictures, and at most their size to networks like RT-DETR; export the network \
+            "another input {}: jetwatch gives pictures, and their size or scale to networks like RT-DETR; export the network \
              with one input",
             others.join(" and ")
         ));

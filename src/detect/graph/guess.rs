@@ -10,6 +10,7 @@ use super::names;
 use super::network::{Axis, Element, Network, Tensor};
 use crate::types::Size;
 
+mod maps;
 mod rules;
 
 /// A layout that fits a network, and why.
@@ -25,8 +26,10 @@ pub struct Guess {
     pub tensors: Vec<Role>,
     /// Other keys of `output`, with their values as YAML.
     pub parameters: Vec<(&'static str, String)>,
-    /// Name of a second input that takes the size of the pictures.
+    /// Name of a further input that takes the size of the pictures.
     pub sizes_name: Option<String>,
+    /// Name of a further input that takes their scale.
+    pub scales_name: Option<String>,
 }
 
 /// Outputs of one kind.
@@ -55,7 +58,11 @@ pub fn guesses(network: &Network, size: Option<Size>) -> Vec<Guess> {
     let mut found: Vec<Guess> = Vec::new();
     for guess in rules::all(&view) {
         if found.iter().all(|other| other.layout != guess.layout) {
-            found.push(guess);
+            found.push(Guess {
+                sizes_name: view.further_input(Element::INT64),
+                scales_name: view.further_input(Element::FLOAT),
+                ..guess
+            });
         }
     }
     found
@@ -149,6 +156,16 @@ impl<'a> View<'a> {
             width * height
         };
         strides.iter().map(cells).sum()
+    }
+
+    /// An input of two numbers a picture besides the pictures themselves: sizes are integers, scales are not.
+    fn further_input(&self, element: Element) -> Option<String> {
+        let is_pair = |axes: &Vec<Axis>| matches!(axes.as_slice(), [_, Axis::Fixed(2)]);
+        let inputs = &self.network.inputs;
+        let found = inputs.iter().find(|input| {
+            input.element == Some(element) && input.axes.as_ref().is_some_and(is_pair)
+        });
+        found.map(|input| input.name.clone())
     }
 
     /// Whether one of `names` is an operator of a vendor in the network.

@@ -6,6 +6,7 @@
 //! `jetwatch model init`, and when a runtime refuses a network, to say why.
 
 mod draft;
+mod draft_error;
 mod families;
 mod findings;
 mod guess;
@@ -19,9 +20,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-pub use draft::{Draft, DraftError, Origin};
+pub use draft::{Draft, Origin};
+pub use draft_error::DraftError;
 pub use families::{FAMILIES, Family};
-pub use findings::{Finding, Severity, findings};
+pub use findings::{Finding, Severity, findings, why_refused};
 pub use guess::{Guess, Role, guess, guesses};
 pub use network::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
 pub use quantization::Quantization;
@@ -174,3 +176,6 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, GraphError> {
         .map_err(unreadable)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

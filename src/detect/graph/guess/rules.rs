@@ -1,16 +1,17 @@
-//! The rules by which layouts are guessed: one function for each number of outputs. Pure; called by [`guesses`](super::guesses).
+//! The rules for outputs that are lists of boxes: one function for each number of outputs. Those for maps are in
+//! [`maps`](super::maps). Pure; called by [`guesses`](super::guesses).
 
 use super::super::network::Element;
-use super::{Guess, Output, Role, View};
+use super::{Guess, Output, Role, View, maps};
 
 /// Numbers of one box in NanoDet and PicoDet: four distributions over 0 to 7.
 const DISTRIBUTIONS: u64 = 32;
 /// Strides of most families.
-const THREE: [u32; 3] = [8, 16, 32];
+pub(super) const THREE: [u32; 3] = [8, 16, 32];
 /// Strides of NanoDet-Plus and PicoDet.
-const FOUR: [u32; 4] = [8, 16, 32, 64];
+pub(super) const FOUR: [u32; 4] = [8, 16, 32, 64];
 /// Strides of the tiny networks of Darknet.
-const TINY: [u32; 2] = [16, 32];
+pub(super) const TINY: [u32; 2] = [16, 32];
 /// Most queries of the DETR family; SSD has thousands of anchors.
 const MOST_QUERIES: u64 = 1000;
 
@@ -28,8 +29,8 @@ pub(super) fn all(view: &View<'_>) -> Vec<Guess> {
         _ => {}
     }
     distributions(view, &mut found);
-    grids(view, &mut found);
-    maps(view, &mut found);
+    maps::grids(view, &mut found);
+    maps::scores_and_boxes(view, &mut found);
     found
 }
 
@@ -87,6 +88,7 @@ fn suppressed(view: &View<'_>) -> Option<Guess> {
             Vec::new()
         },
         sizes_name: None,
+        scales_name: None,
     })
 }
 
@@ -103,11 +105,8 @@ fn queries_with_labels(view: &View<'_>) -> Option<Guess> {
     let scores = outputs
         .iter()
         .find(|output| output.is_float() && output.axes.len() == 1)?;
-    let sizes = view.network.inputs.iter().find(|input| {
-        input.element == Some(Element::INT64)
-            && input.axes.as_ref().is_some_and(|axes| axes.len() == 2)
-    });
-    let given = sizes.map_or("", |_| "; a second input takes the size of the pictures");
+    let sizes = view.further_input(Element::INT64);
+    let given = sizes.map_or("", |_| "; a further input takes the size of the pictures");
     Some(Guess {
         layout: "detr",
         reason: format!(
@@ -121,7 +120,8 @@ fn queries_with_labels(view: &View<'_>) -> Option<Guess> {
             role("scores", scores),
         ],
         parameters: Vec::new(),
-        sizes_name: sizes.map(|input| input.name.clone()),
+        sizes_name: None,
+        scales_name: None,
     })
 }
 
@@ -141,6 +141,7 @@ fn one(view: &View<'_>, output: &Output<'_>, found: &mut Vec<Guess>) {
             tensors: vec![role("name", output)],
             parameters: Vec::new(),
             sizes_name: None,
+            scales_name: None,
         });
     };
     let cells = view.cells(&THREE);
@@ -215,6 +216,7 @@ fn pair(view: &View<'_>, boxes: &Output<'_>, scores: &Output<'_>, found: &mut Ve
             tensors: vec![role("boxes", boxes), role("scores", scores)],
             parameters,
             sizes_name: None,
+            scales_name: None,
         });
     };
     let three_each = |strides: &[u32]| Some(3 * view.cells(strides));
@@ -237,7 +239,13 @@ fn pair(view: &View<'_>, boxes: &Output<'_>, scores: &Output<'_>, found: &mut Ve
         add("detr", columns, parameters, why.to_owned());
     } else if columns > 1 {
         let why = "as many as anchors that the file does not tell".to_owned();
-        add("ssd", columns - 1, Vec::new(), why);
+        // Deltas would need the anchors; finished boxes do not.
+        let parameters = vec![
+            ("boxes_are", "normalized".to_owned()),
+            ("background", "first".to_owned()),
+            ("activation", "none".to_owned()),
+        ];
+        add("ssd", columns - 1, parameters, why);
     }
 }
 
@@ -286,192 +294,8 @@ fn distributions(view: &View<'_>, found: &mut Vec<Guess>) {
             tensors: vec![list("scores", &scores), list("boxes", &boxes)],
             parameters: Vec::new(),
             sizes_name: None,
+            scales_name: None,
         });
-    }
-}
-
-/// One output `[channels, height, width]` for each grid.
-fn grids(view: &View<'_>, found: &mut Vec<Guess>) {
-    let strides: &[u32] = match view.outputs.len() {
-        1 => &[16],
-        2 => &TINY,
-        3 => &THREE,
-        _ => return,
-    };
-    let Some((channels, outputs)) = of_strides(view, strides, None) else {
-        return;
-    };
-    let mut add = |layout, classes: Option<u64>, tensors, why: String| {
-        let Some(classes) = classes.filter(|classes| *classes > 0) else {
-            return;
-        };
-        found.push(Guess {
-            layout,
-            reason: format!(
-                "{channels} channels at stride {strides:?}: {why}{}",
-                view.agrees(classes)
-            ),
-            classes: classes as usize,
-            tensors,
-            parameters: Vec::new(),
-            sizes_name: None,
-        });
-    };
-    if let [output] = outputs.as_slice() {
-        let why = "5 numbers before the classes".to_owned();
-        add(
-            "fastestdet",
-            channels.checked_sub(5),
-            vec![role("name", output)],
-            why,
-        );
-        return;
-    }
-    // Darknet lists its coarsest grid first.
-    let coarse_first: Vec<&Output<'_>> = outputs.iter().rev().copied().collect();
-    if channels.is_multiple_of(3) && channels / 3 > 5 {
-        for layout in ["yolov4", "yolov3"] {
-            let why = "three anchors with 5 numbers before the classes".to_owned();
-            let tensors = vec![list("grids", &coarse_first)];
-            add(layout, (channels / 3).checked_sub(5), tensors, why);
-        }
-    }
-    if strides.len() == 3 {
-        let why = "one box in each cell, with 5 numbers before the classes".to_owned();
-        add(
-            "yolox",
-            channels.checked_sub(5),
-            vec![list("grids", &outputs)],
-            why,
-        );
-    }
-}
-
-/// Scores and boxes in outputs `[channels, height, width]` of their own.
-fn maps(view: &View<'_>, found: &mut Vec<Guess>) {
-    if let [first, second] = view.outputs.as_slice() {
-        for (scores, boxes) in [(first, second), (second, first)] {
-            let (Some(classes), Some(channels)) =
-                (at_stride(view, scores, 16), at_stride(view, boxes, 16))
-            else {
-                continue;
-            };
-            if channels == 4 * classes {
-                found.push(Guess {
-                    layout: "detectnet_v2",
-                    reason: format!(
-                        "scores {} and four times as many numbers of boxes at stride 16",
-                        scores.shape()
-                    ),
-                    classes: classes as usize,
-                    tensors: vec![role("scores", scores), role("boxes", boxes)],
-                    parameters: Vec::new(),
-                    sizes_name: None,
-                });
-            }
-        }
-    }
-    for strides in [
-        &FOUR[..],
-        &THREE,
-        &[8, 16, 32, 64, 128],
-        &[16, 32],
-        &[8, 16],
-    ] {
-        let kinds = view.outputs.len() / strides.len();
-        if kinds * strides.len() != view.outputs.len() || !(2..=3).contains(&kinds) {
-            continue;
-        }
-        let Some((_, boxes)) = of_strides(view, strides, Some(4)) else {
-            continue;
-        };
-        let rest: Vec<&Output<'_>> = view
-            .outputs
-            .iter()
-            .filter(|output| boxes.iter().all(|other| other.name != output.name))
-            .collect();
-        let centerness = (kinds == 3)
-            .then(|| centers(view, &rest, strides))
-            .flatten();
-        let is_score = |output: &&&Output<'_>| {
-            centerness
-                .as_ref()
-                .is_none_or(|centers| centers.iter().all(|other| other.name != output.name))
-        };
-        let scores: Vec<&Output<'_>> = rest.iter().filter(is_score).copied().collect();
-        let channels = scores.first().and_then(|output| output.axes[0]);
-        let fits = scores.iter().zip(strides).all(|(output, stride)| {
-            at_stride(view, output, *stride) == channels && channels.is_some()
-        });
-        let (Some(classes), true) = (channels, fits && scores.len() == strides.len()) else {
-            continue;
-        };
-        let mut tensors = vec![list("scores", &scores), list("boxes", &boxes)];
-        tensors.extend(
-            centerness
-                .as_ref()
-                .map(|centers| list("centerness", centers)),
-        );
-        found.push(Guess {
-            layout: "fcos",
-            reason: format!(
-                "scores of {classes} classes and 4 distances at strides {strides:?}{}",
-                view.agrees(classes)
-            ),
-            classes: classes as usize,
-            tensors,
-            parameters: Vec::new(),
-            sizes_name: None,
-        });
-    }
-}
-
-/// Outputs of one channel, one for each of `strides`; those named so come first, since a single class looks alike.
-fn centers<'v, 'a>(
-    view: &View<'_>,
-    outputs: &[&'v Output<'a>],
-    strides: &[u32],
-) -> Option<Vec<&'v Output<'a>>> {
-    strides
-        .iter()
-        .map(|stride| {
-            let fits = |output: &&&'v Output<'a>| at_stride(view, output, *stride) == Some(1);
-            let named = outputs
-                .iter()
-                .filter(fits)
-                .find(|output| output.name.contains("center"));
-            named.or_else(|| outputs.iter().find(fits)).copied()
-        })
-        .collect()
-}
-
-/// The outputs at `strides`, all with the same number of channels, which is `wanted` if given.
-fn of_strides<'v, 'a>(
-    view: &'v View<'a>,
-    strides: &[u32],
-    wanted: Option<u64>,
-) -> Option<(u64, Vec<&'v Output<'a>>)> {
-    let mut channels = wanted;
-    let mut found = Vec::new();
-    for stride in strides {
-        let output = view.outputs.iter().find(|output| {
-            at_stride(view, output, *stride)
-                .is_some_and(|len| channels.is_none_or(|channels| channels == len))
-        })?;
-        channels = output.axes[0];
-        found.push(output);
-    }
-    Some((channels?, found))
-}
-
-/// Channels of `output` if it is a float map of the grid of `stride`.
-fn at_stride(view: &View<'_>, output: &Output<'_>, stride: u32) -> Option<u64> {
-    let (width, height) = view.grid(stride);
-    match *output.axes.as_slice() {
-        [Some(channels), Some(h), Some(w)] if (w, h) == (width, height) && output.is_float() => {
-            Some(channels)
-        }
-        _ => None,
     }
 }
 
@@ -483,7 +307,8 @@ fn is_paddle(view: &View<'_>) -> bool {
     view.network.producer.to_lowercase().contains("paddle")
 }
 
-fn role(key: &'static str, output: &Output<'_>) -> Role {
+/// One output of a kind.
+pub(super) fn role(key: &'static str, output: &Output<'_>) -> Role {
     Role {
         key,
         names: vec![output.name.to_owned()],
@@ -491,7 +316,8 @@ fn role(key: &'static str, output: &Output<'_>) -> Role {
     }
 }
 
-fn list(key: &'static str, outputs: &[&Output<'_>]) -> Role {
+/// One output of a kind for each grid.
+pub(super) fn list(key: &'static str, outputs: &[&Output<'_>]) -> Role {
     Role {
         key,
         names: outputs
