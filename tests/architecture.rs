@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// A room may name rooms on lower floors only. The cellar lies below all of them.
-const FLOORS: [(&str, i32); 15] = [
+const FLOORS: &[(&str, i32)] = &[
     ("cli", 4),
     ("pipeline", 3),
     ("source", 2),
@@ -33,7 +33,7 @@ const FLOORS: [(&str, i32); 15] = [
 const CELLAR: (&str, [&str; 3]) = ("nvidia", ["detect", "source", "render"]);
 
 /// Outside crates that have a home.
-const HOMES: [(&str, &[&str]); 17] = [
+const HOMES: &[(&str, &[&str])] = &[
     ("gstreamer", &["source", "render", "nvidia"]),
     ("gstreamer_app", &["source", "render", "nvidia"]),
     ("gstreamer_video", &["source", "render", "nvidia"]),

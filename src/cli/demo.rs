@@ -68,7 +68,12 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         None => None,
     };
     let options = Options {
-        process_started: Some(started),
+        // Measuring the precisions is not part of starting.
+        process_started: Some(if judge.is_some() {
+            Instant::now()
+        } else {
+            started
+        }),
         duration: Some(args.duration),
         tap: judge.as_ref().map(Judge::tap),
         ..Options::default()

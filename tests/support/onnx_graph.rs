@@ -34,7 +34,8 @@ impl Graph {
         attributes: &[Attribute<'_>],
     ) {
         let attributes: Vec<Message> = attributes.iter().map(Attribute::message).collect();
-        self.0.message(1, node(operator, inputs, output, &attributes));
+        self.0
+            .message(1, node(operator, inputs, output, &attributes));
     }
 
     /// Adds numbers that are always the same; `to_bytes` writes one of them, lowest byte first.
