@@ -3,9 +3,9 @@
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-# `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model.
+# `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model; an empty MODEL= shows the chain without a network.
 SOURCE ?=
-MODEL ?=
+MODEL ?= models/street-nano
 DURATION ?= 20s
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
