@@ -397,3 +397,58 @@ fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
     assert_eq!(frames.len(), 40);
     assert_eq!(frames[0].picture, Size::new(416, 234));
 }
+
+#[test]
+fn pictures_of_a_folder_come_by_name_in_any_size() {
+    let folder = folder();
+    let save = |name: &str, width, height, level| {
+        image::RgbImage::from_pixel(width, height, image::Rgb([level; 3]))
+            .save(folder.path().join(name))
+            .expect("the folder is writable");
+    };
+    save("b.jpg", 320, 240, 50);
+    save("a.png", 17, 200, 100);
+    save("c.jpeg", 640, 480, 150);
+    fs::write(folder.path().join("b2.jpg"), "damaged").expect("the folder is writable");
+    let (frames, result) = Collector::start(
+        &config(SourceUri::Images(folder.path().to_owned())),
+        usize::MAX,
+    )
+    .join();
+    result.expect("three pictures are sound");
+    let seen: Vec<_> = frames
+        .iter()
+        .map(|frame| (frame.meta.source_size, frame.picture, frame.meta.pts))
+        .collect();
+    // The time is the place in the list, the damaged one counted.
+    let place = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(
+        seen,
+        [
+            (Size::new(17, 200), Size::new(35, 416), place(0)),
+            (Size::new(320, 240), Size::new(416, 312), place(1)),
+            (Size::new(640, 480), Size::new(416, 312), place(3)),
+        ]
+    );
+    for (frame, level) in frames.iter().zip([100.0, 50.0, 150.0]) {
+        assert!((frame.mean - level).abs() < 2.0, "{}", frame.mean);
+    }
+}
+
+#[test]
+fn pictures_start_over_when_told_to_and_a_folder_without_any_is_empty() {
+    let folder = folder();
+    let mut config = config(SourceUri::Images(folder.path().to_owned()));
+    config.loop_at_end = true;
+    let (_, result) = Collector::start(&config, usize::MAX).join();
+    assert!(matches!(result, Err(SourceError::Empty)), "{result:?}");
+    fs::write(folder.path().join("a.jpg"), "damaged").expect("the folder is writable");
+    let (_, result) = Collector::start(&config, usize::MAX).join();
+    assert!(matches!(result, Err(SourceError::Empty)), "{result:?}");
+    image::RgbImage::new(8, 8)
+        .save(folder.path().join("b.png"))
+        .expect("the folder is writable");
+    let (frames, result) = Collector::start(&config, 5).join();
+    result.expect("a stop is no error");
+    assert_eq!(frames.len(), 5);
+}

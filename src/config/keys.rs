@@ -41,7 +41,7 @@ pub const SOURCE: &[Key] = &[
     Key::required(
         "uri",
         Form::Text(URI_FORMS),
-        "What to open: a path or file://, rtsp:// or rtsps://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, realtime.",
+        "What to open: a path or file://, rtsp:// or rtsps://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, realtime.",
     ),
     Key::or(
         "loop",
@@ -142,7 +142,7 @@ pub(super) const RTSP_ONLY: &[&str] = &[
 pub(super) const V4L2_ONLY: &[&str] = &["format", "width", "height", "fps"];
 
 /// What `uri` may be.
-pub(super) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:… or synthetic://traffic";
+pub(super) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";
 
 /// Parameters of `synthetic://traffic?…`. They are not keys of the file but are checked by the same means.
 pub const SYNTHETIC: &[Key] = &[

@@ -47,6 +47,9 @@ pub(super) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<Refusal>
     if let Some(elements) = text.strip_prefix("launch:") {
         return launch(elements).map_err(one);
     }
+    if let Some(images) = text.strip_prefix("images:") {
+        return self::images(images, folder).map_err(one);
+    }
     let Some((scheme, rest)) = text.split_once("://") else {
         return plain_path(text, folder).map_err(one);
     };
@@ -80,6 +83,15 @@ fn launch(elements: &str) -> Result<SourceUri, Refusal> {
         ));
     }
     Ok(SourceUri::Launch(elements.to_owned()))
+}
+
+fn images(path: &str, folder: &Path) -> Result<SourceUri, Refusal> {
+    if path.trim().is_empty() || path.starts_with("//") || path.starts_with('~') {
+        return Err(Refusal::new(
+            "images: and the path of a folder, as in images:/data/pictures",
+        ));
+    }
+    Ok(SourceUri::Images(folder.join(path)))
 }
 
 fn plain_path(text: &str, folder: &Path) -> Result<SourceUri, Refusal> {
@@ -220,6 +232,9 @@ pub(super) mod tests {
             parsed("launch: videotestsrc ! a://b "),
             SourceUri::Launch("videotestsrc ! a://b".to_owned())
         );
+        let images = SourceUri::Images(PathBuf::from("conf/a b/c"));
+        assert_eq!(parsed("images:a b/c"), images);
+        assert_eq!(images.to_string(), "images:conf/a b/c");
         for text in [
             "v4l2://dev/video0",
             "v4l2://",
@@ -229,6 +244,9 @@ pub(super) mod tests {
             "csi://a",
             "launch:",
             "launch:a !",
+            "images:",
+            "images:///data",
+            "images:~/data",
             "launch://a",
         ] {
             refused(text);

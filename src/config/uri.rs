@@ -45,6 +45,8 @@ pub enum SourceUri {
     },
     /// `launch:ELEMENT ! ELEMENT`: a GStreamer fragment with one open source pad, parsed alone.
     Launch(String),
+    /// `images:FOLDER`: the JPEG and PNG files of a folder, by name.
+    Images(PathBuf),
     /// `synthetic://traffic?…`: the built-in scene.
     Synthetic(SyntheticScene),
 }
@@ -104,12 +106,12 @@ impl SourceUri {
         match self {
             Self::Rtsp { .. } | Self::V4l2 { .. } | Self::Csi { .. } | Self::Launch(_) => true,
             Self::Synthetic(scene) => scene.pace == Pace::Realtime,
-            Self::File(_) => false,
+            Self::File(_) | Self::Images(_) => false,
         }
     }
 
-    /// What kind of source this is, in a word for logs and messages: `file`, `rtsp`, `v4l2`, `csi`, `launch` or
-    /// `synthetic`.
+    /// What kind of source this is, in a word for logs and messages: `file`, `rtsp`, `v4l2`, `csi`, `launch`,
+    /// `images` or `synthetic`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -118,6 +120,7 @@ impl SourceUri {
             Self::V4l2 { .. } => "v4l2",
             Self::Csi { .. } => "csi",
             Self::Launch(_) => "launch",
+            Self::Images(_) => "images",
             Self::Synthetic(_) => "synthetic",
         }
     }
@@ -131,6 +134,7 @@ impl fmt::Display for SourceUri {
             Self::V4l2 { device, .. } => write!(f, "v4l2://{}", device.display()),
             Self::Csi { sensor } => write!(f, "csi://{sensor}"),
             Self::Launch(text) => write!(f, "launch:{}", mask_secrets(text)),
+            Self::Images(folder) => write!(f, "images:{}", folder.display()),
             Self::Synthetic(scene) => scene.fmt(f),
         }
     }
@@ -192,6 +196,7 @@ impl fmt::Debug for SourceUri {
                 .field("size", size)
                 .field("fps", fps)
                 .finish(),
+            Self::Images(folder) => f.debug_tuple("Images").field(folder).finish(),
             Self::Csi { sensor } => f.debug_struct("Csi").field("sensor", sensor).finish(),
             Self::Launch(text) => f.debug_tuple("Launch").field(&mask_secrets(text)).finish(),
             Self::Synthetic(scene) => f.debug_tuple("Synthetic").field(scene).finish(),

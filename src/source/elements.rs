@@ -50,6 +50,11 @@ pub const ELEMENTS: &[ElementFacts] = &[
         properties: &[],
     },
     ElementFacts {
+        name: "appsrc",
+        package: BASE,
+        properties: &["format"],
+    },
+    ElementFacts {
         name: "appsink",
         package: BASE,
         properties: &["caps", "sync", "max-buffers", "enable-last-sample"],

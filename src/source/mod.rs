@@ -2,7 +2,7 @@
 //!
 //! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
 //! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
-//! per source ([`gst`]) or the built-in scene ([`synthetic`]). Frames leave through the [`Deliver`] function that the
+//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`Deliver`] function that the
 //! pipeline room gives; whether it waits or replaces older frames is decided there.
 //!
 //! ```text
@@ -14,6 +14,8 @@
 mod elements;
 mod error;
 pub mod gst;
+mod images;
+mod jpeg;
 pub mod pictures;
 mod pool;
 pub mod scene;
@@ -32,6 +34,7 @@ use crate::types::{Frame, Placement, Size, SourceId, SourceState};
 
 pub use elements::{ELEMENTS, ElementFacts};
 pub use error::SourceError;
+pub use images::{Unreadable, start_images};
 pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
 
@@ -148,7 +151,7 @@ impl SourceCounters {
     }
 }
 
-/// Something that can be opened and then delivers frames until it ends. Implementations: GStreamer, and the built-in scene.
+/// Something that can be opened and then delivers frames until it ends. Implementations: GStreamer, pictures, and the built-in scene.
 trait Source {
     /// One session: opens, delivers, and closes. The first frame must be announced through `first_frame`.
     fn run_once(

@@ -11,6 +11,7 @@ use crate::config::{SourceConfig, SourceUri};
 use crate::telemetry;
 use crate::types::SourceState;
 
+use super::images::ImagesSource;
 use super::{End, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource};
 
 /// A session that delivered frames for at least this long starts the waits anew.
@@ -38,6 +39,20 @@ impl SourceHandle {
 
 /// Starts the source on a thread named `source-NAME`.
 pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<SourceHandle> {
+    let opened = config.clone();
+    spawn(config, context, move || match &opened.uri {
+        SourceUri::Synthetic(scene) => Box::new(SyntheticSource::new(scene, opened.loop_at_end)),
+        SourceUri::Images(folder) => Box::new(ImagesSource::of_folder(&opened, folder)),
+        _ => Box::new(GstSource::new(&opened)),
+    })
+}
+
+/// Starts what `make` makes, on a thread named `source-NAME`, where it stays; `config` says how it is kept alive.
+pub(super) fn spawn(
+    config: &SourceConfig,
+    context: SourceContext,
+    make: impl FnOnce() -> Box<dyn Source> + Send + 'static,
+) -> std::io::Result<SourceHandle> {
     let config = config.clone();
     // Linux keeps 15 bytes of a thread's name.
     let thread_name: String = format!("source-{}", context.name)
@@ -48,18 +63,18 @@ pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<S
         .name(thread_name.clone())
         .spawn(move || {
             telemetry::name_thread(&thread_name);
-            let result = supervise(&config, &context);
+            let result = supervise(make().as_mut(), &config, &context);
             (context.on_end)(context.id);
             result
         })?;
     Ok(SourceHandle { thread })
 }
 
-fn supervise(config: &SourceConfig, context: &SourceContext) -> Result<(), SourceError> {
-    let mut source: Box<dyn Source> = match &config.uri {
-        SourceUri::Synthetic(scene) => Box::new(SyntheticSource::new(scene, config.loop_at_end)),
-        _ => Box::new(GstSource::new(config)),
-    };
+fn supervise(
+    source: &mut dyn Source,
+    config: &SourceConfig,
+    context: &SourceContext,
+) -> Result<(), SourceError> {
     let live = config.uri.is_live();
     let mut wait = config.reconnect_wait;
     (context.observe)(context.id, SourceState::Connecting, None);

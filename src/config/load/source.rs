@@ -124,13 +124,14 @@ fn describe(uri: &SourceUri) -> &'static str {
         SourceUri::V4l2 { .. } => "a V4L2 camera",
         SourceUri::Csi { .. } => "a CSI camera",
         SourceUri::Launch(_) => "a launch fragment",
+        SourceUri::Images(_) => "a folder of pictures",
         SourceUri::Synthetic(_) => "a synthetic scene",
     }
 }
 
 fn check_loop(map: &Map<'_>, uri: &SourceUri) {
     match uri {
-        SourceUri::File(_) => {}
+        SourceUri::File(_) | SourceUri::Images(_) => {}
         SourceUri::Synthetic(scene) if scene.frames.is_some() => {}
         SourceUri::Synthetic(_) => {
             map.unfit(

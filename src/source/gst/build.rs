@@ -106,6 +106,12 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
                 reason: "this machine has no Jetson CSI camera; use v4l2:///dev/videoN for a USB camera",
             });
         }
+        SourceUri::Images(_) => {
+            return Err(SourceError::Unsupported {
+                uri: uri.to_string(),
+                reason: "pictures are decoded by jetwatch itself",
+            });
+        }
         SourceUri::Synthetic(_) => {
             return Err(SourceError::Unsupported {
                 uri: "synthetic://".to_owned(),

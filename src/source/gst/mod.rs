@@ -7,15 +7,18 @@ mod camera;
 mod dot;
 mod log_bridge;
 mod messages;
+mod pictures;
 mod scale;
 mod session;
 
-use std::sync::OnceLock;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use gstreamer as gst;
 
 use crate::config::SourceConfig;
 
+use super::images::Unreadable;
 use super::{End, Source, SourceContext, SourceError};
 
 pub use camera::needed_variable;
@@ -65,6 +68,20 @@ impl Source for GstSource {
     ) -> Result<End, SourceError> {
         // The daemon starts it with its configured threshold; tools and tests that open a source alone need not know.
         init("*:1")?;
-        session::run(&self.config, context, first_frame)
+        let launch = build::build(&self.config, context)?;
+        session::run(&self.config, &launch, context, first_frame)
     }
+}
+
+/// One session that shows `files`, which are not empty, scaled as video is.
+pub(super) fn play_pictures(
+    config: &SourceConfig,
+    files: Arc<[PathBuf]>,
+    unreadable: Unreadable,
+    context: &SourceContext,
+    first_frame: &dyn Fn(),
+) -> Result<End, SourceError> {
+    init("*:1")?;
+    let launch = pictures::build(files, unreadable, config.loop_at_end, context)?;
+    session::run(config, &launch, context, first_frame)
 }

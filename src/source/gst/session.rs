@@ -10,7 +10,7 @@ use gstreamer::prelude::*;
 use crate::config::SourceConfig;
 use crate::source::{End, SourceContext, SourceError, WATCH_INTERVAL};
 
-use super::build::{Launch, build};
+use super::build::Launch;
 use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
@@ -20,10 +20,10 @@ const EXPLANATION: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
     config: &SourceConfig,
+    launch: &Launch,
     context: &SourceContext,
     first_frame: &dyn Fn(),
 ) -> Result<End, SourceError> {
-    let launch = build(config, context)?;
     let bus = launch
         .pipeline
         .bus()
@@ -32,7 +32,7 @@ pub(super) fn run(
     let mut session = Session {
         config,
         context,
-        launch: &launch,
+        launch,
         missing: None,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
     };

@@ -1,0 +1,113 @@
+//! Whether a JPEG file is whole. Not a decoder: it walks over markers and looks at no pixel.
+//!
+//! Decoders make up the missing part of a file that was cut off, gray or from the last rows, and say nothing. A camera's
+//! viewer is glad of that; accuracy measured on half a picture is wrong.
+
+/// Start of a picture.
+const START: u8 = 0xd8;
+/// End of a picture.
+const END: u8 = 0xd9;
+/// Start of a scan, behind whose header the coded pixels follow.
+const SCAN: u8 = 0xda;
+
+/// Markers that stand alone: restarts, which also divide coded pixels, and a temporary one.
+const fn stands_alone(marker: u8) -> bool {
+    matches!(marker, 0x01 | 0xd0..=0xd7)
+}
+
+/// Whether `bytes` begin as a JPEG file does.
+pub(super) fn is_jpeg(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0xff, START, 0xff])
+}
+
+/// Whether the end marker of the JPEG in `bytes` is there, behind at least one scan. What follows it does not matter.
+pub(super) fn is_whole(bytes: &[u8]) -> bool {
+    let mut at = 2;
+    let mut scans = 0;
+    while let Some((marker, next)) = next_marker(bytes, at) {
+        at = next;
+        match marker {
+            END => return scans > 0,
+            _ if stands_alone(marker) || marker == START => {}
+            _ => {
+                // The length counts its own two bytes.
+                let Some(length) = bytes.get(at..at + 2) else {
+                    return false;
+                };
+                at += usize::from(u16::from_be_bytes([length[0], length[1]])).max(2);
+                scans += usize::from(marker == SCAN);
+            }
+        }
+    }
+    false
+}
+
+/// The next marker at or behind `at`, and where its content begins. Coded pixels are passed over: in them 0xff is followed
+/// by zero.
+fn next_marker(bytes: &[u8], at: usize) -> Option<(u8, usize)> {
+    let rest = bytes.get(at..)?;
+    let found = rest
+        .windows(2)
+        .position(|pair| pair[0] == 0xff && !matches!(pair[1], 0x00 | 0xff))?;
+    Some((rest[found + 1], at + found + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use image::{ImageFormat, RgbImage};
+
+    use super::*;
+
+    /// A picture of noise, so that its coded pixels hold every byte.
+    fn noise() -> Vec<u8> {
+        let mut state = 1_u32;
+        let picture = RgbImage::from_fn(64, 48, |_, _| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            image::Rgb([(state >> 24) as u8, (state >> 16) as u8, (state >> 8) as u8])
+        });
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        picture
+            .write_to(&mut bytes, ImageFormat::Jpeg)
+            .expect("memory takes it");
+        bytes.into_inner()
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_is_not_whole() {
+        let bytes = noise();
+        assert!(is_jpeg(&bytes) && is_whole(&bytes));
+        assert!(
+            bytes.windows(2).any(|pair| pair == [0xff, 0x00]),
+            "stuffing"
+        );
+        for end in 0..bytes.len() {
+            assert!(!is_whole(&bytes[..end]), "{end} of {}", bytes.len());
+        }
+        let padded = [&bytes[..], b"something behind"].concat();
+        assert!(is_whole(&padded));
+    }
+
+    #[test]
+    fn a_small_picture_inside_the_header_does_not_end_the_large_one() {
+        let bytes = noise();
+        let inner: &[u8] = &[0xff, START, 0xff, END];
+        // An application segment behind the start marker, as cameras write it.
+        let header = [&[0xff, START, 0xff, 0xe1, 0, 6], inner].concat();
+        let whole = [&header[..], &bytes[2..]].concat();
+        assert!(is_whole(&whole));
+        assert!(!is_whole(&whole[..whole.len() - 2]));
+    }
+
+    #[test]
+    fn markers_without_a_picture_are_not_whole() {
+        for bytes in [
+            &[][..],
+            &[0xff, START],
+            &[0xff, START, 0xff, END],
+            &[0xff, START, 0xff, SCAN, 0xff],
+            &[0xff, START, 0xff, SCAN, 0xff, 0xff, 1, 2],
+        ] {
+            assert!(!is_whole(bytes), "{bytes:?}");
+        }
+    }
+}
