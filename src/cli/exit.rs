@@ -46,7 +46,11 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         return Exit::Config;
     }
     match error.downcast_ref::<PipelineError>() {
-        Some(PipelineError::Detect(detect)) if detect.is_configuration() => Exit::Config,
+        Some(PipelineError::Detect(detect) | PipelineError::Picture { cause: detect, .. })
+            if detect.is_configuration() =>
+        {
+            Exit::Config
+        }
         _ => Exit::Failure,
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod demo;
 mod environment;
+mod eval;
 mod exit;
 mod model;
 mod progress;
@@ -42,6 +43,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Fetch networks, look into ONNX files, and describe them for the daemon.
     Model(model::ModelArgs),
+    /// Say how accurate a model is on annotated pictures.
+    Eval(eval::EvalArgs),
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
     /// Write labeled pictures of the built-in street scene, for training and judging networks.
@@ -67,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Model(args) => model::run(&args),
+        Command::Eval(args) => eval::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
         Command::Scenes(args) => scenes::run(&args),
     };

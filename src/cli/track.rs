@@ -148,7 +148,7 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 /// Writes standard output, or a file so that nobody ever sees half of it.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     if is_dash(path) {
         let mut stdout = io::stdout().lock();
         return match stdout

@@ -10,6 +10,14 @@ pub enum PipelineError {
     /// The detector cannot be made, or failed.
     #[error("detector: {0}")]
     Detect(DetectError),
+    /// The detector failed on a picture of a list.
+    #[error("detector, on {}: {cause}", path.display())]
+    Picture {
+        /// The picture's file.
+        path: std::path::PathBuf,
+        /// What the detector said.
+        cause: DetectError,
+    },
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),

@@ -11,6 +11,7 @@
 
 mod alone;
 mod error;
+mod evaluate;
 mod follow;
 mod lanes;
 mod meter;
@@ -38,6 +39,7 @@ use crate::types::SourceId;
 
 pub use alone::{DetectorAlone, detector_alone};
 pub use error::PipelineError;
+pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
 pub use report::{Report, SourceReport};
 

@@ -1,0 +1,430 @@
+//! `jetwatch eval`: the binary on pictures, annotations and networks that the tests write.
+//!
+//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass. One more needs the data below `JETWATCH_TEST_DATA`.
+
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use image::RgbImage;
+use onnx_file::TinyNetwork;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use support::daemon::{finish, stderr};
+
+const CELLS: usize = 126;
+const ROW: usize = 7;
+
+fn library_is_missing() -> bool {
+    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// A network for 96×64 pixels that sees one car around 12,12 of `width`×16 pixels, whatever it looks at.
+fn network(width: f32) -> Vec<u8> {
+    let mut rows = vec![0.0; CELLS * ROW];
+    let (log_width, log_height) = ((width / 8.0).ln(), 2.0_f32.ln());
+    rows[13 * ROW..14 * ROW].copy_from_slice(&[0.5, 0.5, log_width, log_height, 0.9, 0.1, 1.0]);
+    let network = TinyNetwork {
+        input: "images",
+        input_shape: [Some(1), Some(3), Some(64), Some(96)],
+        output: "output",
+        output_shape: [CELLS as i64, ROW as i64],
+        rows,
+        mask: vec![0.0; CELLS * ROW],
+        second_input: false,
+    };
+    network.bytes()
+}
+
+/// A folder with a model in two precisions, three pictures, and annotations.
+struct Case {
+    folder: tempfile::TempDir,
+}
+
+impl Case {
+    fn new() -> Self {
+        let case = Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        };
+        case.write_model();
+        fs::create_dir(case.path("images")).expect("made");
+        let picture =
+            |width, height| RgbImage::from_pixel(width, height, image::Rgb([90, 120, 30]));
+        picture(96, 64)
+            .save(case.path("images/a.png"))
+            .expect("written");
+        picture(192, 128)
+            .save(case.path("images/b.jpg"))
+            .expect("written");
+        picture(48, 32)
+            .save(case.path("images/c.png"))
+            .expect("written");
+        case.annotate(&annotations());
+        case
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write_model(&self) {
+        let folder = self.path("model");
+        fs::create_dir(&folder).expect("made");
+        let mut files = String::new();
+        for (precision, width) in [("fp32", 32.0), ("int8", 26.0)] {
+            let bytes = network(width);
+            let digest = Sha256::digest(&bytes)
+                .iter()
+                .fold(String::new(), |mut text, byte| {
+                    write!(text, "{byte:02x}").expect("a string takes it");
+                    text
+                });
+            fs::write(folder.join(format!("{precision}.onnx")), bytes).expect("written");
+            writeln!(
+                files,
+                "  {precision}: {{file: {precision}.onnx, sha256: '{digest}'}}"
+            )
+            .expect("a string takes it");
+        }
+        let yaml = format!(
+            "name: tiny\ninput: {{name: images, width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+             output: {{layout: yolox, name: output}}\nlabels: [person, car]\nscore_threshold: 0.5\n\
+             license: {{spdx: Apache-2.0, source: made by the test}}\nfiles:\n{files}"
+        );
+        fs::write(folder.join("model.yaml"), yaml).expect("written");
+    }
+
+    fn annotate(&self, annotations: &Value) {
+        fs::write(self.path("truth.json"), annotations.to_string()).expect("written");
+    }
+
+    fn eval(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        command
+            .arg("eval")
+            .arg("--model")
+            .arg(self.path("model"))
+            .arg("--images")
+            .arg(self.path("images"))
+            .arg("--annotations")
+            .arg(self.path("truth.json"))
+            .arg("--out")
+            .arg(self.path("out.json"))
+            .args(arguments);
+        finish(&mut command)
+    }
+
+    fn report(&self) -> Value {
+        read(&self.path("out.json"))
+    }
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("it was written")).expect("JSON")
+}
+
+/// The car is where the network sees it in the first two pictures, and elsewhere in the third.
+fn annotations() -> Value {
+    let object = |id, image, [x, y, w, h]: [f64; 4]| json!({"id": id, "image_id": image, "category_id": 3, "bbox": [x, y, w, h], "area": w * h, "iscrowd": 0});
+    json!({
+        "images": [
+            {"id": 30, "file_name": "c.png", "width": 48, "height": 32},
+            {"id": 10, "file_name": "a.png", "width": 96, "height": 64},
+            {"id": 20, "file_name": "b.jpg", "width": 192, "height": 128},
+        ],
+        "categories": [{"id": 3, "name": "Car"}, {"id": 5, "name": "person"}, {"id": 9, "name": "tram"}],
+        "annotations": [
+            object(1, 10, [0.0, 4.0, 28.0, 16.0]),
+            object(2, 20, [0.0, 8.0, 56.0, 32.0]),
+            object(3, 30, [30.0, 20.0, 10.0, 10.0]),
+        ],
+    })
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn assert_near(found: &Value, expected: f64) {
+    let found = found
+        .as_f64()
+        .unwrap_or_else(|| panic!("no number: {found}"));
+    assert!(
+        (found - expected).abs() < 1e-9,
+        "{found}, expected {expected}"
+    );
+}
+
+#[test]
+fn two_precisions_are_judged_and_compared() {
+    if library_is_missing() {
+        return;
+    }
+    let case = Case::new();
+    let detections = case.path("found.json").display().to_string();
+    let output = case.eval(&[
+        "--precision",
+        "fp32,int8",
+        "--detections-out",
+        &detections,
+        "--workers",
+        "3",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = case.report();
+    let networks = report["networks"].as_array().expect("a list");
+    let (first, second) = (&networks[0], &networks[1]);
+    // Two of three are found with the same score, in the order of their ids: right up to a recall of 2/3.
+    assert_near(&first["ap"], 67.0 / 101.0);
+    assert_near(&first["ap50"], 67.0 / 101.0);
+    assert_near(&first["precision"], 2.0 / 3.0);
+    assert_eq!(
+        ["right", "wrong", "missed"].map(|key| first[key].as_u64()),
+        [Some(2), Some(1), Some(1)]
+    );
+    // A box of 25 of the 28 pixels' width is right up to an overlap of 0.89: at eight of the ten overlaps.
+    assert_near(&second["ap"], 67.0 / 101.0 * 0.8);
+    let difference = &second["against_first"];
+    assert_near(&difference["ap"], -67.0 / 101.0 * 0.2);
+    let (low, high) = (
+        &difference["interval"]["ap"]["low"],
+        &difference["interval"]["ap"]["high"],
+    );
+    assert!(
+        low.as_f64() < high.as_f64() && high.as_f64() <= Some(0.0),
+        "{difference}"
+    );
+    assert!(first["against_first"].is_null());
+
+    assert_eq!(report["matched_by"], "name");
+    let classes = report["classes"].as_array().expect("a list");
+    assert_eq!(classes.len(), 3);
+    assert_eq!(
+        classes[1],
+        json!({"label": "car", "category": "Car", "category_id": 3})
+    );
+    assert_eq!(
+        classes[2],
+        json!({"label": null, "category": "tram", "category_id": 9})
+    );
+    let text = stdout(&output);
+    for part in [
+        "3 pictures with 3 objects",
+        "Not taught to the model, so not judged: tram",
+        "int8 minus fp32: AP -0.1327",
+        "Car",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+
+    let found = read(&case.path("found.fp32.json"));
+    let entry = |id: i64| {
+        let all = found.as_array().expect("a list");
+        all.iter()
+            .find(|entry| entry["image_id"] == id)
+            .unwrap_or_else(|| panic!("picture {id} in {found}"))
+    };
+    assert_eq!(entry(20)["category_id"], 3);
+    for (side, expected) in [0.0, 8.0, 56.0, 32.0].into_iter().enumerate() {
+        let side = entry(20)["bbox"][side].as_f64().expect("a number");
+        assert!((side - expected).abs() < 1e-3, "{found}");
+    }
+    assert!(case.path("found.int8.json").exists());
+}
+
+#[test]
+fn the_same_pictures_give_the_same_report() {
+    if library_is_missing() {
+        return;
+    }
+    let case = Case::new();
+    let mut reports = ["1", "4"].map(|workers| {
+        let output = case.eval(&["--workers", workers, "--draws", "200"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        case.report()
+    });
+    for report in &mut reports {
+        report["workers"].take();
+        report["images_per_s"].take();
+        report["networks"][0]["infer_ms"].take();
+    }
+    assert_eq!(reports[0], reports[1]);
+    assert!(reports[0]["networks"][0]["interval"]["ap"]["high"].is_f64());
+}
+
+#[test]
+fn pictures_that_cannot_be_read_are_named_and_not_judged() {
+    if library_is_missing() {
+        return;
+    }
+    let case = Case::new();
+    let whole = fs::read(case.path("images/b.jpg")).expect("it was written");
+    fs::write(case.path("images/b.jpg"), &whole[..whole.len() / 2]).expect("written");
+    let mut truth = annotations();
+    truth["images"][0]["width"] = 47.into();
+    let gone = json!({"id": 40, "file_name": "sub/gone.png", "width": 9, "height": 9});
+    truth["images"].as_array_mut().expect("a list").push(gone);
+    case.annotate(&truth);
+    let output = case.eval(&[]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report = case.report();
+    let left_out = report["unreadable"].as_array().expect("a list");
+    let ids: Vec<_> = left_out
+        .iter()
+        .map(|entry| entry["image_id"].as_i64())
+        .collect();
+    assert_eq!(ids, [Some(20), Some(30), Some(40)]);
+    let text = stderr(&output);
+    for part in [
+        "images/b.jpg: the file is cut off",
+        "c.png: it has 48×32 pixels, but was annotated with 47×32",
+        "sub/gone.png: No such file",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    // What is left is the first picture, whose car is found.
+    assert_eq!(
+        (&report["images"], &report["objects"]),
+        (&1.into(), &1.into())
+    );
+    assert_near(&report["networks"][0]["ap"], 1.0);
+}
+
+#[test]
+fn what_cannot_be_judged_says_why() {
+    if library_is_missing() {
+        return;
+    }
+    let case = Case::new();
+    let empty = case.path("empty").display().to_string();
+    fs::create_dir(&empty).expect("made");
+    let output = case.eval(&["--images", &empty]);
+    let text = stderr(&output);
+    // The option given twice is a wrong command line.
+    assert_eq!(output.status.code(), Some(2), "{text}");
+
+    fs::rename(case.path("images"), case.path("moved")).expect("moved");
+    let output = case.eval(&[]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("none of the 3 pictures can be read") && text.contains("check --images"),
+        "{text}"
+    );
+
+    let output = case.eval(&["--precision", "fp16"]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(78), "{text}");
+    assert!(text.contains("no precision `fp16`"), "{text}");
+
+    let mut truth = annotations();
+    truth["categories"][0]["name"] = "lorry".into();
+    truth["annotations"][1]["bbox"] = json!([1, 2, -3, 4]);
+    case.annotate(&truth);
+    let output = case.eval(&[]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("annotations[1] (id 2): bbox: found [1.0, 2.0, -3.0, 4.0]"),
+        "{text}"
+    );
+
+    truth["annotations"][1]["bbox"] = json!([1, 2, 3, 4]);
+    case.annotate(&truth);
+    let output = case.eval(&[]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("labels without a category: car")
+            && text.contains("categories without a label: lorry, tram"),
+        "{text}"
+    );
+}
+
+/// Average precision of YOLOX nano on the 128 pictures of the data, as measured with other programs.
+const KNOWN_AP: f64 = 0.330;
+
+#[test]
+fn a_known_network_is_as_accurate_as_known_and_as_pycocotools_says() {
+    let Some(data) = std::env::var_os("JETWATCH_TEST_DATA").map(PathBuf::from) else {
+        eprintln!("skipped: JETWATCH_TEST_DATA is not set");
+        return;
+    };
+    if library_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (from, to) in [
+        (project.join("models/yolox_nano/model.yaml"), "model.yaml"),
+        (data.join("models/yolox_nano.onnx"), "yolox_nano.onnx"),
+    ] {
+        fs::copy(from, path(to)).expect("copied");
+    }
+    let truth = data.join("images/instances_train2017_128.json");
+    let output = finish(
+        Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+            .arg("eval")
+            .arg("--model")
+            .arg(folder.path())
+            .arg("--images")
+            .arg(data.join("images/train2017"))
+            .arg("--annotations")
+            .arg(&truth)
+            .arg("--out")
+            .arg(path("out.json"))
+            .arg("--detections-out")
+            .arg(path("found.json")),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = read(&path("out.json"));
+    let network = &report["networks"][0];
+    let ap = network["ap"].as_f64().expect("a number");
+    assert!((ap - KNOWN_AP).abs() < 0.01, "{ap}");
+    assert_eq!(
+        (&report["images"], &report["matched_by"]),
+        (&128.into(), &"order".into())
+    );
+
+    let judged = Command::new("python3")
+        .arg(project.join("tests/reference/accuracy.py"))
+        .arg("judge")
+        .arg(&truth)
+        .arg(path("found.json"))
+        .arg(report["score_threshold"].to_string())
+        .output();
+    let judged = match judged {
+        Ok(judged) if judged.status.success() => judged,
+        _ => {
+            eprintln!("skipped in part: python3 has no pycocotools");
+            return;
+        }
+    };
+    let expected: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
+    for name in [
+        "ap",
+        "ap50",
+        "ap75",
+        "ap_small",
+        "ap_medium",
+        "ap_large",
+        "ar_1",
+        "ar_10",
+        "ar_100",
+        "ar_small",
+        "ar_medium",
+        "ar_large",
+    ] {
+        assert_near(&network[name], expected[name].as_f64().expect("a number"));
+    }
+}
