@@ -299,7 +299,7 @@ fn torn_weights_and_weights_listed_as_inputs_are_told() {
     let mut listed = tiny();
     listed.second_input = true;
     let network = summed(&listed.bytes());
-    assert!(texts(&network, Severity::Error)[0].contains("a second input `unused` float32 [1]"));
+    assert!(texts(&network, Severity::Error)[0].contains("another input `unused` float32 [1]"));
     let listed = tensor("images", FLOAT, &[1], vec![0; 4]);
     let network = summed(&file(
         &[node("Relu", &["images"], "output", &[])],
@@ -514,7 +514,7 @@ fn init_says_what_is_wrong_and_leaves_nothing() {
     refused(
         &odd.bytes(),
         &[],
-        "no layout fits the outputs at an input of 96x64: found `output` float32 [1, 5, 3]; expected one of",
+        "no layout fits the outputs at an input of 96×64: found `output` float32 [1, 5, 3]; expected one of",
     );
     refused(
         &odd.bytes(),
@@ -534,7 +534,7 @@ fn init_says_what_is_wrong_and_leaves_nothing() {
     refused(
         &tiny().bytes(),
         &["--size", "64x64"],
-        "found --size 64x64, expected 96x64",
+        "found --size 64×64, expected 96×64",
     );
     let mut open = tiny();
     open.input_shape = [None, Some(3), None, None];

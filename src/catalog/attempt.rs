@@ -212,7 +212,8 @@ fn receive(
 }
 
 fn broken(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::TimedOut {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    if matches!(inner, Some(ureq::Error::Timeout(_))) || error.kind() == io::ErrorKind::TimedOut {
         return "the server stopped sending".to_owned();
     }
     format!("the connection broke: {error}")

@@ -77,7 +77,10 @@ impl Partial {
 
     /// Forgets all bytes.
     pub(super) fn restart(&mut self) -> Result<(), FetchError> {
-        self.file.set_len(0).map_err(|source| self.error(source))?;
+        // An empty file is not touched: what is no file, such as a full device, has no length to set.
+        if self.len > 0 {
+            self.file.set_len(0).map_err(|source| self.error(source))?;
+        }
         self.len = 0;
         self.validator = None;
         Ok(())

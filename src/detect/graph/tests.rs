@@ -368,21 +368,30 @@ fn open_sizes_come_from_notes_or_from_the_caller() {
 
 #[test]
 fn names_from_a_file_cannot_leave_their_line() {
-    let mut network = network(640, floats(&[("out\nlicense: {}\n#", &[1, 6, 8400])]));
-    network.inputs[0].name = "in\"\n: {".to_owned();
-    let draft = Draft::new(&network, None, None, None).expect("YOLOv8");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let origin = Origin {
-        name: "yes",
-        file: "a\"b.onnx",
-        sha256: &"a".repeat(64),
-        labels_file: None,
+    let load = |input: &str, output: &str| {
+        let mut network = network(640, floats(&[(output, &[1, 6, 8400])]));
+        network.inputs[0].name = input.to_owned();
+        let draft = Draft::new(&network, None, None, None).expect("YOLOv8");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let origin = Origin {
+            name: "yes",
+            file: "a\"b.onnx",
+            sha256: &"a".repeat(64),
+            labels_file: None,
+        };
+        std::fs::write(folder.path().join("model.yaml"), draft.text(origin)).expect("written");
+        ModelSpec::load(folder.path())
     };
-    std::fs::write(folder.path().join("model.yaml"), draft.text(origin)).expect("written");
-    let spec = ModelSpec::load(folder.path()).expect("the names are quoted");
-    assert_eq!(
-        (spec.input.name.as_str(), spec.output.tensors[0].as_str()),
-        ("in\"\n: {", "out\nlicense: {}\n#")
-    );
+    let spec = load("in\": {#", "- 'out' # {}").expect("the names are quoted");
+    let names = (spec.input.name.as_str(), spec.output.tensors[0].as_str());
+    assert_eq!(names, ("in\": {#", "- 'out' # {}"));
     assert_eq!(spec.name, "yes");
+    // The daemon refuses names that would break its messages; they are still one value each.
+    let error = load("in", "out\nlicense: {}\n#")
+        .expect_err("a line break")
+        .to_string();
+    assert!(
+        error.contains("output.name") && error.contains("1 problem in"),
+        "{error}"
+    );
 }
