@@ -10,7 +10,7 @@ DURATION ?= 20s
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
 
-.PHONY: help demo test v4l2 build lint fmt bench soak clean
+.PHONY: help demo test quantize-test v4l2 build lint fmt bench soak clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ test: ## Set up and pass all tests.
 v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime
 	@tests/v4l2/run $(BINARY) $(ONNXRUNTIME)
+
+quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment in .cache; 200 MB of packages).
+	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
+	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt
+	@.cache/quantize/bin/python -B models/quantize_test.py
 
 lint: ## Check formatting and lints.
 	cargo fmt --check

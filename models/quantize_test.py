@@ -1,0 +1,388 @@
+#!/usr/bin/env python3
+"""Tests of models/quantize.py on networks and pictures made here: `python models/quantize_test.py` (needs requirements.txt).
+
+The network finds bright cells of 8x8 pixels: a convolution sums each cell's colors, two others make scores and boxes of
+layout fcos. In `ruined` ones a channel a thousand times as large as the others lies in the tensor that the two others read,
+so that no 8-bit scale serves the score layer, or both: what the quantizer has to find."""
+import contextlib
+import io
+import json
+import os
+import struct
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    import yaml
+    from onnx import TensorProto, helper, numpy_helper
+    from PIL import Image
+except ImportError as error:
+    print(f"skipped: {error}: pip install -r models/requirements.txt")
+    sys.exit(0)
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import quantize  # noqa: E402
+from quantization import accuracy, calibration, errors, graph, layouts, network, pictures, qdq, report, search  # noqa: E402
+from quantization import spec as specs  # noqa: E402
+
+SIDE, CELL = 64, 8
+COUNT = 24
+
+
+def network_file(path, ruined="", opset=11):
+    """Pixels (0..255) -> cell sums with BatchNorm, Identity, ReLU -> scores [2, 8, 8] and distances [4, 8, 8]."""
+    rng = np.random.default_rng(3)
+    channels = 6
+    cell = np.zeros((channels, 3, CELL, CELL), np.float32)
+    cell[0, 0] = cell[1, 1] = 1 / 64 / 255
+    cell[2:5] = rng.normal(0, 1e-6, (3, 3, CELL, CELL))
+    bias = np.zeros(channels, np.float32)
+    if ruined:
+        cell[5], bias[5] = 1.0 / 255, 2000
+    distance = np.full((4, channels, 1, 1), 1e-8, np.float32)
+    if ruined == "both":
+        distance[:, :2] = 0.5
+    score = np.zeros((2, channels, 1, 1), np.float32)
+    score[0, 0] = score[1, 1] = 20
+    weights = {
+        "cell": cell, "cell_bias": bias, "score": score, "score_bias": np.full(2, -10, np.float32),
+        "distance": distance, "distance_bias": np.full(4, 0.0 if ruined == "both" else 0.5, np.float32),
+        "gain": np.ones(channels, np.float32), "shift": np.zeros(channels, np.float32),
+        "mean": np.zeros(channels, np.float32), "variance": np.ones(channels, np.float32) - np.float32(1e-5),
+    }
+    nodes = [
+        helper.make_node("Conv", ["images", "cell", "cell_bias"], ["sums"], "cells", strides=[CELL, CELL]),
+        helper.make_node("BatchNormalization", ["sums", "gain", "shift", "mean", "variance"], ["normal"], "norm"),
+        helper.make_node("Identity", ["normal"], ["same"], "identity"),
+        helper.make_node("Relu", ["same"], ["bright"], "relu"),
+        helper.make_node("Conv", ["bright", "score", "score_bias"], ["logits"], "score"),
+        helper.make_node("Sigmoid", ["logits"], ["scores"], "sigmoid"),
+        helper.make_node("Conv", ["bright", "distance", "distance_bias"], ["boxes"], "distance"),
+    ]
+    value = helper.make_tensor_value_info
+    grid = SIDE // CELL
+    inputs = [value("images", TensorProto.FLOAT, [1, 3, SIDE, SIDE])]
+    # As exporters of IR 3 did: the weights are inputs too.
+    inputs += [value(name, TensorProto.FLOAT, list(array.shape)) for name, array in weights.items()]
+    outputs = [value("scores", TensorProto.FLOAT, [1, 2, grid, grid]), value("boxes", TensorProto.FLOAT, [1, 4, grid, grid])]
+    made = helper.make_graph(nodes, "cells", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in weights.items()])
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=6)
+    onnx.save(model, path)
+
+
+class Folder:
+    """A model folder, pictures and annotations in a temporary folder."""
+
+    def __init__(self, ruined="", scale=1.0, layout="fcos"):
+        self.handle = tempfile.TemporaryDirectory()
+        self.path = self.handle.name
+        self.model = os.path.join(self.path, "model")
+        os.mkdir(self.model)
+        network_file(os.path.join(self.model, "net.onnx"), ruined)
+        text = (
+            "# A comment that stays.\nname: cells\n"
+            f"input: {{name: images, width: {SIDE}, height: {SIDE}, color: rgb, scale: {scale},"
+            " letterbox: {value: 0, placement: top_left}}\n"
+            f"output: {{layout: {layout}, tensors: {{scores: [scores], boxes: [boxes]}}}}\n"
+            "license: {spdx: CC0-1.0, source: made by a test}\n"
+            "files:\n  fp32: {file: net.onnx, sha256: " + "0" * 64 + "}\n"
+            "labels: [red, green]\n"
+        )
+        with open(os.path.join(self.model, "model.yaml"), "w", encoding="utf-8") as file:
+            file.write(text)
+        rng = np.random.default_rng(7)
+        images, boxes = [], []
+        for index in range(COUNT):
+            pixels = rng.integers(0, 40, (SIDE, SIDE, 3)).astype(np.uint8)
+            for place in rng.permutation(64)[:4]:
+                x, y, color = int(place) % 8 * CELL, int(place) // 8 * CELL, int(rng.integers(0, 2))
+                pixels[y : y + CELL, x : x + CELL, color] = rng.integers(220, 256, (CELL, CELL))
+                boxes.append(
+                    {"id": len(boxes) + 1, "image_id": index, "category_id": color + 5, "bbox": [x, y, CELL, CELL], "area": 64, "iscrowd": 0}
+                )
+            Image.fromarray(pixels).save(os.path.join(self.path, f"{index:02}.png"))
+            images.append({"id": index, "file_name": f"{index:02}.png", "width": SIDE, "height": SIDE})
+        categories = [{"id": 5, "name": "red"}, {"id": 6, "name": "green"}]
+        self.annotations = os.path.join(self.path, "truth.json")
+        with open(self.annotations, "w", encoding="utf-8") as file:
+            json.dump({"images": images, "annotations": boxes, "categories": categories}, file)
+
+    def run(self, *more):
+        """(exit code, stdout, stderr) of the tool."""
+        out, err = io.StringIO(), io.StringIO()
+        given = ["--model", self.model, "--images", self.path, "--annotations", self.annotations, "--threads", "2"]
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = quantize.main([*given, *more])
+        return code, out.getvalue(), err.getvalue()
+
+
+class WithFolders(unittest.TestCase):
+    def folder(self, **kinds):
+        folder = Folder(**kinds)
+        self.addCleanup(folder.handle.cleanup)
+        return folder
+
+
+class TheTool(WithFolders):
+    def test_a_layer_that_ruins_all_is_found_and_left_in_float(self):
+        folder = self.folder(ruined="score")
+        out = os.path.join(folder.model, "int8.onnx")
+        cache = os.path.join(folder.path, "cache")
+        code, said, err = folder.run("--out", out, "--cache", cache, "--update-model-yaml")
+        self.assertEqual(code, 0, err)
+        with open(os.path.join(folder.model, "int8.report.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertAlmostEqual(result["naive"]["float_ap"], 1.0, places=3)
+        self.assertLess(result["naive"]["int8_ap"], 0.5, "the network was to collapse")
+        self.assertEqual(result["layers_in_float"], ["score"])
+        self.assertGreater(result["cross_validated"]["int8_ap"], 0.99)
+        self.assertGreater(result["all"]["int8_ap"], 0.99)
+        self.assertEqual(result["sensitivity"][0]["layer"], "score")
+        self.assertIn("cross-validated", said)
+        written = onnx.load(out)
+        onnx.checker.check_model(written)
+        self.assertEqual(qdq.faults(written, "tensorrt"), [])
+        self.assertEqual((graph.opset_of(written), len(written.graph.input)), (13, 1))
+        # Q and DQ: of the picture, of the tensor that `distance` reads, of two weights. The weights are still FP32.
+        kinds = [node.op_type for node in written.graph.node]
+        self.assertEqual((kinds.count("QuantizeLinear"), kinds.count("DequantizeLinear")), (4, 4))
+        self.assertNotIn("BatchNormalization", kinds)
+        arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in written.graph.initializer}
+        cells = next(node for node in written.graph.node if node.name == "cells")
+        dequantize = next(node for node in written.graph.node if cells.input[1] in node.output)
+        self.assertEqual(arrays[dequantize.input[1]].shape, (6,), "a scale for each output channel")
+        self.assertEqual(arrays[cells.input[2]].dtype, np.float32)
+        with open(os.path.join(folder.model, "model.yaml"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("# A comment that stays.", text)
+        files = yaml.safe_load(text)["files"]
+        with open(out, "rb") as file:
+            self.assertEqual(files["int8"], {"file": "int8.onnx", "sha256": report.sha256(file.read())})
+        self.assertEqual(list(files), ["fp32", "int8"])
+        with open(cache, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.assertEqual(lines[0], "TRT-8502-EntropyCalibration2")
+        scales = {name: struct.unpack(">f", bytes.fromhex(bits))[0] for name, bits in (line.split(": ") for line in lines[1:])}
+        self.assertAlmostEqual(scales["scores"], 1 / 127, delta=2e-4)
+        self.assertIn("sums", scales, "tensors of the float file, which folding takes away")
+
+    def test_eight_bits_for_the_cpu_keep_the_accuracy(self):
+        folder = self.folder()
+        out = os.path.join(folder.path, "cpu.onnx")
+        code, _, err = folder.run("--out", out, "--target", "cpu", "--opset", "15", "--method", "minmax", "--quiet")
+        self.assertEqual(code, 0, err)
+        written = onnx.load(out)
+        self.assertEqual(qdq.faults(written, "cpu"), [])
+        arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in written.graph.initializer}
+        self.assertTrue(any(array.dtype == np.uint8 for array in arrays.values()))
+        self.assertTrue(any(array.dtype == np.int32 for array in arrays.values()))
+        names = {entry.name for entry in written.graph.output}
+        self.assertEqual(names, {"scores", "boxes"})
+
+    def test_a_budget_that_cannot_be_kept_writes_nothing_and_names_the_culprits(self):
+        folder = self.folder(ruined="both", scale="[1, 1, 100000.0]")
+        out = os.path.join(folder.path, "int8.onnx")
+        code, said, err = folder.run("--out", out, "--quiet")
+        self.assertEqual(code, 1, err)
+        self.assertIn("no choice loses at most 1.0 points", err)
+        self.assertIn("cells", said)
+        self.assertFalse(os.path.exists(out))
+
+    def test_what_is_wrong_is_said(self):
+        folder = self.folder()
+        out = os.path.join(folder.path, "int8.onnx")
+        other = self.folder(layout="ssd")
+        cases = [
+            (folder.run("--out", out, "--method", "guess"), "--method is guess, expected minmax"),
+            (folder.run("--out", out, "--folds", "1"), "--folds is 1, expected 2 or more"),
+            (folder.run("--out", out, "--precision", "int4"), "has no precision `int4` (it has fp32)"),
+            (folder.run("--out", out, "--limit", "3"), "names 3 pictures, expected at least 4"),
+            (folder.run("--out", out, "--update-model-yaml"), "--update-model-yaml names files of"),
+            (other.run("--out", out), "output.layout is ssd, whose accuracy cannot be measured here"),
+        ]
+        for (code, _, err), text in cases:
+            self.assertEqual(code, 2, err)
+            self.assertIn(text, err)
+
+
+class Parts(WithFolders):
+    def judge(self, folder, target="tensorrt"):
+        spec = specs.load(folder.model)
+        folded, unfolded, _ = graph.prepare(spec.file("fp32"), 13)
+        settings = search.Settings(("minmax",), target, 1.0, 0.01, 0.45, 8, 1, 2)
+        quiet = lambda *_: None  # noqa: E731
+        judge = search.Judge(folded, graph.layers(folded), spec, layouts.Decoder(spec), settings, quiet, quiet)
+        return judge, pictures.load(folder.path, folder.annotations, spec)
+
+    def test_extremes_are_those_of_onnxruntime(self):
+        from onnxruntime.quantization.calibrate import CalibrationDataReader, MinMaxCalibrater
+
+        folder = self.folder()
+        judge, some = self.judge(folder)
+        names = ["images", "bright", "logits"]
+        own = calibration.Histograms.collect(judge.float_network, names, some[:8], lambda *_: None)
+
+        class Reader(CalibrationDataReader):
+            def __init__(self):
+                self.rest = iter(some[:8])
+
+            def get_next(self):
+                picture = next(self.rest, None)
+                return None if picture is None else {"images": pictures.tensor([picture], judge.spec)}
+
+        with tempfile.TemporaryDirectory() as work:
+            path = os.path.join(work, "net.onnx")
+            onnx.save(judge.float_network.model, path)
+            peer = MinMaxCalibrater(path, augmented_model_path=os.path.join(work, "augmented.onnx"))
+            peer.augment_graph()
+            peer.create_inference_session()
+            peer.collect_data(Reader())
+            theirs = peer.compute_data()
+        for name in names:
+            low, high = (float(np.asarray(v).ravel()[0]) for v in theirs[name].range_value)
+            ours = own.range_of(name, "minmax", False)
+            np.testing.assert_allclose(ours, (min(low, 0.0), max(high, 0.0)), rtol=1e-5, atol=1e-6)
+
+    def test_cuts_leave_rare_outliers_out(self):
+        rng = np.random.default_rng(1)
+        values = np.append(rng.normal(0, 1, 200_000), [60.0, -60.0])
+        counts, _ = np.histogram(values, calibration.BINS, (-60, 60))
+        histograms = calibration.Histograms({"x": values.min()}, {"x": values.max()}, {"x": counts.astype(float)})
+        cuts = {method: histograms.range_of("x", method, True)[1] for method in calibration.METHODS}
+        self.assertEqual(cuts["minmax"], 60.0)
+        for method in ("percentile", "entropy"):
+            self.assertTrue(2.5 < cuts[method] < 7.0, (method, cuts[method]))
+
+        def error(cut):
+            scale = cut / 127
+            return np.sum((values - np.clip(np.rint(values / scale), -128, 127) * scale) ** 2)
+
+        # No cut on a grid of its own errs less by more than the histogram's bins explain.
+        least = min(error(cut) for cut in np.linspace(3, 60, 58))
+        self.assertLess(error(cuts["mse"]), 1.02 * least)
+        self.assertLess(error(cuts["mse"]), 0.8 * error(cuts["minmax"]))
+
+    def test_what_a_function_hides_costs_no_range(self):
+        values = np.append(np.linspace(-50, -10, 10_000), np.linspace(-3, 8, 10_000))
+        counts, _ = np.histogram(values, calibration.BINS, (-50, 50))
+        histograms = calibration.Histograms({"x": -50.0}, {"x": 8.0}, {"x": counts.astype(float)})
+        self.assertLess(histograms.range_of("x", "mse", False)[0], -40)
+        low, high = histograms.range_of("x", "mse", False, calibration.silu)
+        self.assertTrue(-25 < low < -3 and 7.5 < high <= 8.0, (low, high))
+
+    def test_a_bias_takes_back_the_mean_error(self):
+        folder = self.folder()
+        judge, some = self.judge(folder)
+        ranges = {"images": (-255.0, 255.0), "bright": (-0.6, 0.6)}  # Clips what is bright: the mean is off.
+        own = errors.measure(judge.float_network, judge.writer, ranges, some[:8], lambda *_: None)
+        self.assertLess(own["score"][0].min(), -0.01)
+        corrected = judge.writer.write(["score"], ranges, {"score": own["score"][0]})
+        plain = judge.writer.write(["score"], ranges)
+        means = {}
+        for name, model in (("float", judge.float_network.model), ("plain", plain), ("corrected", corrected)):
+            probe = network.Network(model, judge.spec, judge.decoder, 1).probe(["logits"])
+            means[name] = np.mean([probe(picture)["logits"].mean((0, 2, 3)) for picture in some[:8]], 0)
+        self.assertGreater(np.abs(means["plain"] - means["float"]).max(), 0.01)
+        np.testing.assert_allclose(means["corrected"], means["float"], atol=1e-4)
+
+    def test_faults_are_seen(self):
+        folder = self.folder()
+        judge, _ = self.judge(folder)
+        ranges = {"images": (-255.0, 255.0), "bright": (-1.0, 1.0)}
+        names = [layer.name for layer in judge.writer.layers]
+        model = judge.writer.write(names, ranges)
+        self.assertEqual(qdq.faults(model, "tensorrt"), [])
+        cpu = qdq.Writer(judge.float_network.model, judge.writer.layers, "cpu")
+        every = {name: (-1.0, 1.0) for name in cpu.tensors()}
+        said = " ".join(qdq.faults(cpu.write(names, every), "tensorrt"))
+        self.assertIn("zero point other than int8 0", said)
+        self.assertIn("the bias of score is computed", said)
+        for tensor in model.graph.initializer:
+            if tensor.name == "bright_scale":
+                tensor.CopyFrom(numpy_helper.from_array(np.float32(0), "bright_scale"))
+        self.assertIn("bright_scale is not a positive number", qdq.faults(model, "tensorrt"))
+
+    def test_letterboxes_are_those_of_the_daemon(self):
+        folder = self.folder()
+        spec = specs.load(folder.model)
+        for source, size, placement, expected in [
+            ((480, 360), (416, 416), "top_left", (0, 0, 416, 312)),
+            ((1920, 1080), (416, 416), "center", (0, 91, 416, 234)),
+            ((1080, 1920), (640, 384), "center", (212, 0, 216, 384)),
+            ((100, 50), (64, 64), "stretch", (0, 0, 64, 64)),
+        ]:
+            other = specs.Spec(**{**vars(spec), "width": size[0], "height": size[1], "placement": placement})
+            self.assertEqual(pictures.inner_size(*source, other), expected)
+
+
+class Precision(unittest.TestCase):
+    """Average precision against what can be counted by hand, and against COCO's own code where it is installed."""
+
+    def picture(self, name, boxes, classes, crowd=None):
+        boxes = np.array(boxes, float).reshape(-1, 4)
+        crowd = np.zeros(len(boxes), bool) if crowd is None else np.array(crowd, bool)
+        areas = np.prod(boxes[:, 2:] - boxes[:, :2], 1)
+        return pictures.Picture(name, 100, 100, boxes, np.array(classes, int), crowd, areas, None, None)
+
+    def test_by_hand(self):
+        truth = self.picture("a", [[0, 0, 10, 10], [50, 50, 60, 60]], [0, 0])
+        right = np.array([[0, 0, 10, 10.0]])
+        one = accuracy.Matches([(right, np.array([0.9]), np.array([0]))], [truth], 2)
+        self.assertAlmostEqual(one.average_precision(), 51 / 101)  # Recall points 0 to 0.50.
+        both = np.array([[80, 80, 90, 90.0], [0, 0, 10, 10], [50, 50, 60, 60]])
+        wrong_first = accuracy.Matches([(both, np.array([0.9, 0.8, 0.7]), np.zeros(3, int))], [truth], 2)
+        self.assertAlmostEqual(wrong_first.average_precision(), 2 / 3)
+        half = np.array([[0, 0, 10, 6.6]])  # IOU 0.66: four of ten levels.
+        partly = accuracy.Matches([(half, np.array([0.9]), np.array([0]))], [truth], 2)
+        self.assertAlmostEqual(partly.average_precision(), 0.4 * 51 / 101)
+        low, high = accuracy.interval(one, wrong_first, 50, 1)
+        self.assertAlmostEqual(low, high)  # One picture: every draw is the same.
+
+    def test_as_pycocotools(self):
+        try:
+            from pycocotools.coco import COCO
+            from pycocotools.cocoeval import COCOeval
+        except ImportError:
+            self.skipTest("pycocotools is not installed")
+        rng = np.random.default_rng(5)
+        some, found, images, truths, results = [], [], [], [], []
+        for index in range(30):
+            count = int(rng.integers(0, 9))
+            corner = rng.uniform(0, 60, (count, 2))
+            boxes = np.concatenate([corner, corner + rng.uniform(5, 40, (count, 2))], 1)
+            classes, crowd = rng.integers(0, 4, count), rng.random(count) < 0.1
+            some.append(self.picture(str(index), boxes, classes, crowd))
+            guesses = np.concatenate([boxes + rng.normal(0, 0.8, boxes.shape), rng.uniform(0, 40, (5, 4)) + [0, 0, 45, 45]])
+            names = np.concatenate([classes, rng.integers(0, 4, 5)])
+            scores = rng.random(len(guesses))
+            order = np.argsort(-scores)
+            found.append((guesses[order], scores[order], names[order]))
+            images.append({"id": index})
+            for box, name, many in zip(boxes, classes, crowd):
+                xywh = [*box[:2], *(box[2:] - box[:2])]
+                truths.append({"id": len(truths) + 1, "image_id": index, "category_id": int(name), "bbox": xywh,
+                               "area": xywh[2] * xywh[3], "iscrowd": int(many)})
+            for box, score, name in zip(guesses, scores, names):
+                results.append({"image_id": index, "category_id": int(name), "score": float(score),
+                                "bbox": [*box[:2], *(box[2:] - box[:2])]})
+        matches = accuracy.Matches(found, some, 4)
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco = COCO()
+            coco.dataset = {"images": images, "annotations": truths, "categories": [{"id": n} for n in range(4)], "info": {}}
+            coco.createIndex()
+            judge = COCOeval(coco, coco.loadRes(results), "bbox")
+            judge.evaluate()
+            judge.accumulate()
+            judge.summarize()
+        self.assertTrue(0.1 < judge.stats[0] < 0.95, judge.stats[0])
+        self.assertAlmostEqual(matches.average_precision(), judge.stats[0], places=6)
+        self.assertAlmostEqual(matches.average_precision(iou=0), judge.stats[1], places=6)
+
+
+if __name__ == "__main__":
+    onnxruntime.set_default_logger_severity(3)
+    unittest.main(verbosity=2)
