@@ -319,6 +319,35 @@ class Parts(WithFolders):
             self.assertEqual(pictures.inner_size(*source, other), expected)
 
 
+    def test_categories_go_by_name_or_by_order_but_not_by_both(self):
+        folder = self.folder()
+        spec = specs.load(folder.model)
+        by_name = pictures.classes_of([{"id": 9, "name": "green"}, {"id": 4, "name": "red"}, {"id": 1, "name": "blue"}], spec, "x")
+        self.assertEqual(by_name, {4: 0, 9: 1})
+        by_order = pictures.classes_of([{"id": 9, "name": "lime"}, {"id": 4, "name": "red"}], spec, "x")
+        self.assertEqual(by_order, {4: 0, 9: 1})
+        for categories, text in [
+            ([{"id": 1, "name": "green"}, {"id": 2, "name": "rouge"}], "category green comes as number 0"),
+            ([{"id": 1, "name": "blue"}], "has 1 categories and cells 2 labels"),
+        ]:
+            with self.assertRaisesRegex(specs.Mistake, text):
+                pictures.classes_of(categories, spec, "x")
+
+    def test_yolox_grids_are_the_rows_of_its_one_output(self):
+        folder = self.folder()
+        spec = specs.load(folder.model)
+        rng = np.random.default_rng(2)
+        grids = [rng.normal(0, 1, (7, SIDE // s, SIDE // s)).astype(np.float32) for s in (8, 16, 32)]
+        rows = np.concatenate([grid.reshape(7, -1).T for grid in grids])
+        one, several = layouts.yolox({"output": rows}, spec), layouts.yolox({"grids": grids}, spec)
+        for a, b in zip(one, several):
+            np.testing.assert_array_equal(a, b)
+        x, y, w, h, objectness, _, second = rows[64 + 6]  # Stride 16, column 2, row 1.
+        box = [(x + 2) * 16 - np.exp(w) * 8, (y + 1) * 16 - np.exp(h) * 8, (x + 2) * 16 + np.exp(w) * 8, (y + 1) * 16 + np.exp(h) * 8]
+        np.testing.assert_allclose(one[0][64 + 6], box, rtol=1e-5)
+        self.assertAlmostEqual(float(one[1][64 + 6, 1]), float(objectness * second), places=6)
+
+
 class Precision(unittest.TestCase):
     """Average precision against what can be counted by hand, and against COCO's own code where it is installed."""
 

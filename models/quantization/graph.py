@@ -14,8 +14,8 @@ from onnx import numpy_helper, version_converter
 from .spec import Mistake
 
 OPSETS = range(13, 18)
-# The IR version that belongs to opset 15 to 17; newer ones are refused by parsers of that time.
-IR_VERSION = 8
+# The IR versions that belong to them; newer ones are refused by parsers of that time.
+IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8}
 # Operators with weights: kind -> axis of the output channels of the weight, as TensorRT wants per-channel scales.
 WEIGHTED = {"Conv": 0, "ConvTranspose": 1, "Gemm": 0, "MatMul": 1}
 
@@ -88,7 +88,7 @@ def _clean(model, opset, path):
         raise Mistake(f"{path} has operators of {', '.join(sorted(foreign))}, expected ONNX's own: export it without them")
     del model.opset_import[:]
     model.opset_import.append(onnx.helper.make_opsetid("", opset))
-    model.ir_version = min(model.ir_version, IR_VERSION)
+    model.ir_version = IR_VERSIONS[opset]
     model.producer_name = "jetwatch quantize"
     del model.metadata_props[:]
     names = set()

@@ -73,8 +73,15 @@ def classes_of(categories, spec, path):
     if all(label in by_name for label in spec.labels):
         return {by_name[label]: place for place, label in enumerate(spec.labels)}
     if len(categories) == len(spec.labels):
-        ordered = sorted(category["id"] for category in categories)
-        return {identity: place for place, identity in enumerate(ordered)}
+        ordered = sorted(categories, key=lambda category: category["id"])
+        for place, category in enumerate(ordered):
+            name = str(category["name"])
+            if name in spec.labels and spec.labels.index(name) != place:
+                raise Mistake(
+                    f"{path}: category {name} comes as number {place}, but label number {spec.labels.index(name)} of "
+                    f"{spec.name} is called so, and other names differ: name all categories as model.yaml names its labels"
+                )
+        return {category["id"]: place for place, category in enumerate(ordered)}
     missing = [label for label in spec.labels if label not in by_name]
     raise Mistake(
         f"{path} has {len(categories)} categories and {spec.name} {len(spec.labels)} labels, and no category is called "

@@ -274,6 +274,8 @@ def faults(model, target):
     opset = graph.opset_of(model)
     if opset not in graph.OPSETS:
         said.append(f"opset {opset}, expected 13 to 17")
+    elif model.ir_version != graph.IR_VERSIONS[opset]:
+        said.append(f"IR version {model.ir_version}, expected {graph.IR_VERSIONS[opset]} for opset {opset}")
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     maker = {name: node for node in model.graph.node for name in node.output}
     for node in model.graph.node:
