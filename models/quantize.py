@@ -126,8 +126,8 @@ def main(given=None):
             correct_biases=not given.no_bias_correction,
         )
         judge = search.Judge(folded, layers, spec, decoder, settings, progress.step, progress.say)
-        final, whole, result = search.cross_validated(judge, some, given.folds)
-        faults = qdq.faults(final.model, given.target)
+        final, model, whole, result = search.cross_validated(judge, some, given.folds)
+        faults = qdq.faults(model, given.target)
         if faults:
             raise specs.Mistake(f"the network written from {source} would be refused: {'; '.join(faults)}")
     except specs.Mistake as mistake:
@@ -146,7 +146,7 @@ def main(given=None):
     print(report.comparison(rows) + "\n")
     print(report.culprits(layers, whole, final.floats, max(SOME_CULPRITS, len(final.floats))) + "\n")
 
-    data = final.model.SerializeToString()
+    data = model.SerializeToString()
     document = {
         "model": spec.name,
         "source": {"file": os.path.basename(source), "changes": said},
@@ -156,8 +156,8 @@ def main(given=None):
         "layers": len(layers),
         "layers_in_float": final.floats,
         "multiplications_in_int8": share,
-        "steps": [{"layers_in_float": count, "variant": variant, "ap": ap} for count, variant, ap in final.steps],
-        "graph": report.counts(final.model),
+        "steps": [{"layers_in_float": count, "drift": drift} for count, drift in final.steps],
+        "graph": report.counts(model),
         "faults": faults,
         **result,
         "sensitivity": [
