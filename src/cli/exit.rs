@@ -45,12 +45,13 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     if error.downcast_ref::<ConfigError>().is_some() {
         return Exit::Config;
     }
-    match error.downcast_ref::<PipelineError>() {
-        Some(PipelineError::Detect(detect) | PipelineError::Picture { cause: detect, .. })
-            if detect.is_configuration() =>
-        {
-            Exit::Config
-        }
+    let detect = match error.downcast_ref::<PipelineError>() {
+        Some(PipelineError::Detect(detect)) => Some(detect),
+        Some(PipelineError::Picture { cause, .. }) => Some(&**cause),
+        _ => None,
+    };
+    match detect {
+        Some(detect) if detect.is_configuration() => Exit::Config,
         _ => Exit::Failure,
     }
 }

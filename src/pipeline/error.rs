@@ -15,8 +15,8 @@ pub enum PipelineError {
     Picture {
         /// The picture's file.
         path: std::path::PathBuf,
-        /// What the detector said.
-        cause: DetectError,
+        /// What the detector said; boxed, since no other variant is as large.
+        cause: Box<DetectError>,
     },
     /// A sink cannot be started.
     #[error("publish: {0}")]

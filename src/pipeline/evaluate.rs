@@ -290,7 +290,7 @@ impl Worker {
         match places {
             [place] => PipelineError::Picture {
                 path: self.board.pictures[*place].0.clone(),
-                cause,
+                cause: Box::new(cause),
             },
             _ => cause.into(),
         }
