@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::config::ConfigError;
+use crate::detect::DetectError;
 use crate::pipeline::PipelineError;
 
 /// Shown below `--help`, and in the README.
@@ -47,12 +48,13 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     }
     let detect = match error.downcast_ref::<PipelineError>() {
         Some(PipelineError::Detect(detect)) => Some(detect),
-        Some(PipelineError::Picture { cause, .. }) => Some(&**cause),
+        Some(PipelineError::Picture { cause, .. }) => Some(cause.as_ref()),
         _ => None,
     };
-    match detect {
-        Some(detect) if detect.is_configuration() => Exit::Config,
-        _ => Exit::Failure,
+    if detect.is_some_and(DetectError::is_configuration) {
+        Exit::Config
+    } else {
+        Exit::Failure
     }
 }
 

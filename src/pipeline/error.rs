@@ -15,7 +15,7 @@ pub enum PipelineError {
     Picture {
         /// The picture's file.
         path: std::path::PathBuf,
-        /// What the detector said; boxed, since no other variant is as large.
+        /// What the detector said.
         cause: Box<DetectError>,
     },
     /// A sink cannot be started.

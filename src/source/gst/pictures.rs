@@ -11,7 +11,8 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
 use crate::source::elements::make;
-use crate::source::images::{self, Bitmap, Unreadable};
+use crate::source::images::Unreadable;
+use crate::source::pictures::{self, Bitmap};
 use crate::source::{SourceContext, SourceError, StopToken};
 
 use super::build::Launch;
@@ -95,7 +96,7 @@ impl Feeder {
             }
             let place = self.next;
             self.next += 1;
-            match images::decode(&self.files[place]) {
+            match pictures::read(&self.files[place]) {
                 Ok(picture) => {
                     self.shown = true;
                     return Some((self.before + place, picture));
