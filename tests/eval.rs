@@ -186,6 +186,7 @@ fn two_precisions_are_judged_and_compared() {
     // Two of three are found with the same score, in the order of their ids: right up to a recall of 2/3.
     assert_near(&first["ap"], 67.0 / 101.0);
     assert_near(&first["ap50"], 67.0 / 101.0);
+    assert_eq!(first["name"], "fp32");
     assert_near(&first["precision"], 2.0 / 3.0);
     assert_eq!(
         ["right", "wrong", "missed"].map(|key| first[key].as_u64()),

@@ -34,7 +34,11 @@ fn text(path: &Path) -> &str {
 #[test]
 fn the_committed_files_are_those_of_the_description_and_small() {
     let spec = ModelSpec::load(Path::new(MODEL)).expect("it is right");
-    let precisions: Vec<&str> = spec.files.iter().map(|file| file.precision.as_str()).collect();
+    let precisions: Vec<&str> = spec
+        .files
+        .iter()
+        .map(|file| file.precision.as_str())
+        .collect();
     assert_eq!(precisions, ["fp32", "int8", "int8_cpu"]);
     let mut bytes = 0;
     for file in &spec.files {
@@ -51,26 +55,57 @@ fn unseen_scenes_are_found_in_every_precision() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (scenes, report) = (folder.path().join("scenes"), folder.path().join("report.json"));
+    let (scenes, report) = (
+        folder.path().join("scenes"),
+        folder.path().join("report.json"),
+    );
     let drawn = jetwatch(&[
-        "scenes", "--out", text(&scenes), "--seed", "9000000", "--scenes", "24", "--size", "640x360",
-        "--merge", "vehicle=car,bus,truck", "--merge", "two-wheeler=bicycle,motorcycle",
+        "scenes",
+        "--out",
+        text(&scenes),
+        "--seed",
+        "9000000",
+        "--scenes",
+        "24",
+        "--size",
+        "640x360",
+        "--merge",
+        "vehicle=car,bus,truck",
+        "--merge",
+        "two-wheeler=bicycle,motorcycle",
     ]);
     assert!(drawn.status.success(), "{drawn:?}");
     let judged = jetwatch(&[
-        "eval", "--model", MODEL, "--images", text(&scenes.join("images")),
-        "--annotations", text(&scenes.join("annotations.json")),
-        "--precision", "fp32,int8,int8_cpu", "--out", text(&report),
+        "eval",
+        "--model",
+        MODEL,
+        "--images",
+        text(&scenes.join("images")),
+        "--annotations",
+        text(&scenes.join("annotations.json")),
+        "--precision",
+        "fp32,int8,int8_cpu",
+        "--out",
+        text(&report),
     ]);
     assert!(judged.status.success(), "{judged:?}");
     let report: Value = serde_json::from_slice(&fs::read(&report).expect("written")).expect("JSON");
     let results = report["networks"].as_array().expect("one a precision");
     assert_eq!(results.len(), 3);
     let of = |index: usize, key: &str| results[index][key].as_f64().expect("a number");
-    for index in 0..3 {
+    for (index, name) in ["fp32", "int8", "int8_cpu"].into_iter().enumerate() {
+        assert_eq!(results[index]["name"], name);
         // Of 200 such scenes 0.76 and 0.96; 24 scatter.
-        assert!(of(index, "ap") > 0.65 && of(index, "ap50") > 0.9, "{}", results[index]);
-        assert!(of(index, "ap") > of(0, "ap") - 0.02, "{} loses too much", results[index]);
+        assert!(
+            of(index, "ap") > 0.65 && of(index, "ap50") > 0.9,
+            "{}",
+            results[index]
+        );
+        assert!(
+            of(index, "ap") > of(0, "ap") - 0.02,
+            "{} loses too much",
+            results[index]
+        );
     }
 }
 
@@ -79,8 +114,17 @@ fn the_demo_finds_what_its_scene_holds() {
     if library_is_missing() {
         return;
     }
-    let scene = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30&frames=120&realtime=0";
-    let demo = jetwatch(&["demo", "--model", MODEL, "--source", scene, "--duration", "60s"]);
+    let scene =
+        "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30&frames=120&realtime=0";
+    let demo = jetwatch(&[
+        "demo",
+        "--model",
+        MODEL,
+        "--source",
+        scene,
+        "--duration",
+        "60s",
+    ]);
     let printed = String::from_utf8_lossy(&demo.stdout);
     assert!(demo.status.success(), "{demo:?}");
     assert!(printed.contains("the fastest here"), "{printed}");
@@ -90,6 +134,9 @@ fn the_demo_finds_what_its_scene_holds() {
         number.trim().parse().expect(name)
     };
     assert!(printed.contains("120 frames with"), "{printed}");
-    assert!(share("recall") > 80.0 && share(", precision") > 80.0, "{printed}");
+    assert!(
+        share("recall") > 80.0 && share(", precision") > 80.0,
+        "{printed}"
+    );
     assert!(share("MOTA") > 70.0, "{printed}");
 }

@@ -70,6 +70,8 @@ pub(super) struct ClassPair<'a> {
 /// One precision.
 #[derive(Debug, Serialize)]
 pub(super) struct Network<'a> {
+    /// The precision's name; `precision` is a share of boxes here.
+    #[serde(rename = "name")]
     precision: &'a str,
     /// Mean time of one picture inside the network, in ms.
     infer_ms: f64,
