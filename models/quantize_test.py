@@ -289,6 +289,18 @@ class Parts(WithFolders):
         self.assertGreater(np.abs(means["plain"] - means["float"]).max(), 0.01)
         np.testing.assert_allclose(means["corrected"], means["float"], atol=1e-4)
 
+    def test_a_loud_channel_spoils_its_maker_where_outputs_are_rounded(self):
+        folder = self.folder(ruined="score")
+        squares = {}
+        for target in ("tensorrt", "cpu"):
+            judge, some = self.judge(folder, target)
+            names = judge.writer.tensors()
+            histograms = calibration.Histograms.collect(judge.float_network, names, some[:8], lambda *_: None)
+            ranges = histograms.ranges("minmax", judge.writer.symmetric)
+            squares[target] = errors.measure(judge.float_network, judge.writer, ranges, some[:8], lambda *_: None)["cells"][1]
+        self.assertLess(squares["tensorrt"][:2].max(), 0.01)
+        self.assertGreater(squares["cpu"][:2].min(), 0.5)
+
     def test_faults_are_seen(self):
         folder = self.folder()
         judge, _ = self.judge(folder)

@@ -82,6 +82,10 @@ def _percentile(magnitudes, half, percent):
     return half * (min(place, len(magnitudes) - 1) + 1) / len(magnitudes)
 
 
+def relu(values):
+    return np.maximum(values, 0)
+
+
 def silu(values):
     return values / (1 + np.exp(-np.clip(values, -60, 60)))
 

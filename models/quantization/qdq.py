@@ -68,7 +68,7 @@ class Writer:
         for name, nodes in readers.items():
             kinds = sorted(node.op_type for node in nodes)
             if kinds == ["Relu"]:
-                found[name] = lambda values: np.maximum(values, 0)
+                found[name] = calibration.relu
             elif kinds == ["Mul", "Sigmoid"]:
                 product, sigmoid = sorted(nodes, key=lambda node: node.op_type)
                 if sigmoid.output[0] in product.input:

@@ -27,8 +27,9 @@ VARIANT_PICTURES = 12
 ERROR_PICTURES = 10
 # Share of the layers that are in float while variants compete: where one layer ruins all, no variant shows its worth.
 WORST_SHARE = 0.05
-# Layers whose drift is measured, those with the largest errors of their own: a layer that rounds well ruins nothing.
-SUSPECTS = 40
+# Layers whose drift is measured, those with the largest errors of their own: a layer that rounds well ruins nothing. On the
+# CPU all: what lies between two chosen layers is rounded too, and no error of one layer tells of that.
+SUSPECTS = {"tensorrt": 40, "cpu": None}
 # Float layers that are tried in 8 bits again, largest first, if they are worth this share of all multiplications.
 SECOND_CHANCES = 3
 WORTH = 0.02
@@ -144,7 +145,7 @@ class Fold:
     def suspects(self):
         """Name -> (drift, decibels) of each suspect alone in 8 bits, measured once."""
         if self.drifts is None:
-            variant, names = self.rank()[0], self.by_own_error()[:SUSPECTS]
+            variant, names = self.rank()[0], self.by_own_error()[: SUSPECTS[self.judge.settings.target]]
             self.drifts = {}
             for index, name in enumerate(names):
                 self.drifts[name] = self.drift([name], variant, DRIFT_PICTURES)
