@@ -244,12 +244,12 @@ fn every_wrong_value_is_named_with_its_line_and_key() {
         (
             "score_threshold: 0.25",
             "score_threshold: 0.25\ncovers: {vehicle: [bus]}",
-            "found `vehicle`, which is no label, expected a map such as `vehicle: [car, bus]`",
+            "covers.vehicle: `vehicle`, which is no label, expected a map such as `vehicle: [car, bus]`",
         ),
         (
             "score_threshold: 0.25",
             "score_threshold: 0.25\ncovers: {car: [bus, person]}",
-            "found `person` given twice, expected a name that no other class has",
+            "`person` given twice, expected a name that no other class has",
         ),
         (
             "score_threshold: 0.25",
