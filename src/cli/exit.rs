@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::config::ConfigError;
 use crate::detect::DetectError;
 use crate::pipeline::PipelineError;
+use crate::telemetry::marked_as_error;
 
 /// Shown below `--help`, and in the README.
 pub(super) const HELP: &str = "\
@@ -42,7 +43,7 @@ impl From<Exit> for ExitCode {
 
 /// Prints an error with its causes and picks the exit code.
 pub(super) fn report(error: &anyhow::Error) -> Exit {
-    eprintln!("jetwatch: {error:#}");
+    eprintln!("{}", marked_as_error(&format!("jetwatch: {error:#}")));
     if error.downcast_ref::<ConfigError>().is_some() {
         return Exit::Config;
     }
@@ -66,16 +67,14 @@ pub(super) fn abort_on_panic() {
             .location()
             .map(ToString::to_string)
             .unwrap_or_default();
-        let text = panic.payload_as_str().unwrap_or("no message");
-        log::error!(
-            "bug: thread {} panicked at {place}: {text}",
-            thread.name().unwrap_or("unnamed")
+        let text = format!(
+            "bug: thread {} panicked at {place}: {}",
+            thread.name().unwrap_or("unnamed"),
+            panic.payload_as_str().unwrap_or("no message")
         );
+        log::error!("{text}");
         log::logger().flush();
-        eprintln!(
-            "jetwatch: bug: thread {} panicked at {place}: {text}",
-            thread.name().unwrap_or("unnamed")
-        );
+        eprintln!("{}", marked_as_error(&format!("jetwatch: {text}")));
         std::process::abort();
     }));
 }

@@ -87,7 +87,8 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
         return Err(failure.into());
     }
     for (name, error) in &outcome.failed_sources {
-        eprintln!("jetwatch: source {name}: {error}");
+        let text = format!("jetwatch: source {name}: {error}");
+        eprintln!("{}", telemetry::marked_as_error(&text));
     }
     Ok(if outcome.failed_sources.is_empty() {
         Exit::Success

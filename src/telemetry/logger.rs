@@ -4,6 +4,7 @@
 //! becomes the field `SOURCE`; on a terminal it stands as `source=street` before the text. The level is ours: other
 //! crates are heard from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` lets it.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -33,6 +34,27 @@ pub fn start(level: LevelFilter) -> LogHome {
     let started = STARTED.get_or_init(|| install(level));
     log::set_max_level(started.rust_log.unwrap_or(level));
     started.home
+}
+
+/// An error's text as it is to be written to standard error: where that is the journal, each line begins with the
+/// priority that systemd reads there, without which it would count as information.
+///
+/// For what ends the program, also before the log has started; everything else is logged.
+#[must_use]
+pub fn marked_as_error(text: &str) -> Cow<'_, str> {
+    if systemd_journal_logger::connected_to_journal() {
+        Cow::Owned(with_mark(text))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Each line is an entry of its own in the journal, so each needs the mark.
+fn with_mark(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("<3>{line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 struct Started {
@@ -202,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn each_line_of_an_error_for_the_journal_has_its_priority() {
+        let text = "jetwatch: a.yaml:1: sources: found nothing\n\n1 problem in a.yaml";
+        let marked = "<3>jetwatch: a.yaml:1: sources: found nothing\n<3>\n<3>1 problem in a.yaml";
+        assert_eq!(with_mark(text), marked);
+        assert_eq!(with_mark("out of memory\n"), "<3>out of memory");
+    }
+
+    #[test]
     fn other_crates_are_heard_from_warnings_up() {
         let cases = [
             ("jetwatch::source", Level::Debug, LevelFilter::Debug, true),
@@ -231,7 +261,7 @@ mod tests {
             start(LevelFilter::Debug);
             log::debug!("second");
         }
-        eprintln!("home {home:?}");
+        eprintln!("{}", marked_as_error(&format!("home {home:?}")));
     }
 
     /// What a process writes to standard error that starts logging with these variables.
@@ -287,7 +317,7 @@ mod tests {
                 !text.contains("hidden") && !text.contains("chatter"),
                 "{text}"
             );
-            assert!(text.contains("home Terminal\n"), "{text}");
+            assert!(text.contains("\nhome Terminal\n"), "{text}");
         }
     }
 
@@ -325,9 +355,9 @@ mod tests {
         // Where no journald runs, the terminal has to do.
         let has_journal = Path::new("/run/systemd/journal/socket").exists();
         let wanted = if has_journal {
-            "home Journal\n"
+            "<3>home Journal\n"
         } else {
-            "home Terminal\n"
+            "<3>home Terminal\n"
         };
         assert!(text.contains(wanted), "{text}");
     }
