@@ -81,9 +81,9 @@ fn sound_beside_the_picture_is_left_alone() {
 fn odd_and_tiny_sizes() {
     let folder = folder();
     for (width, height) in [(1, 1), (3, 5), (17, 1), (641, 479)] {
-        let path = clips::raw(
+        let path = clips::theora(
             folder.path(),
-            &format!("{width}x{height}.mkv"),
+            &format!("{width}x{height}.ogv"),
             width,
             height,
             5,

@@ -28,11 +28,12 @@ pub fn mp4(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> P
     path
 }
 
-/// Uncompressed pictures in Matroska, which allows any size down to 1×1.
-pub fn raw(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
+/// Theora in Ogg, which allows any size down to 1×1; Matroska and AVI refuse pictures below 16×16, at least up to 1.18.
+pub fn theora(folder: &Path, name: &str, width: u32, height: u32, frames: u32) -> PathBuf {
     let path = folder.join(name);
     gst_launch(&format!(
-        "videotestsrc num-buffers={frames} ! video/x-raw,format=I420,width={width},height={height},framerate=30/1 ! matroskamux ! filesink location={}",
+        "videotestsrc num-buffers={frames} ! video/x-raw,format=I420,width={width},height={height},framerate=30/1 \
+         ! theoraenc ! oggmux ! filesink location={}",
         path.display()
     ));
     path
