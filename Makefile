@@ -10,7 +10,7 @@ DURATION ?= 20s
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
 
-.PHONY: help demo test quantize-test v4l2 build lint fmt bench soak clean
+.PHONY: help demo build test quantize-test v4l2 journald gst118 lint fmt bench soak clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,13 @@ quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment
 	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
 	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt
 	@.cache/quantize/bin/python -B models/quantize_test.py
+journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
+	@.ci/setup run onnxruntime
+	@tests/journald/run $(BINARY) $(ONNXRUNTIME)
+
+gst118: ## Pass all tests with GStreamer 1.18, in a Debian 11 made for this (x86-64, needs root; some minutes at first).
+	@.ci/setup build
+	@tests/gst118/run
 
 lint: ## Check formatting and lints.
 	cargo fmt --check

@@ -114,8 +114,7 @@ fn the_demo_finds_what_its_scene_holds() {
     if library_is_missing() {
         return;
     }
-    let scene =
-        "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30&frames=120&realtime=false";
+    let scene = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30&frames=120&realtime=false";
     let demo = jetwatch(&[
         "demo",
         "--model",
