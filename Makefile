@@ -13,7 +13,7 @@ ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.
 .PHONY: help demo build test quantize-test v4l2 journald gst118 lint fmt bench soak clean
 
 help: ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Set up, build, and show the whole chain at work (SOURCE=, MODEL=, DURATION=).
 	@.ci/setup run onnxruntime
@@ -36,6 +36,7 @@ quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment
 	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
 	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt
 	@.cache/quantize/bin/python -B models/quantize_test.py
+
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime
 	@tests/journald/run $(BINARY) $(ONNXRUNTIME)
