@@ -34,7 +34,7 @@ v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (De
 
 quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment in .cache; 200 MB of packages).
 	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
-	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt
+	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt pycocotools
 	@.cache/quantize/bin/python -B models/quantize_test.py
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
