@@ -367,7 +367,7 @@ fn a_known_network_is_as_accurate_as_known_and_as_pycocotools_says() {
     let path = |name: &str| folder.path().join(name);
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (from, to) in [
-        (project.join("models/yolox_nano/model.yaml"), "model.yaml"),
+        (project.join("tests/support/yolox_nano.yaml"), "model.yaml"),
         (data.join("models/yolox_nano.onnx"), "yolox_nano.onnx"),
     ] {
         fs::copy(from, path(to)).expect("copied");

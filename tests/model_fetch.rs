@@ -600,7 +600,7 @@ fn the_command_names_what_there_is_and_leaves_other_folders_alone() {
     );
 
     let place = Place::new();
-    let model = include_str!("../models/yolox_nano/model.yaml");
+    let model = include_str!("support/yolox_nano.yaml");
     fs::write(
         place.path("model.yaml"),
         model.replace("yolox_nano.onnx", "other.onnx"),
