@@ -7,10 +7,12 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 SOURCE ?=
 MODEL ?= models/street-nano
 DURATION ?= 20s
+# `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
+FUZZ_SECONDS ?= 600
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
 
-.PHONY: help demo build test quantize-test v4l2 journald gst118 lint fmt bench soak clean
+.PHONY: help demo build test quantize-test v4l2 journald gst118 lint bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,5 +55,9 @@ bench: ## Run the micro-benchmarks.
 	@.ci/setup build
 	cargo bench --locked
 
+fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs cargo-fuzz.
+	@.ci/setup build
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+
 clean: ## Remove what was built and downloaded.
-	rm -rf target .cache
+	rm -rf target .cache tests/fuzz/target

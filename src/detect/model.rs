@@ -164,8 +164,18 @@ impl ModelSpec {
         Self::from_document(folder, document, |path| read_text(&folder.join(path)))
     }
 
-    /// What `document`, the description in `folder`, says; `read_text` gives the text of a file in it.
-    pub(super) fn from_document(
+    /// As [`load`](Self::load) for a description that was read already: `text` is that of the `model.yaml` in `folder`, and
+    /// `read_text` gives the text of a file in it. No file is opened here.
+    pub fn from_text(
+        folder: &Path,
+        text: &str,
+        read_text: impl FnMut(&Path) -> Result<String, ModelError>,
+    ) -> Result<Self, ModelError> {
+        let label = folder.join(FILE_NAME).display().to_string();
+        Self::from_document(folder, Document::parse(&label, text)?, read_text)
+    }
+
+    fn from_document(
         folder: &Path,
         document: Document,
         mut read_text: impl FnMut(&Path) -> Result<String, ModelError>,

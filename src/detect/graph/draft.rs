@@ -254,7 +254,8 @@ impl Draft {
             None => {
                 let names: Vec<String> = self.labels.iter().map(|label| quoted(label)).collect();
                 let lines: Vec<String> = names.chunks(8).map(|names| names.join(", ")).collect();
-                writeln!(text, "labels: [\n  {}\n]", lines.join(",\n  "))
+                // Indented: after a quoted name some readers refuse a bracket at the line's start.
+                writeln!(text, "labels: [\n  {}\n  ]", lines.join(",\n  "))
             }
         }
     }

@@ -395,3 +395,24 @@ fn names_from_a_file_cannot_leave_their_line() {
         "{error}"
     );
 }
+
+#[test]
+fn a_quoted_label_may_be_the_last_of_its_line() {
+    let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
+    let names = "{0: 'person', 1: 'fork: lift'}".to_owned();
+    network.metadata = vec![("names".to_owned(), names)];
+    let draft = Draft::new(&network, None, None, None).expect("YOLOv8");
+    let origin = Origin {
+        name: "lift",
+        file: "lift.onnx",
+        sha256: &"a".repeat(64),
+        labels_file: None,
+    };
+    let spec = ModelSpec::from_text(std::path::Path::new("m"), &draft.text(origin), |_| {
+        unreachable!("no other file is named")
+    });
+    assert_eq!(
+        spec.expect("what is written can be read").labels,
+        ["person", "fork: lift"]
+    );
+}

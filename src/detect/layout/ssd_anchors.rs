@@ -24,6 +24,14 @@ pub struct AnchorGrid {
     pub ratios: Vec<f32>,
 }
 
+impl AnchorGrid {
+    /// How many anchors it has.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.columns * self.rows * (2 + 2 * self.ratios.len())
+    }
+}
+
 /// Whether anchors may reach beyond the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnchorLimit {
@@ -49,7 +57,7 @@ pub struct BadAnchor {
 /// programs that were written after them have it; TensorFlow's differs.
 #[must_use]
 pub fn generate(grids: &[AnchorGrid], limit: AnchorLimit) -> Vec<Anchor> {
-    let mut anchors = Vec::new();
+    let mut anchors = Vec::with_capacity(grids.iter().map(AnchorGrid::count).sum());
     for grid in grids {
         let between = (grid.scale * grid.next_scale).sqrt();
         let mut sizes = vec![[grid.scale; 2], [between; 2]];

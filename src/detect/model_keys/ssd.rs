@@ -50,6 +50,10 @@ const VARIANCES: [f32; 4] = [0.1, 0.1, 0.2, 0.2];
 /// Most cells of a feature map in one direction.
 const MOST_CELLS: i64 = 1024;
 
+/// Most anchors that are computed. The published networks have up to 25 000; a slip in a list must not fill the memory
+/// before it is told.
+const MOST_ANCHORS: usize = 1_000_000;
+
 /// Reads the keys in `map`.
 pub(super) fn read_ssd(map: &Node<'_>, read_text: ReadText<'_>) -> Option<SsdParameters> {
     let background = match map.optional("background") {
@@ -143,7 +147,7 @@ fn computed(map: &Node<'_>) -> Option<Vec<Anchor>> {
     // All are read before the first absence ends the reading.
     let maps = map
         .required("feature_maps", MAPS)
-        .and_then(|node| feature_maps(&node));
+        .and_then(|node| Some((feature_maps(&node)?, node)));
     let scales = map
         .required("scales", SCALES)
         .and_then(|node| Some((numbers_of(&node, 0.001..=4.0, SCALES)?, node)));
@@ -166,7 +170,8 @@ fn computed(map: &Node<'_>) -> Option<Vec<Anchor>> {
         }),
         None => Some(AnchorLimit::None),
     };
-    let (maps, (scales, scales_node), (ratios, ratios_node)) = (maps?, scales?, ratios?);
+    let ((maps, maps_node), (scales, scales_node), (ratios, ratios_node)) =
+        (maps?, scales?, ratios?);
     let (steps, limit) = (steps?, limit?);
     let count = maps.len();
     if scales.len() != count + 1 {
@@ -189,6 +194,11 @@ fn computed(map: &Node<'_>) -> Option<Vec<Anchor>> {
         ratios,
     };
     let grids: Vec<AnchorGrid> = maps.into_iter().zip(ratios).enumerate().map(grid).collect();
+    let count: usize = grids.iter().map(AnchorGrid::count).sum();
+    if count > MOST_ANCHORS {
+        let what = format!("maps with {count} anchors");
+        return unfit(&maps_node, &what, &format!("at most {MOST_ANCHORS} in all"));
+    }
     Some(ssd_anchors::generate(&grids, limit))
 }
 

@@ -1,7 +1,6 @@
 //! Tests of the keys of `model.yaml`: what is read, what may be left out, and how each mistake is told.
 
 use super::*;
-use crate::config::Document;
 use crate::detect::model::{ModelError, OutputLayout, OutputSpec};
 
 /// A description with every key, of which the tests change one thing at a time.
@@ -31,8 +30,7 @@ files:
 /// What the description `text` says. A labels file holds its own name and `dog`; a list of anchors that is called `# ANCHOR`
 /// holds this anchor.
 pub(in crate::detect) fn parse(text: &str) -> Result<ModelSpec, ModelError> {
-    let document = Document::parse("models/tiny/model.yaml", text)?;
-    ModelSpec::from_document(Path::new("models/tiny"), document, |path| {
+    ModelSpec::from_text(Path::new("models/tiny"), text, |path| {
         let name = path.display().to_string();
         Ok(match name.strip_prefix("# ") {
             Some(anchor) => anchor.to_owned(),

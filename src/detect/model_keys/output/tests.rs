@@ -265,6 +265,19 @@ fn anchors_of_ssd_are_computed_or_read() {
 }
 
 #[test]
+fn anchors_that_would_fill_the_memory_are_refused_before_they_are_computed() {
+    let ratios = vec!["2"; 1000].join(", ");
+    let text = format!(
+        "{{layout: ssd, tensors: {{boxes: b, scores: s}}, activation: none, feature_maps: [1024, 1024], \
+         scales: [0.1, 0.2, 0.3], aspect_ratios: [[{ratios}], [{ratios}]]}}"
+    );
+    let error = output(&text).expect_err("they would take 67 GB");
+    let wanted =
+        "output.feature_maps: maps with 4198498304 anchors, expected at most 1000000 in all";
+    assert!(error.contains(wanted), "{error}");
+}
+
+#[test]
 fn darknet_grids_have_the_tiny_anchors_unless_others_are_given() {
     let parameters = |text: &str| match output(text).expect(text).layout {
         OutputLayout::DarknetGrids(parameters) => parameters,

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Writes the inputs that fuzzing starts from, tests/fuzz/seeds, and the words in tests/fuzz/parsers.dict.
+
+Run it again when a format or the way in which a target reads its bytes has changed: `tests/fuzz/seed.py`. Parsers start from
+the files of this repository. For the decoders it is enough that every layout occurs: the bytes of a seed are choices,
+whose meaning is said in fuzz_targets/drawn.rs, so a seed is the number of a layout among noise that never changes.
+"""
+
+import json
+import random
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LAYOUTS = 17
+# What the target `layouts` reads before the number of the layout: three shares, which are 0.3 when their byte is 0, then
+# the most detections, two sides, the placement, the filter (two bytes) and the classes.
+SHARES = bytes(3)
+CHOICES_BEFORE_LAYOUT = 7
+
+
+def varint(number):
+    """A whole number as protobuf writes it."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes(out + bytes([number]))
+
+
+def field(number, value):
+    """A field of a protobuf message: a number, or bytes with their length."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def tensor_info(name, element, axes):
+    """ONNX's ValueInfoProto; an axis that is a text is a name."""
+    dims = b"".join(field(1, field(2 if isinstance(axis, str) else 1, axis)) for axis in axes)
+    tensor = field(1, field(1, element) + field(2, dims))
+    return field(1, name) + field(2, tensor)
+
+
+def onnx(inputs, outputs, notes=()):
+    """An ONNX file with one operator and these tensors."""
+    node = field(1, inputs[0][0]) + field(2, outputs[0][0]) + field(3, "only") + field(4, "Conv")
+    weights = field(1, 2) + field(1, 2) + field(2, 1) + field(8, "weights") + field(9, bytes(16))
+    graph = field(1, node) + field(2, "drawn") + field(5, weights)
+    graph += b"".join(field(11, tensor_info(*tensor)) for tensor in inputs)
+    graph += b"".join(field(12, tensor_info(*tensor)) for tensor in outputs)
+    noted = b"".join(field(14, field(1, key) + field(2, value)) for key, value in notes)
+    return field(1, 8) + field(2, "pytorch") + field(7, graph) + field(8, field(2, 17)) + noted
+
+
+def networks():
+    """Small files of several families, by name."""
+    picture = ("images", 1, (1, 3, 64, 96))
+    names = [("names", "{0: 'person', 1: 'car'}"), ("stride", "32"), ("license", "AGPL-3.0")]
+    return {
+        "yolov8": onnx([picture], [("output0", 1, (1, 6, 126))], names),
+        "yolox": onnx([picture], [("output", 1, ("batch", 126, 85))]),
+        "ranked": onnx(
+            [picture, ("orig_target_sizes", 7, (1, 2))],
+            [("labels", 7, (1, 300)), ("boxes", 1, (1, 300, 4)), ("scores", 1, (1, 300))],
+        ),
+        "plugin": onnx(
+            [picture],
+            [("num", 6, (1, 1)), ("boxes", 1, (1, 100, 4)), ("scores", 1, (1, 100)), ("classes", 6, (1, 100))],
+        ),
+        "fcos": onnx(
+            [picture],
+            [(f"cls_{s}", 1, (1, 80, 64 // s, 96 // s)) for s in (8, 16, 32)]
+            + [(f"box_{s}", 1, (1, 4, 64 // s, 96 // s)) for s in (8, 16, 32)],
+        ),
+        "ssd": onnx([picture], [("boxes", 1, (1, 3000, 4)), ("scores", 1, (1, 3000, 21))]),
+    }
+
+
+def descriptions():
+    """Texts of model.yaml by name: those of the models, and one for each kind of output."""
+    texts = {path.stem: path.read_text() for path in sorted((ROOT / "models/catalogue").glob("*.yaml"))}
+    texts |= {path.parent.name: path.read_text() for path in sorted((ROOT / "models").glob("*/model.yaml"))}
+    outputs = {
+        "grids": "{layout: yolov4, tensors: {grids: [a, b, c]}, scale_x_y: [1.2, 1.1, 1.05],\n"
+        "  anchors: [[12, 16, 19, 36], [36, 75, 76, 55], [142, 110, 192, 243]]}",
+        "fcos": "{layout: fcos, tensors: {scores: [a, b], boxes: [c, d], centerness: [e, f]}}",
+        "detr": "{layout: detr, tensors: {scores: a, boxes: b}, activation: none}",
+        "plugin": "{layout: batched_nms, tensors: {count: a, boxes: b, scores: c, classes: d}, boxes_are: pixels}",
+        "picodet": "{layout: picodet, tensors: {scores: [a, b], boxes: [c, d]}, reg_max: 7}",
+        "tao": "{layout: detectnet_v2, tensors: {scores: a, boxes: b}, box_norm: 35.0, offset: 0.5}",
+        "ssd": "{layout: ssd, tensors: {boxes: a, scores: b}, background: last, activation: softmax,\n"
+        "  variances: [0.1, 0.1, 0.2, 0.2], feature_maps: [38, [19, 10], 5], scales: [0.1, 0.2, 0.4, 0.9],\n"
+        "  aspect_ratios: [[2], [2, 3], []], steps: [0.1, 0.2, 0.5], clip_anchors: true}",
+        "anchors": "{layout: ssd, tensors: {boxes: a, scores: b}, activation: sigmoid, anchors_file: anchors.txt}",
+    }
+    for name, output in outputs.items():
+        texts[name] = (
+            "name: tiny\n"
+            "input: {name: images, width: 96, height: 64, color: rgb, mean: [1, 2.5, 3], scale: 0.017,\n"
+            "  letterbox: {value: 114, placement: center}}\n"
+            f"output: {output}\n"
+            "labels: [person, car]\ncovers: {car: [bus, truck]}\nscore_threshold: 0.25\nmax_detections: 50\n"
+            "license: {spdx: Apache-2.0, source: here}\n"
+            f"files: {{fp32: {{file: tiny.onnx, sha256: {'b' * 64}}}}}\n"
+        )
+    # Behind the zero byte stands the text of the files that are named.
+    texts["anchors"] += "\0# one\n0.5 0.5 0.1 0.2\n\n0.25 0.75 1.5e-1 +.3\n"
+    texts["labels_file"] = texts["detr"].replace("labels: [person, car]", "labels_file: names") + "\0person\ncar\n"
+    return texts
+
+
+def annotations():
+    """A small file of annotations."""
+    return json.dumps(
+        {
+            "info": {"year": 2017},
+            "images": [{"id": 7, "file_name": "a/b.jpg", "width": 640, "height": 480}],
+            "categories": [{"id": 1, "name": "person"}, {"id": 3, "name": "car"}],
+            "annotations": [
+                {"id": 1, "image_id": 7, "category_id": 3, "bbox": [1, 2.5, 30, 4e1], "area": 1200.5, "iscrowd": 0},
+                {"id": 2, "image_id": 7, "category_id": 1, "bbox": [0, 0, 1, 1], "area": 1, "iscrowd": True},
+            ],
+        }
+    )
+
+
+def words():
+    """The keys and words of the configuration and of model.yaml: every text in quotes in the files that read them."""
+    sources = [ROOT / "src/config/keys.rs", *sorted((ROOT / "src/config/load").glob("*.rs"))]
+    sources += [ROOT / "src/detect/model_keys.rs", *sorted((ROOT / "src/detect/model_keys").glob("*.rs"))]
+    sources = [path for path in sources if path.name != "tests.rs"]
+    found = {word for path in sources for word in re.findall(r'"([a-z][a-z0-9_]{1,18})"', path.read_text())}
+    found |= {"images", "categories", "annotations", "image_id", "category_id", "bbox", "area", "iscrowd", "file_name"}
+    found |= {"synthetic://traffic?", "rtsp://", "v4l2:///dev/", "csi://", "launch:", "file://", "images:", "1e308", "-0.0"}
+    return sorted(found)
+
+
+def main():
+    folder = HERE / "seeds/parsers"
+    folder.mkdir(parents=True, exist_ok=True)
+    seeds = {f"description_{name}": b"d" + text.encode() for name, text in descriptions().items()}
+    seeds |= {f"network_{name}": b"o" + file for name, file in networks().items()}
+    for path in [*sorted((ROOT / "configs").glob("*.yaml")), ROOT / "tests/golden/config_mistakes.yaml"]:
+        seeds[f"configuration_{path.stem}"] = b"c" + path.read_bytes()
+    seeds["annotations"] = b"j" + annotations().encode()
+    seeds["anchors"] = b"a# one\n0.5 0.5 0.1 0.2\n\n0.25 0.75 1.5e-1 +.3\n"
+    seeds["challenge"] = b"m1,-1,10,20,30.5,40,0.9\n2,-1,1.0,2.0,3e1,4,-0.5,3,-1,-1\r\n\n1, -1, 5, 5, 5, 5, 1, -1\n"
+    for name, seed in seeds.items():
+        (folder / name).write_bytes(seed)
+
+    folder = HERE / "seeds/layouts"
+    folder.mkdir(parents=True, exist_ok=True)
+    for layout in range(LAYOUTS):
+        noise = random.Random(layout)
+        before = SHARES + bytes(noise.randrange(256) for _ in range(CHOICES_BEFORE_LAYOUT))
+        behind = bytes(noise.randrange(256) for _ in range(180))
+        (folder / f"layout_{layout:02}").write_bytes(before + bytes([layout]) + behind)
+
+    lines = ["# Written by seed.py."] + [f'"{word}"' for word in words()]
+    (HERE / "parsers.dict").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
