@@ -56,7 +56,7 @@ bench: ## Run the micro-benchmarks.
 	cargo bench --locked
 
 fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs cargo-fuzz.
-	@.ci/setup build
+	@.ci/setup build fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
 
 clean: ## Remove what was built and downloaded.

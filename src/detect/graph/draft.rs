@@ -361,11 +361,10 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// A reason as part of a comment: names in it come from the file.
+/// A reason as part of a comment: names in it come from the file. A byte order mark may stand between quotes only.
 fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    let breaks = |c: char| c.is_control() || c == '\u{feff}';
+    text.replace(breaks, " ")
 }
 
 fn three(values: [f32; 3]) -> String {

@@ -396,23 +396,34 @@ fn names_from_a_file_cannot_leave_their_line() {
     );
 }
 
-#[test]
-fn a_quoted_label_may_be_the_last_of_its_line() {
-    let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
-    let names = "{0: 'person', 1: 'fork: lift'}".to_owned();
-    network.metadata = vec![("names".to_owned(), names)];
-    let draft = Draft::new(&network, None, None, None).expect("YOLOv8");
+/// What the description drafted for `network`, a YOLOv8, says.
+fn drafted(network: &Network) -> ModelSpec {
+    let draft = Draft::new(network, None, None, None).expect("YOLOv8");
     let origin = Origin {
         name: "lift",
         file: "lift.onnx",
         sha256: &"a".repeat(64),
         labels_file: None,
     };
-    let spec = ModelSpec::from_text(std::path::Path::new("m"), &draft.text(origin), |_| {
+    let text = draft.text(origin);
+    ModelSpec::from_text(Path::new("m"), &text, |_| {
         unreachable!("no other file is named")
-    });
-    assert_eq!(
-        spec.expect("what is written can be read").labels,
-        ["person", "fork: lift"]
-    );
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn a_quoted_label_may_be_the_last_of_its_line() {
+    let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
+    let names = "{0: 'person', 1: 'fork: lift'}".to_owned();
+    network.metadata = vec![("names".to_owned(), names)];
+    assert_eq!(drafted(&network).labels, ["person", "fork: lift"]);
+}
+
+#[test]
+fn a_byte_order_mark_in_a_name_does_not_spoil_the_draft() {
+    // The reason for the layout, which stands in a comment, names the output.
+    let name = "\u{feff}output";
+    let network = network(640, floats(&[(name, &[1, 6, 8400])]));
+    assert_eq!(drafted(&network).output.tensors, [name]);
 }
