@@ -17,6 +17,7 @@
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses
 //! types      FLOOR 0  frame, box, letterbox geometry, detection, track, event: plain data
+//! nvidia     CELLAR   the only unsafe: TensorRT by tables of its methods; all loaded at run time
 //! ```
 //!
 //! Data runs one way, each step taking its input by value:
@@ -30,14 +31,14 @@
 //! - Workers take frames from the lanes when they are free, so that no batch grows old in a queue. A live lane keeps the
 //!   newest frame and counts what it replaces; a file's lane makes its reader wait.
 //! - There is no async runtime in the chain. The MQTT client and the embedded broker have one each, on their own threads.
-//! - NVIDIA's libraries and ONNX Runtime are opened at run time and never linked. The crate has no unsafe code yet; what
-//!   will need it has the cellar `nvidia` for a home.
+//! - NVIDIA's libraries and ONNX Runtime are opened at run time and never linked. Unsafe code stands in the cellar `nvidia` alone.
 
 pub mod accuracy;
 pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod detect;
+pub mod nvidia;
 pub mod pipeline;
 pub mod publish;
 pub mod source;

@@ -52,6 +52,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("percent_encoding", &["config"]),
     ("rusqlite", &["report"]),
     ("cudarc", &["nvidia"]),
+    ("libloading", &["nvidia"]),
 ];
 
 /// Names that say nothing about what a file is.

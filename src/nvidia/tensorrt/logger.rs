@@ -1,0 +1,223 @@
+//! The logger that TensorRT is given: its lines go into our log, and its last errors are kept for our own messages.
+//!
+//! There is one for the whole process and for ever: TensorRT keeps the first logger it gets for all that it makes later.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::guard::{guarded, text};
+use super::object::Slot;
+use super::version::Generation;
+
+/// Errors that are kept.
+const KEPT: usize = 32;
+
+/// A table of virtual methods as the C++ compiler lays it out; objects point to `functions`.
+#[repr(C)]
+pub(super) struct Table<const N: usize> {
+    offset_to_top: isize,
+    type_information: Slot,
+    pub(super) functions: [Slot; N],
+}
+
+// SAFETY: a table holds addresses of functions and null, and is never written.
+unsafe impl<const N: usize> Sync for Table<N> {}
+
+impl<const N: usize> Table<N> {
+    pub(super) const fn new(functions: [Slot; N]) -> Self {
+        Self {
+            offset_to_top: 0,
+            type_information: std::ptr::null(),
+            functions,
+        }
+    }
+}
+
+/// Result of `getInterfaceInfo`: which interface an object implements, and its version.
+#[repr(C)]
+pub(super) struct InterfaceInfo {
+    pub(super) kind: *const c_char,
+    pub(super) major: i32,
+    pub(super) minor: i32,
+}
+
+/// `getAPILanguage` of all our objects: 0 is C++.
+pub(super) unsafe extern "C" fn api_language(_this: *const c_void) -> i32 {
+    0
+}
+
+/// Destructors of objects that TensorRT must not delete.
+pub(super) unsafe extern "C" fn not_deleted(_this: *mut c_void) {}
+
+unsafe extern "C" fn logger_info(_this: *const c_void) -> InterfaceInfo {
+    InterfaceInfo {
+        kind: c"ILogger".as_ptr(),
+        major: 1,
+        minor: 0,
+    }
+}
+
+unsafe extern "C" fn log_line(_this: *mut c_void, severity: i32, message: *const c_char) {
+    guarded("the logger", (), || {
+        // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
+        let message = unsafe { text(message) };
+        take(severity, message.trim_end());
+    });
+}
+
+/// Until generation 10: a plain class.
+static PLAIN: Table<3> = Table::new([
+    log_line as *const c_void,
+    not_deleted as *const c_void,
+    not_deleted as *const c_void,
+]);
+
+/// Since generation 11: a versioned interface, whose methods come first.
+static VERSIONED: Table<5> = Table::new([
+    api_language as *const c_void,
+    logger_info as *const c_void,
+    not_deleted as *const c_void,
+    not_deleted as *const c_void,
+    log_line as *const c_void,
+]);
+
+/// A logger without fields of its own.
+#[repr(C)]
+struct Logger {
+    table: *const Slot,
+}
+
+// SAFETY: it has no state, and its table is never written.
+unsafe impl Sync for Logger {}
+
+static PLAIN_LOGGER: Logger = Logger {
+    table: PLAIN.functions.as_ptr(),
+};
+static VERSIONED_LOGGER: Logger = Logger {
+    table: VERSIONED.functions.as_ptr(),
+};
+
+/// The logger in the form that `generation` wants.
+pub(super) fn logger(generation: Generation) -> *mut c_void {
+    let logger = match generation {
+        Generation::Eight | Generation::Ten => &PLAIN_LOGGER,
+        Generation::Eleven | Generation::Rtx => &VERSIONED_LOGGER,
+    };
+    std::ptr::from_ref(logger).cast_mut().cast()
+}
+
+/// Errors of TensorRT with their running numbers.
+#[derive(Default)]
+struct Errors {
+    next: u64,
+    last: VecDeque<(u64, String)>,
+}
+
+static ERRORS: Mutex<Errors> = Mutex::new(Errors {
+    next: 0,
+    last: VecDeque::new(),
+});
+
+fn errors() -> MutexGuard<'static, Errors> {
+    ERRORS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Severities: 0 internal error, 1 error, 2 warning, 3 information, 4 and more verbose.
+fn take(severity: i32, message: &str) {
+    let level = match severity {
+        0 | 1 => log::Level::Error,
+        2 => log::Level::Warn,
+        // What TensorRT holds for information is what one wants to see when looking for a fault.
+        3 => log::Level::Debug,
+        _ => log::Level::Trace,
+    };
+    if level == log::Level::Error {
+        let mut errors = errors();
+        let number = errors.next;
+        errors.next += 1;
+        if errors.last.len() == KEPT {
+            errors.last.pop_front();
+        }
+        errors.last.push_back((number, message.to_owned()));
+    }
+    log::log!(target: "tensorrt", level, "{message}");
+}
+
+/// A moment in the stream of errors.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark(u64);
+
+/// Now.
+pub(super) fn mark() -> Mark {
+    Mark(errors().next)
+}
+
+/// Errors that were logged since `mark`, by whichever thread.
+pub(super) fn errors_since(mark: Mark) -> Vec<String> {
+    let errors = errors();
+    let since = errors.last.iter().filter(|(number, _)| *number >= mark.0);
+    since.map(|(_, message)| message.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls the logger as C++ does: through the table that the object begins with.
+    fn say(generation: Generation, slot: usize, severity: i32, message: &std::ffi::CStr) {
+        let logger = logger(generation);
+        // SAFETY: the object begins with the pointer to its table, and `log` stands at this slot.
+        let function = unsafe { logger.cast::<*const Slot>().read().add(slot).read() };
+        // SAFETY: this is the signature of `ILogger::log`.
+        let log: unsafe extern "C" fn(*mut c_void, i32, *const c_char) =
+            unsafe { std::mem::transmute(function) };
+        // SAFETY: the text is zero-terminated.
+        unsafe { log(logger, severity, message.as_ptr()) };
+    }
+
+    #[test]
+    fn errors_are_kept_from_a_mark_on_and_the_rest_is_only_logged() {
+        for (generation, slot) in [
+            (Generation::Eight, 0),
+            (Generation::Ten, 0),
+            (Generation::Eleven, 4),
+            (Generation::Rtx, 4),
+        ] {
+            say(generation, slot, 1, c"before");
+            let mark = mark();
+            say(generation, slot, 2, c"a warning");
+            say(generation, slot, 0, c"first\n");
+            say(generation, slot, 1, c"second");
+            let errors: Vec<String> = errors_since(mark)
+                .into_iter()
+                .filter(|text| ["first", "second", "a warning", "before"].contains(&text.as_str()))
+                .collect();
+            assert_eq!(errors, ["first", "second"]);
+        }
+    }
+
+    #[test]
+    fn only_the_last_errors_are_kept() {
+        let mark = mark();
+        for _ in 0..2 * KEPT {
+            take(1, "again");
+        }
+        assert!(errors_since(mark).len() <= KEPT);
+    }
+
+    #[test]
+    fn a_versioned_logger_says_what_it_is() {
+        let logger = logger(Generation::Eleven);
+        // SAFETY: the object begins with the pointer to its table, and `getInterfaceInfo` stands at slot 1.
+        let function = unsafe { logger.cast::<*const Slot>().read().add(1).read() };
+        // SAFETY: this is the signature of `getInterfaceInfo`.
+        let info: unsafe extern "C" fn(*const c_void) -> InterfaceInfo =
+            unsafe { std::mem::transmute(function) };
+        // SAFETY: it takes the object alone.
+        let info = unsafe { info(logger) };
+        // SAFETY: the kind is a text of ours.
+        assert_eq!(unsafe { text(info.kind) }, "ILogger");
+        assert_eq!((info.major, info.minor), (1, 0));
+    }
+}

@@ -1,0 +1,76 @@
+//! Methods by their slots, with the first version that has them.
+
+use super::error::TensorRtError;
+use super::version::{Flavor, Generation, Version};
+
+/// A virtual method of TensorRT.
+#[derive(Debug)]
+pub(super) struct Method {
+    /// As NVIDIA's documentation names it.
+    pub(super) name: &'static str,
+    /// Its slot in each generation, in the order of [`Generation::column`].
+    slots: [Slot; 4],
+}
+
+/// A place in the tables of one generation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    number: u16,
+    /// The first version of the generation that has the method.
+    since: (u16, u16),
+    exists: bool,
+}
+
+/// The method has this slot in all versions of the generation.
+pub(super) const fn at(number: u16) -> Slot {
+    Slot {
+        number,
+        since: (0, 0),
+        exists: true,
+    }
+}
+
+/// The generation does not have the method.
+pub(super) const NONE: Slot = Slot {
+    number: 0,
+    since: (0, 0),
+    exists: false,
+};
+
+impl Slot {
+    /// The method came with this version of the generation.
+    pub(super) const fn since(mut self, major: u16, minor: u16) -> Self {
+        self.since = (major, minor);
+        self
+    }
+}
+
+impl Method {
+    /// `slots` are those of generation 8, 10, 11 and of TensorRT-RTX.
+    pub(super) const fn new(name: &'static str, slots: [Slot; 4]) -> Self {
+        Self { name, slots }
+    }
+
+    /// The slot in `version`, or the error that it has none.
+    pub(super) fn slot(
+        &self,
+        generation: Generation,
+        version: Version,
+        flavor: Flavor,
+    ) -> Result<usize, TensorRtError> {
+        let slot = self.slots[generation.column()];
+        if slot.exists && (version.major, version.minor) >= slot.since {
+            return Ok(usize::from(slot.number));
+        }
+        Err(TensorRtError::NoMethod {
+            flavor,
+            version,
+            method: self.name,
+        })
+    }
+
+    /// Whether `version` has it.
+    pub(super) fn exists(&self, generation: Generation, version: Version, flavor: Flavor) -> bool {
+        self.slot(generation, version, flavor).is_ok()
+    }
+}

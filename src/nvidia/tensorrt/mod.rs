@@ -1,0 +1,112 @@
+//! TensorRT without its headers: its C++ objects are called through tables of their virtual methods.
+//!
+//! TensorRT has no C interface beyond a few factory functions. Each public class is an object of two pointers: its own table
+//! of virtual methods, and at byte 8 a pointer to an implementation whose table has one slot per method. Those slots fall
+//! into generations: they do not move inside one, later versions only append. [`slots`](self) holds the tables, with
+//! the first version of each method; a call of a method that the opened version lacks is an error of ours.
+//! Facts are from the public headers of 8.5.2, 8.6.1, 10.0.1 to 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7.
+//!
+//! ```text
+//!   Library ──► Builder (network, parser, config) ──► plan (bytes) ──► Runtime ──► Engine ──► Context ──► enqueue
+//!      └ Logger (ours, into the log)   └ Recorder, Progress, Calibrator (ours)      └ inspector
+//! ```
+
+mod builder;
+mod calibrator;
+mod context;
+mod dims;
+mod engine;
+mod error;
+mod guard;
+mod library;
+mod logger;
+mod method;
+mod object;
+mod parser;
+mod profiler;
+mod progress;
+mod recorder;
+mod request;
+mod runtime;
+mod slots;
+mod version;
+
+pub use calibrator::CalibrationInput;
+pub use context::Context;
+pub use engine::{Engine, TensorInfo, TensorMode};
+pub use error::TensorRtError;
+pub use library::{Library, names_of_libraries};
+pub use parser::NodeError;
+pub use profiler::LayerTime;
+pub use progress::Progress;
+pub use request::{BuildRequest, Built, ImplicitInt8, Precision, Shapes};
+pub use runtime::Runtime;
+pub use version::{Flavor, Generation, Version};
+
+/// Type of a tensor's elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataType {
+    /// 32-bit float.
+    F32,
+    /// 16-bit float.
+    F16,
+    /// Signed byte, quantized.
+    I8,
+    /// 32-bit integer.
+    I32,
+    /// One byte, 0 or 1.
+    Bool,
+    /// Unsigned byte.
+    U8,
+    /// 16-bit brain float.
+    Bf16,
+    /// 64-bit integer.
+    I64,
+    /// Another, by its number in TensorRT's `DataType`.
+    Other(i32),
+}
+
+impl DataType {
+    /// From TensorRT's number, which is the same in all versions.
+    const fn from_number(number: i32) -> Self {
+        match number {
+            0 => Self::F32,
+            1 => Self::F16,
+            2 => Self::I8,
+            3 => Self::I32,
+            4 => Self::Bool,
+            5 => Self::U8,
+            7 => Self::Bf16,
+            8 => Self::I64,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Bytes of one element; `None` where it is less than one or unknown.
+    #[must_use]
+    pub const fn bytes(self) -> Option<usize> {
+        match self {
+            Self::F32 | Self::I32 => Some(4),
+            Self::F16 | Self::Bf16 => Some(2),
+            Self::I8 | Self::Bool | Self::U8 => Some(1),
+            Self::I64 => Some(8),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for DataType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::F32 => f.write_str("fp32"),
+            Self::F16 => f.write_str("fp16"),
+            Self::I8 => f.write_str("int8"),
+            Self::I32 => f.write_str("int32"),
+            Self::Bool => f.write_str("bool"),
+            Self::U8 => f.write_str("uint8"),
+            Self::Bf16 => f.write_str("bf16"),
+            Self::I64 => f.write_str("int64"),
+            Self::Other(number) => write!(f, "type {number}"),
+        }
+    }
+}

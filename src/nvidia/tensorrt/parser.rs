@@ -1,0 +1,154 @@
+//! The ONNX parser: an ONNX file becomes a network of TensorRT's, or the list of nodes that it refuses.
+
+use std::ffi::{CString, c_char, c_void};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::TensorRtError;
+use super::guard::text;
+use super::library::Library;
+use super::object::{Object, call};
+use super::recorder::Recorder;
+use super::slots::NETWORK_OUTPUTS;
+use super::version::Generation;
+
+/// A node that the parser refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeError {
+    /// Place in the file's list of nodes; `None` when the error is not about one.
+    pub node: Option<usize>,
+    /// The node's name; empty where the parser does not tell it.
+    pub name: String,
+    /// The node's operator; empty where the parser does not tell it.
+    pub operator: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = self.node {
+            write!(f, "node {node}")?;
+            if !self.name.is_empty() {
+                write!(f, " `{}`", self.name)?;
+            }
+            if !self.operator.is_empty() {
+                write!(f, " ({})", self.operator)?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.reason)
+    }
+}
+
+const PARSE: usize = 0;
+
+/// Slots of `getNbErrors` and `getError` of `IParser`.
+const fn error_slots(generation: Generation) -> (usize, usize) {
+    match generation {
+        Generation::Eight => (6, 7),
+        Generation::Ten => (5, 6),
+        Generation::Eleven | Generation::Rtx => (3, 4),
+    }
+}
+
+/// Fills `network` with what is in the ONNX file `onnx`, which was read from `path`: external data is looked for beside it.
+///
+/// The parser is given back, since weights of the network may point into it.
+pub(super) fn parse(
+    library: &Arc<Library>,
+    network: &Object,
+    recorder: &Recorder,
+    onnx: &[u8],
+    path: Option<&Path>,
+) -> Result<Object, TensorRtError> {
+    recorder.clear();
+    let failed = |reason| TensorRtError::Failed {
+        call: "createNvOnnxParser",
+        reason,
+    };
+    let parser = library
+        .new_parser(network)?
+        .ok_or_else(|| failed(recorder.said()))?;
+    let path = path.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
+    let path = path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr());
+    let (this, function) = parser.own(PARSE);
+    // SAFETY: slot 0 is `IParser::parse` with this signature in all versions.
+    let parse: unsafe extern "C" fn(*mut c_void, *const c_void, usize, *const c_char) -> bool =
+        unsafe { std::mem::transmute(function) };
+    // SAFETY: the bytes and the path live through the call, and the network lives longer than the parser.
+    let parsed = unsafe { parse(this, onnx.as_ptr().cast(), onnx.len(), path) };
+    // Bytes that are no ONNX file may pass for an empty one.
+    let outputs = call!(network, NETWORK_OUTPUTS, () -> i32)?;
+    if parsed && outputs > 0 {
+        return Ok(parser);
+    }
+    let mut nodes = errors(&parser, library.generation());
+    if parsed && nodes.is_empty() {
+        nodes.push(NodeError {
+            node: None,
+            name: String::new(),
+            operator: String::new(),
+            reason: "the file holds no network with outputs; expected an ONNX file".to_owned(),
+        });
+    }
+    if nodes.is_empty() {
+        nodes.push(NodeError {
+            node: None,
+            name: String::new(),
+            operator: String::new(),
+            reason: recorder.said(),
+        });
+    }
+    Err(TensorRtError::Parse { nodes })
+}
+
+fn errors(parser: &Object, generation: Generation) -> Vec<NodeError> {
+    let (count, error) = error_slots(generation);
+    let (this, function) = parser.own(count);
+    // SAFETY: this is `IParser::getNbErrors`.
+    let count: unsafe extern "C" fn(*mut c_void) -> i32 = unsafe { std::mem::transmute(function) };
+    // SAFETY: the parser is alive.
+    let count = unsafe { count(this) };
+    let (this, function) = parser.own(error);
+    // SAFETY: this is `IParser::getError`.
+    let error: unsafe extern "C" fn(*mut c_void, i32) -> *mut c_void =
+        unsafe { std::mem::transmute(function) };
+    (0..count)
+        .filter_map(|index| {
+            // SAFETY: the index is below the number of errors.
+            let error = unsafe { error(this, index) };
+            // SAFETY: the error belongs to the parser, which outlives this use.
+            let error = unsafe { Object::lent(error, &parser.library) }?;
+            Some(read(&error, generation))
+        })
+        .collect()
+}
+
+/// Reads an `IParserError`: a plain class with desc at slot 1, node at 5, and, since generation 10, the node's name and operator at 6 and 7.
+fn read(error: &Object, generation: Generation) -> NodeError {
+    let words = |slot| {
+        let (this, function) = error.own(slot);
+        // SAFETY: these slots take the error and give a text.
+        let words: unsafe extern "C" fn(*mut c_void) -> *const c_char =
+            unsafe { std::mem::transmute(function) };
+        // SAFETY: the error is alive.
+        let words = unsafe { words(this) };
+        // SAFETY: the text belongs to the error.
+        unsafe { text(words) }
+    };
+    let (this, function) = error.own(5);
+    // SAFETY: this is `IParserError::node`.
+    let node: unsafe extern "C" fn(*mut c_void) -> i32 = unsafe { std::mem::transmute(function) };
+    // SAFETY: the error is alive.
+    let node = unsafe { node(this) };
+    let told = generation != Generation::Eight;
+    NodeError {
+        node: usize::try_from(node).ok(),
+        name: if told { words(6) } else { String::new() },
+        operator: if told { words(7) } else { String::new() },
+        reason: words(1).trim().to_owned(),
+    }
+}

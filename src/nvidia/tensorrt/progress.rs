@@ -1,0 +1,199 @@
+//! How far a build is: TensorRT tells it from version 10 on, phase by phase.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::guard::{guarded, text};
+use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
+use super::object::Slot;
+
+/// One step of a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Name of the phase, as TensorRT calls it.
+    pub phase: String,
+    /// Name of the phase that it is part of; empty for an outermost one.
+    pub parent: String,
+    /// Steps done, 0 to `steps`.
+    pub done: u32,
+    /// Steps of the phase, at least 1.
+    pub steps: u32,
+}
+
+/// What is told of each step; `false` ends the build.
+pub(super) type Tell<'t> = &'t (dyn Fn(&Progress) -> bool + Sync);
+
+/// An `IProgressMonitor`. It must live longer than the build.
+#[repr(C)]
+pub(super) struct Monitor<'t> {
+    table: *const Slot,
+    tell: Tell<'t>,
+    /// The phases that are open. TensorRT calls from several threads.
+    open: Mutex<Vec<Progress>>,
+    canceled: AtomicBool,
+}
+
+impl<'t> Monitor<'t> {
+    pub(super) fn new(tell: Tell<'t>) -> Box<Self> {
+        Box::new(Self {
+            table: TABLE.functions.as_ptr(),
+            tell,
+            open: Mutex::default(),
+            canceled: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn pointer(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Whether a step was answered with `false`.
+    pub(super) fn is_canceled(&self) -> bool {
+        self.canceled.load(Ordering::Relaxed)
+    }
+
+    /// Tells a step; TensorRT asks only at some of them whether to go on, so a wish to stop is kept.
+    fn told(&self, progress: &Progress) -> bool {
+        if !(self.tell)(progress) {
+            self.canceled.store(true, Ordering::Relaxed);
+        }
+        !self.is_canceled()
+    }
+
+    /// Changes the phase of that name and tells what became of it; `true` when the build is to go on.
+    fn step(&self, name: &str, done: impl FnOnce(u32) -> u32, ends: bool) -> bool {
+        let mut open = self
+            .open
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(at) = open.iter().rposition(|phase| phase.phase == name) else {
+            return true;
+        };
+        let steps = open[at].steps;
+        open[at].done = done(steps).min(steps);
+        let told = open[at].clone();
+        if ends {
+            open.remove(at);
+        }
+        drop(open);
+        self.told(&told)
+    }
+}
+
+/// The monitor behind `this`.
+///
+/// # Safety
+/// `this` is a [`Monitor`] that is alive, as it is while a build runs.
+unsafe fn monitor<'m>(this: *const c_void) -> &'m Monitor<'m> {
+    // SAFETY: what the caller vouches for.
+    unsafe { &*this.cast::<Monitor<'m>>() }
+}
+
+unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
+    InterfaceInfo {
+        kind: c"IProgressMonitor".as_ptr(),
+        major: 1,
+        minor: 0,
+    }
+}
+
+unsafe extern "C" fn phase_start(
+    this: *mut c_void,
+    name: *const c_char,
+    parent: *const c_char,
+    steps: i32,
+) {
+    // SAFETY: TensorRT passes the monitor of the build that runs.
+    let monitor = unsafe { monitor(this) };
+    guarded("the progress monitor", (), || {
+        // SAFETY: TensorRT passes zero-terminated texts, the parent may be null.
+        let (name, parent) = unsafe { (text(name), text(parent)) };
+        let phase = Progress {
+            phase: name,
+            parent,
+            done: 0,
+            steps: u32::try_from(steps).unwrap_or(1).max(1),
+        };
+        let mut open = monitor
+            .open
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        open.push(phase.clone());
+        drop(open);
+        monitor.told(&phase);
+    });
+}
+
+unsafe extern "C" fn step_complete(this: *mut c_void, name: *const c_char, step: i32) -> bool {
+    // SAFETY: TensorRT passes the monitor of the build that runs.
+    let monitor = unsafe { monitor(this) };
+    guarded("the progress monitor", true, || {
+        // SAFETY: TensorRT passes a zero-terminated text.
+        let name = unsafe { text(name) };
+        let done = u32::try_from(step).unwrap_or(0).saturating_add(1);
+        monitor.step(&name, |_| done, false)
+    })
+}
+
+unsafe extern "C" fn phase_finish(this: *mut c_void, name: *const c_char) {
+    // SAFETY: TensorRT passes the monitor of the build that runs.
+    let monitor = unsafe { monitor(this) };
+    guarded("the progress monitor", (), || {
+        // SAFETY: TensorRT passes a zero-terminated text.
+        let name = unsafe { text(name) };
+        monitor.step(&name, |steps| steps, true);
+    });
+}
+
+static TABLE: Table<7> = Table::new([
+    api_language as *const c_void,
+    info as *const c_void,
+    not_deleted as *const c_void,
+    not_deleted as *const c_void,
+    phase_start as *const c_void,
+    step_complete as *const c_void,
+    phase_finish as *const c_void,
+]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_told_step_by_step_and_can_be_ended() {
+        let told = Mutex::new(Vec::new());
+        let tell = |progress: &Progress| {
+            let mut told = told.lock().expect("one thread");
+            told.push(format!(
+                "{} {}/{}",
+                progress.phase, progress.done, progress.steps
+            ));
+            told.len() < 4
+        };
+        let monitor = Monitor::new(&tell);
+        let this = monitor.pointer();
+        // SAFETY: the monitor is alive, and the texts are zero-terminated.
+        let goes_on = unsafe {
+            phase_start(this, c"Building".as_ptr(), std::ptr::null(), 2);
+            phase_start(this, c"Tactics".as_ptr(), c"Building".as_ptr(), 3);
+            (
+                step_complete(this, c"Tactics".as_ptr(), 0),
+                step_complete(this, c"Tactics".as_ptr(), 1),
+            )
+        };
+        // SAFETY: as above.
+        unsafe { phase_finish(this, c"Tactics".as_ptr()) };
+        assert_eq!(goes_on, (true, false));
+        assert_eq!(
+            told.lock().expect("one thread").as_slice(),
+            [
+                "Building 0/2",
+                "Tactics 0/3",
+                "Tactics 1/3",
+                "Tactics 2/3",
+                "Tactics 3/3"
+            ]
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! The error recorder that TensorRT's objects are given, so that what failed carries TensorRT's own words.
+
+use std::ffi::{CString, c_char, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::guard::{guarded, text};
+use super::logger::{InterfaceInfo, Mark, Table, api_language, errors_since, mark, not_deleted};
+use super::object::Slot;
+use super::version::Generation;
+
+/// Most errors that are kept; more only count as overflow.
+const MOST: usize = 64;
+
+/// An `IErrorRecorder`. It must live longer than the objects that were given it.
+#[repr(C)]
+pub(super) struct Recorder {
+    table: *const Slot,
+    references: AtomicI32,
+    entries: Mutex<Entries>,
+    since: Mutex<Mark>,
+}
+
+#[derive(Default)]
+struct Entries {
+    list: Vec<(i32, CString)>,
+    overflowed: bool,
+}
+
+// SAFETY: the table is never written, and all else is behind a lock or atomic.
+unsafe impl Send for Recorder {}
+// SAFETY: as above.
+unsafe impl Sync for Recorder {}
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Recorder")
+    }
+}
+
+impl Recorder {
+    /// A recorder for objects of `generation`. It is boxed because TensorRT keeps its address.
+    pub(super) fn new(generation: Generation) -> Box<Self> {
+        let table = match generation {
+            Generation::Eight => PLAIN.functions.as_ptr(),
+            _ => VERSIONED.functions.as_ptr(),
+        };
+        Box::new(Self {
+            table,
+            references: AtomicI32::new(0),
+            entries: Mutex::default(),
+            since: Mutex::new(mark()),
+        })
+    }
+
+    /// As TensorRT takes it.
+    pub(super) fn pointer(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what was recorded, before a call whose errors are wanted.
+    pub(super) fn clear(&self) {
+        *self.entries() = Entries::default();
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = mark();
+    }
+
+    /// What was recorded and logged since the last [`clear`](Self::clear), in one sentence.
+    ///
+    /// The recorder gives at most 127 letters of a message, the log all of it; of both the longer one is taken.
+    pub(super) fn said(&self) -> String {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = errors_since(since);
+        for (code, message) in &self.entries().list {
+            let message = message.to_string_lossy();
+            if !said.iter().any(|line| line.contains(message.as_ref())) {
+                said.push(format!("{message} ({})", name_of(*code)));
+            }
+        }
+        said.dedup();
+        if said.is_empty() {
+            return "it gave no reason".to_owned();
+        }
+        said.join("; ")
+    }
+}
+
+/// TensorRT's `ErrorCode` in words.
+fn name_of(code: i32) -> String {
+    let name = match code {
+        0 => "success",
+        1 => "unspecified error",
+        2 => "internal error",
+        3 => "invalid argument",
+        4 => "invalid config",
+        5 => "failed allocation",
+        6 => "failed initialization",
+        7 => "failed execution",
+        8 => "failed computation",
+        9 => "invalid state",
+        10 => "unsupported state",
+        other => return format!("error code {other}"),
+    };
+    name.to_owned()
+}
+
+/// The recorder behind `this`.
+///
+/// # Safety
+/// `this` is a [`Recorder`] that is alive, as it is while an object of TensorRT holds it.
+unsafe fn recorder<'r>(this: *const c_void) -> &'r Recorder {
+    // SAFETY: what the caller vouches for.
+    unsafe { &*this.cast::<Recorder>() }
+}
+
+unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
+    InterfaceInfo {
+        kind: c"IErrorRecorder".as_ptr(),
+        major: 1,
+        minor: 0,
+    }
+}
+
+unsafe extern "C" fn count(this: *const c_void) -> i32 {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    guarded("the error recorder", 0, || {
+        recorder.entries().list.len() as i32
+    })
+}
+
+unsafe extern "C" fn code(this: *const c_void, index: i32) -> i32 {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    guarded("the error recorder", 0, || {
+        let entries = recorder.entries();
+        let entry = usize::try_from(index)
+            .ok()
+            .and_then(|at| entries.list.get(at));
+        entry.map_or(0, |(code, _)| *code)
+    })
+}
+
+unsafe extern "C" fn description(this: *const c_void, index: i32) -> *const c_char {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    guarded("the error recorder", c"".as_ptr(), || {
+        let entries = recorder.entries();
+        let entry = usize::try_from(index)
+            .ok()
+            .and_then(|at| entries.list.get(at));
+        entry.map_or(c"".as_ptr(), |(_, message)| message.as_ptr())
+    })
+}
+
+unsafe extern "C" fn overflowed(this: *const c_void) -> bool {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    guarded("the error recorder", false, || {
+        recorder.entries().overflowed
+    })
+}
+
+unsafe extern "C" fn clear(this: *mut c_void) {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    guarded("the error recorder", (), || {
+        *recorder.entries() = Entries::default();
+    });
+}
+
+/// Gives whether the error ends what TensorRT is doing: it knows better itself, so never.
+unsafe extern "C" fn report(this: *mut c_void, code: i32, message: *const c_char) -> bool {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    guarded("the error recorder", false, || {
+        // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
+        let message = unsafe { text(message) };
+        let mut entries = recorder.entries();
+        if entries.list.len() == MOST {
+            entries.overflowed = true;
+        } else if let Ok(message) = CString::new(message) {
+            entries.list.push((code, message));
+        }
+        false
+    })
+}
+
+unsafe extern "C" fn reference(this: *mut c_void) -> i32 {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    recorder.references.fetch_add(1, Ordering::AcqRel) + 1
+}
+
+unsafe extern "C" fn release(this: *mut c_void) -> i32 {
+    // SAFETY: TensorRT passes the recorder that it was given.
+    let recorder = unsafe { recorder(this) };
+    recorder.references.fetch_sub(1, Ordering::AcqRel) - 1
+}
+
+/// Generation 8: the destructors come first.
+static PLAIN: Table<10> = Table::new([
+    not_deleted as *const c_void,
+    not_deleted as *const c_void,
+    count as *const c_void,
+    code as *const c_void,
+    description as *const c_void,
+    overflowed as *const c_void,
+    clear as *const c_void,
+    report as *const c_void,
+    reference as *const c_void,
+    release as *const c_void,
+]);
+
+/// Since generation 10: the methods of a versioned interface come first.
+static VERSIONED: Table<12> = Table::new([
+    api_language as *const c_void,
+    info as *const c_void,
+    not_deleted as *const c_void,
+    not_deleted as *const c_void,
+    count as *const c_void,
+    code as *const c_void,
+    description as *const c_void,
+    overflowed as *const c_void,
+    clear as *const c_void,
+    report as *const c_void,
+    reference as *const c_void,
+    release as *const c_void,
+]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The function at `slot` of the recorder's table, as C++ finds it.
+    fn function(recorder: &Recorder, slot: usize) -> Slot {
+        // SAFETY: the slot is within the table.
+        unsafe { recorder.table.add(slot).read() }
+    }
+
+    #[test]
+    fn reported_errors_become_one_sentence() {
+        for (generation, first) in [(Generation::Eight, 2), (Generation::Ten, 4)] {
+            let recorder = Recorder::new(generation);
+            recorder.clear();
+            // SAFETY: this is the signature of `reportError`.
+            let report: unsafe extern "C" fn(*mut c_void, i32, *const c_char) -> bool =
+                unsafe { std::mem::transmute(function(&recorder, first + 5)) };
+            for _ in 0..=MOST {
+                // SAFETY: the recorder is alive and the text zero-terminated.
+                let ends = unsafe { report(recorder.pointer(), 5, c"no memory".as_ptr()) };
+                assert!(!ends);
+            }
+            // SAFETY: this is the signature of `getNbErrors`.
+            let count: unsafe extern "C" fn(*const c_void) -> i32 =
+                unsafe { std::mem::transmute(function(&recorder, first)) };
+            // SAFETY: the recorder is alive.
+            assert_eq!(unsafe { count(recorder.pointer()) }, MOST as i32);
+            // SAFETY: this is the signature of `hasOverflowed`.
+            let overflowed: unsafe extern "C" fn(*const c_void) -> bool =
+                unsafe { std::mem::transmute(function(&recorder, first + 3)) };
+            // SAFETY: the recorder is alive.
+            assert!(unsafe { overflowed(recorder.pointer()) });
+            assert!(recorder.said().contains("no memory (failed allocation)"));
+            recorder.clear();
+            assert!(!recorder.said().contains("no memory"));
+        }
+    }
+}

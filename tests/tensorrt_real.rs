@@ -1,0 +1,261 @@
+//! TensorRT's own libraries through our tables: TensorRT-RTX's builder, parser and runtime, and the lean runtime, on a machine
+//! without a GPU.
+//!
+//! `JETWATCH_TENSORRT` names the folder with NVIDIA's libraries (`.ci/setup tensorrt` fetches them into `.cache/tensorrt`);
+//! without it these tests say so and pass.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use jetwatch::nvidia::tensorrt::{
+    BuildRequest, Flavor, Generation, Library, Precision, Progress, Runtime, TensorRtError, Version,
+};
+
+/// The library whose name begins with `stem`; `None`, said aloud, when there is none.
+fn library(stem: &str) -> Option<PathBuf> {
+    let Some(folder) = std::env::var_os("JETWATCH_TENSORRT") else {
+        eprintln!("skipped: JETWATCH_TENSORRT names no folder with NVIDIA's libraries");
+        return None;
+    };
+    let entries = std::fs::read_dir(&folder).expect("JETWATCH_TENSORRT names a folder");
+    let mut names: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a readable entry").path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(stem)
+        })
+        .collect();
+    names.sort();
+    Some(
+        names
+            .pop()
+            .unwrap_or_else(|| panic!("no {stem}* in {}", folder.display())),
+    )
+}
+
+/// TensorRT-RTX, opened once for all tests of this process.
+fn rtx() -> Option<Arc<Library>> {
+    static OPEN: OnceLock<Option<Arc<Library>>> = OnceLock::new();
+    OPEN.get_or_init(|| {
+        let path = library("libtensorrt_rtx.so")?;
+        Some(Library::open(Some(&path)).expect("it opens"))
+    })
+    .clone()
+}
+
+fn street_nano(precision: &str) -> Vec<u8> {
+    let name = format!("models/street-nano/street-nano_{precision}.onnx");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    std::fs::read(path).expect("our network")
+}
+
+fn request(onnx: &[u8], precision: Precision) -> BuildRequest<'_> {
+    BuildRequest {
+        batch: 4,
+        compute_capability: Some((8, 6)),
+        ..BuildRequest::new(onnx, precision)
+    }
+}
+
+#[test]
+fn versions_are_read() {
+    let Some(rtx) = rtx() else { return };
+    assert_eq!(
+        (rtx.flavor(), rtx.generation(), rtx.version().major),
+        (Flavor::Rtx, Generation::Rtx, 1)
+    );
+    assert!(rtx.can_build());
+    let Some(lean) = library("libnvinfer_lean.so") else {
+        return;
+    };
+    let lean = Library::open(Some(&lean)).expect("it opens");
+    assert_eq!(
+        (lean.flavor(), lean.generation(), lean.version()),
+        (Flavor::Lean, Generation::Eleven, Version::new(11, 4, 0))
+    );
+    let onnx = street_nano("fp32");
+    let error = request(&onnx, Precision::Fp32)
+        .build(&lean)
+        .expect_err("it has no builder");
+    assert!(
+        error
+            .to_string()
+            .contains("cannot build engines; install the full TensorRT"),
+        "{error}"
+    );
+}
+
+#[test]
+fn our_network_becomes_a_plan_with_progress_told() {
+    let Some(rtx) = rtx() else { return };
+    let onnx = street_nano("int8");
+    let steps = AtomicUsize::new(0);
+    let tell = |progress: &Progress| {
+        assert!(
+            progress.done <= progress.steps && !progress.phase.is_empty(),
+            "{progress:?}"
+        );
+        steps.fetch_add(1, Ordering::Relaxed);
+        true
+    };
+    let request = BuildRequest {
+        progress: Some(&tell),
+        workspace_bytes: Some(256 << 20),
+        ..request(&onnx, Precision::Int8)
+    };
+    let built = request.build(&rtx).expect("it builds");
+    assert!(built.is_quantized);
+    assert!(built.plan.len() > 500_000, "{} bytes", built.plan.len());
+    assert!(steps.load(Ordering::Relaxed) > 0, "no step was told");
+
+    let onnx = street_nano("fp32");
+    let built = self::request(&onnx, Precision::Fp32)
+        .build(&rtx)
+        .expect("it builds");
+    assert!(!built.is_quantized);
+}
+
+#[test]
+fn a_build_can_be_canceled() {
+    let Some(rtx) = rtx() else { return };
+    let onnx = street_nano("int8");
+    let request = BuildRequest {
+        progress: Some(&|_| false),
+        ..request(&onnx, Precision::Int8)
+    };
+    let error = request.build(&rtx).expect_err("it was canceled");
+    assert!(matches!(error, TensorRtError::Canceled), "{error}");
+}
+
+#[test]
+fn what_the_parser_refuses_is_named() {
+    let Some(rtx) = rtx() else { return };
+    let error = request(b"this is no network", Precision::Fp32)
+        .build(&rtx)
+        .expect_err("it is no network");
+    assert!(
+        error
+            .to_string()
+            .starts_with("TensorRT's parser refuses the network: "),
+        "{error}"
+    );
+    let Some(data) = std::env::var_os("JETWATCH_TEST_DATA") else {
+        eprintln!("the rest is skipped: JETWATCH_TEST_DATA names no folder");
+        return;
+    };
+    let onnx =
+        std::fs::read(Path::new(&data).join("models/yolox_nano_int8_s8_bias_quantized.onnx"))
+            .expect("a network whose biases are quantized");
+    let error = request(&onnx, Precision::Int8)
+        .build(&rtx)
+        .expect_err("it is refused");
+    let TensorRtError::Parse { nodes } = &error else {
+        panic!("refused elsewhere: {error}");
+    };
+    assert_eq!(nodes[0].operator, "DequantizeLinear", "{error}");
+    assert!(
+        !nodes[0].name.is_empty() && nodes[0].node.is_some(),
+        "{error}"
+    );
+
+    let onnx =
+        std::fs::read(Path::new(&data).join("models/yolox_nano_int8_s8.onnx")).expect("yolox_nano");
+    let built = request(&onnx, Precision::Int8)
+        .build(&rtx)
+        .expect("it builds");
+    assert!(built.is_quantized);
+}
+
+#[test]
+fn precisions_that_need_a_calibration_are_refused_where_there_is_none() {
+    let Some(rtx) = rtx() else { return };
+    let onnx = street_nano("fp32");
+    for (precision, advice) in [
+        (Precision::Int8, "give a network with Q/DQ nodes"),
+        (Precision::Fp16, "export it with 16-bit weights"),
+    ] {
+        let error = request(&onnx, precision)
+            .build(&rtx)
+            .expect_err("there is no such way");
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+    let onnx = street_nano("int8");
+    let request = BuildRequest {
+        dla: Some(0),
+        ..request(&onnx, Precision::Int8)
+    };
+    let error = request.build(&rtx).expect_err("DLA takes no Q/DQ");
+    assert!(
+        error
+            .to_string()
+            .contains("DLA takes implicit quantization alone"),
+        "{error}"
+    );
+}
+
+#[test]
+fn plans_that_cannot_run_here_are_refused_in_tensorrts_words() {
+    let Some(rtx) = rtx() else { return };
+    let refused = |library: &Arc<Library>, plan: &[u8]| {
+        let runtime = match Runtime::new(library, None) {
+            Ok(runtime) => runtime,
+            Err(error) => return error.to_string(),
+        };
+        runtime
+            .deserialize(plan)
+            .expect_err("it cannot run")
+            .to_string()
+    };
+    let lean = Library::open(library("libnvinfer_lean.so").as_deref()).expect("it opens");
+    for library in [&rtx, &lean] {
+        for plan in [
+            &b""[..],
+            b"garbage that is no plan, long enough to have a header in it",
+        ] {
+            let said = refused(library, plan);
+            assert!(
+                said.starts_with("TensorRT failed at ") && !said.ends_with("no reason"),
+                "{said}"
+            );
+        }
+    }
+    let onnx = street_nano("int8");
+    let built = request(&onnx, Precision::Int8)
+        .build(&rtx)
+        .expect("it builds");
+    let said = refused(&rtx, &built.plan[..built.plan.len() / 2]);
+    assert!(said.starts_with("TensorRT failed at "), "{said}");
+}
+
+#[test]
+fn libraries_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("libnvinfer.so.8");
+    let missing = Library::open(Some(&path))
+        .expect_err("there is none")
+        .to_string();
+    assert!(
+        missing.contains("cannot be opened") && missing.contains("libnvinfer.so.8"),
+        "{missing}"
+    );
+    std::fs::write(&path, "no library").expect("written");
+    let text = Library::open(Some(&path))
+        .expect_err("it is a text")
+        .to_string();
+    assert!(
+        text.contains("file too short") || text.contains("invalid ELF header"),
+        "{text}"
+    );
+    let other = Library::open(Some(Path::new("libz.so.1"))).map(|_| ());
+    if let Err(error @ TensorRtError::NotTensorRt { .. }) = other {
+        assert!(
+            error
+                .to_string()
+                .contains("is no TensorRT: it has no function `getInferLibVersion`"),
+            "{error}"
+        );
+    } else {
+        panic!("zlib was taken for TensorRT, or is not there: {other:?}");
+    }
+}
