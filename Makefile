@@ -64,4 +64,4 @@ fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
 
 clean: ## Remove what was built and downloaded.
-	rm -rf target .cache tests/fuzz/target
+	rm -rf --one-file-system target .cache tests/fuzz/target
