@@ -360,6 +360,36 @@ class Parts(WithFolders):
         self.assertAlmostEqual(float(one[1][64 + 6, 1]), float(objectness * second), places=6)
 
 
+class TheLevel(unittest.TestCase):
+    """Which level of drift is taken, by what was lost at each."""
+
+    @staticmethod
+    def rounds(*losses):
+        """Rounds that lost these points: (held out, network to write or None), highest level first."""
+        made = []
+        for held, written in losses:
+            made.append({"level": 1 / (1 + len(made)), "difference_points": -held})
+            if written is not None:
+                made[-1]["written"] = {"difference_points": -written}
+        return made
+
+    def test_both_figures_keep_the_budget_and_one_with_the_mean_a_margin(self):
+        at_the_edge, unlucky, in_the_mean, unmeasured = (0.1, 0.81), (1.01, 0.1), (0.95, 0.7), (1.5, None)
+        for first in (at_the_edge, unlucky, in_the_mean, unmeasured):
+            self.assertFalse(search.taken(self.rounds(first), 1.0)[1], first)
+            rounds = self.rounds(first, (1.0, 0.6), (0.1, 0.1))
+            entry, is_last = search.taken(rounds, 1.0)
+            self.assertIs(entry, rounds[1], first)
+            self.assertTrue(is_last)
+        self.assertTrue(search.taken(self.rounds(at_the_edge), 1.1)[1], "a larger budget takes it")
+
+    def test_without_a_margin_the_least_loss_is_taken(self):
+        rounds = self.rounds((3.0, None), (0.9, 0.95), (0.2, 0.9), (0.85, 0.99))
+        self.assertEqual(search.taken(rounds, 1.0), (rounds[2], False))
+        rounds = self.rounds((3.0, None), (1.2, None), (1.4, None))
+        self.assertEqual(search.taken(rounds, 1.0), (rounds[1], False))
+
+
 class Precision(unittest.TestCase):
     """Average precision against what can be counted by hand, and against COCO's own code where it is installed."""
 
