@@ -6,7 +6,7 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jetwatch::detect::layout::yolox::Yolox;
 use jetwatch::detect::layout::{ElementKind, Head, Numbers, Shape};
-use jetwatch::detect::model::{ColorOrder, InputSpec};
+use jetwatch::detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch::detect::tensor::TensorWriter;
 use jetwatch::detect::{ClassFilter, nms};
 use jetwatch::types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
@@ -116,6 +116,7 @@ fn tensors(criterion: &mut Criterion) {
     for (name, size, source, mean, scale) in cases {
         let spec = InputSpec {
             name: "images".to_owned(),
+            element: InputElement::Float32,
             sizes_name: None,
             scales_name: None,
             size,
@@ -134,7 +135,14 @@ fn tensors(criterion: &mut Criterion) {
         let mut writer = TensorWriter::new(&spec, 1);
         let mut tensor = vec![0.0_f32; writer.slot_len()];
         criterion.bench_function(&format!("tensor, {name}"), |bench| {
-            bench.iter(|| writer.write(0, black_box(&mut tensor), black_box(&picture), &letterbox));
+            bench.iter(|| {
+                writer.write(
+                    0,
+                    black_box(&mut tensor[..]),
+                    black_box(&picture),
+                    &letterbox,
+                )
+            });
         });
     }
 }

@@ -77,7 +77,7 @@ def network_file(path, ruined="", opset=11):
 class Folder:
     """A model folder, pictures and annotations in a temporary folder."""
 
-    def __init__(self, ruined="", scale=1.0, layout="fcos"):
+    def __init__(self, ruined="", scale=1.0, layout="fcos", element="float32"):
         self.handle = tempfile.TemporaryDirectory()
         self.path = self.handle.name
         self.model = os.path.join(self.path, "model")
@@ -85,7 +85,7 @@ class Folder:
         network_file(os.path.join(self.model, "net.onnx"), ruined)
         text = (
             "# A comment that stays.\nname: cells\n"
-            f"input: {{name: images, width: {SIDE}, height: {SIDE}, color: rgb, scale: {scale},"
+            f"input: {{name: images, type: {element}, width: {SIDE}, height: {SIDE}, color: rgb, scale: {scale},"
             " letterbox: {value: 0, placement: top_left}}\n"
             f"output: {{layout: {layout}, tensors: {{scores: [scores], boxes: [boxes]}}}}\n"
             "license: {spdx: CC0-1.0, source: made by a test}\n"
@@ -196,12 +196,14 @@ class TheTool(WithFolders):
         folder = self.folder()
         out = os.path.join(folder.path, "int8.onnx")
         other = self.folder(layout="ssd")
+        of_bytes = self.folder(element="uint8")
         cases = [
             (folder.run("--out", out, "--method", "guess"), "--method is guess, expected minmax"),
             (folder.run("--out", out, "--folds", "1"), "--folds is 1, expected 2 or more"),
             (folder.run("--out", out, "--precision", "int4"), "has no precision `int4` (it has fp32)"),
             (folder.run("--out", out, "--limit", "3"), "names 3 pictures, expected at least 4"),
             (folder.run("--out", out, "--update-model-yaml"), "--update-model-yaml names files of"),
+            (of_bytes.run("--out", out), "input.type is 'uint8', expected float32"),
             (other.run("--out", out), "output.layout is ssd, whose accuracy cannot be measured here"),
         ]
         for (code, _, err), text in cases:

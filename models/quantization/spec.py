@@ -83,6 +83,7 @@ def load(folder):
         raise Mistake(f"{path} is not YAML: {error}") from error
     given = _need(document, "input", path, "a map that describes the input tensor")
     letterbox = _need(given, "letterbox", f"{path}: input", "a map with value and placement")
+    _one_of(given.get("type", "float32"), ("float32",), f"{path}: input.type")
     output = _need(document, "output", path, "a map that describes the output tensors")
     _need(output, "layout", f"{path}: output", "the name of a layout")
     if "labels_file" in document:

@@ -27,6 +27,7 @@ mod prepare;
 pub mod runtime;
 pub mod scripted;
 pub mod tensor;
+pub mod weights;
 
 pub use error::DetectError;
 pub use labels::ClassFilter;

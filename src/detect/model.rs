@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 pub use super::layout::spec::{OutputLayout, OutputSpec};
 use super::model_keys;
+use super::weights::{self, WeightsError, WeightsFile};
 use crate::config::{ConfigError, Document};
 use crate::types::{Placement, Size};
 
@@ -45,11 +46,13 @@ pub struct ModelSpec {
     pub files: Vec<ModelFile>,
 }
 
-/// The input tensor: 32-bit floats, `[batch, 3, height, width]`.
+/// The input tensor: `[batch, 3, height, width]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputSpec {
     /// Name of the tensor in the network.
     pub name: String,
+    /// Type of its elements.
+    pub element: InputElement,
     /// Name of a second input that wants the size to which boxes refer, as 64-bit integers `[batch, 2]`: it is given this
     /// input's width and height.
     pub sizes_name: Option<String>,
@@ -60,14 +63,23 @@ pub struct InputSpec {
     pub size: Size,
     /// Order of the three planes.
     pub color: ColorOrder,
-    /// Subtracted from each value (0 to 255), in the order of the planes.
+    /// Subtracted from each value (0 to 255), in the order of the planes. Zeros for bytes.
     pub mean: [f32; 3],
-    /// Multiplied after that, in the order of the planes.
+    /// Multiplied after that, in the order of the planes. Ones for bytes.
     pub scale: [f32; 3],
     /// Where the scaled picture lies.
     pub placement: Placement,
     /// Value of the padding before mean and scale, 0 to 255.
     pub padding: u8,
+}
+
+/// Type of the elements of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputElement {
+    /// 32-bit floats: pixels normalized by mean and scale.
+    Float32,
+    /// Unsigned bytes: pixels as they are, which the network normalizes itself.
+    Uint8,
 }
 
 /// Order of the three planes of the input.
@@ -97,6 +109,8 @@ pub struct ModelFile {
     pub path: PathBuf,
     /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
     pub sha256: String,
+    /// Files beside it in which the network keeps weights, as far as the description gives their hashes.
+    pub weights: Vec<WeightsFile>,
 }
 
 /// Why a model folder cannot be used.
@@ -113,6 +127,9 @@ pub enum ModelError {
     /// `model.yaml` is wrong: everything that is wrong with it.
     #[error(transparent)]
     Invalid(ConfigError),
+    /// The network keeps weights in other files, and they cannot be had.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
     /// The folder has no file of the precision asked for.
     #[error("model {model} has no precision `{wanted}`; set detector.precision to {}", known.join(" or "))]
     UnknownPrecision {
@@ -223,32 +240,34 @@ impl ModelSpec {
 }
 
 impl ModelFile {
-    /// The bytes of the file, whose hash is that of the description.
+    /// The bytes of the file, whose hash is that of the description, with the weights in it that the network keeps in
+    /// other files.
     pub fn read(&self) -> Result<Vec<u8>, ModelError> {
         let bytes = fs::read(&self.path).map_err(|source| ModelError::Unreadable {
             path: self.path.clone(),
             source,
         })?;
-        self.compare(&bytes)?;
-        Ok(bytes)
+        compare(&self.path, &self.sha256, &bytes)?;
+        weights::join(self, bytes)
     }
 
-    /// Whether the file is there and has the hash of the description.
+    /// Whether the file is there and has the hash of the description, and so those that hold its weights.
     pub fn verify(&self) -> Result<(), ModelError> {
         self.read().map(drop)
     }
+}
 
-    fn compare(&self, bytes: &[u8]) -> Result<(), ModelError> {
-        let found = hexadecimal(&Sha256::digest(bytes));
-        if found == self.sha256 {
-            return Ok(());
-        }
-        Err(ModelError::Hash {
-            path: self.path.clone(),
-            expected: self.sha256.clone(),
-            found,
-        })
+/// Whether `bytes`, those of the file at `path`, have the hash `expected`.
+pub(super) fn compare(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), ModelError> {
+    let found = hexadecimal(&Sha256::digest(bytes));
+    if found == expected {
+        return Ok(());
     }
+    Err(ModelError::Hash {
+        path: path.to_owned(),
+        expected: expected.to_owned(),
+        found,
+    })
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

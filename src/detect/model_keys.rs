@@ -12,7 +12,8 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 
-use super::model::{ColorOrder, InputSpec, License, ModelFile, ModelSpec};
+use super::model::{ColorOrder, InputElement, InputSpec, License, ModelFile, ModelSpec};
+use super::weights::{self, WeightsFile};
 use crate::config::{Node, Unit, mask_secrets};
 use crate::types::{Placement, Size};
 
@@ -118,22 +119,33 @@ fn read_input(node: &Node<'_>, multiple: u32) -> Option<InputSpec> {
     let layout = map
         .optional("layout")
         .map_or(Some(()), |node| node.one_of(&[("nchw", ())]));
+    let elements = [
+        ("float32", InputElement::Float32),
+        ("uint8", InputElement::Uint8),
+    ];
     let element = map
         .optional("type")
-        .map_or(Some(()), |node| node.one_of(&[("float32", ())]));
-    let mean = map
-        .optional("mean")
-        .map_or(Some([0.0; 3]), |node| three(&node, -1e6..=1e6));
-    let scale = map
-        .optional("scale")
-        .map_or(Some([1.0; 3]), |node| three(&node, 1e-9..=1e6));
+        .map_or(Some(elements[0].1), |node| node.one_of(&elements));
+    let normalization = |key, default: f32, range| match (map.optional(key), element) {
+        (None, _) => Some([default; 3]),
+        (Some(node), Some(InputElement::Uint8)) => {
+            let expected = format!(
+                "no {key} beside `type: uint8`: bytes are given as they are, and the network normalizes them itself"
+            );
+            unfit(&node, &format!("a {key} for bytes"), &expected)
+        }
+        (Some(node), _) => three(&node, range),
+    };
+    let mean = normalization("mean", 0.0, -1e6..=1e6);
+    let scale = normalization("scale", 1.0, 1e-9..=1e6);
     let letterbox = map
         .required("letterbox", "a map with value and placement")
         .and_then(|node| read_letterbox(&node));
-    layout.and(element)?;
+    layout?;
     let (padding, placement) = letterbox?;
     Some(InputSpec {
         name: name?,
+        element: element?,
         sizes_name: sizes_name?.map(str::to_owned),
         scales_name: scales_name?.map(str::to_owned),
         size: Size::new(width?, height?),
@@ -184,21 +196,50 @@ fn read_files(node: &Node<'_>, folder: &Path) -> Option<Vec<ModelFile>> {
     let files: Vec<Option<ModelFile>> = entries
         .iter()
         .map(|(precision, node)| {
-            let map = node.with_keys(&["file", "sha256"])?;
+            let map = node.with_keys(&["file", "sha256", "weights"])?;
             let path = map
                 .required("file", "a file in the model's folder")
                 .and_then(|node| inside(&node));
             let sha256 = map
                 .required("sha256", "what `sha256sum FILE` prints")
                 .and_then(|node| digest(&node));
+            let weights = map
+                .optional("weights")
+                .map_or(Some(Vec::new()), |node| read_weights(&node));
             Some(ModelFile {
                 precision: (*precision).to_owned(),
                 path: folder.join(path?),
                 sha256: sha256?,
+                weights: weights?,
             })
         })
         .collect();
     files.into_iter().collect()
+}
+
+/// Hashes of the files beside the network's in which it keeps weights.
+fn read_weights(node: &Node<'_>) -> Option<Vec<WeightsFile>> {
+    let expected = "a map such as `NAME.onnx.data: DIGITS`: files in which the network keeps weights, by the paths that it \
+        gives, with what `sha256sum` prints";
+    let weights: Vec<Option<WeightsFile>> = node
+        .entries(expected)?
+        .iter()
+        .map(|(location, node)| {
+            if !weights::is_below(location) {
+                let what = format!("the path `{}`", mask_secrets(location));
+                return unfit(
+                    node,
+                    &what,
+                    "a path below the network's folder, without `..`",
+                );
+            }
+            Some(WeightsFile {
+                location: (*location).to_owned(),
+                sha256: digest(node)?,
+            })
+        })
+        .collect();
+    weights.into_iter().collect()
 }
 
 fn labels_of(map: &Node<'_>, read_text: ReadText<'_>) -> Option<Vec<String>> {

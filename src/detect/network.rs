@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::DetectError;
 use super::layout::{ElementKind, Head, Shape};
-use super::model::ModelSpec;
+use super::model::{InputElement, ModelSpec};
 use super::open_network::RunShape;
 
 /// A tensor of the network as the runtime reports it.
@@ -22,6 +22,8 @@ pub(super) struct TensorInfo {
 pub(super) enum Element {
     /// One that can be read.
     Known(ElementKind),
+    /// Unsigned bytes, which only pictures may be.
+    Uint8,
     /// Another type, by its name.
     Other(String),
 }
@@ -54,10 +56,19 @@ pub(super) fn check(
         i64::from(spec.input.size.width),
         i64::from(spec.input.size.height),
     );
-    let advice =
-        "set input.width and input.height in model.yaml to the network's, or export it anew";
+    let colors_last =
+        |(_, shape): &(Element, Vec<i64>)| shape.len() == 4 && shape[1] != 3 && shape[3] == 3;
+    let advice = if input.tensor.as_ref().is_some_and(colors_last) {
+        "colors come last here, where jetwatch gives three planes: export it for [N, 3, height, width]"
+    } else {
+        "set input.width and input.height in model.yaml to the network's, or export it anew"
+    };
+    let element = match spec.input.element {
+        InputElement::Float32 => Element::Known(ElementKind::F32),
+        InputElement::Uint8 => Element::Uint8,
+    };
     let shape = [3, height, width];
-    let mut batch = vec![side("input", "").shape(input, ElementKind::F32, &shape, advice)?];
+    let mut batch = vec![side("input", "").shape(input, &element, &shape, advice)?];
     let further = [
         (&spec.input.sizes_name, "input.sizes_name", ElementKind::I64),
         (
@@ -72,7 +83,8 @@ pub(super) fn check(
             let advice = format!(
                 "{key} names an input with two numbers for every picture; leave it out if this is another"
             );
-            batch.push(side("input", "").shape(tensor, element, &[2], &advice)?);
+            let element = Element::Known(element);
+            batch.push(side("input", "").shape(tensor, &element, &[2], &advice)?);
         }
     }
     if let Some(other) = inputs.iter().find(|info| !names.contains(&&info.name)) {
@@ -201,18 +213,25 @@ impl Side<'_> {
     fn shape(
         &self,
         info: &TensorInfo,
-        element: ElementKind,
+        element: &Element,
         wanted: &[i64],
         advice: &str,
     ) -> Result<BatchAxis, DetectError> {
         let expected = format!("{} [1 or N, {}]", element.name(), list(wanted));
         let (found_element, shape) = self.tensor(info, &expected)?;
         let found = || format!("{} [{}]", found_element.name(), list(shape));
-        if *found_element != Element::Known(element) {
-            let advice = format!(
-                "export the network with {} at its ends; it may be reduced inside",
-                element.name()
-            );
+        if found_element != element {
+            let advice = match (found_element, element) {
+                (Element::Uint8, Element::Known(ElementKind::F32))
+                | (Element::Known(ElementKind::F32), Element::Uint8) => format!(
+                    "set input.type in model.yaml to {} if this input takes the pictures",
+                    found_element.name()
+                ),
+                _ => format!(
+                    "export the network with {} at its ends; it may be reduced inside",
+                    element.name()
+                ),
+            };
             return Err(self.error(&info.name, found(), &expected, &advice));
         }
         let fits = shape.len() == wanted.len() + 1
@@ -229,7 +248,7 @@ impl Side<'_> {
     /// The kind of the first axis of a tensor whose type can be read, where it is one for a batch.
     fn batch(&self, info: &TensorInfo) -> Result<Option<BatchAxis>, DetectError> {
         let (element, shape) = self.tensor(info, READABLE)?;
-        if let Element::Other(_) = element {
+        if !matches!(element, Element::Known(_)) {
             let advice = "export the network with float32 at its ends; it may be reduced inside";
             let found = format!("{} [{}]", element.name(), list(shape));
             return Err(self.error(&info.name, found, READABLE, advice));
@@ -287,6 +306,7 @@ impl Element {
     fn name(&self) -> &str {
         match self {
             Self::Known(element) => element.name(),
+            Self::Uint8 => "uint8",
             Self::Other(name) => name,
         }
     }

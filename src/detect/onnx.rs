@@ -296,6 +296,7 @@ fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
         TensorElementType::Float32 => Element::Known(ElementKind::F32),
         TensorElementType::Int32 => Element::Known(ElementKind::I32),
         TensorElementType::Int64 => Element::Known(ElementKind::I64),
+        TensorElementType::Uint8 => Element::Uint8,
         other => Element::Other(other.to_string()),
     };
     let tensor = |dtype: &ValueType| match dtype {

@@ -2,18 +2,24 @@
 //!
 //! Knows nothing of frames and of what the numbers mean. [`onnx`](super::onnx) opens and runs it.
 
+use std::fmt::Debug;
+
 use ort::environment::Environment;
 use ort::ep;
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::builder::GraphOptimizationLevel;
-use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session, SessionOutputs};
-use ort::value::{DynValue, Tensor, TensorElementType, TensorRef, ValueType};
+use ort::session::{
+    HasSelectedOutputs, OutputSelector, RunOptions, Session, SessionInputValue, SessionOutputs,
+};
+use ort::value::{
+    DynValue, PrimitiveTensorElementType, Tensor, TensorElementType, TensorRef, ValueType,
+};
 
 use super::layout::spec::MOST_TENSORS;
 use super::layout::{ElementKind, Numbers};
-use super::model::ModelSpec;
+use super::model::{InputElement, ModelSpec};
 use super::optimized::Optimized;
-use super::tensor::CHANNELS;
+use super::tensor::{CHANNELS, Slot};
 
 /// The session keeps the memory of its layers in a pool of its own, since memory that comes from and goes to the system
 /// at every run scatters: two sessions of yolox_nano took 128 MiB without it, 79 with it.
@@ -61,7 +67,7 @@ pub(super) struct OpenNetwork {
     /// Numbers of one picture in each of them, as the first run gave them.
     output_lens: Vec<usize>,
     /// `[slots, 3, height, width]`, rewritten for every run.
-    input: Tensor<f32>,
+    input: Pictures,
     input_name: String,
     /// Names and numbers of the other inputs.
     further: Vec<(String, Further)>,
@@ -71,6 +77,37 @@ pub(super) struct OpenNetwork {
     /// Whether later runs may give other numbers of rows than the first.
     rows_vary: bool,
     slots: usize,
+}
+
+/// The input for pictures.
+enum Pictures {
+    Float32(Tensor<f32>),
+    Uint8(Tensor<u8>),
+}
+
+impl Pictures {
+    fn new(element: InputElement, shape: [usize; 4]) -> ort::Result<Self> {
+        let memory = Allocator::default();
+        Ok(match element {
+            InputElement::Float32 => Self::Float32(Tensor::new(&memory, shape)?),
+            InputElement::Uint8 => Self::Uint8(Tensor::new(&memory, shape)?),
+        })
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Float32(tensor) => tensor.extract_tensor_mut().1.fill(0.0),
+            Self::Uint8(tensor) => tensor.extract_tensor_mut().1.fill(0),
+        }
+    }
+
+    /// Those in the first `count` slots.
+    fn first(&self, count: usize) -> ort::Result<SessionInputValue<'_>> {
+        Ok(match self {
+            Self::Float32(tensor) => first(tensor, count)?.into(),
+            Self::Uint8(tensor) => first(tensor, count)?.into(),
+        })
+    }
 }
 
 /// The numbers of an input beside the pictures, two for each of them. They are always the same.
@@ -96,7 +133,7 @@ impl OpenNetwork {
         let size = spec.input.size;
         let shape = [slots, CHANNELS, size.height as usize, size.width as usize];
         reserve(&session, FIRST_REGION * shape.iter().product::<usize>())?;
-        let input = Tensor::<f32>::new(&Allocator::default(), shape)?;
+        let input = Pictures::new(spec.input.element, shape)?;
         let mut further = Vec::new();
         if let Some(name) = &spec.input.sizes_name {
             let sizes = [i64::from(size.width), i64::from(size.height)].repeat(slots);
@@ -132,16 +169,17 @@ impl OpenNetwork {
     }
 
     /// The part of the input for picture `index` of a run.
-    pub(super) fn slot(&mut self, index: usize) -> &mut [f32] {
-        let (_, numbers) = self.input.extract_tensor_mut();
-        let slot_len = numbers.len() / self.slots;
-        &mut numbers[index * slot_len..][..slot_len]
+    pub(super) fn slot(&mut self, index: usize) -> Slot<'_> {
+        match &mut self.input {
+            Pictures::Float32(tensor) => part(tensor, index, self.slots).into(),
+            Pictures::Uint8(tensor) => part(tensor, index, self.slots).into(),
+        }
     }
 
     /// Runs the network on zeros in all slots and gives the types and shapes of the outputs, which every later run
     /// must have too unless the layout's rows vary.
     pub(super) fn first_run(&mut self) -> ort::Result<Vec<RunShape>> {
-        self.input.extract_tensor_mut().1.fill(0.0);
+        self.input.clear();
         let slots = self.slots;
         let pictures = (self.input_name.as_str(), &self.input);
         let session = &mut self.session;
@@ -194,18 +232,36 @@ impl OpenNetwork {
     }
 }
 
+/// The numbers of picture `index` of `slots`.
+fn part<T>(tensor: &mut Tensor<T>, index: usize, slots: usize) -> &mut [T]
+where
+    T: PrimitiveTensorElementType + Debug,
+{
+    let (_, numbers) = tensor.extract_tensor_mut();
+    let slot_len = numbers.len() / slots;
+    &mut numbers[index * slot_len..][..slot_len]
+}
+
+/// A view of the first `count` pictures.
+fn first<T>(tensor: &Tensor<T>, count: usize) -> ort::Result<TensorRef<'_, T>>
+where
+    T: PrimitiveTensorElementType + Clone + Debug + 'static,
+{
+    let (shape, numbers) = tensor.extract_tensor();
+    let slot_len = numbers.len() / shape[0] as usize;
+    let shape = [count as i64, shape[1], shape[2], shape[3]];
+    TensorRef::from_array_view((shape, &numbers[..count * slot_len]))
+}
+
 /// Runs `session` on the first `count` pictures of `input`.
 fn infer<'s>(
     session: &'s mut Session,
-    (name, input): (&str, &Tensor<f32>),
+    (name, input): (&str, &Pictures),
     further: &[(String, Further)],
     options: &'s RunOptions<HasSelectedOutputs>,
     count: usize,
 ) -> ort::Result<SessionOutputs<'s>> {
-    let (shape, numbers) = input.extract_tensor();
-    let slot_len = numbers.len() / shape[0] as usize;
-    let shape = [count as i64, shape[1], shape[2], shape[3]];
-    let pictures = TensorRef::from_array_view((shape, &numbers[..count * slot_len]))?;
+    let pictures = input.first(count)?;
     if further.is_empty() {
         return session.run_with_options(ort::inputs![pictures], options);
     }

@@ -10,7 +10,7 @@ use crate::types::{Frame, Letterbox, PIXEL_BYTES, Picture, Placement, Size};
 /// Planes of the tensor.
 pub const CHANNELS: usize = 3;
 
-/// Writes frames into the slots of one batch tensor, `[batch, 3, height, width]`, 32-bit floats.
+/// Writes frames into the slots of one batch tensor, `[batch, 3, height, width]`, of 32-bit floats or of bytes.
 ///
 /// The tensor must be the same memory at every call: padding that is already there is not written again.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct TensorWriter {
     normalize: Option<Normalize>,
     /// Padding of each plane, normalized.
     padding: [f32; CHANNELS],
+    /// Padding of bytes.
+    padding_byte: u8,
     /// How the pictures lie that were last written to each slot.
     letterboxes: Vec<Option<Letterbox>>,
 }
@@ -30,6 +32,27 @@ pub struct TensorWriter {
 struct Normalize {
     mean: [f32; CHANNELS],
     scale: [f32; CHANNELS],
+}
+
+/// The part of a batch tensor for one picture.
+#[derive(Debug)]
+pub enum Slot<'a> {
+    /// Of 32-bit floats.
+    F32(&'a mut [f32]),
+    /// Of bytes, which are neither shifted nor scaled.
+    U8(&'a mut [u8]),
+}
+
+impl<'a> From<&'a mut [f32]> for Slot<'a> {
+    fn from(numbers: &'a mut [f32]) -> Self {
+        Self::F32(numbers)
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for Slot<'a> {
+    fn from(bytes: &'a mut [u8]) -> Self {
+        Self::U8(bytes)
+    }
 }
 
 impl TensorWriter {
@@ -44,6 +67,7 @@ impl TensorWriter {
             color: input.color,
             normalize: (!as_is).then_some(Normalize { mean, scale }),
             padding: std::array::from_fn(|channel| (value - mean[channel]) * scale[channel]),
+            padding_byte: input.padding,
             letterboxes: vec![None; slots],
         }
     }
@@ -58,26 +82,56 @@ impl TensorWriter {
     ///
     /// Panics when `slot` does not have [`slot_len`](Self::slot_len) numbers, when there is no slot `index`, or when
     /// the picture does not have the letterbox's inner size: see [`fit`] for that check.
-    pub fn write(
+    pub fn write<'s>(
         &mut self,
         index: usize,
-        slot: &mut [f32],
+        slot: impl Into<Slot<'s>>,
         picture: &Picture,
         letterbox: &Letterbox,
     ) {
-        assert_eq!(slot.len(), self.slot_len(), "numbers in a slot");
         assert_eq!(picture.size, letterbox.inner, "size of the picture");
         assert_eq!(letterbox.input, self.size, "size of the input");
-        let plane_len = self.plane_len();
-        let (first, rest) = slot.split_at_mut(plane_len);
-        let (second, third) = rest.split_at_mut(plane_len);
-        let mut planes = [first, second, third];
-        if self.letterboxes[index] != Some(*letterbox) {
-            for (plane, padding) in planes.iter_mut().zip(self.padding) {
-                plane.fill(padding);
+        let is_padded = self.letterboxes[index] == Some(*letterbox);
+        match slot.into() {
+            Slot::F32(slot) => {
+                let mut planes = self.planes(slot);
+                if !is_padded {
+                    pad(&mut planes, self.padding);
+                }
+                self.each_row(planes, picture, letterbox, |row, pixels| {
+                    self.write_row(row, pixels);
+                });
             }
-            self.letterboxes[index] = Some(*letterbox);
+            Slot::U8(slot) => {
+                let mut planes = self.planes(slot);
+                if !is_padded {
+                    pad(&mut planes, [self.padding_byte; CHANNELS]);
+                }
+                let bytes = |value: i32, _: usize| value as u8;
+                self.each_row(planes, picture, letterbox, |row, pixels| {
+                    split(pixels, self.by_color(row).0, bytes);
+                });
+            }
         }
+        self.letterboxes[index] = Some(*letterbox);
+    }
+
+    fn planes<'s, T>(&self, slot: &'s mut [T]) -> [&'s mut [T]; CHANNELS] {
+        assert_eq!(slot.len(), self.slot_len(), "numbers in a slot");
+        let (first, rest) = slot.split_at_mut(self.plane_len());
+        let (second, third) = rest.split_at_mut(self.plane_len());
+        [first, second, third]
+    }
+
+    /// Hands the rows of the letterbox's inner part to `write`, each with its pixels.
+    #[inline(always)]
+    fn each_row<T>(
+        &self,
+        mut planes: [&mut [T]; CHANNELS],
+        picture: &Picture,
+        letterbox: &Letterbox,
+        write: impl Fn([&mut [T]; CHANNELS], &[u8]),
+    ) {
         let width = self.size.width as usize;
         let inner_width = letterbox.inner.width as usize;
         for y in 0..letterbox.inner.height {
@@ -85,7 +139,7 @@ impl TensorWriter {
             let row = planes
                 .each_mut()
                 .map(|plane| &mut plane[start..start + inner_width]);
-            self.write_row(row, picture.row(y));
+            write(row, picture.row(y));
         }
     }
 
@@ -93,23 +147,36 @@ impl TensorWriter {
         self.size.width as usize * self.size.height as usize
     }
 
+    /// The planes in the order blue, green, red, and the places that these have among the planes.
+    fn by_color<'p, T>(
+        &self,
+        [first, second, third]: [&'p mut [T]; CHANNELS],
+    ) -> ([&'p mut [T]; CHANNELS], [usize; CHANNELS]) {
+        match self.color {
+            ColorOrder::Bgr => ([first, second, third], [0, 1, 2]),
+            ColorOrder::Rgb => ([third, second, first], [2, 1, 0]),
+        }
+    }
+
     fn write_row(&self, planes: [&mut [f32]; CHANNELS], pixels: &[u8]) {
-        let [first, second, third] = planes;
         // From here on by color; mean and scale go by plane.
-        let (blue, red, [b, g, r]) = match self.color {
-            ColorOrder::Bgr => (first, third, [0, 1, 2]),
-            ColorOrder::Rgb => (third, first, [2, 1, 0]),
-        };
+        let (colors, [b, g, r]) = self.by_color(planes);
         match &self.normalize {
-            None => split(pixels, [blue, second, red], |value, _| value),
+            None => split(pixels, colors, |value, _| value as f32),
             Some(Normalize { mean, scale }) => {
                 let mean = [mean[b], mean[g], mean[r]];
                 let scale = [scale[b], scale[g], scale[r]];
-                split(pixels, [blue, second, red], |value, color| {
-                    (value - mean[color]) * scale[color]
+                split(pixels, colors, |value, color| {
+                    (value as f32 - mean[color]) * scale[color]
                 });
             }
         }
+    }
+}
+
+fn pad<T: Copy>(planes: &mut [&mut [T]; CHANNELS], padding: [T; CHANNELS]) {
+    for (plane, padding) in planes.iter_mut().zip(padding) {
+        plane.fill(padding);
     }
 }
 
@@ -117,14 +184,14 @@ impl TensorWriter {
 ///
 /// One 32-bit load per pixel and equally long slices: the compiler makes vector instructions of it.
 #[inline(always)]
-fn split(
+fn split<T>(
     pixels: &[u8],
-    [blue, green, red]: [&mut [f32]; CHANNELS],
-    map: impl Fn(f32, usize) -> f32,
+    [blue, green, red]: [&mut [T]; CHANNELS],
+    map: impl Fn(i32, usize) -> T,
 ) {
     let (pixels, _) = pixels.as_chunks::<PIXEL_BYTES>();
     // Signed, since that conversion to float is one instruction everywhere.
-    let value = |pixel: i32, shift: u32| ((pixel >> shift) & 0xff) as f32;
+    let value = |pixel: i32, shift: u32| (pixel >> shift) & 0xff;
     for (((pixel, blue), green), red) in pixels.iter().zip(blue).zip(green).zip(red) {
         let pixel = i32::from_le_bytes(*pixel);
         *blue = map(value(pixel, 0), 0);
@@ -152,10 +219,12 @@ pub fn fit(frame: &Frame, input: Size, placement: Placement) -> Result<Letterbox
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detect::model::InputElement;
 
     fn spec(size: Size, color: ColorOrder, mean: [f32; 3], scale: [f32; 3]) -> InputSpec {
         InputSpec {
             name: "images".to_owned(),
+            element: InputElement::Float32,
             sizes_name: None,
             scales_name: None,
             size,
@@ -222,12 +291,29 @@ mod tests {
                         for seed in [seed as u32, seed as u32 + 77] {
                             let picture =
                                 picture(letterbox.inner, (seed % 3) as usize * 4 + 3, seed);
-                            writer.write(0, &mut tensor, &picture, &letterbox);
+                            writer.write(0, &mut tensor[..], &picture, &letterbox);
                             let same = tensor == reference(&spec, &picture, &letterbox);
                             assert!(same, "{color:?} {mean:?} {placement:?} {w}×{h}");
                         }
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_the_pixels_as_they_are() {
+        for color in [ColorOrder::Bgr, ColorOrder::Rgb] {
+            let spec = spec(Size::new(96, 64), color, [0.0; 3], [1.0; 3]);
+            let mut writer = TensorWriter::new(&spec, 1);
+            let mut bytes = vec![7; writer.slot_len()];
+            for (seed, (w, h)) in [(480, 360), (97, 1), (64, 96)].into_iter().enumerate() {
+                let letterbox = Letterbox::new(Size::new(w, h), spec.size, Placement::Center);
+                let picture = picture(letterbox.inner, 3, seed as u32);
+                writer.write(0, &mut bytes[..], &picture, &letterbox);
+                let floats: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte)).collect();
+                let same = floats == reference(&spec, &picture, &letterbox);
+                assert!(same, "{color:?} {w}×{h}");
             }
         }
     }
@@ -244,7 +330,7 @@ mod tests {
                 tensor.chunks_exact_mut(3 * 64 * 64).zip(order).enumerate()
             {
                 let picture = picture(letterbox.inner, 0, index as u32);
-                writer.write(index, slot, &picture, &letterbox);
+                writer.write(index, &mut *slot, &picture, &letterbox);
                 assert!(
                     slot == reference(&spec, &picture, &letterbox),
                     "slot {index} of {order:?}"

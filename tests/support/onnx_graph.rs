@@ -1,6 +1,7 @@
 //! Writes tiny ONNX files, operator by operator.
 //!
-//! The messages themselves are written in `onnx_message.rs`.
+//! The messages themselves are written in `onnx_message.rs`. Each test binary uses a part of it.
+#![allow(dead_code)]
 
 #[path = "onnx_message.rs"]
 pub mod onnx_message;
@@ -9,6 +10,8 @@ use onnx_message::{Message, node, tensor};
 
 /// Element types by their numbers in ONNX.
 pub const FLOAT: u64 = 1;
+/// See [`FLOAT`].
+pub const UINT8: u64 = 2;
 /// See [`FLOAT`].
 pub const INT64: u64 = 7;
 
@@ -52,6 +55,11 @@ impl Graph {
             .flat_map(|number| to_bytes(*number))
             .collect();
         self.0.message(5, tensor(name, element, shape, raw));
+    }
+
+    /// Adds a weight that was made otherwise.
+    pub fn weight(&mut self, tensor: Message) {
+        self.0.message(5, tensor);
     }
 
     /// Adds an input; an axis of `None` is left open.

@@ -1,4 +1,5 @@
 //! ONNX's protobuf messages, as far as the tests need them: by field number, as ONNX's `onnx.proto` defines them.
+#![allow(dead_code)]
 
 /// One operator at work.
 pub fn node(operator: &str, inputs: &[&str], output: &str, attributes: &[Message]) -> Message {
@@ -21,6 +22,36 @@ pub fn tensor(name: &str, element: u64, shape: &[i64], raw: Vec<u8>) -> Message 
     tensor.number(2, element);
     tensor.text(8, name);
     tensor.bytes(9, &raw);
+    tensor
+}
+
+/// A weight whose bytes lie in the file `location`: from `offset` on, `len` of them or as many as the shape needs.
+pub fn tensor_elsewhere(
+    name: &str,
+    element: u64,
+    shape: &[i64],
+    location: &str,
+    offset: usize,
+    len: Option<usize>,
+) -> Message {
+    let mut tensor = Message::default();
+    shape
+        .iter()
+        .for_each(|axis| tensor.number(1, axis.unsigned_abs()));
+    tensor.number(2, element);
+    tensor.text(8, name);
+    let mut entry = |key: &str, value: &str| {
+        let mut pair = Message::default();
+        pair.text(1, key);
+        pair.text(2, value);
+        tensor.message(13, pair);
+    };
+    entry("location", location);
+    entry("offset", &offset.to_string());
+    if let Some(len) = len {
+        entry("length", &len.to_string());
+    }
+    tensor.number(14, 1);
     tensor
 }
 

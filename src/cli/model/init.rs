@@ -84,12 +84,19 @@ fn write_folder(
     }
     let written: Vec<PathBuf> = targets.into_iter().filter(|path| !path.exists()).collect();
     let write = || {
-        for (from, to) in copies.iter().skip(1) {
-            if let Some(parent) = to.parent() {
-                fs::create_dir_all(parent)
-                    .with_context(|| format!("cannot make {}", parent.display()))?;
-            }
-            place::copy(from, to)?;
+        let mut weights = Vec::new();
+        for (place, file) in network.external.iter().enumerate() {
+            let sha256 = match copies.get(1 + place) {
+                Some((from, to)) => {
+                    if let Some(parent) = to.parent() {
+                        fs::create_dir_all(parent)
+                            .with_context(|| format!("cannot make {}", parent.display()))?;
+                    }
+                    place::copy(from, to)?
+                }
+                None => place::hash(&source_folder.join(inside(&file.location)?))?,
+            };
+            weights.push((file.location.clone(), sha256));
         }
         let sha256 = match copies.first() {
             Some((from, to)) => place::copy(from, to)?,
@@ -100,6 +107,7 @@ fn write_folder(
             name: &name,
             file: file_name,
             sha256: &sha256,
+            weights: &weights,
             labels_file: None,
         };
         place::write(&description, draft.text(origin).as_bytes())

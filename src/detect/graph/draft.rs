@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::draft_error::DraftError;
 use super::families;
 use super::guess::{Guess, guesses, input_size, noted_names, picture_input};
-use super::network::Network;
+use super::network::{Element, Network};
 use crate::detect::model::ColorOrder;
 use crate::types::{Placement, Size};
 
@@ -18,6 +18,8 @@ pub struct Draft {
     others: Vec<&'static str>,
     is_forced: bool,
     input: String,
+    /// Whether the input takes bytes instead of floats.
+    is_bytes: bool,
     size: Size,
     labels: Vec<String>,
     labels_from: String,
@@ -34,6 +36,8 @@ pub struct Origin<'a> {
     pub file: &'a str,
     /// SHA-256 of the file.
     pub sha256: &'a str,
+    /// Files beside it in which the network keeps weights, by the paths that it gives, with their SHA-256.
+    pub weights: &'a [(String, String)],
     /// Name of a labels file in the folder, instead of the labels in the text.
     pub labels_file: Option<&'a str>,
 }
@@ -106,6 +110,7 @@ impl Draft {
             guess,
             is_forced: layout.is_some(),
             input: input.name.clone(),
+            is_bytes: input.element == Some(Element::UINT8),
             size,
             labels,
             labels_from,
@@ -173,9 +178,14 @@ impl Draft {
         }
         writeln!(text, "  width: {}", self.size.width)?;
         writeln!(text, "  height: {}", self.size.height)?;
+        let guessed = if self.is_bytes {
+            "color"
+        } else {
+            "color, mean, scale"
+        };
         writeln!(
             text,
-            "  # GUESS: color, mean, scale and letterbox are what {} usually take.",
+            "  # GUESS: {guessed} and letterbox are what {} usually take.",
             family.networks
         )?;
         let color = match family.color {
@@ -183,16 +193,23 @@ impl Draft {
             ColorOrder::Rgb => "rgb",
         };
         writeln!(text, "  color: {color}")?;
-        writeln!(
-            text,
-            "  mean: {}    # subtracted from 0..255, in the order of the colors",
-            three(family.mean)
-        )?;
-        writeln!(
-            text,
-            "  scale: {}   # multiplied after that",
-            three(family.scale)
-        )?;
+        if self.is_bytes {
+            writeln!(
+                text,
+                "  type: uint8   # pixels as they are: the network normalizes them itself"
+            )?;
+        } else {
+            writeln!(
+                text,
+                "  mean: {}    # subtracted from 0..255, in the order of the colors",
+                three(family.mean)
+            )?;
+            writeln!(
+                text,
+                "  scale: {}   # multiplied after that",
+                three(family.scale)
+            )?;
+        }
         let placement = match family.placement {
             Placement::TopLeft => "top_left",
             Placement::Center => "center",
@@ -241,9 +258,18 @@ impl Draft {
             quoted(&format!("local file {}", origin.file))
         )?;
         writeln!(text, "files:")?;
+        let weights: Vec<String> = origin
+            .weights
+            .iter()
+            .map(|(location, sha256)| format!("{}: {sha256}", quoted(location)))
+            .collect();
+        let weights = match weights.as_slice() {
+            [] => String::new(),
+            some => format!(", weights: {{{}}}", some.join(", ")),
+        };
         writeln!(
             text,
-            "  {}: {{file: {}, sha256: {}}}",
+            "  {}: {{file: {}, sha256: {}{weights}}}",
             self.precision,
             quoted(origin.file),
             origin.sha256

@@ -123,9 +123,9 @@ fn files(network: &Network, found: &mut Found) {
                  export both anew",
                 file.location, file.needed_bytes
             )),
-            Some(_) => found.warning(format!(
-                "{weights} weight(s) lie in the file `{}`: jetwatch opens a network from one file, whose hash it knows; save it \
-                 as one: python3 -c 'import onnx; onnx.save(onnx.load(\"FILE.onnx\"), \"ONE.onnx\")'",
+            Some(_) => found.note(format!(
+                "{weights} weight(s) lie in the file `{}`: it has to stay beside the ONNX file, and model.yaml can give its hash \
+                 too (`weights` below the file's precision)",
                 file.location
             )),
         }
@@ -263,10 +263,10 @@ fn tensors(network: &Network, found: &mut Found) {
             }
         ));
     }
-    if input.element != Some(Element::FLOAT) {
+    if !matches!(input.element, Some(Element::FLOAT | Element::UINT8)) {
         found.error(format!(
-            "input `{}`: found {input}, expected float32: export the network with 32-bit floats at its ends; they may be \
-             reduced inside",
+            "input `{}`: found {input}, expected float32 or uint8: export the network with 32-bit floats at its ends; they may \
+             be reduced inside",
             input.name
         ));
     }

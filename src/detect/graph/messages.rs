@@ -57,8 +57,19 @@ pub(super) struct Weight<'a> {
     pub(super) raw: Option<&'a [u8]>,
     /// Whether one of the values that are stored as numbers is not 0.
     pub(super) has_number_beside_zero: bool,
-    /// File that holds the values, and where they end in it.
-    pub(super) external: Option<(&'a str, Option<u64>)>,
+    /// Where the values lie, if not in this file.
+    pub(super) external: Option<Elsewhere<'a>>,
+}
+
+/// Bytes in a file beside the network's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Elsewhere<'a> {
+    /// The file's path as the network gives it.
+    pub(super) location: &'a str,
+    /// Where they begin.
+    pub(super) offset: u64,
+    /// How many there are; `None` for as many as type and shape need.
+    pub(super) len: Option<u64>,
 }
 
 /// An input or output of the graph.
@@ -199,9 +210,14 @@ fn read_attribute<'a>(
     Ok(())
 }
 
-fn weight(message: Message<'_>) -> Result<Weight<'_>, Damage> {
+/// Reads a weight.
+pub(super) fn weight(message: Message<'_>) -> Result<Weight<'_>, Damage> {
     let mut weight = Weight::default();
-    let (mut location, mut offset, mut len) = ("", 0_u64, None);
+    let mut elsewhere = Elsewhere {
+        location: "",
+        offset: 0,
+        len: None,
+    };
     let mut is_external = false;
     for field in message.fields() {
         let field = field?;
@@ -223,10 +239,16 @@ fn weight(message: Message<'_>) -> Result<Weight<'_>, Damage> {
             9 => weight.raw = Some(field.bytes()?),
             13 => {
                 let (key, value) = pair(field.message()?)?;
+                let number = || {
+                    let read = value.parse::<u64>();
+                    read.map_err(|_| {
+                        field.damage("a place of weights in another file that is no number")
+                    })
+                };
                 match key {
-                    "location" => location = value,
-                    "offset" => offset = value.parse().unwrap_or(0),
-                    "length" => len = value.parse::<u64>().ok(),
+                    "location" => elsewhere.location = value,
+                    "offset" => elsewhere.offset = number()?,
+                    "length" => elsewhere.len = Some(number()?),
                     _ => {}
                 }
             }
@@ -235,7 +257,7 @@ fn weight(message: Message<'_>) -> Result<Weight<'_>, Damage> {
         }
     }
     if is_external {
-        weight.external = Some((location, len.map(|len| offset.saturating_add(len))));
+        weight.external = Some(elsewhere);
     }
     Ok(weight)
 }

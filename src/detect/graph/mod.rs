@@ -2,14 +2,16 @@
 //!
 //! [`read`] sums a file up as a [`Network`]: tensors, operators, quantization, files beside it. [`findings()`] judges it
 //! against the runtimes that jetwatch uses, [`guess()`] tells which output layout its shapes and names speak for, and
-//! [`Draft`] turns a guess into a `model.yaml`. All but the reading of the file is pure. Called by `jetwatch model inspect` and
-//! `jetwatch model init`, and when a runtime refuses a network, to say why.
+//! [`Draft`] turns a guess into a `model.yaml`; [`join()`] puts weights into a network that keeps them in other files. All but
+//! the reading of the file is pure. Called by `jetwatch model inspect` and `jetwatch model init`, when a model's file is read,
+//! and when a runtime refuses a network, to say why.
 
 mod draft;
 mod draft_error;
 mod families;
 mod findings;
 mod guess;
+mod join;
 mod messages;
 mod names;
 mod network;
@@ -25,6 +27,7 @@ pub use draft_error::DraftError;
 pub use families::{FAMILIES, Family};
 pub use findings::{Finding, Severity, findings, why_refused};
 pub use guess::{Guess, Role, guess, guesses};
+pub use join::{WeightPlace, join, weight_places};
 pub use network::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
 pub use quantization::Quantization;
 pub use wire::Damage;

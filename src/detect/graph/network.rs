@@ -297,10 +297,16 @@ fn numbers(weight: &Weight<'_>) -> u64 {
     })
 }
 
+/// Bytes that type and shape need; 0 for types whose elements differ in length or are not known.
+pub(super) fn stored_len(weight: &Weight<'_>) -> u64 {
+    let (_, bits) = Element(weight.element).facts();
+    numbers(weight).saturating_mul(bits).div_ceil(8)
+}
+
 /// Whether the bytes that are stored are not those that type and shape need.
 fn is_torn(weight: &Weight<'_>) -> bool {
     let (_, bits) = Element(weight.element).facts();
-    let needed = numbers(weight).saturating_mul(bits).div_ceil(8);
+    let needed = stored_len(weight);
     bits > 0 && weight.raw.is_some_and(|raw| raw.len() as u64 != needed)
 }
 
@@ -330,12 +336,12 @@ fn operators(model: &Model<'_>, graph: &Graph<'_>) -> Vec<Operator> {
 fn external(graph: &Graph<'_>, length: impl Fn(&str) -> Option<u64>) -> Vec<ExternalFile> {
     let mut files: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
     for weight in &graph.weights {
-        let Some((location, end)) = weight.external else {
+        let Some(elsewhere) = weight.external else {
             continue;
         };
-        let (_, bits) = Element(weight.element).facts();
-        let end = end.unwrap_or_else(|| numbers(weight).saturating_mul(bits) / 8);
-        let (weights, needed) = files.entry(location).or_default();
+        let len = elsewhere.len.unwrap_or_else(|| stored_len(weight));
+        let end = elsewhere.offset.saturating_add(len);
+        let (weights, needed) = files.entry(elsewhere.location).or_default();
         *weights += 1;
         *needed = end.max(*needed);
     }

@@ -249,6 +249,7 @@ fn every_family_is_guessed_and_its_description_loads() {
                 name: "net: one",
                 file: "net #1.onnx",
                 sha256: &"a".repeat(64),
+                weights: &[],
                 labels_file: None,
             });
             std::fs::write(folder.path().join("model.yaml"), &text).expect("written");
@@ -377,6 +378,7 @@ fn names_from_a_file_cannot_leave_their_line() {
             name: "yes",
             file: "a\"b.onnx",
             sha256: &"a".repeat(64),
+            weights: &[],
             labels_file: None,
         };
         std::fs::write(folder.path().join("model.yaml"), draft.text(origin)).expect("written");
@@ -403,6 +405,7 @@ fn drafted(network: &Network) -> ModelSpec {
         name: "lift",
         file: "lift.onnx",
         sha256: &"a".repeat(64),
+        weights: &[],
         labels_file: None,
     };
     let text = draft.text(origin);

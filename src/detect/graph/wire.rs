@@ -2,7 +2,7 @@
 //!
 //! A generated reader would copy every weight and turn two bytes of an empty message into a structure of hundreds; here
 //! a field is a slice of the file, so that a hostile file costs no more memory than its own size. What the fields
-//! mean is said by [`messages`](super::messages), the only caller.
+//! mean is said by the callers, [`messages`](super::messages) and [`join`](mod@super::join), which also writes some anew.
 
 /// Where and why the bytes are no protobuf message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct Field<'a> {
     pub(super) number: u64,
     /// Place of its value in the file.
     pub(super) at: usize,
+    /// All of it as it stands in the file, with number and length.
+    pub(super) encoded: &'a [u8],
     value: Value<'a>,
 }
 
@@ -130,7 +132,7 @@ impl<'a> Iterator for Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn field(&mut self) -> Result<Field<'a>, Damage> {
-        let start = self.at;
+        let (start, all) = (self.at, self.rest);
         let damage = |what| Damage { at: start, what };
         let key = self.varint()?;
         let number = key >> 3;
@@ -150,7 +152,12 @@ impl<'a> Fields<'a> {
             5 => self.take(4).map(|_| Value::Fixed)?,
             _ => return Err(damage("a kind of field that ONNX does not use")),
         };
-        Ok(Field { number, at, value })
+        Ok(Field {
+            number,
+            at,
+            encoded: &all[..self.at - start],
+            value,
+        })
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], Damage> {
@@ -181,6 +188,19 @@ impl<'a> Fields<'a> {
             what: "a number of more than ten bytes",
         })
     }
+}
+
+/// What stands before the value of a field of `len` bytes: its number and that length.
+pub(super) fn head(number: u64, len: usize) -> Vec<u8> {
+    let mut head = Vec::with_capacity(12);
+    for mut value in [number << 3 | 2, len as u64] {
+        while value >= 0x80 {
+            head.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        head.push(value as u8);
+    }
+    head
 }
 
 #[cfg(test)]

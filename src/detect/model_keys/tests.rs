@@ -54,6 +54,7 @@ fn a_full_description() {
         spec.input,
         InputSpec {
             name: "images".to_owned(),
+            element: InputElement::Float32,
             sizes_name: None,
             scales_name: None,
             size: Size::new(96, 64),
@@ -177,7 +178,7 @@ fn every_wrong_value_is_named_with_its_line_and_key() {
         (
             "float32",
             "float16",
-            "model.yaml:8: input.type: found \"float16\", expected float32",
+            "model.yaml:8: input.type: found \"float16\", expected one of float32, uint8",
         ),
         (
             "[123.7, 116.3, 103.5]",
@@ -374,5 +375,58 @@ fn all_problems_come_in_one_report() {
     );
     for key in ["input.width", "labels", "files.int8.file"] {
         assert!(error.contains(key), "{error}");
+    }
+}
+
+#[test]
+fn files_of_weights_have_their_hashes() {
+    let (name, digits) = ("sub/tiny.onnx.data", "C".repeat(64));
+    let with = |weights: &str| {
+        let hash = "b".repeat(64);
+        parse(&FULL.replace(&hash, &format!("{hash}, weights: {weights}")))
+    };
+    let spec = with(&format!("{{{name}: {digits}}}")).expect("it is right");
+    assert!(spec.files[0].weights.is_empty());
+    let [weights] = spec.files[1].weights.as_slice() else {
+        panic!("one file of weights was given: {:?}", spec.files[1]);
+    };
+    assert_eq!(
+        (weights.location.as_str(), &weights.sha256),
+        (name, &digits.to_lowercase())
+    );
+    let cases = [
+        (
+            format!("{{../a: {digits}}}"),
+            "the path `../a`, expected a path below the network's folder",
+        ),
+        (format!("{{/a: {digits}}}"), "the path `/a`"),
+        ("{a: 12}".to_owned(), "expected 64 hexadecimal digits"),
+        (
+            "a".to_owned(),
+            "expected a map such as `NAME.onnx.data: DIGITS`",
+        ),
+    ];
+    for (weights, said) in cases {
+        let error = with(&weights).expect_err(&weights).to_string();
+        assert!(error.contains(said), "{weights}: {error}");
+    }
+}
+
+#[test]
+fn bytes_are_not_normalized() {
+    let bytes = FULL.replace("type: float32", "type: uint8");
+    let plain: String = bytes
+        .lines()
+        .filter(|line| !line.starts_with("  mean") && !line.starts_with("  scale"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(
+        parse(&plain).expect("it is right").input.element,
+        InputElement::Uint8
+    );
+    let error = parse(&bytes).expect_err("mean and scale").to_string();
+    for key in ["mean", "scale"] {
+        let said = format!("a {key} for bytes, expected no {key} beside `type: uint8`");
+        assert!(error.contains(&said), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use jetwatch::accuracy::coco;
 use jetwatch::config::{Config, Document};
-use jetwatch::detect::graph::{self, Draft, Origin};
+use jetwatch::detect::graph::{self, Damage, Draft, Origin};
 use jetwatch::detect::layout::spec::MOST_TENSORS;
 use jetwatch::detect::layout::ssd_anchors;
 use jetwatch::detect::model::{ModelError, ModelSpec};
@@ -28,7 +28,10 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
         (b'd', Ok(text)) => description(text),
         (b'j', _) => annotations(bytes),
         (b'm', Ok(text)) => challenge(text),
-        (b'o', _) => network(bytes),
+        (b'o', _) => {
+            joined(bytes);
+            network(bytes);
+        }
         _ => return Corpus::Reject,
     }
     Corpus::Keep
@@ -175,6 +178,28 @@ fn challenge(text: &str) {
     }
 }
 
+/// An ONNX file whose weights are put into it, out of other files that are all the same.
+fn joined(bytes: &[u8]) {
+    let Ok(places) = graph::weight_places(bytes) else {
+        return;
+    };
+    let beside = [7; 64];
+    let is_all_there = places.iter().all(|place| place.len <= beside.len() as u64);
+    let joined = graph::join(bytes, |place| {
+        let len = usize::try_from(place.len).unwrap_or(usize::MAX);
+        beside.get(..len).ok_or(Damage { at: 0, what: "too long" })
+    });
+    assert_eq!(joined.is_ok(), is_all_there);
+    match joined {
+        Ok(Some(joined)) => {
+            assert!(!places.is_empty());
+            assert_eq!(graph::weight_places(&joined), Ok(Vec::new()));
+        }
+        Ok(None) => assert!(places.is_empty()),
+        Err(_) => {}
+    }
+}
+
 /// An ONNX file, what is found in it, and the descriptions that are drafted from it.
 fn network(bytes: &[u8]) {
     let length = |location: &str| (location.len() % 2 == 0).then_some(1 << 20);
@@ -192,6 +217,7 @@ fn network(bytes: &[u8]) {
         name: "drawn",
         file: "drawn.onnx",
         sha256: &"0".repeat(64),
+        weights: &[("a\\\"b.data".to_owned(), "0".repeat(64))],
         labels_file: None,
     };
     for guess in graph::guesses(&network, None) {

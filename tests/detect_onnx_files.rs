@@ -1,0 +1,454 @@
+//! Networks that keep weights in other files, and networks that take pictures as bytes: with the real library, on tiny
+//! networks that the tests write themselves.
+//!
+//! ```text
+//!   images [1, 3, H, W] ── (Cast) ── ReduceMean ── Reshape [1, 1, 1] ── Mul mask ── Add rows ── output [1, 126, 7]
+//! ```
+//!
+//! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
+
+#[path = "support/onnx_graph.rs"]
+mod onnx_graph;
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig};
+use jetwatch::detect::model::ModelSpec;
+use jetwatch::detect::{DetectError, prepare};
+use jetwatch::telemetry::Recorder;
+use jetwatch::types::{
+    Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+};
+use onnx_graph::onnx_message::tensor_elsewhere;
+use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
+use sha2::{Digest, Sha256};
+
+const INPUT: Size = Size::new(96, 64);
+/// As wide as the input times four; 96×54 of it.
+const SOURCE: Size = Size::new(384, 216);
+const CELLS: usize = 126;
+const ROW: usize = 7;
+/// The cell that has a box: at 4,4 to 20,20 of the input where that is black.
+const CELL: usize = 13;
+const ROWS_FILE: &str = "tiny.onnx.data";
+const MASK_FILE: &str = "parts/mask";
+/// Where the rows begin in their file.
+const OFFSET: usize = 64;
+
+/// Whether there is a library; says so if not.
+fn library_is_missing() -> bool {
+    let missing = env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// The output for a black picture: one box of class 1, score 0.72, 16×16 pixels.
+fn rows() -> Vec<f32> {
+    let mut rows = vec![0.0; CELLS * ROW];
+    let cell = [0.5, 0.5, 2.0_f32.ln(), 2.0_f32.ln(), 0.9, 0.1, 0.8];
+    rows[CELL * ROW..(CELL + 1) * ROW].copy_from_slice(&cell);
+    rows
+}
+
+/// What is added for each unit of the picture's mean: the box moves right by a tenth of a cell of 8 pixels.
+fn mask() -> Vec<f32> {
+    let mut mask = vec![0.0; CELLS * ROW];
+    mask[CELL * ROW] = 0.1;
+    mask
+}
+
+fn bytes_of(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
+}
+
+/// Where the weights of a network are.
+#[derive(Clone, Copy, PartialEq)]
+enum Weights<'a> {
+    Inside,
+    /// The rows in this file, the mask in [`MASK_FILE`].
+    Elsewhere(&'a str),
+}
+
+fn network(element: u64, shape: [i64; 4], weights: Weights<'_>) -> Vec<u8> {
+    let mut graph = Graph::default();
+    let floats = if element == FLOAT {
+        "images"
+    } else {
+        graph.node(
+            "Cast",
+            &["images"],
+            "floats",
+            &[Attribute::Int("to", FLOAT)],
+        );
+        "floats"
+    };
+    let mean = [
+        Attribute::Ints("axes", &[1, 2, 3]),
+        Attribute::Int("keepdims", 0),
+    ];
+    graph.node("ReduceMean", &[floats], "mean", &mean);
+    graph.node("Reshape", &["mean", "column"], "mean3", &[]);
+    graph.node("Mul", &["mean3", "mask"], "shift", &[]);
+    graph.node("Add", &["rows", "shift"], "output", &[]);
+    graph.constant("column", INT64, &[3], &[-1_i64, 1, 1], i64::to_le_bytes);
+    let axes = [1, CELLS as i64, ROW as i64];
+    match weights {
+        Weights::Inside => {
+            graph.constant("rows", FLOAT, &axes, &rows(), f32::to_le_bytes);
+            graph.constant("mask", FLOAT, &axes, &mask(), f32::to_le_bytes);
+        }
+        Weights::Elsewhere(file) => {
+            let len = Some(CELLS * ROW * 4);
+            graph.weight(tensor_elsewhere("rows", FLOAT, &axes, file, OFFSET, len));
+            graph.weight(tensor_elsewhere("mask", FLOAT, &axes, MASK_FILE, 0, None));
+        }
+    }
+    graph.input("images", element, &shape.map(Some));
+    graph.output("output", FLOAT, &axes.map(Some));
+    graph.bytes()
+}
+
+const PLANES: [i64; 4] = [1, 3, 64, 96];
+
+fn digest(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        write!(text, "{byte:02x}").expect("a string takes it");
+    }
+    text
+}
+
+/// A model folder with this network; `input` goes into the input's keys, `file` into those of the file.
+fn folder_with(network: &[u8], input: &str, file: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("tiny.onnx"), network).expect("written");
+    let yaml = format!(
+        "name: tiny\n\
+         input: {{name: images, {input} width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {{layout: yolox, name: output}}\n\
+         labels: [person, car]\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\n\
+         files: {{fp32: {{file: tiny.onnx, sha256: '{}'{file}}}}}\n",
+        digest(network)
+    );
+    fs::write(at("model.yaml"), yaml).expect("written");
+    folder
+}
+
+/// The bytes of the file with the rows.
+fn rows_file() -> Vec<u8> {
+    [vec![0xff; OFFSET], bytes_of(&rows())].concat()
+}
+
+/// Writes both files of weights.
+fn write_weights(folder: &Path) {
+    fs::create_dir_all(folder.join("parts")).expect("made");
+    fs::write(folder.join(ROWS_FILE), rows_file()).expect("written");
+    fs::write(folder.join(MASK_FILE), bytes_of(&mask())).expect("written");
+}
+
+/// Left edge of the one box that the network in `folder` finds in a picture of this gray, in input pixels.
+fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
+    let config = DetectorConfig {
+        backend: Backend::Auto,
+        model: Some(folder.to_owned()),
+        precision: None,
+        score_threshold: None,
+        nms_iou: None,
+        classes: Vec::new(),
+        batch_size: 1,
+        batch_timeout: Duration::from_millis(10),
+        workers: 1,
+        threads_per_worker: 1,
+        onnxruntime: None,
+        scripted: ScriptedConfig::default(),
+    };
+    let prepared = prepare(&config, &Recorder::default())?;
+    let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
+    let stride = inner.width as usize * PIXEL_BYTES;
+    let frame = Frame {
+        meta: FrameMeta {
+            source: SourceId(1),
+            seq: 0,
+            pts: None,
+            captured_at: SystemTime::UNIX_EPOCH,
+            entered_at: Instant::now(),
+            source_size: SOURCE,
+        },
+        picture: Picture::new(
+            inner,
+            stride,
+            Box::new(vec![gray; stride * inner.height as usize]),
+        )
+        .expect("large enough"),
+        truth: Vec::new(),
+    };
+    let mut results = Vec::new();
+    prepared.make_detector(0)?.detect(&[frame], &mut results)?;
+    let [found] = results[0].as_slice() else {
+        panic!("one box was expected, found {results:?}");
+    };
+    assert_eq!(found.class, 1);
+    assert!((found.score - 0.72).abs() < 1e-5, "{found:?}");
+    Ok(found.xyxy[0] / 4.0)
+}
+
+/// The same as the arithmetic says: the mean is that of the whole input, with the padding below the picture.
+fn expected_left(gray: u8, padding: u8) -> f32 {
+    let mean = (f32::from(gray) * 54.0 + f32::from(padding) * 10.0) / 64.0;
+    4.0 + mean * 0.1 * 8.0
+}
+
+fn assert_boxes(folder: &Path) {
+    let padding = ModelSpec::load(folder).expect("it is right").input.padding;
+    for gray in [0, 10, 40] {
+        let left = left_of_box(folder, gray).expect("it runs");
+        let expected = expected_left(gray, padding);
+        assert!(
+            (left - expected).abs() < 1e-2,
+            "{gray}: {left}, not {expected}"
+        );
+    }
+}
+
+/// What fails on the way to the box.
+fn error_of(folder: &Path) -> String {
+    left_of_box(folder, 0)
+        .expect_err("it cannot work")
+        .to_string()
+}
+
+fn assert_says(error: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(error.contains(part), "{error}\nlacks\n{part}");
+    }
+}
+
+#[test]
+fn weights_in_other_files_are_put_into_the_network() {
+    if library_is_missing() {
+        return;
+    }
+    let network = network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE));
+    // Without hashes, with one, and with both.
+    let (rows, mask) = (digest(&rows_file()), digest(&bytes_of(&mask())));
+    for hashes in [
+        String::new(),
+        format!(", weights: {{{ROWS_FILE}: {rows}}}"),
+        format!(", weights: {{{MASK_FILE}: {mask}, {ROWS_FILE}: {rows}}}"),
+    ] {
+        let folder = folder_with(&network, "", &hashes);
+        write_weights(folder.path());
+        assert_boxes(folder.path());
+    }
+}
+
+#[test]
+fn a_network_made_whole_is_the_one_that_was_written_whole() {
+    let folder = folder_with(
+        &network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE)),
+        "",
+        "",
+    );
+    write_weights(folder.path());
+    let spec = ModelSpec::load(folder.path()).expect("it is right");
+    let joined = spec
+        .file(None)
+        .and_then(|file| file.read())
+        .expect("all is there");
+    assert_eq!(joined, network(FLOAT, PLANES, Weights::Inside));
+}
+
+#[test]
+fn weights_that_cannot_be_had_are_named() {
+    if library_is_missing() {
+        return;
+    }
+    let plain = network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE));
+    let folder = folder_with(&plain, "", "");
+    write_weights(folder.path());
+    let data = folder.path().join(ROWS_FILE);
+
+    fs::remove_file(&data).expect("it was there");
+    let missing = error_of(folder.path());
+    let start = format!("cannot read {}, in which ", data.display());
+    assert_says(
+        &missing,
+        &[
+            &start,
+            "tiny.onnx keeps weights: No such file",
+            "put it there",
+        ],
+    );
+
+    fs::create_dir(&data).expect("made");
+    assert_says(&error_of(folder.path()), &[&start, "it is not a file"]);
+    fs::remove_dir(&data).expect("it was there");
+
+    let whole = rows_file();
+    fs::write(&data, &whole[..whole.len() - 1]).expect("written");
+    let (found, needed) = (whole.len() - 1, whole.len());
+    let found = format!("tiny.onnx.data has {found} bytes, but ");
+    let needed = format!("keeps weights in it up to byte {needed}: it is cut off");
+    assert_says(&error_of(folder.path()), &[&found, &needed]);
+
+    for location in ["../tiny.onnx.data", "/etc/hostname", ""] {
+        let folder = folder_with(
+            &network(FLOAT, PLANES, Weights::Elsewhere(location)),
+            "",
+            "",
+        );
+        write_weights(folder.path());
+        let named = format!("keeps weights in `{location}`, expected a path below its own folder");
+        assert_says(&error_of(folder.path()), &[&named]);
+    }
+}
+
+#[test]
+fn hashes_of_weights_are_compared() {
+    if library_is_missing() {
+        return;
+    }
+    let plain = network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE));
+    let rows = digest(&rows_file());
+    let folder = folder_with(&plain, "", &format!(", weights: {{{ROWS_FILE}: {rows}}}"));
+    write_weights(folder.path());
+    let data = folder.path().join(ROWS_FILE);
+    let mut changed = rows_file();
+    changed[OFFSET] ^= 1;
+    fs::write(&data, &changed).expect("written");
+    let start = format!("{} has SHA-256 {}", data.display(), digest(&changed));
+    assert_says(
+        &error_of(folder.path()),
+        &[&start, &format!("model.yaml says {rows}")],
+    );
+
+    let folder = folder_with(&plain, "", &format!(", weights: {{other.data: {rows}}}"));
+    write_weights(folder.path());
+    let named = format!("lie in `other.data`, but the network names `{MASK_FILE}`, `{ROWS_FILE}`");
+    assert_says(&error_of(folder.path()), &[&named]);
+
+    let inside = network(FLOAT, PLANES, Weights::Inside);
+    let folder = folder_with(&inside, "", &format!(", weights: {{{ROWS_FILE}: {rows}}}"));
+    assert_says(
+        &error_of(folder.path()),
+        &["but the network names no such file"],
+    );
+}
+
+#[test]
+fn init_copies_weights_and_notes_their_hashes() {
+    if library_is_missing() {
+        return;
+    }
+    let source = folder_with(
+        &network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE)),
+        "",
+        "",
+    );
+    write_weights(source.path());
+    let made = tempfile::tempdir().expect("a temporary folder");
+    // Into another folder, and around the file where it lies.
+    for out in [&made.path().join("model"), source.path()] {
+        let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+            .args(["model", "init", "--force", "--layout", "yolox", "--out"])
+            .args([out, &source.path().join("tiny.onnx")])
+            .output()
+            .expect("the binary starts");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let yaml = fs::read_to_string(out.join("model.yaml")).expect("it was written");
+        let (rows, mask) = (digest(&rows_file()), digest(&bytes_of(&mask())));
+        assert_says(&yaml, &["weights: {", &rows, &mask]);
+        assert_boxes(out);
+        fs::write(out.join(MASK_FILE), bytes_of(&rows_of_zeros())).expect("written");
+        assert_says(&error_of(out), &["mask has SHA-256", &mask]);
+    }
+}
+
+fn rows_of_zeros() -> Vec<f32> {
+    vec![0.0; CELLS * ROW]
+}
+
+#[test]
+fn pictures_go_in_as_bytes_where_the_network_takes_bytes() {
+    if library_is_missing() {
+        return;
+    }
+    let bytes = network(UINT8, PLANES, Weights::Inside);
+    assert_boxes(folder_with(&bytes, "type: uint8,", "").path());
+    let floats = network(FLOAT, PLANES, Weights::Inside);
+    assert_boxes(folder_with(&floats, "type: float32,", "").path());
+}
+
+#[test]
+fn another_type_or_order_of_the_input_is_refused() {
+    if library_is_missing() {
+        return;
+    }
+    let bytes = network(UINT8, PLANES, Weights::Inside);
+    let error = error_of(folder_with(&bytes, "", "").path());
+    assert_says(
+        &error,
+        &[
+            "input `images`: found uint8 [1, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]",
+            "set input.type in model.yaml to uint8",
+        ],
+    );
+    let floats = network(FLOAT, PLANES, Weights::Inside);
+    let error = error_of(folder_with(&floats, "type: uint8,", "").path());
+    assert_says(
+        &error,
+        &[
+            "found float32 [1, 3, 64, 96], expected uint8",
+            "set input.type in model.yaml to float32",
+        ],
+    );
+    for (element, key) in [(FLOAT, ""), (UINT8, "type: uint8,")] {
+        let colors_last = network(element, [1, 64, 96, 3], Weights::Inside);
+        let error = error_of(folder_with(&colors_last, key, "").path());
+        assert_says(
+            &error,
+            &["[1, 64, 96, 3], expected", "colors come last here"],
+        );
+    }
+    for key in ["mean: 1,", "scale: 0.5,", "scale: 1,"] {
+        let folder = folder_with(&bytes, &format!("type: uint8, {key}"), "");
+        assert_says(&error_of(folder.path()), &["beside `type: uint8`"]);
+    }
+}
+
+#[test]
+fn a_description_is_drafted_for_bytes() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(&network(UINT8, PLANES, Weights::Inside), "", "");
+    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["model", "init", "--force", "--layout", "yolox", "--out"])
+        .args([folder.path(), &folder.path().join("tiny.onnx")])
+        .output()
+        .expect("the binary starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let yaml = fs::read_to_string(folder.path().join("model.yaml")).expect("it was written");
+    assert!(
+        yaml.contains("type: uint8") && !yaml.contains("mean:"),
+        "{yaml}"
+    );
+    assert_boxes(folder.path());
+}
