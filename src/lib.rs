@@ -17,7 +17,7 @@
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses
 //! types      FLOOR 0  frame, box, letterbox geometry, detection, track, event: plain data
-//! nvidia     CELLAR   the only unsafe: TensorRT by tables of its methods; all loaded at run time
+//! nvidia     CELLAR   the only unsafe: TensorRT by tables of its methods, CUDA and the kernel that makes tensors; all loaded at run time
 //! ```
 //!
 //! Data runs one way, each step taking its input by value:

@@ -3,8 +3,14 @@
 //! What leaves this room is safe: its public functions leave no duty to their callers. It names no other room.
 //!
 //! - [`tensorrt`]: TensorRT 8.5 to 11 and TensorRT-RTX, whose C++ objects are called through tables of their virtual methods.
+//! - [`cuda`]: the GPU: memory, streams, graphs, and the kernel that makes tensors of pictures.
+//! - [`execution`]: one worker's way through the GPU, whatever the network.
+//! - [`echo`]: a network that gives back its input, by which all of that is proven and measured.
 
 #![allow(unsafe_code)]
 
+pub mod cuda;
+pub mod echo;
+pub mod execution;
 mod shared_library;
 pub mod tensorrt;
