@@ -1,0 +1,535 @@
+//! The GPU and its driver: buffers, sentences of errors, and one worker's way through the GPU with a network that echoes.
+//!
+//! On the double of libcuda, which the tests build, and on a real GPU where there is one.
+
+#[path = "support/cuda.rs"]
+mod cuda;
+
+use std::process::Command;
+use std::thread;
+
+use cuda::{echo, noise, on_gpus, tensor};
+use jetwatch::nvidia::cuda::{
+    CudaError, Device, DeviceBuffer, Element, Event, EventKind, PinnedBuffer, PixelFormat, Stream,
+    Version,
+};
+use jetwatch::nvidia::echo::{Echo, EchoRecording};
+use jetwatch::nvidia::execution::{Execution, ExecutionError, Inner, InputSource};
+
+/// Writes noise as a picture of the whole tensor into slot `index`.
+fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {
+    let bytes = noise((width * height * 4) as usize, seed);
+    let inner = Inner {
+        width,
+        height,
+        left: 0,
+        top: 0,
+    };
+    let row = |y: u32| &bytes[(y * width * 4) as usize..];
+    execution
+        .write(index, inner, row)
+        .expect("the picture fits");
+}
+
+/// Blue of the first pixel of that noise: the first number of the tensor.
+fn first_number(seed: u32) -> f32 {
+    f32::from(noise(1, seed)[0])
+}
+
+#[test]
+fn a_gpu_tells_what_it_is() {
+    on_gpus("a_gpu_tells_what_it_is", &[], |device| {
+        assert!(!device.name().is_empty());
+        assert!(device.driver_version() >= Version::OLDEST);
+        assert!(device.compute_capability() >= (5, 0), "{device:?}");
+        assert!(device.multiprocessors() > 0 && device.threads_per_multiprocessor() >= 1024);
+        let memory = device.memory().expect("it can say");
+        assert!(
+            memory.free <= memory.total && memory.total > 0,
+            "{memory:?}"
+        );
+        assert!(Device::count().expect("it can say") > 0);
+        let copies = [Device::open(0), Device::open(0)];
+        for copy in copies {
+            assert_eq!(copy.expect("it opens again").name(), device.name());
+        }
+        device
+            .make_current()
+            .expect("the context outlives the other two");
+    });
+}
+
+#[test]
+fn buffers_hold_what_is_written_and_give_their_memory_back() {
+    on_gpus(
+        "buffers_hold_what_is_written_and_give_their_memory_back",
+        &[],
+        |device| {
+            let stream = Stream::new(&device).expect("a stream");
+            for len in [1, 255, 256, 257, 1 << 20] {
+                let mut buffer = DeviceBuffer::new(&device, len).expect("memory");
+                let bytes = noise(len, len as u32);
+                stream.upload(&bytes, &mut buffer).expect("copied there");
+                let mut back = vec![0; len];
+                stream.download(&buffer, &mut back).expect("copied back");
+                assert_eq!((back, buffer.len()), (bytes, len));
+                let mut pinned = PinnedBuffer::new(&device, len).expect("memory");
+                assert!(
+                    pinned.as_slice().iter().all(|byte| *byte == 0),
+                    "{len} new bytes are zero"
+                );
+                pinned.as_mut_slice().fill(7);
+                assert_eq!(pinned.as_slice(), vec![7; len]);
+            }
+            assert!(
+                DeviceBuffer::new(&device, 0)
+                    .expect("nothing is little")
+                    .is_empty()
+            );
+            let begin = Event::new(&device, EventKind::Timing).expect("an event");
+            let end = Event::new(&device, EventKind::Timing).expect("an event");
+            begin.record(&stream).expect("recorded");
+            end.record(&stream).expect("recorded");
+            end.synchronize().expect("reached");
+            assert!(end.since(&begin).expect("both are reached").as_secs() < 10);
+            let error = Event::new(&device, EventKind::Timing)
+                .expect("an event")
+                .since(&begin);
+            assert!(
+                matches!(
+                    error,
+                    Err(CudaError::Call {
+                        call: "cuEventElapsedTime",
+                        ..
+                    })
+                ),
+                "{error:?}"
+            );
+        },
+    );
+}
+
+#[test]
+fn graphs_give_what_single_calls_give_whatever_the_batch() {
+    on_gpus(
+        "graphs_give_what_single_calls_give_whatever_the_batch",
+        &[],
+        |device| {
+            let recordings = [
+                EchoRecording::Off,
+                EchoRecording::Contexts,
+                EchoRecording::OneContext,
+                EchoRecording::Impossible,
+            ];
+            let format = tensor(32, 8, Element::F32);
+            for recording in recordings {
+                let echo = Echo {
+                    recording,
+                    ..echo(PixelFormat::Bgrx, format, 4)
+                };
+                let mut execution = echo.execution(&device).expect("an execution");
+                // Counts come back soon, late, and in a row; pictures differ from run to run.
+                for (run, count) in [1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2]
+                    .into_iter()
+                    .enumerate()
+                {
+                    let seed = |index: usize| (run * 10 + index) as u32;
+                    for index in 0..count {
+                        fill(&mut execution, index, 32, 8, seed(index));
+                    }
+                    let times = execution.run(count).expect("it runs");
+                    assert!(times.total().as_secs() < 10, "{times:?}");
+                    let numbers = execution.output_f32(0);
+                    assert_eq!(numbers.len(), count * 3 * 32 * 8);
+                    for (index, picture) in numbers.chunks(3 * 32 * 8).enumerate() {
+                        let found = (picture[0], recording, run, index);
+                        assert_eq!(found, (first_number(seed(index)), recording, run, index));
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_gpu_that_shares_the_memory_reads_pictures_in_place() {
+    let test = "a_gpu_that_shares_the_memory_reads_pictures_in_place";
+    on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
+        assert!(device.is_integrated());
+        let format = tensor(64, 32, Element::F32);
+        let before = device.memory().expect("it can say").free;
+        let mut execution = echo(PixelFormat::Bgrx, format, 2)
+            .execution(&device)
+            .expect("an execution");
+        let used = before - device.memory().expect("it can say").free;
+        // Slots once, tensor, output and results; no second copy of the slots.
+        assert!(
+            used < 2 * (64 * 32 * 4 + 3 * format.bytes()) + 4096,
+            "{used} bytes"
+        );
+        for run in 0..3 {
+            fill(&mut execution, 0, 64, 32, run);
+            execution.run(2).expect("it runs");
+            assert_eq!(execution.output_f32(0)[0], first_number(run));
+            assert_eq!(
+                execution.output_f32(0)[format.bytes() / 4],
+                114.0,
+                "no picture is all padding"
+            );
+        }
+    });
+}
+
+#[test]
+fn tensors_that_the_host_writes_arrive_as_they_are() {
+    on_gpus(
+        "tensors_that_the_host_writes_arrive_as_they_are",
+        &[],
+        |device| {
+            let echo = Echo {
+                input: InputSource::Tensor {
+                    bytes_per_picture: 400,
+                },
+                output_bytes: 100,
+                ..echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 3)
+            };
+            let mut execution = echo.execution(&device).expect("an execution");
+            for run in 0..3_u16 {
+                for index in 0..3 {
+                    let slot = execution.write_tensor_f32(index).expect("a slot");
+                    assert_eq!(slot.len(), 100);
+                    slot.fill(f32::from(run) + index as f32);
+                }
+                execution.run(3).expect("it runs");
+                let found: Vec<f32> = execution
+                    .output_f32(0)
+                    .iter()
+                    .step_by(25)
+                    .copied()
+                    .collect();
+                assert_eq!(found, [0.0, 1.0, 2.0].map(|index| index + f32::from(run)));
+            }
+            let inner = Inner {
+                width: 1,
+                height: 1,
+                left: 0,
+                top: 0,
+            };
+            let error = execution
+                .write(0, inner, |_| &[0; 4])
+                .expect_err("it takes no pictures");
+            assert_eq!(
+                error.to_string(),
+                "what is written is a picture, expected tensors; this is a bug in jetwatch"
+            );
+        },
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_spoils_nothing() {
+    on_gpus(
+        "what_does_not_fit_is_refused_and_spoils_nothing",
+        &[],
+        |device| {
+            let whole = echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2);
+            let mut execution = whole.execution(&device).expect("an execution");
+            fill(&mut execution, 0, 32, 8, 5);
+            let inner = |width, height, left, top| Inner {
+                width,
+                height,
+                left,
+                top,
+            };
+            let row: &[u8] = &[0; 128];
+            let errors = [
+                (
+                    execution.write(2, inner(1, 1, 0, 0), |_| row),
+                    "the number of the slot is 2, expected 0 to 1",
+                ),
+                (
+                    execution.write(0, inner(32, 8, 1, 0), |_| row),
+                    "the picture is 32×8 at 1, 0, expected a part of 32×8",
+                ),
+                (
+                    execution.write(0, inner(1, u32::MAX, 0, 1), |_| row),
+                    "expected a part of 32×8",
+                ),
+                (
+                    execution.write(1, inner(32, 8, 0, 0), |_| &row[1..]),
+                    "a row of the picture is 127 bytes long, expected 128 bytes",
+                ),
+                (
+                    execution.write_tensor(0).map(|_| ()),
+                    "what is written is a tensor, expected pictures",
+                ),
+                (
+                    execution.run(0).map(|_| ()),
+                    "the number of pictures is 0, expected 1 to 2",
+                ),
+                (
+                    execution.run(3).map(|_| ()),
+                    "the number of pictures is 3, expected 1 to 2",
+                ),
+            ];
+            for (result, wanted) in errors {
+                let error = result.expect_err(wanted).to_string();
+                assert!(
+                    error.contains(wanted) && error.ends_with("this is a bug in jetwatch"),
+                    "{error}"
+                );
+            }
+            execution.run(1).expect("it still runs");
+            assert_eq!(execution.output_f32(0)[0], first_number(5));
+            for (batch, width) in [(0, 32), (1 << 16, 32), (1, 0)] {
+                let error = echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch)
+                    .execution(&device);
+                assert!(
+                    matches!(error, Err(ExecutionError::Plan { .. })),
+                    "{batch} {width} {error:?}"
+                );
+            }
+            let error = echo(
+                PixelFormat::Bgrx,
+                tensor(32, 8, Element::I8 { scale: 0.0 }),
+                1,
+            )
+            .execution(&device);
+            assert!(
+                matches!(error, Err(ExecutionError::Plan { .. })),
+                "{error:?}"
+            );
+        },
+    );
+}
+
+#[test]
+fn workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more() {
+    let test = "workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more";
+    on_gpus(test, &[], |device| {
+        let echo = echo(PixelFormat::Bgrx, tensor(64, 32, Element::F32), 3);
+        let mut executions: Vec<_> = (0..3)
+            .map(|_| echo.execution(&device).expect("an execution"))
+            .collect();
+        let mut work = |runs: u32| {
+            thread::scope(|scope| {
+                for (worker, execution) in executions.iter_mut().enumerate() {
+                    scope.spawn(move || {
+                        for run in 0..runs {
+                            let seed = worker as u32 * 1000 + run;
+                            fill(execution, 1, 64, 32, seed);
+                            execution.run(2 + run as usize % 2).expect("it runs");
+                            assert_eq!(execution.output_f32(0)[3 * 64 * 32], first_number(seed));
+                        }
+                    });
+                }
+            });
+        };
+        work(4);
+        let free = device.memory().expect("it can say").free;
+        work(40);
+        assert_eq!(device.memory().expect("it can say").free, free);
+    });
+}
+
+/// The error of `what` on the double with `settings`.
+fn error_of(
+    test: &str,
+    settings: &[(&str, &str)],
+    wanted: &str,
+    what: impl FnOnce() -> Option<String>,
+) {
+    if cuda::is_child(test) {
+        let error = what().expect("an error");
+        eprintln!("ERROR: {error}");
+    } else if !cuda::only_real() {
+        let said = cuda::on_double(test, settings);
+        assert!(said.contains(&format!("ERROR: {wanted}")), "{said}");
+    }
+}
+
+fn open_error() -> Option<String> {
+    Device::open(0).err().map(|error| error.to_string())
+}
+
+/// The error of opening, making an execution, and running it some times.
+fn run_error() -> Option<String> {
+    let run = || -> Result<(), ExecutionError> {
+        let device = Device::open(0)?;
+        let mut execution =
+            echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2).execution(&device)?;
+        for _ in 0..5 {
+            if let Err(error) = execution.run(2) {
+                assert!(
+                    execution.output(0).is_empty(),
+                    "nothing is shown after an error"
+                );
+                return Err(error);
+            }
+        }
+        Ok(())
+    };
+    run().err().map(|error| error.to_string())
+}
+
+#[test]
+fn a_driver_older_than_jetpack_5_is_refused() {
+    let wanted = "NVIDIA's driver supports CUDA 11.3, expected 11.4 or newer; update the driver";
+    error_of(
+        "a_driver_older_than_jetpack_5_is_refused",
+        &[("JETWATCH_DOUBLE_DRIVER", "11030")],
+        wanted,
+        open_error,
+    );
+}
+
+#[test]
+fn a_driver_without_a_gpu_is_one_sentence() {
+    let wanted = "NVIDIA's driver is installed but sees no GPU; see what `nvidia-smi` says";
+    error_of(
+        "a_driver_without_a_gpu_is_one_sentence",
+        &[("JETWATCH_DOUBLE_GPUS", "0")],
+        wanted,
+        open_error,
+    );
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_named() {
+    error_of(
+        "a_gpu_that_is_not_there_is_named",
+        &[],
+        "there is no GPU number 3, expected 0 to 0; choose another",
+        || Device::open(3).err().map(|error| error.to_string()),
+    );
+}
+
+#[test]
+fn memory_that_runs_out_is_told_in_bytes() {
+    let cases = [
+        (
+            "16000",
+            "out of GPU memory: asked for 6144 bytes, 5248 of 16000 are free",
+        ),
+        (
+            "20000",
+            "out of page-locked memory: asked for 6144 bytes, 3104 of 20000 are free",
+        ),
+    ];
+    for (bytes, wanted) in cases {
+        let wanted = format!("{wanted}; lower detector.batch_size or detector.workers");
+        let settings = [("JETWATCH_DOUBLE_GPU_BYTES", bytes)];
+        error_of(
+            "memory_that_runs_out_is_told_in_bytes",
+            &settings,
+            &wanted,
+            run_error,
+        );
+    }
+}
+
+#[test]
+fn kernels_that_the_driver_refuses_are_told_with_its_reason() {
+    let wanted = "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
+                  CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver gives no reason";
+    let settings = [("JETWATCH_DOUBLE_FAIL", "cuModuleLoadDataEx:222")];
+    error_of(
+        "kernels_that_the_driver_refuses_are_told_with_its_reason",
+        &settings,
+        wanted,
+        run_error,
+    );
+}
+
+#[test]
+fn an_error_newer_than_the_bindings_is_told_by_its_number() {
+    let wanted =
+        "cuStreamCreate failed with an unknown error (226): the driver has no description of it";
+    let settings = [("JETWATCH_DOUBLE_FAIL", "cuStreamCreate:226")];
+    error_of(
+        "an_error_newer_than_the_bindings_is_told_by_its_number",
+        &settings,
+        wanted,
+        run_error,
+    );
+}
+
+#[test]
+fn a_run_that_fails_on_the_gpu_ends_with_cudas_words() {
+    let wanted = "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered";
+    let settings = [("JETWATCH_DOUBLE_FAIL", "cuLaunchKernel:700")];
+    error_of(
+        "a_run_that_fails_on_the_gpu_ends_with_cudas_words",
+        &settings,
+        wanted,
+        run_error,
+    );
+}
+
+#[test]
+fn a_graph_that_cannot_be_launched_any_more_is_an_error() {
+    let wanted = "cuGraphLaunch failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)";
+    let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphLaunch:700:2")];
+    error_of(
+        "a_graph_that_cannot_be_launched_any_more_is_an_error",
+        &settings,
+        wanted,
+        run_error,
+    );
+}
+
+#[test]
+fn where_no_graph_can_be_made_runs_go_on_call_by_call() {
+    for settings in [
+        [("JETWATCH_DOUBLE_FAIL", "cuGraphInstantiateWithFlags:801")],
+        [("JETWATCH_DOUBLE_FAIL", "cuStreamBeginCapture_v2:801")],
+        [("JETWATCH_DOUBLE_FAIL", "cuStreamEndCapture:901")],
+    ] {
+        on_gpus(
+            "where_no_graph_can_be_made_runs_go_on_call_by_call",
+            &settings,
+            |_| {
+                assert_eq!(run_error(), None);
+            },
+        );
+    }
+}
+
+#[test]
+fn without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic() {
+    let test = "without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic";
+    if cuda::is_child(test) {
+        eprintln!("ERROR: {}", open_error().expect("an error"));
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    if !cuda::has_gpu() {
+        let said = cuda::with_libraries(test, folder.path());
+        assert!(
+            said.contains("ERROR: NVIDIA's driver library libcuda.so was not found"),
+            "{said}"
+        );
+    }
+    if cuda::only_real() {
+        return;
+    }
+    // Two libraries of that name: one without any function, one that only says its version.
+    let version =
+        "extern \"C\" int cuDriverGetVersion(int *version) { *version = 12000; return 0; }\n";
+    for (source, wanted) in [("", "cuDriverGetVersion"), (version, "cuInit")] {
+        let file = folder.path().join("libcuda.cpp");
+        std::fs::write(&file, source).expect("written");
+        let built = Command::new("c++")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(folder.path().join("libcuda.so"))
+            .arg(&file)
+            .status()
+            .expect("a C++ compiler");
+        assert!(built.success());
+        let said = cuda::with_libraries(test, folder.path());
+        let wanted = format!(
+            "ERROR: libcuda.so has no function {wanted}, expected NVIDIA's driver of CUDA 11.4 or newer"
+        );
+        assert!(said.contains(&wanted), "{said}");
+    }
+}

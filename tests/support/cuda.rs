@@ -1,0 +1,135 @@
+//! A GPU for tests: the double of libcuda in a child process, and the real one beside it where the machine has one.
+//!
+//! The loader looks for libcuda by a variable that must stand before the process begins, so each test starts itself again.
+//! `JETWATCH_TEST_GPU=real` leaves the double out (for a test binary that was carried to a machine with a GPU). Each test binary uses a part of
+//! this.
+#![allow(dead_code)]
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use jetwatch::nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorFormat};
+use jetwatch::nvidia::echo::{Echo, EchoRecording};
+use jetwatch::nvidia::execution::InputSource;
+
+/// Says to a child which test it is to run.
+const CHILD: &str = "JETWATCH_TEST_CHILD";
+
+/// Runs `body` on the double with `settings`, and on a real GPU if there is one; only those without settings of the double.
+pub fn on_gpus(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) {
+    if is_child(test) {
+        return body(Device::open(0).expect("a GPU"));
+    }
+    if !only_real() {
+        let said = on_double(test, settings);
+        // Whatever the test did, nothing may be left in the GPU.
+        let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
+        assert!(
+            said.contains(alive),
+            "{test}: something was not let go:\n{said}"
+        );
+    }
+    if settings.is_empty() && has_gpu() {
+        start(test, |_| ());
+    }
+}
+
+/// Whether this process is the child that runs `test`.
+pub fn is_child(test: &str) -> bool {
+    env::var_os(CHILD).is_some_and(|name| name == *test)
+}
+
+/// Whether the double is left out.
+pub fn only_real() -> bool {
+    env::var("JETWATCH_TEST_GPU").is_ok_and(|which| which == "real")
+}
+
+/// Whether the kernel has a driver of NVIDIA's with a GPU.
+pub fn has_gpu() -> bool {
+    ["/dev/nvidia0", "/dev/nvhost-gpu", "/dev/nvgpu/igpu0/ctrl"]
+        .iter()
+        .any(|path| Path::new(path).exists())
+}
+
+/// Runs `test` in a child with the double and gives what it said on stderr.
+pub fn on_double(test: &str, settings: &[(&str, &str)]) -> String {
+    let folder = double();
+    start(test, |command| {
+        command
+            .env("LD_LIBRARY_PATH", &folder)
+            .env("JETWATCH_DOUBLE_COUNTS", "1")
+            .envs(settings.iter().copied());
+    })
+}
+
+/// Runs `test` in a child that finds libcuda in `folder`.
+pub fn with_libraries(test: &str, folder: &Path) -> String {
+    start(test, |command| {
+        command.env("LD_LIBRARY_PATH", folder);
+    })
+}
+
+fn start(test: &str, prepare: impl FnOnce(&mut Command)) -> String {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, test);
+    prepare(&mut command);
+    let output = command.output().expect("a child process");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let ran = String::from_utf8_lossy(&output.stdout).contains("1 passed");
+    assert!(
+        output.status.success() && ran,
+        "{test}: {}\n{said}",
+        output.status
+    );
+    said
+}
+
+/// The folder with the double, built if need be.
+fn double() -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvidia_doubles/build-cuda");
+    let output = Command::new(&script).output().expect("build-cuda starts");
+    assert!(
+        output.status.success(),
+        "build-cuda: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+/// A tensor of `element` numbers as the models here want it.
+pub fn tensor(width: u32, height: u32, element: Element) -> TensorFormat {
+    TensorFormat {
+        width,
+        height,
+        element,
+        order: PlaneOrder::Bgr,
+        mean: [0.0; 3],
+        scale: [1.0; 3],
+        padding: 114,
+    }
+}
+
+/// An echo that gives back all of the tensor that is made of pictures.
+pub fn echo(pixels: PixelFormat, tensor: TensorFormat, batch: usize) -> Echo {
+    Echo {
+        input: InputSource::Pictures { pixels, tensor },
+        batch,
+        output_bytes: tensor.bytes(),
+        pause: std::time::Duration::ZERO,
+        recording: EchoRecording::Contexts,
+    }
+}
+
+/// Bytes that differ from their neighbors and by `seed`.
+pub fn noise(len: usize, seed: u32) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| {
+            let mixed = (i ^ seed.wrapping_mul(0x9e37_79b9)).wrapping_mul(2_654_435_761);
+            ((mixed ^ (mixed >> 15)).wrapping_mul(0x2c1b_3c6d) >> 24) as u8
+        })
+        .collect()
+}
