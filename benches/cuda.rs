@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jetwatch::nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch::nvidia::echo::{Echo, EchoRecording};
-use jetwatch::nvidia::execution::{Execution, ExecutionError, GpuTimes, Inner, InputSource};
+use jetwatch::nvidia::execution::{Execution, ExecutionError, Inner, InputSource, StageTimes};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -136,17 +136,18 @@ fn picture() -> Vec<u8> {
         .collect()
 }
 
-/// The times of [`RUNS`] runs of the whole batch.
-fn times(execution: &mut Execution) -> Result<Vec<GpuTimes>, ExecutionError> {
+/// Stages of [`RUNS`] runs of the whole batch, of an echo that is run call by call.
+fn times(execution: &mut Execution) -> Result<Vec<StageTimes>, ExecutionError> {
     let count = execution.batch();
-    for _ in 0..WARM_UP {
-        execution.run(count)?;
+    let mut times = Vec::with_capacity(WARM_UP + RUNS);
+    for _ in 0..WARM_UP + RUNS {
+        times.extend(execution.run(count)?.stages);
     }
-    (0..RUNS).map(|_| execution.run(count)).collect()
+    Ok(times.split_off(WARM_UP))
 }
 
 /// Seconds: the median of one stage.
-fn median(times: &[GpuTimes], stage: impl Fn(&GpuTimes) -> Duration) -> f64 {
+fn median(times: &[StageTimes], stage: impl Fn(&StageTimes) -> Duration) -> f64 {
     let mut seconds: Vec<f64> = times
         .iter()
         .map(|times| stage(times).as_secs_f64())
@@ -222,23 +223,31 @@ fn calls(device: &Arc<Device>, recording: EchoRecording) -> Result<Value, Execut
         ..echo(PixelFormat::Bgrx, Element::F32, 1)
     };
     let mut execution = echo.execution(device)?;
-    let mut runs = times(&mut execution)?;
-    let (begin, cpu) = (Instant::now(), cpu_time());
-    let count = 2000;
-    runs.clear();
-    for _ in 0..count {
-        runs.push(execution.run(1)?);
+    for _ in 0..WARM_UP {
+        execution.run(1)?;
     }
-    let each = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(count);
+    let (begin, cpu) = (Instant::now(), cpu_time());
+    let count = 3200;
+    let mut totals = Vec::with_capacity(count);
+    let mut stages = Vec::with_capacity(count);
+    for _ in 0..count {
+        let times = execution.run(1)?;
+        totals.push(times.total);
+        stages.extend(times.stages);
+    }
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
+    let (wall, cpu) = (each(begin.elapsed()), each(cpu_time() - cpu));
+    totals.sort();
     Ok(json!({
         "recording": format!("{recording:?}"),
-        "wall_us": each(begin.elapsed()),
-        "cpu_us": each(cpu_time() - cpu),
-        "gpu_us": median(&runs, GpuTimes::total) * 1e6,
-        "copy_in_us": median(&runs, |times| times.copy_in) * 1e6,
-        "kernel_us": median(&runs, |times| times.preprocess) * 1e6,
-        "network_us": median(&runs, |times| times.network) * 1e6,
-        "copy_out_us": median(&runs, |times| times.copy_out) * 1e6,
+        "wall_us": wall,
+        "cpu_us": cpu,
+        "gpu_us": totals[count / 2].as_secs_f64() * 1e6,
+        "runs_with_stages": stages.len(),
+        "copy_in_us": median(&stages, |times| times.copy_in) * 1e6,
+        "kernel_us": median(&stages, |times| times.preprocess) * 1e6,
+        "network_us": median(&stages, |times| times.network) * 1e6,
+        "copy_out_us": median(&stages, |times| times.copy_out) * 1e6,
     }))
 }
 
@@ -254,7 +263,9 @@ fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, 
     let work = || -> Result<_, ExecutionError> {
         let mut execution = busy.execution(device)?;
         fill(&mut execution, &rows)?;
-        let warm = times(&mut execution)?;
+        for _ in 0..WARM_UP {
+            execution.run(FRAMES)?;
+        }
         barrier.wait();
         let (begin, cpu) = (Instant::now(), cpu_time());
         let mut runs = 0;
@@ -266,7 +277,7 @@ fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, 
             execution.run(FRAMES)?;
             runs += 1;
         }
-        Ok((runs, begin.elapsed(), cpu_time() - cpu, writing, warm))
+        Ok((runs, begin.elapsed(), cpu_time() - cpu, writing))
     };
     let results = thread::scope(|scope| {
         let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
@@ -292,7 +303,7 @@ fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, 
         .iter()
         .map(|(runs, ..)| f64::from(*runs) * FRAMES as f64)
         .sum();
-    let sum = |part: fn(&(i32, Duration, Duration, Duration, Vec<GpuTimes>)) -> Duration| {
+    let sum = |part: fn(&(i32, Duration, Duration, Duration)) -> Duration| {
         results.iter().map(part).sum::<Duration>().as_secs_f64() * 1e3 / frames
     };
     let pure = FRAMES as f64 / network;
@@ -301,8 +312,8 @@ fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, 
         "frames_per_s": rate,
         "frames_per_s_of_the_network_alone": pure,
         "share": rate / pure,
-        "cpu_ms_per_frame": sum(|(_, _, cpu, _, _)| *cpu),
-        "of_which_writing_pictures": sum(|(_, _, _, writing, _)| *writing),
+        "cpu_ms_per_frame": sum(|(_, _, cpu, _)| *cpu),
+        "of_which_writing_pictures": sum(|(_, _, _, writing)| *writing),
         "network_ms": network * 1e3,
     }))
 }

@@ -352,6 +352,55 @@ fn bytes_are_cut_at_their_ends_and_rounded_to_even() {
 }
 
 #[test]
+fn halves_are_rounded_to_even_and_reach_zero_and_infinity() {
+    on_gpus(
+        "halves_are_rounded_to_even_and_reach_zero_and_infinity",
+        &[],
+        |device| {
+            let inner = Inner {
+                width: 8,
+                height: 1,
+                left: 0,
+                top: 0,
+            };
+            // Halves from 2048 on are 2 apart; the smallest are units of 2^-24.
+            let unit = 2.0_f32.powi(-24);
+            let format = TensorFormat {
+                scale: [683.0, 1.5 * unit, -0.25 * unit],
+                ..tensor(8, 1, Element::F16)
+            };
+            let bytes: Vec<u8> = [0, 3, 9, 95, 96, 128, 200, 255]
+                .iter()
+                .flat_map(|i| [*i, *i, *i, 0])
+                .collect();
+            let sample = Sample {
+                inner,
+                rows: vec![bytes],
+            };
+            let found = made(&device, PixelFormat::Bgrx, format, &[sample]);
+            let bits: Vec<u16> = found
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|two| u16::from_ne_bytes(*two))
+                .collect();
+            // 0, 2048 of 2049, 6148 of 6147, 64896 of 64885, infinity of 65568 and more.
+            assert_eq!(
+                bits[..8],
+                [0, 0x6800, 0x6e01, 0x7bec, 0x7c00, 0x7c00, 0x7c00, 0x7c00]
+            );
+            // Units: 0, 4 of 4.5, 14 of 13.5, 142 of 142.5, 144, 192, 300, 382 of 382.5.
+            assert_eq!(bits[8..16], [0, 4, 14, 142, 144, 192, 300, 382]);
+            // Below zero: none of 0, 1 of 0.75, 2 of 2.25, 24 of 23.75, 24, 32, 50, 64 of 63.75.
+            assert_eq!(
+                bits[16..],
+                [0, 1, 2, 24, 24, 32, 50, 64].map(|units| 0x8000 | units)
+            );
+        },
+    );
+}
+
+#[test]
 fn colors_of_nv12_are_those_of_the_standards() {
     // The factors in whole numbers against the standards' definition in 64-bit floats.
     for (matrix, red, blue) in [

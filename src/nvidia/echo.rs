@@ -7,13 +7,16 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cuda::{Device, Grid, Kernel, Kernels, Stream};
+use super::cuda::{CudaError, Device, Grid, Kernel, Kernels, Stream};
 use super::execution::{
     Enqueue, Execution, ExecutionError, InputPlan, InputSource, OutputPlan, Plan,
 };
 
 const INPUT: &str = "input";
 const OUTPUT: &str = "output";
+
+/// Threads of a block of the pause: the most there can be.
+const BLOCK_THREADS: u32 = 1024;
 
 /// What the echo is like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,23 +132,31 @@ impl Enqueue for Network {
 impl Network {
     /// # Safety
     /// As of [`Enqueue::enqueue`].
-    unsafe fn put(&self, stream: &Stream) -> Result<(), super::cuda::CudaError> {
+    unsafe fn put(&self, stream: &Stream) -> Result<(), CudaError> {
+        // The copies first: they may need a part of the GPU, which another worker's pause would withhold.
+        // SAFETY: the caller vouches for both tensors.
+        unsafe { self.copy(stream) }?;
         let nanoseconds = self.echo.pause.as_nanos() as u64;
-        if nanoseconds > 0 {
-            let threads = 1024;
-            let grid = Grid {
-                // As many as there is room for: nothing else runs beside it.
-                columns: self.device.multiprocessors()
-                    * (self.device.threads_per_multiprocessor() / threads).max(1),
-                rows: 1,
-                threads,
-            };
-            // SAFETY: the kernel's parameter is a 64-bit number, and it touches no memory.
-            unsafe {
-                self.kernels
-                    .launch(Kernel::Pause, stream, grid, &nanoseconds)
-            }?;
+        if nanoseconds == 0 {
+            return Ok(());
         }
+        // As many blocks as there is room for: nothing else runs beside them.
+        let per_multiprocessor = self.device.threads_per_multiprocessor() / BLOCK_THREADS;
+        let grid = Grid {
+            columns: self.device.multiprocessors() * per_multiprocessor.max(1),
+            rows: 1,
+            threads: BLOCK_THREADS,
+        };
+        // SAFETY: the kernel's parameter is a 64-bit number, and it touches no memory.
+        unsafe {
+            self.kernels
+                .launch(Kernel::Pause, stream, grid, &nanoseconds)
+        }
+    }
+
+    /// # Safety
+    /// As of [`Enqueue::enqueue`].
+    unsafe fn copy(&self, stream: &Stream) -> Result<(), CudaError> {
         let (input, output) = (self.echo.input.bytes_per_picture(), self.echo.output_bytes);
         if input == output {
             // SAFETY: both tensors hold the plan's batch; the caller vouches for them.

@@ -9,42 +9,22 @@ mod error;
 mod lanes;
 mod plan;
 mod slots;
+mod times;
 mod work;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use error::ExecutionError;
 pub use plan::{ConstantPlan, InputPlan, InputSource, MOST_PICTURES, OutputPlan, Plan};
 pub use slots::Inner;
+pub use times::{GpuTimes, StageTimes};
 
 pub(in crate::nvidia) use enqueue::Enqueue;
 
-use super::cuda::{CudaError, Device, Recording};
+use super::cuda::{CudaError, Device};
 use lanes::Lanes;
 use work::Work;
-
-/// How long the stages of one run took on the GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GpuTimes {
-    /// Pictures or tensors from the host; next to nothing on an integrated GPU that reads pictures in place.
-    pub copy_in: Duration,
-    /// Pictures to the tensor; next to nothing where the host writes tensors.
-    pub preprocess: Duration,
-    /// The network.
-    pub network: Duration,
-    /// Outputs to the host.
-    pub copy_out: Duration,
-}
-
-impl GpuTimes {
-    /// All stages together.
-    #[must_use]
-    pub fn total(&self) -> Duration {
-        self.copy_in + self.preprocess + self.network + self.copy_out
-    }
-}
 
 /// Memory, stream and network of one worker. Fields are dropped in order: contexts know addresses of the work's memory.
 pub struct Execution {
@@ -134,12 +114,18 @@ impl Execution {
         // SAFETY: slots and results are borrowed with `self` until the stream is empty again: `finish` waits for it, and so
         // does the way out after an error.
         let begun = unsafe { self.lanes.enqueue(&self.work, count) };
-        if let Err(error) = begun.and_then(|()| Ok(self.finish()?)) {
-            // What is still in the stream must not write to memory that the caller looks at.
-            let _ = self.work.stream.synchronize();
-            return Err(error);
-        }
-        let times = self.times()?;
+        let done = begun.and_then(|marks| {
+            self.finish()?;
+            Ok(self.work.times(marks)?)
+        });
+        let times = match done {
+            Ok(times) => times,
+            Err(error) => {
+                // What is still in the stream must not write to memory that the caller looks at.
+                let _ = self.work.stream.synchronize();
+                return Err(error);
+            }
+        };
         self.count = count;
         if !is_recorded {
             self.lanes.record(&self.work, count);
@@ -181,16 +167,6 @@ impl Execution {
     fn finish(&self) -> Result<(), CudaError> {
         self.work.done.record(&self.work.stream)?;
         self.work.done.synchronize()
-    }
-
-    fn times(&self) -> Result<GpuTimes, CudaError> {
-        let [begin, copied, made, ran, end] = &self.work.marks;
-        Ok(GpuTimes {
-            copy_in: copied.since(begin)?,
-            preprocess: made.since(copied)?,
-            network: ran.since(made)?,
-            copy_out: end.since(ran)?,
-        })
     }
 }
 

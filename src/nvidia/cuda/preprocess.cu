@@ -26,7 +26,7 @@ struct Job {
     u64 output;       // address of the tensor, 16-byte aligned
     u32 width;        // of the tensor
     u32 height;
-    u32 threads;      // threads that have work, for each picture
+    u32 groups;       // 16 bytes of each plane make a group
     u32 whole;        // whether no thread's pixels go beyond a row
     u32 shift[3];     // which byte of a BGRx word each plane takes, in bits
     float mean[3];    // value = (byte - mean) * scale
@@ -159,57 +159,70 @@ INLINE void one_by_one(const Job &job, const Picture &picture, u64 output, u64 p
     }
 }
 
-template <class Format, class Element> INLINE void preprocess(const Job &job) {
+// One thread's share: GROUPS times 16 bytes of each plane, a block's width apart, so that neighbors touch neighboring memory.
+// All loads are under way before the first store.
+template <class Format, class Element, int GROUPS> INLINE void preprocess(const Job &job) {
     const int PER_WORD = Element::PIXELS_PER_WORD, COUNT = 4 * PER_WORD, BITS = 32 / PER_WORD;
-    u32 index = block_x() * block_threads() + thread_x();
-    if (index >= job.threads) return;
+    u32 first = block_x() * block_threads() * GROUPS + thread_x();
+    if (first >= job.groups) return;
     Picture picture = load_picture(job.pictures + sizeof(Picture) * static_cast<u64>(block_y()));
     u32 plane_len = job.width * job.height;
     u64 plane_bytes = static_cast<u64>(plane_len) * (4 / PER_WORD);
     u64 output = job.output + 3 * plane_bytes * block_y();
-    u32 at = index * COUNT;
-    u32 y = at / job.width, x = at - y * job.width;
-    // Left of the picture or above it, these wrap to numbers beyond any size.
-    u32 column = x - picture.left, row = y - picture.top;
-    bool in_row = row < picture.height;
-    bool within = in_row && column < picture.width && picture.width - column >= COUNT;
-    bool apart = !in_row || x >= picture.left + picture.width || x + COUNT <= picture.left;
 
-    u32 pixels[COUNT];
-    bool fast = job.whole != 0 && (within || apart);
-    if (fast && within) {
-        fast = Format::template pixels<COUNT>(job, picture, column, row, pixels);
-    } else {
+    u32 pixels[GROUPS][COUNT];
+    bool within[GROUPS], fast[GROUPS];
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) pixels[i] = 0;
-    }
-    if (!fast) {
-        u32 count = plane_len - at < COUNT ? plane_len - at : COUNT;
-        one_by_one<Format, Element>(job, picture, output, plane_bytes, at, count);
-        return;
-    }
-    u64 address = output + 16 * static_cast<u64>(index);
+    for (int group = 0; group < GROUPS; group++) {
+        u32 at = (first + group * block_threads()) * COUNT;
+        u32 y = at / job.width, x = at - y * job.width;
+        // Left of the picture or above it, these wrap to numbers beyond any size.
+        u32 column = x - picture.left, row = y - picture.top;
+        bool in_row = row < picture.height;
+        bool apart = !in_row || x >= picture.left + picture.width || x + COUNT <= picture.left;
+        within[group] = in_row && column < picture.width && picture.width - column >= COUNT;
+        fast[group] = job.whole != 0 && (within[group] || apart);
+        if (fast[group] && within[group]) {
+            fast[group] = Format::template pixels<COUNT>(job, picture, column, row, pixels[group]);
+        } else {
 #pragma unroll
-    for (int plane = 0; plane < 3; plane++) {
-        Words words;
-#pragma unroll
-        for (int word = 0; word < 4; word++) {
-            u32 bits = 0;
-#pragma unroll
-            for (int i = 0; i < PER_WORD; i++)
-                bits |= number<Element>(job, plane, within, pixels[word * PER_WORD + i]) << (i * BITS % 32);
-            words.word[word] = bits;
+            for (int i = 0; i < COUNT; i++) pixels[group][i] = 0;
         }
-        store_words(address + plane * plane_bytes, words);
+    }
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++) {
+        u32 index = first + group * block_threads();
+        if (index >= job.groups) return;
+        if (!fast[group]) {
+            u32 at = index * COUNT, count = plane_len - at < COUNT ? plane_len - at : COUNT;
+            one_by_one<Format, Element>(job, picture, output, plane_bytes, at, count);
+            continue;
+        }
+        u64 address = output + 16 * static_cast<u64>(index);
+#pragma unroll
+        for (int plane = 0; plane < 3; plane++) {
+            Words words;
+#pragma unroll
+            for (int word = 0; word < 4; word++) {
+                u32 bits = 0;
+#pragma unroll
+                for (int i = 0; i < PER_WORD; i++) {
+                    u32 pixel = pixels[group][word * PER_WORD + i];
+                    bits |= number<Element>(job, plane, within[group], pixel) << (i * BITS % 32);
+                }
+                words.word[word] = bits;
+            }
+            store_words(address + plane * plane_bytes, words);
+        }
     }
 }
 
-KERNEL jetwatch_bgrx_float(Job job) { preprocess<Bgrx, AsFloat>(job); }
-KERNEL jetwatch_bgrx_half(Job job) { preprocess<Bgrx, AsHalf>(job); }
-KERNEL jetwatch_bgrx_byte(Job job) { preprocess<Bgrx, AsByte>(job); }
-KERNEL jetwatch_nv12_float(Job job) { preprocess<Nv12, AsFloat>(job); }
-KERNEL jetwatch_nv12_half(Job job) { preprocess<Nv12, AsHalf>(job); }
-KERNEL jetwatch_nv12_byte(Job job) { preprocess<Nv12, AsByte>(job); }
+KERNEL jetwatch_bgrx_float(Job job) { preprocess<Bgrx, AsFloat, 1>(job); }
+KERNEL jetwatch_bgrx_half(Job job) { preprocess<Bgrx, AsHalf, 1>(job); }
+KERNEL jetwatch_bgrx_byte(Job job) { preprocess<Bgrx, AsByte, 1>(job); }
+KERNEL jetwatch_nv12_float(Job job) { preprocess<Nv12, AsFloat, 1>(job); }
+KERNEL jetwatch_nv12_half(Job job) { preprocess<Nv12, AsHalf, 1>(job); }
+KERNEL jetwatch_nv12_byte(Job job) { preprocess<Nv12, AsByte, 1>(job); }
 
 // Does nothing for a time: a stand-in for a network, by which the way around it can be measured.
 KERNEL jetwatch_pause(u64 duration) {

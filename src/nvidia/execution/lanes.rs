@@ -6,18 +6,27 @@
 
 use super::enqueue::Enqueue;
 use super::error::ExecutionError;
-use super::work::Work;
+use super::work::{Marks, Work};
 use crate::nvidia::cuda::Graph;
+
+/// One of so many runs of a graph tells the times of its stages.
+const SAMPLE: usize = 32;
 
 /// A context and what is known of it. Fields are dropped in order: the graph uses the context's memory.
 pub(super) struct Lane {
     /// The recorded run.
-    graph: Option<Graph>,
+    graphs: Option<Graphs>,
     pub(super) network: Box<dyn Enqueue>,
     /// The batch that the context is set to.
     count: Option<usize>,
     /// Runs with that batch since it was set.
     runs: usize,
+}
+
+/// A run recorded twice.
+struct Graphs {
+    bare: Graph,
+    marked: Graph,
 }
 
 /// All lanes of one execution.
@@ -55,10 +64,10 @@ impl Lanes {
     pub(super) fn is_recorded(&self, count: usize) -> bool {
         self.lanes
             .iter()
-            .any(|lane| lane.count == Some(count) && lane.graph.is_some())
+            .any(|lane| lane.count == Some(count) && lane.graphs.is_some())
     }
 
-    /// Puts a run of `count` pictures into the stream.
+    /// Puts a run of `count` pictures into the stream and says which of its stages are marked.
     ///
     /// # Safety
     /// As of [`Work::enqueue`]; the run before is done.
@@ -66,18 +75,26 @@ impl Lanes {
         &mut self,
         work: &Work,
         count: usize,
-    ) -> Result<(), ExecutionError> {
+    ) -> Result<Marks, ExecutionError> {
         let index = self.find(work, count)?;
         let lane = &mut self.lanes[index];
         lane.set_count(count)?;
         lane.runs += 1;
-        match &mut lane.graph {
-            // SAFETY: the graph was recorded of this lane's context, whose shapes and addresses are unchanged since
-            // (`set_count` drops it otherwise), and of `work`, whose buffers live as long; the caller vouches for the rest.
-            Some(graph) => Ok(unsafe { graph.launch(&work.stream) }?),
+        let Some(graphs) = &mut lane.graphs else {
             // SAFETY: the caller vouches for it.
-            None => unsafe { work.enqueue(&mut *lane.network, count, super::Recording::Now) },
-        }
+            unsafe { work.enqueue(&mut *lane.network, count, Marks::All) }?;
+            return Ok(Marks::All);
+        };
+        let (graph, marks) = match lane.runs.is_multiple_of(SAMPLE) {
+            true => (&mut graphs.marked, Marks::AllInGraph),
+            false => (&mut graphs.bare, Marks::Ends),
+        };
+        work.mark_begin(marks)?;
+        // SAFETY: the graph was recorded of this lane's context, whose shapes and addresses are unchanged since
+        // (`set_count` drops it otherwise), and of `work`, whose buffers live as long; the caller vouches for the rest.
+        unsafe { graph.launch(&work.stream) }?;
+        work.mark_end(marks)?;
+        Ok(marks)
     }
 
     /// Records the run of `count`, once it ran call by call (twice, where a change of the count would undo it), so that
@@ -89,16 +106,25 @@ impl Lanes {
             Mode::SharedGraphs => 2,
         };
         let found = self.lanes.iter_mut().find(|lane| lane.count == Some(count));
-        let Some(lane) = found.filter(|lane| lane.graph.is_none() && lane.runs >= needed) else {
+        let Some(lane) = found.filter(|lane| lane.graphs.is_none() && lane.runs >= needed) else {
             return;
         };
         let network = &mut *lane.network;
-        let graph = Graph::capture(&work.stream, || {
-            // SAFETY: nothing runs now; what it demands at each launch, `enqueue` above sees to.
-            unsafe { work.enqueue(network, count, super::Recording::InGraph) }
+        let mut capture = |marks| {
+            Graph::capture(&work.stream, || {
+                // SAFETY: nothing runs now; what it demands at each launch, `enqueue` above sees to.
+                unsafe { work.enqueue(network, count, marks) }
+            })
+        };
+        let bare = capture(Marks::None);
+        let graphs = bare.and_then(|bare| {
+            Ok(Graphs {
+                bare,
+                marked: capture(Marks::AllInGraph)?,
+            })
         });
-        match graph {
-            Ok(graph) => lane.graph = Some(graph),
+        match graphs {
+            Ok(graphs) => lane.graphs = Some(graphs),
             Err(error) => {
                 self.mode = Mode::Eager;
                 let reason = error.to_string();
@@ -147,7 +173,7 @@ impl Lane {
             })?;
         }
         Ok(Self {
-            graph: None,
+            graphs: None,
             network,
             count: None,
             runs: 0,
@@ -158,7 +184,7 @@ impl Lane {
         if self.count == Some(count) {
             return Ok(());
         }
-        self.graph = None;
+        self.graphs = None;
         // What a failing call leaves behind is unknown.
         self.count = None;
         self.runs = 0;

@@ -15,12 +15,23 @@ use super::enqueue::Enqueue;
 use super::error::ExecutionError;
 use super::plan::{InputSource, Plan};
 use super::slots::Slots;
+use super::times::{GpuTimes, StageTimes};
 use crate::nvidia::cuda::{
     CudaError, Device, DeviceBuffer, Event, EventKind, PinnedBuffer, Preprocess, Recording, Stream,
 };
 
-/// Marks in the stream: before and after each of the four stages.
-pub(super) const MARKS: usize = 5;
+/// Which of the five marks, before and after each of the four stages, a run sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// All, in the stream.
+    All,
+    /// All, from inside of a graph.
+    AllInGraph,
+    /// The first and the last, in the stream around a graph.
+    Ends,
+    /// None, inside of a graph.
+    None,
+}
 
 /// A tensor in the GPU's memory.
 struct Tensor {
@@ -38,7 +49,7 @@ struct Output {
 /// Memory and calls of one execution.
 pub(super) struct Work {
     pub(super) stream: Stream,
-    pub(super) marks: [Event; MARKS],
+    marks: [Event; 5],
     pub(super) done: Event,
     /// The kernel, where the tensor is made of pictures.
     preprocess: Option<Preprocess>,
@@ -148,9 +159,13 @@ impl Work {
         &self,
         network: &mut dyn Enqueue,
         count: usize,
-        recording: Recording,
+        marks: Marks,
     ) -> Result<(), ExecutionError> {
-        let mark = |index: usize| self.marks[index].record_as(&self.stream, recording);
+        let mark = |index: usize| match marks {
+            Marks::All => self.marks[index].record(&self.stream),
+            Marks::AllInGraph => self.marks[index].record_as(&self.stream, Recording::InGraph),
+            Marks::Ends | Marks::None => Ok(()),
+        };
         mark(0)?;
         // SAFETY: both places hold the slots of the plan's batch; the caller keeps them as they are.
         unsafe { self.copy_in(count) }?;
@@ -182,6 +197,41 @@ impl Work {
             unsafe { self.stream.copy(to, from, count * output.bytes_per_picture) }?;
         }
         Ok(mark(4)?)
+    }
+
+    /// What stands before the launch of a graph.
+    pub(super) fn mark_begin(&self, marks: Marks) -> Result<(), CudaError> {
+        self.mark_around(marks, 0)
+    }
+
+    /// What stands behind the launch of a graph.
+    pub(super) fn mark_end(&self, marks: Marks) -> Result<(), CudaError> {
+        self.mark_around(marks, 4)
+    }
+
+    fn mark_around(&self, marks: Marks, index: usize) -> Result<(), CudaError> {
+        if marks == Marks::Ends {
+            self.marks[index].record(&self.stream)?;
+        }
+        Ok(())
+    }
+
+    /// How long the last run took, which had set `marks` and is done.
+    pub(super) fn times(&self, marks: Marks) -> Result<GpuTimes, CudaError> {
+        let [begin, copied, made, ran, end] = &self.marks;
+        let stages = match marks {
+            Marks::Ends | Marks::None => None,
+            Marks::All | Marks::AllInGraph => Some(StageTimes {
+                copy_in: copied.since(begin)?,
+                preprocess: made.since(copied)?,
+                network: ran.since(made)?,
+                copy_out: end.since(ran)?,
+            }),
+        };
+        Ok(GpuTimes {
+            total: end.since(begin)?,
+            stages,
+        })
     }
 
     /// # Safety
