@@ -152,7 +152,9 @@ public:
         m_inner->m_outer = this;
         born(this, Inner::kKind);
         born(m_inner, Inner::kInnerKind);
-        count_made(Inner::kKind);
+        if (Inner::kIsUsers) {
+            count_made(Inner::kKind);
+        }
     }
 
     ~Object() noexcept override {
@@ -166,7 +168,9 @@ public:
     }
 
     static void operator delete(void* memory) noexcept {
-        count_deleted(Inner::kKind);
+        if (Inner::kIsUsers) {
+            count_deleted(Inner::kKind);
+        }
         bury(memory);
     }
 
@@ -205,6 +209,9 @@ Inner& behind(Interface const& object, char const* where) {
 template <class Interface, class Table>
 class Inner : public Table {
 public:
+    /// Whether the user deletes such objects and the double counts them.
+    static constexpr bool kIsUsers = true;
+
     Interface* outer() const { return m_outer; }
     /// What must hold before the user may delete the object; inner classes hide it with their own.
     void before_delete() {}

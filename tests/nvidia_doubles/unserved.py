@@ -5,7 +5,7 @@ For each class of virtual methods that a double can implement, a class below the
 overrides every pure virtual method with one that ends the process and says which method was called. Behind the last
 method stand guards: a call of a slot that this version does not have ends the process with a sentence too. For each
 enumeration that is handed over as an argument, `name_of` gives the name of a value, or null for one that this version
-does not have.
+does not have. DOUBLE_HAS_IParser_parse and the like are defined for the methods that the parser has.
 
 usage: unserved.py OUTPUT FOLDER...     (FOLDERs are handed to the compiler with -I, in this order)
 The output is made from the vendor's text and is never committed.
@@ -21,6 +21,7 @@ PLAIN = ["IParser", "IParserError"]
 # Enumerations that the double is given as an argument or prints.
 ENUMS = [
     "BuilderFlag",
+    "ComputeCapability",
     "DataType",
     "DeviceType",
     "ExecutionContextAllocationStrategy",
@@ -66,6 +67,8 @@ def unserved(name, body, namespace, out):
     out.append(f"class {name} : public {namespace}::{name} {{")
     out.append("public:")
     for returned, method, arguments, qualifiers in found:
+        # The vendor's class, not the one of the same name here.
+        returned = re.sub(rf"\b({'|'.join(PLAIN)})\b", rf"::{namespace}::\1", returned)
         out.append(
             f"    {returned} {method}({arguments}) {qualifiers} override"
             f' {{ ::doubles::not_served("{name}::{method}"); }}'
@@ -114,6 +117,7 @@ def main():
             unserved(name, body, "nvinfer1::apiv", out)
             served += 1
         elif name in PLAIN:
+            out += [f"#define DOUBLE_HAS_{name}_{method} 1" for _, method, _, _ in methods(body)]
             unserved(name, body, "nvonnxparser", out)
             served += 1
     if served < 20:
