@@ -294,12 +294,12 @@ bool time_layers(Config& config, Voice const& voice, std::vector<PlanLayer> cons
     progress.start("Timing graph nodes", std::max(1, static_cast<int>(layers.size())));
     for (size_t index = 0; index < layers.size(); ++index) {
         PlanLayer const& layer = layers[index];
-        if (index * 2 >= layers.size() && shall_fail("out-of-memory")) {
+        if ((index + 1) * 2 >= layers.size() && shall_fail("out-of-memory")) {
             voice.error(ErrorCode::kFAILED_ALLOCATION,
                 "[virtualMemoryBuffer.cpp::resizePhysical] Error Code 2: OutOfMemory (Requested size was 1073741824 bytes.)");
             return false;
         }
-        if (index * 2 >= layers.size() && shall_fail("unsupported-layer")) {
+        if ((index + 1) * 2 >= layers.size() && shall_fail("unsupported-layer")) {
             voice.error(ErrorCode::kINTERNAL_ERROR,
                 text("[optimizer.cpp::computeCosts] Error Code 10: Internal Error (Could not find any implementation for "
                      "node %s.)", layer.name.c_str()));
