@@ -9,7 +9,7 @@ mod cuda;
 use std::sync::Arc;
 
 use cuda::{echo, noise, on_gpus, tensor};
-use jetwatch::detect::model::{ColorOrder, InputSpec};
+use jetwatch::detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch::detect::tensor::TensorWriter;
 use jetwatch::nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch::nvidia::execution::Inner;
@@ -234,6 +234,7 @@ fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
                         scale,
                         placement,
                         padding: 114,
+                        element: InputElement::Float32,
                     };
                     let format = TensorFormat {
                         order,
@@ -258,7 +259,7 @@ fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
                             .expect("all rows");
                         let mut writer = TensorWriter::new(&spec, 1);
                         let mut wanted = vec![f32::NAN; writer.slot_len()];
-                        writer.write(0, &mut wanted, &picture, &letterbox);
+                        writer.write(0, &mut wanted[..], &picture, &letterbox);
                         let wanted: Vec<u8> =
                             wanted.into_iter().flat_map(f32::to_ne_bytes).collect();
                         let found = made(&device, PixelFormat::Bgrx, format, &[sample]);
