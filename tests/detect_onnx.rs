@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig, TensorRtConfig};
+use jetwatch::config::{Backend, DetectorConfig, OnnxProvider, ScriptedConfig, TensorRtConfig};
 use jetwatch::detect::{DetectError, Prepared, prepare, runtime};
 use jetwatch::telemetry::{Recorder, Stage};
 use jetwatch::types::{
@@ -96,6 +96,7 @@ fn config(folder: &Path) -> DetectorConfig {
         workers: 1,
         threads_per_worker: 1,
         onnxruntime: None,
+        onnx_provider: OnnxProvider::Auto,
         tensorrt: TensorRtConfig::default(),
         scripted: ScriptedConfig::default(),
     }
@@ -372,6 +373,38 @@ fn numbers_that_no_sound_network_gives_are_errors_and_not_detections() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn the_gpu_is_an_error_where_onnx_runtime_cannot_use_it_and_otherwise_passed_over() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = folder_with(&one_box(None).bytes());
+    let mut config = config(folder.path());
+    for provider in [OnnxProvider::Auto, OnnxProvider::Cpu] {
+        config.onnx_provider = provider;
+        let prepared = prepared(&config);
+        let found = detect(&prepared, &[frame(0, 9)]).expect("it works");
+        assert_box(&found[0], 9);
+        // Of a library with the provider on a machine with a GPU, auto takes that.
+        let has_gpu = prepared.describe().contains("cuda");
+        assert!(!has_gpu || provider == OnnxProvider::Auto, "{prepared:?}");
+    }
+    config.onnx_provider = OnnxProvider::Cuda;
+    match prepare(&config, &Recorder::default()) {
+        Ok(prepared) => assert!(prepared.describe().contains("cuda"), "{prepared:?}"),
+        Err(error) => {
+            assert!(error.is_configuration(), "{error}");
+            let error = error.to_string();
+            for wanted in [
+                "cannot run the network on an NVIDIA GPU",
+                "set detector.onnx_provider to auto",
+            ] {
+                assert!(error.contains(wanted), "{error}");
+            }
+        }
+    }
 }
 
 #[test]

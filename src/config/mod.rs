@@ -101,6 +101,8 @@ pub struct DetectorConfig {
     pub threads_per_worker: usize,
     /// Path of libonnxruntime.so; `None`: `ORT_DYLIB_PATH`, then the usual places.
     pub onnxruntime: Option<PathBuf>,
+    /// ONNX Runtime only: what runs the network. Default: auto.
+    pub onnx_provider: OnnxProvider,
     /// TensorRT only: its library, its engines, and how they are built.
     pub tensorrt: TensorRtConfig,
     /// Scripted detector only: labels and imperfections.
@@ -118,6 +120,17 @@ pub enum Backend {
     TensorRt,
     /// Ground truth of synthetic sources, for demonstrations and tests. It looks at no pixel.
     Scripted,
+}
+
+/// What runs the network with ONNX Runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnnxProvider {
+    /// The GPU where that works, else the processor.
+    Auto,
+    /// The processor.
+    Cpu,
+    /// The first NVIDIA GPU, or an error.
+    Cuda,
 }
 
 /// TensorRT's library, its engines, and how they are built.

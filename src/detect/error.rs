@@ -52,6 +52,24 @@ pub enum DetectError {
         /// What the library said.
         reason: String,
     },
+    /// The GPU is asked for, and ONNX Runtime cannot use it.
+    #[error(
+        "{} cannot run the network on an NVIDIA GPU: {reason}; {}",
+        library.display(),
+        if *has_cuda {
+            "its CUDA provider needs the CUDA and cuDNN libraries that it was built for, or set detector.onnx_provider to auto"
+        } else {
+            "it was built without the CUDA provider: name one that has it in detector.onnxruntime, or set detector.onnx_provider to auto"
+        }
+    )]
+    NoCudaProvider {
+        /// The ONNX Runtime in use.
+        library: PathBuf,
+        /// Whether it was built with the provider.
+        has_cuda: bool,
+        /// What the library said.
+        reason: String,
+    },
     /// The network is not what `model.yaml` says.
     #[error("{}: {tensor}: found {found}, expected {expected}; {advice}", path.display())]
     Tensor {
@@ -184,6 +202,7 @@ impl DetectError {
             | Self::NoTensorRt { .. }
             | Self::UnknownClass { .. }
             | Self::Load { .. }
+            | Self::NoCudaProvider { .. }
             | Self::Tensor { .. }
             | Self::NotFinite { .. }
             | Self::BeyondOne { .. }

@@ -24,6 +24,7 @@ pub mod onnx;
 mod open_network;
 mod optimized;
 mod prepare;
+mod reading;
 pub mod runtime;
 pub mod scripted;
 pub mod tensor;

@@ -10,17 +10,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ort::environment::Environment;
 use ort::value::{Outlet, TensorElementType, ValueType};
 
-use super::decode::{Decoder, Limits};
-use super::layout::spec::MOST_TENSORS;
-use super::layout::{Decoded, ElementKind, Head, Numbers, Place};
-use super::model::{ModelFile, ModelSpec};
+use super::decode::Limits;
+use super::layout::{ElementKind, Head, Numbers};
+use super::model::{InputSpec, ModelFile, ModelSpec};
 use super::network::{self, BatchAxis, Element, TensorInfo};
-use super::open_network::{self, OpenNetwork};
+use super::open_network::{self, OpenNetwork, Provider};
 use super::optimized::Optimized;
+use super::reading::Reading;
 use super::tensor::TensorWriter;
 use super::{DetectError, Detector, fit, graph, runtime};
+use crate::config::OnnxProvider;
+use crate::nvidia::cuda::Device;
 use crate::telemetry::{Recorder, Stage};
-use crate::types::{Detection, Frame, FrameMeta, Letterbox};
+use crate::types::{Detection, Frame, Letterbox};
 
 /// A verified network and the library to run it.
 pub struct OnnxModel {
@@ -29,6 +31,7 @@ pub struct OnnxModel {
     library: PathBuf,
     environment: Environment,
     network: Optimized,
+    provider: Provider,
     settings: SessionSettings,
     /// Networks that no worker has taken yet, with what reads their outputs.
     ready: Mutex<Vec<(OpenNetwork, Box<dyn Head>)>>,
@@ -41,6 +44,8 @@ pub struct SessionSettings {
     pub threads: usize,
     /// Most frames in one run, at least 1.
     pub batch_size: usize,
+    /// What runs the layers.
+    pub provider: OnnxProvider,
 }
 
 impl OnnxModel {
@@ -62,21 +67,63 @@ impl OnnxModel {
         let bytes = file.read()?;
         let library = runtime::find(library)?;
         let environment = runtime::open(&library)?;
-        let network = Optimized::new(&environment, bytes);
-        let model = Self {
-            spec,
-            file,
-            library,
-            environment,
+        let has_cuda = Provider::has_cuda();
+        let wants_cuda = match settings.provider {
+            OnnxProvider::Cpu => false,
+            OnnxProvider::Cuda => true,
+            // Where there is no GPU, nothing is lost, so nothing is said.
+            OnnxProvider::Auto => has_cuda && Device::count().is_ok(),
+        };
+        let model = |provider, network| Self {
+            spec: spec.clone(),
+            file: file.clone(),
+            library: library.clone(),
+            environment: environment.clone(),
             network,
+            provider,
             settings,
             ready: Mutex::default(),
         };
-        for _ in 0..workers {
-            let network = model.open()?;
-            model.ready().push(network);
+        if wants_cuda {
+            let on_gpu = model(Provider::Cuda, Optimized::as_it_is(bytes.clone()));
+            match on_gpu.open_all(workers) {
+                Ok(()) => return Ok(on_gpu),
+                Err(DetectError::Load { reason, .. })
+                    if settings.provider == OnnxProvider::Cuda =>
+                {
+                    return Err(DetectError::NoCudaProvider {
+                        library,
+                        has_cuda,
+                        reason,
+                    });
+                }
+                Err(error) if settings.provider == OnnxProvider::Cuda => return Err(error),
+                Err(error) => log::warn!(
+                    "ONNX Runtime cannot use the GPU, so the network runs on the processor, which is slower; set \
+                     detector.onnx_provider to cpu if that is meant: {error}"
+                ),
+            }
         }
-        Ok(model)
+        let on_cpu = model(Provider::Cpu, Optimized::new(&environment, bytes));
+        on_cpu.open_all(workers)?;
+        Ok(on_cpu)
+    }
+
+    fn open_all(&self, workers: usize) -> Result<(), DetectError> {
+        for _ in 0..workers {
+            let network = self.open()?;
+            self.ready().push(network);
+        }
+        Ok(())
+    }
+
+    /// What runs the layers: `cpu` or `cuda`.
+    #[must_use]
+    pub fn provider(&self) -> &'static str {
+        match self.provider {
+            Provider::Cpu => "cpu",
+            Provider::Cuda => "cuda",
+        }
     }
 
     fn ready(&self) -> MutexGuard<'_, Vec<(OpenNetwork, Box<dyn Head>)>> {
@@ -110,9 +157,9 @@ impl OnnxModel {
         Ok(OnnxDetector {
             network,
             writer: TensorWriter::new(&self.spec.input, slots),
-            decoder: Decoder::new(head, limits),
+            reading: Reading::new(&self.spec, head, limits),
             letterboxes: Vec::with_capacity(slots),
-            spec: self.spec.clone(),
+            input: self.spec.input.clone(),
             batch_size: self.settings.batch_size.max(1),
             recorder,
         })
@@ -122,15 +169,16 @@ impl OnnxModel {
     /// leave axes open in its description.
     fn open(&self) -> Result<(OpenNetwork, Box<dyn Head>), DetectError> {
         let (spec, path) = (&self.spec, &self.file.path);
-        let session = open_network::session(&self.environment, self.settings.threads, self.network)
+        let (provider, threads) = (self.provider, self.settings.threads);
+        let session = open_network::session(&self.environment, provider, threads, self.network)
             .map_err(|error| self.load_error(&error))?;
         let (inputs, outputs) = (tensors(session.inputs()), tensors(session.outputs()));
         let slots = match network::check(spec, path, &inputs, &outputs)? {
             BatchAxis::Dynamic => self.settings.batch_size.max(1),
             BatchAxis::One => 1,
         };
-        let mut network =
-            OpenNetwork::new(spec, session, slots).map_err(|error| self.load_error(&error))?;
+        let mut network = OpenNetwork::new(spec, session, provider, slots)
+            .map_err(|error| self.load_error(&error))?;
         let shapes = network
             .first_run()
             .map_err(|error| infer_error(slots, &error))?;
@@ -147,10 +195,10 @@ impl OnnxModel {
 pub struct OnnxDetector {
     network: OpenNetwork,
     writer: TensorWriter,
-    decoder: Decoder,
+    reading: Reading,
     /// How the frames of the current run lie in their slots.
     letterboxes: Vec<Letterbox>,
-    spec: ModelSpec,
+    input: InputSpec,
     batch_size: usize,
     recorder: Recorder,
 }
@@ -167,9 +215,9 @@ impl OnnxDetector {
         let Self {
             network,
             writer,
-            decoder,
+            reading,
             letterboxes,
-            spec,
+            input,
             recorder,
             ..
         } = self;
@@ -177,30 +225,19 @@ impl OnnxDetector {
         {
             let _range = recorder.range(Stage::Tensor, frames.len());
             for (index, frame) in frames.iter().enumerate() {
-                let letterbox = fit(frame, spec.input.size, spec.input.placement)?;
+                let letterbox = fit(frame, input.size, input.placement)?;
                 writer.write(index, network.slot(index), &frame.picture, &letterbox);
                 letterboxes.push(letterbox);
             }
         }
         let infer = recorder.range(Stage::Infer, frames.len());
-        let decode = |outputs: &[Numbers<'_>]| {
+        let read = |outputs: &[Numbers<'_>]| {
             drop(infer);
             let _range = recorder.range(Stage::Decode, frames.len());
-            let mut parts = [Numbers::F32(&[]); MOST_TENSORS];
-            let parts = &mut parts[..outputs.len()];
-            for (index, ((frame, letterbox), detections)) in
-                frames.iter().zip(letterboxes).zip(results).enumerate()
-            {
-                for (part, output) in parts.iter_mut().zip(outputs) {
-                    *part = output.part(index, frames.len());
-                }
-                let decoded = decoder.decode(parts, letterbox, detections);
-                sound(&decoded, parts, &frame.meta, spec)?;
-            }
-            Ok(())
+            reading.read(frames, letterboxes, outputs, results)
         };
         network
-            .run(frames.len(), decode)
+            .run(frames.len(), read)
             .map_err(|error| infer_error(frames.len(), &error))?
     }
 }
@@ -224,51 +261,6 @@ impl Detector for OnnxDetector {
         }
         Ok(())
     }
-}
-
-/// Refuses an output that holds numbers which no sound network gives.
-fn sound(
-    decoded: &Decoded,
-    outputs: &[Numbers<'_>],
-    meta: &FrameMeta,
-    spec: &ModelSpec,
-) -> Result<(), DetectError> {
-    let (source_id, seq) = (meta.source, meta.seq);
-    let at = |place: Place| {
-        let tensor = spec.output.tensors[place.tensor].clone();
-        let value = outputs[place.tensor].written(place.index);
-        (tensor, place.index, value)
-    };
-    if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {
-        return Err(DetectError::NotFinite {
-            source_id,
-            seq,
-            tensor,
-            index,
-            value,
-            boxes: decoded.non_finite,
-        });
-    }
-    if let Some((tensor, index, value)) = decoded.first_beyond_one.map(at) {
-        return Err(DetectError::BeyondOne {
-            source_id,
-            seq,
-            tensor,
-            index,
-            value,
-        });
-    }
-    if let Some((tensor, index, value)) = decoded.first_unknown_class.map(at) {
-        return Err(DetectError::NoLabel {
-            source_id,
-            seq,
-            tensor,
-            index,
-            value,
-            labels: spec.labels.len(),
-        });
-    }
-    Ok(())
 }
 
 fn load_error(file: &ModelFile, library: &Path, error: &ort::Error) -> DetectError {

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 
 use ort::environment::Environment;
-use ort::ep;
+use ort::ep::{self, ExecutionProvider};
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{
@@ -36,12 +36,34 @@ const MEMORY_PATTERN: bool = false;
 /// further regions.
 const FIRST_REGION: usize = 4;
 
+/// What runs the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Provider {
+    /// The processor.
+    Cpu,
+    /// The first NVIDIA GPU, and the processor for layers that it cannot run.
+    Cuda,
+}
+
+impl Provider {
+    /// Whether the library that is open was built with the CUDA provider. Whether it works is seen when a session is opened.
+    pub(super) fn has_cuda() -> bool {
+        ep::CUDA::is_available().unwrap_or(false)
+    }
+}
+
 /// Opens `network`; `threads` run its layers, the caller of a run is one of them.
 pub(super) fn session(
     environment: &Environment,
+    provider: Provider,
     threads: usize,
     network: Optimized,
 ) -> ort::Result<Session> {
+    let cpu = ep::CPU::default().with_arena_allocator(ARENA).build();
+    let providers = match provider {
+        Provider::Cpu => vec![cpu],
+        Provider::Cuda => vec![ep::CUDA::default().build().error_on_failure(), cpu],
+    };
     let mut builder = Session::builder(environment)?
         .with_optimization_level(GraphOptimizationLevel::All)?
         .with_intra_threads(threads.max(1))?
@@ -49,7 +71,7 @@ pub(super) fn session(
         // Workers wait for frames much of the time; spinning would burn the cores that decode video.
         .with_intra_op_spinning(false)?
         .with_memory_pattern(MEMORY_PATTERN)?
-        .with_execution_providers([ep::CPU::default().with_arena_allocator(ARENA).build()])?;
+        .with_execution_providers(providers)?;
     if network.is_shared() {
         // The session keeps pointing into the bytes, which is sound because they live as long as the process.
         builder = builder
@@ -129,10 +151,17 @@ pub(super) struct RunShape {
 
 impl OpenNetwork {
     /// Makes the tensors for runs of at most `slots` pictures.
-    pub(super) fn new(spec: &ModelSpec, session: Session, slots: usize) -> ort::Result<Self> {
+    pub(super) fn new(
+        spec: &ModelSpec,
+        session: Session,
+        provider: Provider,
+        slots: usize,
+    ) -> ort::Result<Self> {
         let size = spec.input.size;
         let shape = [slots, CHANNELS, size.height as usize, size.width as usize];
-        reserve(&session, FIRST_REGION * shape.iter().product::<usize>())?;
+        if provider == Provider::Cpu {
+            reserve(&session, FIRST_REGION * shape.iter().product::<usize>())?;
+        }
         let input = Pictures::new(spec.input.element, shape)?;
         let mut further = Vec::new();
         if let Some(name) = &spec.input.sizes_name {

@@ -38,11 +38,16 @@ impl Optimized {
             },
             Err(error) => {
                 log::info!("the workers do not share the network's weights: {error}");
-                Self {
-                    bytes: Vec::leak(bytes),
-                    shared: false,
-                }
+                Self::as_it_is(bytes)
             }
+        }
+    }
+
+    /// The network as it is: what is optimized for the processor is none for a GPU.
+    pub(super) fn as_it_is(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes: Vec::leak(bytes),
+            shared: false,
         }
     }
 

@@ -66,6 +66,7 @@ pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared,
                     SessionSettings {
                         threads: config.threads_per_worker,
                         batch_size: config.batch_size,
+                        provider: config.onnx_provider,
                     },
                     config.workers,
                 )?;
@@ -139,12 +140,16 @@ impl Prepared {
         }
     }
 
-    /// Backend, model and precision in words.
+    /// Backend, model, precision and what runs it, in words.
     #[must_use]
     pub fn describe(&self) -> String {
-        match self.precision() {
-            Some(precision) => format!("{}, {} in {precision}", self.backend(), self.model()),
-            None => format!("{}, {}", self.backend(), self.model()),
+        let (backend, model) = (self.backend(), self.model());
+        let precision = self.precision().unwrap_or_default();
+        match &self.kind {
+            Kind::Onnx(onnx) => {
+                format!("{backend}, {model} in {precision} ({})", onnx.provider())
+            }
+            Kind::Scripted(_) => format!("{backend}, {model}"),
         }
     }
 
@@ -206,7 +211,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::TensorRtConfig;
+    use crate::config::{OnnxProvider, TensorRtConfig};
     use crate::detect::model_keys::tests::FULL;
 
     fn config(backend: Backend, model: Option<PathBuf>) -> DetectorConfig {
@@ -222,6 +227,7 @@ mod tests {
             workers: 2,
             threads_per_worker: 1,
             onnxruntime: None,
+            onnx_provider: OnnxProvider::Auto,
             tensorrt: TensorRtConfig::default(),
             scripted: ScriptedConfig::default(),
         }

@@ -29,11 +29,19 @@ pub enum Stage {
     Track,
     /// Tracks to messages, up to the queue of each sink.
     Publish,
+    /// On a GPU, by its own clock, inside of [`Infer`](Self::Infer): pictures from the host.
+    GpuCopyIn,
+    /// Likewise: pictures to the input tensor.
+    GpuTensor,
+    /// Likewise: the network.
+    GpuNetwork,
+    /// Likewise: outputs to the host.
+    GpuCopyOut,
 }
 
 impl Stage {
-    /// All stages in order.
-    pub const ALL: [Self; 7] = [
+    /// All stages in order: first those that threads go through, then those of a GPU.
+    pub const ALL: [Self; 11] = [
         Self::Source,
         Self::Batch,
         Self::Tensor,
@@ -41,7 +49,20 @@ impl Stage {
         Self::Decode,
         Self::Track,
         Self::Publish,
+        Self::GpuCopyIn,
+        Self::GpuTensor,
+        Self::GpuNetwork,
+        Self::GpuCopyOut,
     ];
+
+    /// Whether it happens on a GPU, so that it is in reports only where there is one.
+    #[must_use]
+    pub const fn is_on_gpu(self) -> bool {
+        matches!(
+            self,
+            Self::GpuCopyIn | Self::GpuTensor | Self::GpuNetwork | Self::GpuCopyOut
+        )
+    }
 
     /// The name in reports and on the timeline.
     #[must_use]
@@ -54,6 +75,10 @@ impl Stage {
             Self::Decode => "decode",
             Self::Track => "track",
             Self::Publish => "publish",
+            Self::GpuCopyIn => "gpu_copy_in",
+            Self::GpuTensor => "gpu_tensor",
+            Self::GpuNetwork => "gpu_network",
+            Self::GpuCopyOut => "gpu_copy_out",
         }
     }
 }
@@ -139,6 +164,25 @@ impl Recorder {
         }
     }
 
+    /// Counts `wall`, a time that was measured elsewhere, as one range of `stage` that covered `items` frames.
+    pub fn record(&self, stage: Stage, items: usize, wall: Duration) {
+        self.add(stage, items, wall, Duration::ZERO);
+    }
+
+    fn add(&self, stage: Stage, items: usize, wall: Duration, cpu: Duration) {
+        let mut times = self.stages[stage as usize]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+        times
+            .wall_us
+            .record(wall_us.min(LONGEST_US))
+            .expect("it grows as far as that");
+        times.sum += wall;
+        times.cpu += cpu;
+        times.items += items as u64;
+    }
+
     /// Forgets what was recorded so far: the end of a warm-up.
     pub fn reset(&self) {
         for stage in self.stages.iter() {
@@ -170,6 +214,7 @@ impl Recorder {
                         max_ms: ms(times.wall_us.max()),
                     }
                 })
+                .filter(|summary| summary.count > 0 || !summary.stage.is_on_gpu())
                 .collect(),
         }
     }
@@ -189,31 +234,22 @@ impl Drop for Range<'_> {
     fn drop(&mut self) {
         let wall = self.started.elapsed();
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
-        let mut times = self.recorder.stages[self.stage as usize]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
-        times
-            .wall_us
-            .record(wall_us.min(LONGEST_US))
-            .expect("it grows as far as that");
-        times.sum += wall;
-        times.cpu += cpu;
-        times.items += self.items as u64;
+        self.recorder.add(self.stage, self.items, wall, cpu);
     }
 }
 
 /// Times of all stages.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Summary {
-    /// In the order of [`Stage::ALL`].
+    /// In the order of [`Stage::ALL`], without those of a GPU that was not used.
     pub stages: Vec<StageSummary>,
 }
 
 impl Summary {
-    /// The times of one stage.
+    /// The times of one stage of a thread. Panics for those of a GPU, which may be missing.
     #[must_use]
     pub fn stage(&self, stage: Stage) -> &StageSummary {
+        assert!(!stage.is_on_gpu(), "{} may be missing", stage.name());
         &self.stages[stage as usize]
     }
 }
@@ -274,5 +310,12 @@ mod tests {
             "{infer:?}"
         );
         assert_eq!(summary.stage(Stage::Track).count, 0);
+        assert_eq!(summary.stages.len(), 7, "no GPU was used");
+
+        recorder.record(Stage::GpuNetwork, 4, Duration::from_millis(3));
+        let summary = recorder.summary();
+        let gpu = summary.stages.last().expect("stages");
+        assert_eq!((gpu.stage, gpu.count, gpu.items), (Stage::GpuNetwork, 1, 4));
+        assert!((gpu.total_ms - 3.0).abs() < 1e-9 && gpu.cpu_ms == 0.0);
     }
 }

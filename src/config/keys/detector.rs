@@ -65,6 +65,12 @@ pub const DETECTOR: &[Key] = &[
         Form::Path,
         "Path of libonnxruntime.so. Default: ORT_DYLIB_PATH, then the usual places.",
     ),
+    Key::or(
+        "onnx_provider",
+        Form::Words(&["auto", "cpu", "cuda"]),
+        Fallback::Text("auto"),
+        "What runs the network with ONNX Runtime. auto: an NVIDIA GPU where it has the CUDA provider and that works, else the processor; cuda: the GPU or an error.",
+    ),
     Key::new(
         "tensorrt",
         Form::Map(TENSORRT),

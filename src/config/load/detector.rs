@@ -2,8 +2,8 @@
 
 use super::super::map::Map;
 use super::super::{
-    Association, Backend, ClassMatch, DetectorConfig, EngineBuild, ScriptedConfig, TensorRtConfig,
-    TrackerConfig,
+    Association, Backend, ClassMatch, DetectorConfig, EngineBuild, OnnxProvider, ScriptedConfig,
+    TensorRtConfig, TrackerConfig,
 };
 
 /// The backends, in the order of their words.
@@ -34,6 +34,10 @@ pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
     let workers = map.integer("workers");
     let threads_per_worker = map.integer("threads_per_worker");
     let onnxruntime = map.path("onnxruntime");
+    let onnx_provider = map.choice(
+        "onnx_provider",
+        &[OnnxProvider::Auto, OnnxProvider::Cpu, OnnxProvider::Cuda],
+    );
     let tensorrt = map.section("tensorrt").and_then(|map| tensorrt(&map));
     let scripted = map.section("scripted").and_then(|map| scripted(&map));
     Some(DetectorConfig {
@@ -48,6 +52,7 @@ pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
         workers: workers?,
         threads_per_worker: threads_per_worker?,
         onnxruntime,
+        onnx_provider: onnx_provider?,
         tensorrt: tensorrt?,
         scripted: scripted?,
     })

@@ -1,0 +1,97 @@
+//! Outputs of one run to the detections of its frames, whichever runtime made them.
+
+use super::DetectError;
+use super::decode::{Decoder, Limits};
+use super::layout::spec::MOST_TENSORS;
+use super::layout::{Decoded, Head, Numbers, Place};
+use super::model::ModelSpec;
+use crate::types::{Detection, Frame, FrameMeta, Letterbox};
+
+/// Decodes the frames of a run and refuses numbers that no sound network gives.
+#[derive(Debug)]
+pub(super) struct Reading {
+    decoder: Decoder,
+    /// Names of the outputs in the layout's order.
+    tensors: Vec<String>,
+    labels: usize,
+}
+
+impl Reading {
+    /// Of networks that `spec` describes, whose outputs `head` reads.
+    pub(super) fn new(spec: &ModelSpec, head: Box<dyn Head>, limits: Limits) -> Self {
+        Self {
+            decoder: Decoder::new(head, limits),
+            tensors: spec.output.tensors.clone(),
+            labels: spec.labels.len(),
+        }
+    }
+
+    /// Replaces `results` by the detections of `frames`, which lay in the run's slots as `letterboxes` say. `outputs` are
+    /// those of all frames, in the layout's order.
+    pub(super) fn read(
+        &mut self,
+        frames: &[Frame],
+        letterboxes: &[Letterbox],
+        outputs: &[Numbers<'_>],
+        results: &mut [Vec<Detection>],
+    ) -> Result<(), DetectError> {
+        let mut parts = [Numbers::F32(&[]); MOST_TENSORS];
+        let parts = &mut parts[..outputs.len()];
+        for (index, ((frame, letterbox), detections)) in
+            frames.iter().zip(letterboxes).zip(results).enumerate()
+        {
+            for (part, output) in parts.iter_mut().zip(outputs) {
+                *part = output.part(index, frames.len());
+            }
+            let decoded = self.decoder.decode(parts, letterbox, detections);
+            sound(&decoded, parts, &frame.meta, &self.tensors, self.labels)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an output that holds numbers which no sound network gives.
+fn sound(
+    decoded: &Decoded,
+    outputs: &[Numbers<'_>],
+    meta: &FrameMeta,
+    tensors: &[String],
+    labels: usize,
+) -> Result<(), DetectError> {
+    let (source_id, seq) = (meta.source, meta.seq);
+    let at = |place: Place| {
+        let tensor = tensors[place.tensor].clone();
+        let value = outputs[place.tensor].written(place.index);
+        (tensor, place.index, value)
+    };
+    if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {
+        return Err(DetectError::NotFinite {
+            source_id,
+            seq,
+            tensor,
+            index,
+            value,
+            boxes: decoded.non_finite,
+        });
+    }
+    if let Some((tensor, index, value)) = decoded.first_beyond_one.map(at) {
+        return Err(DetectError::BeyondOne {
+            source_id,
+            seq,
+            tensor,
+            index,
+            value,
+        });
+    }
+    if let Some((tensor, index, value)) = decoded.first_unknown_class.map(at) {
+        return Err(DetectError::NoLabel {
+            source_id,
+            seq,
+            tensor,
+            index,
+            value,
+            labels,
+        });
+    }
+    Ok(())
+}
