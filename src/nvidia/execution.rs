@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use error::ExecutionError;
 pub use plan::{ConstantPlan, InputPlan, InputSource, MOST_PICTURES, OutputPlan, Plan};
 pub use slots::Inner;
-pub use times::{GpuTimes, StageTimes};
+pub use times::{GpuTimes, LayerTime, StageTimes};
 
 pub(in crate::nvidia) use enqueue::Enqueue;
 
@@ -116,6 +116,7 @@ impl Execution {
         let begun = unsafe { self.lanes.enqueue(&self.work, count) };
         let done = begun.and_then(|marks| {
             self.finish()?;
+            self.lanes.take_layer_times()?;
             Ok(self.work.times(marks)?)
         });
         let times = match done {
@@ -162,6 +163,32 @@ impl Execution {
     #[must_use]
     pub fn output_i64(&self, tensor: usize) -> &[i64] {
         numbers(self.output(tensor))
+    }
+
+    /// Shows each layer of the network as an NVTX range, to whoever looks at the process with NVIDIA's profiler.
+    ///
+    /// From now on runs go call by call: the ranges of a recorded run are seen only once. The error is the network's, which
+    /// may have been built without its layers' names.
+    pub fn show_layers(&mut self) -> Result<(), ExecutionError> {
+        let lane = self.lanes.eager();
+        lane.network
+            .show_layers()
+            .map_err(|reason| ExecutionError::Network {
+                doing: "show its layers".to_owned(),
+                reason,
+            })
+    }
+
+    /// Measures how long each layer takes in the runs to come, which become slower by that and go call by call. The error
+    /// is the network's.
+    pub fn measure_layers(&mut self) -> Result<(), ExecutionError> {
+        self.lanes.measure_layers()
+    }
+
+    /// Times of the layers in all runs since [`measure_layers`](Self::measure_layers), in the order in which they ran.
+    #[must_use]
+    pub fn layer_times(&self) -> Vec<LayerTime> {
+        self.lanes.layer_times()
     }
 
     fn finish(&self) -> Result<(), CudaError> {

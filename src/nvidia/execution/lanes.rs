@@ -6,6 +6,7 @@
 
 use super::enqueue::Enqueue;
 use super::error::ExecutionError;
+use super::times::LayerTime;
 use super::work::{Marks, Work};
 use crate::nvidia::cuda::Graph;
 
@@ -33,6 +34,8 @@ struct Graphs {
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     mode: Mode,
+    /// Whether times of layers are to be taken after each run.
+    measures: bool,
 }
 
 /// How runs are put into the stream.
@@ -57,7 +60,49 @@ impl Lanes {
         Ok(Self {
             lanes: vec![lane],
             mode: if graphs { Mode::Graphs } else { Mode::Eager },
+            measures: false,
         })
+    }
+
+    /// Has all runs go call by call from now on, in the lane that is returned. The stream must be empty.
+    pub(super) fn eager(&mut self) -> &mut Lane {
+        self.mode = Mode::Eager;
+        self.lanes.truncate(1);
+        let lane = &mut self.lanes[0];
+        lane.graphs = None;
+        lane
+    }
+
+    /// Has the network's layers measured from now on. The stream must be empty.
+    pub(super) fn measure_layers(&mut self) -> Result<(), ExecutionError> {
+        let network = &mut self.eager().network;
+        network
+            .measure_layers()
+            .map_err(|reason| ExecutionError::Network {
+                doing: "measure its layers".to_owned(),
+                reason,
+            })?;
+        self.measures = true;
+        Ok(())
+    }
+
+    /// Takes the layers' times of the run that has just ended, if they are measured.
+    pub(super) fn take_layer_times(&mut self) -> Result<(), ExecutionError> {
+        if !self.measures {
+            return Ok(());
+        }
+        self.lanes[0]
+            .network
+            .take_layer_times()
+            .map_err(|reason| ExecutionError::Network {
+                doing: "tell the times of its layers".to_owned(),
+                reason,
+            })
+    }
+
+    /// Times of the layers in all runs that were measured.
+    pub(super) fn layer_times(&self) -> Vec<LayerTime> {
+        self.lanes[0].network.layer_times()
     }
 
     /// Whether the next run of `count` is one launch of a graph.

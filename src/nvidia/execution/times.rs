@@ -23,3 +23,14 @@ pub struct StageTimes {
     /// Outputs to the host.
     pub copy_out: Duration,
 }
+
+/// Time that one layer of the network took on the GPU or DLA.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerTime {
+    /// Name of the layer; fused ones have joined names.
+    pub name: String,
+    /// Milliseconds of all runs together.
+    pub total_ms: f64,
+    /// How many runs were reported.
+    pub runs: u32,
+}

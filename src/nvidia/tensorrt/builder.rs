@@ -3,25 +3,24 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::calibrator::{Calibrator, HostMemory};
+use super::calibrator::{CalibrationMemory, Calibrator};
 use super::dims::{Dims, Dims32, Dims64};
 use super::error::TensorRtError;
-use super::guard::text;
 use super::library::{Library, c_name};
 use super::object::{Object, call};
 use super::parser;
 use super::progress::Monitor;
 use super::recorder::Recorder;
 use super::request::{BuildRequest, Built, Precision, Shapes};
+use super::shapes::{self, Input};
 use super::slots::{
     BUILDER_BUILD, BUILDER_CREATE_CONFIG, BUILDER_CREATE_NETWORK, BUILDER_CREATE_PROFILE,
     BUILDER_DLA_CORES, BUILDER_SET_ERROR_RECORDER, CONFIG_ADD_PROFILE, CONFIG_CREATE_TIMING_CACHE,
     CONFIG_SET_CALIBRATION_PROFILE, CONFIG_SET_CALIBRATOR, CONFIG_SET_CAPABILITIES,
     CONFIG_SET_CAPABILITY, CONFIG_SET_DEVICE, CONFIG_SET_DLA_CORE, CONFIG_SET_FLAG,
     CONFIG_SET_MONITOR, CONFIG_SET_POOL, CONFIG_SET_TIMING_CACHE, CONFIG_SET_VERBOSITY,
-    CONFIG_TIMING_CACHE, LAYER_TYPE, MEMORY_DATA, MEMORY_SIZE, NETWORK_INPUT, NETWORK_INPUTS,
-    NETWORK_LAYER, NETWORK_LAYERS, NETWORK_SET_ERROR_RECORDER, PROFILE_SET_SHAPE, TENSOR_NAME,
-    TENSOR_SHAPE, TIMING_SERIALIZE,
+    CONFIG_TIMING_CACHE, LAYER_TYPE, MEMORY_DATA, MEMORY_SIZE, NETWORK_LAYER, NETWORK_LAYERS,
+    NETWORK_SET_ERROR_RECORDER, PROFILE_SET_SHAPE, TIMING_SERIALIZE,
 };
 use super::version::Generation;
 
@@ -32,15 +31,13 @@ mod flag {
     pub(super) const GPU_FALLBACK: i32 = 3;
 }
 
-/// An input of a parsed network.
-struct Input {
-    name: String,
-    shape: Vec<i64>,
-}
-
 impl BuildRequest<'_> {
     /// Builds with `library`. Takes from a second to many minutes, on the calling thread and threads of TensorRT's.
     pub fn build(self, library: &Arc<Library>) -> Result<Built, TensorRtError> {
+        if let Some(device) = self.device {
+            // TensorRT takes the thread's GPU.
+            device.make_current()?;
+        }
         library.load_plugins();
         let mut build = Build::new(library, false)?;
         let mut parser = build.parse(&self)?;
@@ -139,7 +136,7 @@ impl Build {
 
     fn run(
         &self,
-        request: BuildRequest<'_>,
+        mut request: BuildRequest<'_>,
         is_quantized: bool,
         is_strongly_typed: bool,
     ) -> Result<Built, TensorRtError> {
@@ -163,14 +160,20 @@ impl Build {
         {
             call!(self.config, CONFIG_SET_MONITOR, (*mut c_void) -> (), monitor.pointer())?;
         }
-        let mut calibrator = request.implicit_int8.map(|implicit| {
-            Calibrator::new(
+        if is_quantized {
+            // The network says its scales itself; a strongly typed one takes no calibrator.
+            request.implicit_int8 = None;
+        }
+        let numbers = shapes::calibration_numbers(&self.inputs()?, &request)?;
+        let mut calibrator = match request.implicit_int8 {
+            Some(implicit) => Some(Calibrator::new(
                 self.generation(),
-                implicit.pictures,
-                Box::new(HostMemory::new()),
-                implicit.cache,
-            )
-        });
+                implicit,
+                numbers,
+                CalibrationMemory::new(request.device)?,
+            )),
+            None => None,
+        };
         if let Some(calibrator) = &mut calibrator {
             let pointer = calibrator.pointer();
             call!(self.config, CONFIG_SET_CALIBRATOR, (*mut c_void) -> (), pointer)?;
@@ -316,33 +319,14 @@ impl Build {
     }
 
     fn inputs(&self) -> Result<Vec<Input>, TensorRtError> {
-        let count = call!(self.network, NETWORK_INPUTS, () -> i32)?;
-        let mut inputs = Vec::new();
-        for index in 0..count {
-            let tensor = call!(self.network, NETWORK_INPUT, (i32) -> *mut c_void, index)?;
-            // SAFETY: tensors belong to the network, which outlives this use.
-            let tensor = unsafe { Object::lent(tensor, self.library()) };
-            let tensor = tensor.ok_or_else(|| self.failed("INetworkDefinition::getInput"))?;
-            let name = call!(tensor, TENSOR_NAME, () -> *const c_char)?;
-            // SAFETY: the tensor gives a zero-terminated text that lives as long as it.
-            let name = unsafe { text(name) };
-            let shape = if self.generation() == Generation::Eight {
-                call!(tensor, TENSOR_SHAPE, () -> Dims32)?.axes()
-            } else {
-                call!(tensor, TENSOR_SHAPE, () -> Dims64)?.axes()
-            };
-            let shape = shape.ok_or_else(|| self.failed("ITensor::getDimensions"))?;
-            inputs.push(Input { name, shape });
-        }
-        Ok(inputs)
+        shapes::inputs(&self.network, |call| self.failed(call))
     }
 
     /// Adds the optimization profiles that inputs with open axes need; gives those that were added.
     fn add_profiles(&self, request: &BuildRequest<'_>) -> Result<Vec<Object>, TensorRtError> {
-        let inputs = self.inputs()?;
         let mut shapes = Vec::new();
-        for input in inputs.iter().filter(|input| input.shape.contains(&-1)) {
-            shapes.push(shapes_of(input, request)?);
+        for input in self.inputs()?.iter().filter(|input| input.is_open()) {
+            shapes.push(input.shapes(request)?);
         }
         if shapes.is_empty() {
             return Ok(Vec::new());
@@ -430,38 +414,6 @@ impl Build {
         let memory = unsafe { Object::owned(memory, self.library()) };
         memory.map(|memory| bytes(&memory)).transpose()
     }
-}
-
-/// The shapes asked for, or all batches from 1 on when the batch alone is open.
-fn shapes_of(input: &Input, request: &BuildRequest<'_>) -> Result<Shapes, TensorRtError> {
-    if let Some(shapes) = request
-        .shapes
-        .iter()
-        .find(|shapes| shapes.input == input.name)
-    {
-        return Ok(shapes.clone());
-    }
-    let is_open = |(axis, len): (usize, &i64)| (*len == -1).then_some(axis);
-    let open: Vec<usize> = input.shape.iter().enumerate().filter_map(is_open).collect();
-    if open != [0] {
-        return Err(TensorRtError::Tensor {
-            tensor: input.name.clone(),
-            found: format!("{:?}, open in axes other than the batch", input.shape),
-            expected: "an input whose batch alone is open; set input.width and input.height in model.yaml, or export the network with a fixed size".to_owned(),
-        });
-    }
-    let with_batch = |batch: u32| {
-        let mut shape = input.shape.clone();
-        shape[0] = i64::from(batch);
-        shape
-    };
-    let most = request.batch.max(1);
-    Ok(Shapes {
-        input: input.name.clone(),
-        least: with_batch(1),
-        best: with_batch(most),
-        most: with_batch(most),
-    })
 }
 
 /// A copy of what an `IHostMemory` holds.

@@ -3,11 +3,14 @@
 //! It is an `IInt8EntropyCalibrator2`, the only one that DLA takes. Generation 11 has none: there precision is in the network.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
 use super::guard::guarded;
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
 use super::object::Slot;
+use super::request::ImplicitInt8;
 use super::version::Generation;
+use crate::nvidia::cuda::{CudaError, Device, DeviceBuffer, Stream};
 
 /// Pictures to calibrate with.
 pub trait CalibrationInput {
@@ -19,25 +22,48 @@ pub trait CalibrationInput {
 }
 
 /// Where a batch lies so that TensorRT can read it.
-pub(in crate::nvidia) trait CalibrationMemory {
-    /// Copies `batch` there and gives the address, good until the next call.
-    fn put(&mut self, batch: &[f32]) -> Result<u64, String>;
+pub(super) enum CalibrationMemory {
+    /// Memory of the GPU, as large as the largest batch so far.
+    Device {
+        stream: Stream,
+        buffer: Option<DeviceBuffer>,
+    },
+    /// The memory of this process: enough where the library runs on the CPU, as test doubles do.
+    Host(Vec<f32>),
 }
 
-/// The memory of this process: enough where the library runs on the CPU, as test doubles do.
-pub(super) struct HostMemory(Vec<f32>);
-
-impl HostMemory {
-    pub(super) const fn new() -> Self {
-        Self(Vec::new())
+impl CalibrationMemory {
+    /// Memory of `device`, or of this process.
+    pub(super) fn new(device: Option<&Arc<Device>>) -> Result<Self, CudaError> {
+        match device {
+            Some(device) => Ok(Self::Device {
+                stream: Stream::new(device)?,
+                buffer: None,
+            }),
+            None => Ok(Self::Host(Vec::new())),
+        }
     }
-}
 
-impl CalibrationMemory for HostMemory {
-    fn put(&mut self, batch: &[f32]) -> Result<u64, String> {
-        self.0.clear();
-        self.0.extend_from_slice(batch);
-        Ok(self.0.as_ptr() as u64)
+    /// Copies `batch` there and gives the address, good until the next call.
+    fn put(&mut self, batch: &[f32]) -> Result<u64, CudaError> {
+        match self {
+            Self::Device { stream, buffer } => {
+                let bytes = size_of_val(batch);
+                let buffer = match buffer {
+                    Some(buffer) if buffer.len() >= bytes => buffer,
+                    _ => buffer.insert(DeviceBuffer::new(stream.device(), bytes)?),
+                };
+                // SAFETY: any floats are bytes, and bytes may lie anywhere.
+                let (_, bytes, _) = unsafe { batch.align_to::<u8>() };
+                stream.upload(bytes, buffer)?;
+                Ok(buffer.address())
+            }
+            Self::Host(memory) => {
+                memory.clear();
+                memory.extend_from_slice(batch);
+                Ok(memory.as_ptr().expose_provenance() as u64)
+            }
+        }
     }
 }
 
@@ -46,7 +72,9 @@ impl CalibrationMemory for HostMemory {
 pub(super) struct Calibrator<'c> {
     table: *const Slot,
     input: Option<&'c mut dyn CalibrationInput>,
-    memory: Box<dyn CalibrationMemory>,
+    /// Numbers in one batch.
+    numbers: usize,
+    memory: CalibrationMemory,
     /// What an earlier calibration gave, or this one.
     cache: Option<Vec<u8>>,
     /// Whether TensorRT wrote a cache.
@@ -56,11 +84,12 @@ pub(super) struct Calibrator<'c> {
 }
 
 impl<'c> Calibrator<'c> {
+    /// A calibrator whose batches have `numbers` numbers.
     pub(super) fn new(
         generation: Generation,
-        input: Option<&'c mut dyn CalibrationInput>,
-        memory: Box<dyn CalibrationMemory>,
-        cache: Option<Vec<u8>>,
+        implicit: ImplicitInt8<'c>,
+        numbers: usize,
+        memory: CalibrationMemory,
     ) -> Box<Self> {
         let table = match generation {
             Generation::Eight => PLAIN.functions.as_ptr(),
@@ -68,9 +97,10 @@ impl<'c> Calibrator<'c> {
         };
         Box::new(Self {
             table,
-            input,
+            input: implicit.pictures,
+            numbers,
             memory,
-            cache,
+            cache: implicit.cache,
             is_new: false,
             failed: None,
             batches: 0,
@@ -103,7 +133,15 @@ impl<'c> Calibrator<'c> {
         let Some(batch) = input.next_batch()? else {
             return Ok(None);
         };
-        let address = self.memory.put(batch)?;
+        if batch.len() != self.numbers {
+            return Err(format!(
+                "a batch of {} numbers was given, expected {}; this is a bug in jetwatch",
+                batch.len(),
+                self.numbers
+            ));
+        }
+        let put = self.memory.put(batch);
+        let address = put.map_err(|error| error.to_string())?;
         self.batches += 1;
         Ok(Some(address))
     }

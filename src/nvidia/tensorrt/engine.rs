@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
 
 use super::DataType;
-use super::context::Context;
+use super::context::{Context, LayerRanges, Profiles};
 use super::dims::{Dims32, Dims64};
 use super::error::TensorRtError;
 use super::guard::text;
@@ -16,9 +16,10 @@ use super::slots::{
     ENGINE_NAME, ENGINE_PROFILE_SHAPE, ENGINE_PROFILES, ENGINE_TENSOR_COMPONENTS,
     ENGINE_TENSOR_FORMAT, ENGINE_TENSOR_FORMAT_TEXT, ENGINE_TENSOR_MODE, ENGINE_TENSOR_NAME,
     ENGINE_TENSOR_SHAPE, ENGINE_TENSOR_TYPE, ENGINE_TENSOR_VECTORIZED, ENGINE_TENSORS,
-    INSPECTOR_ENGINE, INSPECTOR_SET_CONTEXT,
+    INSPECTOR_ENGINE,
 };
 use super::version::Generation;
+use crate::nvidia::cuda::{Device, Stream};
 
 /// Which way a tensor goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +58,11 @@ pub struct Engine {
     object: Object,
     runtime: Arc<Runtime>,
     tensors: Vec<(CString, TensorInfo)>,
+    pub(super) profiles: Profiles,
 }
 
 // SAFETY: NVIDIA documents that an engine may be used by several threads; all that is called through `&Engine` are queries and the making
-// of contexts.
+// of contexts, which is one at a time.
 unsafe impl Sync for Engine {}
 
 impl Engine {
@@ -69,6 +71,7 @@ impl Engine {
             object,
             runtime,
             tensors: Vec::new(),
+            profiles: Profiles::shared(),
         };
         let count = call!(engine.object, ENGINE_TENSORS, () -> i32)?;
         for index in 0..count {
@@ -77,6 +80,10 @@ impl Engine {
             let name = unsafe { text(name) };
             let info = engine.read_tensor(&name)?;
             engine.tensors.push((c_name(&name)?, info));
+        }
+        if engine.generation() == Generation::Eight && engine.is_open() {
+            let count = call!(engine.object, ENGINE_PROFILES, () -> i32)?;
+            engine.profiles = Profiles::own(u32::try_from(count).unwrap_or(0));
         }
         Ok(engine)
     }
@@ -157,6 +164,17 @@ impl Engine {
         self.tensors.iter().map(|(_, info)| info)
     }
 
+    /// Whether an input has an open axis, so that its shape must be set.
+    fn is_open(&self) -> bool {
+        let mut inputs = self.tensors().filter(|info| info.mode == TensorMode::Input);
+        inputs.any(|info| info.shape.contains(&-1))
+    }
+
+    /// Whether contexts need no optimization profile for themselves.
+    pub(super) fn shares_profiles(&self) -> bool {
+        self.profiles.are_shared()
+    }
+
     /// The tensor `name` with its name as TensorRT takes it.
     pub(super) fn tensor(&self, name: &str) -> Result<&(CString, TensorInfo), TensorRtError> {
         let found = self.tensors.iter().find(|(_, info)| info.name == name);
@@ -193,16 +211,13 @@ impl Engine {
     }
 
     /// What TensorRT tells of the layers, as JSON: names, types, precisions and tactics where the engine was built with details.
-    pub fn inspect(&self, context: Option<&Context>) -> Result<String, TensorRtError> {
+    pub fn inspect(&self) -> Result<String, TensorRtError> {
         self.runtime.recorder.clear();
         let inspector = call!(self.object, ENGINE_INSPECTOR, () -> *mut c_void)?;
         // SAFETY: the engine made it for us.
         let inspector = unsafe { Object::owned(inspector, &self.object.library) };
         let inspector =
             inspector.ok_or_else(|| self.failed("ICudaEngine::createEngineInspector"))?;
-        if let Some(context) = context {
-            call!(inspector, INSPECTOR_SET_CONTEXT, (*const c_void) -> bool, context.pointer())?;
-        }
         // `LayerInformationFormat::kJSON`.
         let json = call!(inspector, INSPECTOR_ENGINE, (i32) -> *const c_char, 1)?;
         if json.is_null() {
@@ -212,17 +227,36 @@ impl Engine {
         Ok(unsafe { text(json) })
     }
 
-    /// Makes an execution context, with its own device memory for what lies between layers.
-    pub fn context(self: &Arc<Self>) -> Result<Context, TensorRtError> {
-        self.runtime.recorder.clear();
-        let this = match self.generation() {
-            Generation::Eight => call!(self.object, ENGINE_CREATE_CONTEXT, () -> *mut c_void),
-            // `ExecutionContextAllocationStrategy::kSTATIC`.
-            _ => call!(self.object, ENGINE_CREATE_CONTEXT, (i32) -> *mut c_void, 0),
-        }?;
-        // SAFETY: the engine made it for us.
-        let object = unsafe { Object::owned(this, &self.object.library) };
-        let object = object.ok_or_else(|| self.failed("ICudaEngine::createExecutionContext"))?;
-        Ok(Context::new(object, Arc::clone(self)))
+    /// Makes an execution context on `device`, with its own device memory for what lies between layers. `None` when the
+    /// engine's optimization profiles are all taken: in generation 8 each context needs one for itself.
+    pub(super) fn context(
+        self: &Arc<Self>,
+        device: &Arc<Device>,
+    ) -> Result<Option<Context>, TensorRtError> {
+        device.make_current()?;
+        let stream = Stream::new(device)?;
+        let context = self.profiles.lend(|profile| {
+            self.runtime.recorder.clear();
+            let this = match self.generation() {
+                Generation::Eight => call!(self.object, ENGINE_CREATE_CONTEXT, () -> *mut c_void),
+                // `ExecutionContextAllocationStrategy::kSTATIC`.
+                _ => call!(self.object, ENGINE_CREATE_CONTEXT, (i32) -> *mut c_void, 0),
+            }?;
+            // SAFETY: the engine made it for us.
+            let object = unsafe { Object::owned(this, &self.object.library) };
+            let object =
+                object.ok_or_else(|| self.failed("ICudaEngine::createExecutionContext"))?;
+            let mut context = Context::new(object, Arc::clone(self));
+            // Ranges for all layers cost time at each run; who looks at a profile asks for them.
+            context.set_nvtx(LayerRanges::Hidden)?;
+            if let Some(profile) = profile {
+                // SAFETY: the stream is alive; it is waited for below, before the context is given to anyone.
+                unsafe { context.set_profile(profile, stream.raw()) }?;
+                context.keep_profile(profile);
+            }
+            Ok(context)
+        })?;
+        stream.synchronize()?;
+        Ok(context)
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::parser::NodeError;
 use super::version::{Flavor, SUPPORTED, Version};
+use crate::nvidia::cuda::CudaError;
 
 /// Why something in TensorRT failed, with TensorRT's own words where it said any.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +101,9 @@ pub enum TensorRtError {
         /// What the engine has.
         expected: String,
     },
+    /// The GPU or its driver.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
     /// A build was ended by its caller.
     #[error("the build was canceled")]
     Canceled,

@@ -7,7 +7,7 @@
 //! Facts are from the public headers of 8.5.2, 8.6.1, 10.0.1 to 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7.
 //!
 //! ```text
-//!   Library ──► Builder (network, parser, config) ──► plan (bytes) ──► Runtime ──► Engine ──► Context ──► enqueue
+//!   Library ──► Builder (network, parser, config) ──► plan (bytes) ──► Runtime ──► Engine ──► Execution
 //!      └ Logger (ours, into the log)   └ Recorder, Progress, Calibrator (ours)      └ inspector
 //! ```
 
@@ -16,7 +16,9 @@ mod calibrator;
 mod context;
 mod dims;
 mod engine;
+mod enqueue;
 mod error;
+mod fit;
 mod guard;
 mod library;
 mod logger;
@@ -28,16 +30,15 @@ mod progress;
 mod recorder;
 mod request;
 mod runtime;
+mod shapes;
 mod slots;
 mod version;
 
 pub use calibrator::CalibrationInput;
-pub use context::Context;
 pub use engine::{Engine, TensorInfo, TensorMode};
 pub use error::TensorRtError;
 pub use library::{Library, names_of_libraries};
 pub use parser::NodeError;
-pub use profiler::LayerTime;
 pub use progress::Progress;
 pub use request::{BuildRequest, Built, ImplicitInt8, Precision, Shapes};
 pub use runtime::Runtime;

@@ -7,17 +7,7 @@ use super::guard::{guarded, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
 use super::object::Slot;
 use super::version::Generation;
-
-/// Time that one layer took on the GPU or DLA.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LayerTime {
-    /// Name of the layer; fused ones have joined names.
-    pub name: String,
-    /// Milliseconds of all runs together.
-    pub total_ms: f64,
-    /// How many runs were reported.
-    pub runs: u32,
-}
+use crate::nvidia::execution::LayerTime;
 
 /// An `IProfiler`. It must live longer than the context that was given it.
 #[repr(C)]

@@ -1,9 +1,11 @@
 //! What is to be built, and what came of it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::calibrator::CalibrationInput;
 use super::progress::Progress;
+use crate::nvidia::cuda::Device;
 
 /// In which numbers the layers compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +59,9 @@ pub struct BuildRequest<'b> {
     pub gpu_fallback: bool,
     /// Most bytes of device memory that a layer may take for itself; `None` leaves it to TensorRT.
     pub workspace_bytes: Option<u64>,
+    /// The GPU to build on, into whose memory a calibration's pictures are copied. Without it they stay in the memory of
+    /// this process, where doubles of TensorRT find them and NVIDIA's do not.
+    pub device: Option<&'b Arc<Device>>,
     /// INT8 by calibration.
     pub implicit_int8: Option<ImplicitInt8<'b>>,
     /// Times of kernels from an earlier build.
@@ -94,6 +99,7 @@ impl BuildRequest<'_> {
             dla: None,
             gpu_fallback: false,
             workspace_bytes: None,
+            device: None,
             implicit_int8: None,
             timing_cache: None,
             compute_capability: None,

@@ -2,7 +2,7 @@
 //!
 //! Read out of the public headers of 8.5.2, 8.6.1, 10.0.1, 10.3.0, 10.7.0, 10.13.3, 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7
 //! (`NvInferImpl.h`): the first declared method of an implementation has slot 2, after two destructors. Columns are
-//! generation 8, 10, 11 and TensorRT-RTX.
+//! generation 8, 10, 11 and TensorRT-RTX. `tests/nvidia_doubles` proves them against classes that a compiler laid out from those headers.
 
 use super::method::{Method, NONE, at};
 
@@ -37,14 +37,16 @@ methods! {
     ENGINE_MEMORY_V2 = "ICudaEngine::getDeviceMemorySizeV2" [NONE, at(52).since(10, 1), at(44), at(44)];
 
     CONTEXT_SET_PROFILER = "IExecutionContext::setProfiler" [at(6), at(5), at(5), at(5)];
+    CONTEXT_SET_PROFILE = "IExecutionContext::setOptimizationProfileAsync" [at(25), at(17), at(16), at(16)];
     CONTEXT_SET_EMITS_PROFILE = "IExecutionContext::setEnqueueEmitsProfile" [at(26), at(18), at(17), at(17)];
     CONTEXT_REPORT_PROFILE = "IExecutionContext::reportToProfiler" [at(28), at(20), at(19), at(19)];
     CONTEXT_SET_INPUT_SHAPE = "IExecutionContext::setInputShape" [at(29), at(21), at(20), at(20)];
     CONTEXT_TENSOR_SHAPE = "IExecutionContext::getTensorShape" [at(30), at(22), at(21), at(21)];
+    CONTEXT_SET_ADDRESS = "IExecutionContext::setTensorAddress" [at(32), at(24), at(23), at(23)];
     CONTEXT_INFER_SHAPES = "IExecutionContext::inferShapes" [at(35), at(28), at(27), at(27)];
+    CONTEXT_ENQUEUE = "IExecutionContext::enqueueV3" [at(44), at(37), at(36), at(36)];
     CONTEXT_SET_NVTX = "IExecutionContext::setNvtxVerbosity" [at(47), at(40), at(39), at(39)];
 
-    INSPECTOR_SET_CONTEXT = "IEngineInspector::setExecutionContext" [at(2), at(3), at(3), at(3)];
     INSPECTOR_ENGINE = "IEngineInspector::getEngineInformation" [at(5), at(6), at(6), at(6)];
 
     BUILDER_DLA_CORES = "IBuilder::getNbDLACores" [at(7), at(5), at(3), at(3)];
@@ -78,6 +80,7 @@ methods! {
 
     TENSOR_NAME = "ITensor::getName" [at(3), at(3), at(3), at(3)];
     TENSOR_SHAPE = "ITensor::getDimensions" [at(5), at(5), at(5), at(5)];
+    TENSOR_TYPE = "ITensor::getType" [at(7), at(7), at(6), at(6)];
 
     LAYER_TYPE = "ILayer::getType" [at(2), at(2), at(2), at(2)];
 
