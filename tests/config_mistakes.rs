@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jetwatch::config::{
     Association, Backend, Broker, ClassMatch, Config, RtspTransport, ScriptedConfig, Secret,
-    SourceUri, TrackerConfig, V4l2Format,
+    SourceUri, TensorRtConfig, TrackerConfig, V4l2Format,
 };
 use proptest::prelude::*;
 
@@ -102,6 +102,7 @@ fn defaults_are_the_documented_ones() {
     );
     assert_eq!(detector.batch_timeout, Duration::from_millis(10));
     assert!(detector.classes.is_empty() && detector.onnxruntime.is_none());
+    assert_eq!(detector.tensorrt, TensorRtConfig::default());
     assert_eq!(detector.scripted, ScriptedConfig::default());
 
     let tracker = TrackerConfig {

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig};
+use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig, TensorRtConfig};
 use jetwatch::detect::{DetectError, Prepared, prepare, runtime};
 use jetwatch::telemetry::{Recorder, Stage};
 use jetwatch::types::{
@@ -96,6 +96,7 @@ fn config(folder: &Path) -> DetectorConfig {
         workers: 1,
         threads_per_worker: 1,
         onnxruntime: None,
+        tensorrt: TensorRtConfig::default(),
         scripted: ScriptedConfig::default(),
     }
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
-use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig};
+use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig, TensorRtConfig};
 use jetwatch::detect::model::ModelSpec;
 use jetwatch::detect::{DetectError, prepare};
 use jetwatch::telemetry::Recorder;
@@ -169,6 +169,7 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
         workers: 1,
         threads_per_worker: 1,
         onnxruntime: None,
+        tensorrt: TensorRtConfig::default(),
         scripted: ScriptedConfig::default(),
     };
     let prepared = prepare(&config, &Recorder::default())?;

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig};
+use jetwatch::config::{Backend, DetectorConfig, ScriptedConfig, TensorRtConfig};
 use jetwatch::detect::{DetectError, prepare};
 use jetwatch::telemetry::Recorder;
 use jetwatch::types::{
@@ -75,6 +75,7 @@ fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detectio
         workers: 1,
         threads_per_worker: 1,
         onnxruntime: None,
+        tensorrt: TensorRtConfig::default(),
         scripted: ScriptedConfig::default(),
     };
     let prepared = prepare(&config, &Recorder::default())?;

@@ -2,7 +2,11 @@
 //!
 //! This is the only list. The loader reads by it, error texts and `configs/jetwatch.schema.json` are made from it, and
 //! tests hold the example files against it. A key that is added here and read in [`load`](super::load) is complete.
+//! The detector's keys have a file of their own below.
 
+mod detector;
+
+use self::detector::DETECTOR;
 use super::form::{Fallback, Form, Key, Unit};
 
 /// The outermost map.
@@ -190,107 +194,6 @@ pub const SYNTHETIC: &[Key] = &[
         Form::Boolean,
         Fallback::Boolean(true),
         "Paced like a camera; false: as fast as frames are taken, like a file.",
-    ),
-];
-
-/// `detector`.
-pub const DETECTOR: &[Key] = &[
-    Key::or(
-        "backend",
-        Form::Words(&["auto", "onnx", "scripted"]),
-        Fallback::Text("auto"),
-        "auto: the best that works here; onnx: ONNX Runtime; scripted: ground truth of synthetic sources, without a network, for demonstrations and tests.",
-    ),
-    Key::new(
-        "model",
-        Form::Path,
-        "Model folder with its model.yaml. Required unless backend is scripted, which does not use it.",
-    ),
-    Key::new(
-        "precision",
-        Form::Text("a precision of the model, such as fp32 or int8"),
-        "Which of the model's files to use. Default: the model's first.",
-    ),
-    Key::new(
-        "score_threshold",
-        Form::share(),
-        "Detections below this score are dropped. Default: the model's own.",
-    ),
-    Key::new(
-        "nms_iou",
-        Form::share(),
-        "Boxes that overlap a better one of their class by more than this IOU are dropped. Default: the model's own.",
-    ),
-    Key::new(
-        "classes",
-        Form::Texts("a label of the model"),
-        "Labels to keep. Default: all.",
-    ),
-    Key::or(
-        "batch_size",
-        Form::count(1, 64, "frames"),
-        Fallback::Integer(1),
-        "Most frames in one batch.",
-    ),
-    Key::or(
-        "batch_timeout_ms",
-        Form::milliseconds(0, 1000),
-        Fallback::Integer(10),
-        "Longest wait of a batch's first frame for company.",
-    ),
-    Key::or(
-        "workers",
-        Form::count(1, 16, "workers"),
-        Fallback::Integer(2),
-        "Detectors that run side by side.",
-    ),
-    Key::or(
-        "threads_per_worker",
-        Form::count(1, 64, "threads"),
-        Fallback::Integer(1),
-        "Threads of the network inside each worker.",
-    ),
-    Key::new(
-        "onnxruntime",
-        Form::Path,
-        "Path of libonnxruntime.so. Default: ORT_DYLIB_PATH, then the usual places.",
-    ),
-    Key::new(
-        "scripted",
-        Form::Map(SCRIPTED),
-        "Backend scripted only: how it differs from the truth. Default: not at all.",
-    ),
-];
-
-/// `detector.scripted`.
-pub const SCRIPTED: &[Key] = &[
-    Key::or(
-        "miss_rate",
-        Form::share(),
-        Fallback::Number(0.0),
-        "Share of objects missed.",
-    ),
-    Key::or(
-        "jitter",
-        Form::share(),
-        Fallback::Number(0.0),
-        "Largest shift of each box edge, as a share of the box's side.",
-    ),
-    Key::or(
-        "min_visible",
-        Form::share(),
-        Fallback::Number(0.0),
-        "Objects whose visible share is below this are not seen.",
-    ),
-    Key::or(
-        "seed",
-        Form::Integer {
-            min: 0,
-            max: i64::MAX,
-            unit: Unit::None,
-        },
-        Fallback::Integer(0),
-        "Seed of misses and shifts.",
     ),
 ];
 

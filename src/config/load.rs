@@ -152,14 +152,9 @@ fn is_device_char(c: char) -> bool {
 }
 
 /// The scripted detector repeats ground truth, which only synthetic sources have.
-fn check_scripted(detector: &Map<'_>, sources: &[Option<SourceConfig>]) {
-    let scripted = || {
-        detector.choice(
-            "backend",
-            &[Backend::Auto, Backend::Onnx, Backend::Scripted],
-        )
-    };
-    if !detector.has("backend") || scripted() != Some(Backend::Scripted) {
+fn check_scripted(map: &Map<'_>, sources: &[Option<SourceConfig>]) {
+    let scripted = || map.choice("backend", &detector::BACKENDS);
+    if !map.has("backend") || scripted() != Some(Backend::Scripted) {
         return;
     }
     for source in sources.iter().flatten() {
@@ -168,7 +163,7 @@ fn check_scripted(detector: &Map<'_>, sources: &[Option<SourceConfig>]) {
                 "scripted needs the ground truth of a synthetic source, and the source `{}` has none",
                 source.name
             );
-            detector.unfit(
+            map.unfit(
                 "backend",
                 &what,
                 Some("give a model and write backend: auto"),

@@ -82,12 +82,16 @@ impl<'d> Map<'d> {
         self.get(name)?.secret().map(str::to_owned)
     }
 
-    /// A path; a relative one counts from the folder of the file.
+    /// A path, with the default of the table; a relative one counts from the folder of the file.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         let Form::Path = self.key(name).form else {
             self.bug(name, "a path")
         };
-        self.get(name)?.path_value()
+        match (self.get(name), self.key(name).default) {
+            (Some(node), _) => node.path_value(),
+            (None, Fallback::Text(path)) => Some(path.into()),
+            (None, _) => None,
+        }
     }
 
     /// A flag, with the default of the table.

@@ -101,6 +101,8 @@ pub struct DetectorConfig {
     pub threads_per_worker: usize,
     /// Path of libonnxruntime.so; `None`: `ORT_DYLIB_PATH`, then the usual places.
     pub onnxruntime: Option<PathBuf>,
+    /// TensorRT only: its library, its engines, and how they are built.
+    pub tensorrt: TensorRtConfig,
     /// Scripted detector only: labels and imperfections.
     pub scripted: ScriptedConfig,
 }
@@ -112,8 +114,55 @@ pub enum Backend {
     Auto,
     /// ONNX Runtime.
     Onnx,
+    /// An engine that TensorRT has built for this GPU.
+    TensorRt,
     /// Ground truth of synthetic sources, for demonstrations and tests. It looks at no pixel.
     Scripted,
+}
+
+/// TensorRT's library, its engines, and how they are built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorRtConfig {
+    /// Path of libnvinfer.so, or the folder that holds it; `None`: where the system's loader finds it.
+    pub library: Option<PathBuf>,
+    /// Folder of the engines. Default `/var/lib/jetwatch/engines`.
+    pub engines: PathBuf,
+    /// Whether the daemon may build an engine. Default: never.
+    pub build: EngineBuild,
+    /// The DLA core that runs what it can of the network, from 0; `None`: the GPU runs all of it.
+    pub dla: Option<u32>,
+    /// Layers that the DLA cannot run are run by the GPU. Default: yes.
+    pub gpu_fallback: bool,
+    /// Memory that a layer may use while it computes, in MiB; `None`: TensorRT's own choice.
+    pub workspace_mib: Option<u64>,
+    /// Calibration cache that makes INT8 of a network in FP32.
+    pub calibration: Option<PathBuf>,
+}
+
+/// Folder of the engines unless the configuration names another.
+pub const ENGINES_FOLDER: &str = "/var/lib/jetwatch/engines";
+
+impl Default for TensorRtConfig {
+    fn default() -> Self {
+        Self {
+            library: None,
+            engines: ENGINES_FOLDER.into(),
+            build: EngineBuild::Never,
+            dla: None,
+            gpu_fallback: true,
+            workspace_mib: None,
+            calibration: None,
+        }
+    }
+}
+
+/// What becomes of a missing engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineBuild {
+    /// It is an error, with the command that builds it.
+    Never,
+    /// It is built, which takes minutes on a Jetson.
+    Allow,
 }
 
 /// How the scripted detector differs from the truth. All zero: it repeats it.

@@ -22,6 +22,12 @@ pub enum DetectError {
     /// ONNX Runtime cannot be used.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// TensorRT cannot run the model here.
+    #[error("detector.backend: tensorrt cannot be used: {reason}; set detector.backend to `onnx`")]
+    NoTensorRt {
+        /// Why not.
+        reason: String,
+    },
     /// A label in `detector.classes` that the model does not have.
     #[error("detector.classes: the model has no label `{label}`; {}", meant(near, *count))]
     UnknownClass {
@@ -175,6 +181,7 @@ impl DetectError {
             Self::NoModel
             | Self::Model(_)
             | Self::Runtime(_)
+            | Self::NoTensorRt { .. }
             | Self::UnknownClass { .. }
             | Self::Load { .. }
             | Self::Tensor { .. }

@@ -45,7 +45,13 @@ pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared,
                     usize::MAX,
                 )
             }
-            (Backend::Auto | Backend::Onnx, None) => return Err(DetectError::NoModel),
+            (_, None) => return Err(DetectError::NoModel),
+            (Backend::TensorRt, Some(_)) => {
+                return Err(DetectError::NoTensorRt {
+                    reason: "this version of jetwatch builds engines and does not run them yet"
+                        .to_owned(),
+                });
+            }
             (Backend::Auto | Backend::Onnx, Some(folder)) => {
                 let spec = ModelSpec::load(folder)?;
                 // Before the file is read and hashed: a wrong label is the quicker finding.
@@ -200,6 +206,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::TensorRtConfig;
     use crate::detect::model_keys::tests::FULL;
 
     fn config(backend: Backend, model: Option<PathBuf>) -> DetectorConfig {
@@ -215,6 +222,7 @@ mod tests {
             workers: 2,
             threads_per_worker: 1,
             onnxruntime: None,
+            tensorrt: TensorRtConfig::default(),
             scripted: ScriptedConfig::default(),
         }
     }
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn without_a_model_it_says_what_to_set() {
-        for backend in [Backend::Auto, Backend::Onnx] {
+        for backend in [Backend::Auto, Backend::Onnx, Backend::TensorRt] {
             let error = refused(&config(backend, None));
             assert!(
                 error.contains("set detector.model to a folder with a model.yaml"),

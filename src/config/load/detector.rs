@@ -2,18 +2,24 @@
 
 use super::super::map::Map;
 use super::super::{
-    Association, Backend, ClassMatch, DetectorConfig, ScriptedConfig, TrackerConfig,
+    Association, Backend, ClassMatch, DetectorConfig, EngineBuild, ScriptedConfig, TensorRtConfig,
+    TrackerConfig,
 };
+
+/// The backends, in the order of their words.
+pub(super) const BACKENDS: [Backend; 4] = [
+    Backend::Auto,
+    Backend::Onnx,
+    Backend::TensorRt,
+    Backend::Scripted,
+];
 
 /// `detector`, which needs a model unless it is scripted. A model beside the scripted backend is accepted and unused, so
 /// that the backend can be changed in one line.
 pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
-    let backend = map.choice(
-        "backend",
-        &[Backend::Auto, Backend::Onnx, Backend::Scripted],
-    );
+    let backend = map.choice("backend", &BACKENDS);
     let model = map.path("model");
-    if !map.has("model") && matches!(backend, Some(Backend::Auto | Backend::Onnx)) {
+    if !map.has("model") && backend.is_some_and(|backend| backend != Backend::Scripted) {
         map.missing(
             "model",
             "the path of a model folder (only backend: scripted needs none)",
@@ -28,6 +34,7 @@ pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
     let workers = map.integer("workers");
     let threads_per_worker = map.integer("threads_per_worker");
     let onnxruntime = map.path("onnxruntime");
+    let tensorrt = map.section("tensorrt").and_then(|map| tensorrt(&map));
     let scripted = map.section("scripted").and_then(|map| scripted(&map));
     Some(DetectorConfig {
         backend: backend?,
@@ -41,7 +48,28 @@ pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
         workers: workers?,
         threads_per_worker: threads_per_worker?,
         onnxruntime,
+        tensorrt: tensorrt?,
         scripted: scripted?,
+    })
+}
+
+/// `detector.tensorrt`. Which keys fit together depends on the library that is found, and is checked where it is open.
+fn tensorrt(map: &Map<'_>) -> Option<TensorRtConfig> {
+    let library = map.path("library");
+    let engines = map.path("engines");
+    let build = map.choice("build", &[EngineBuild::Never, EngineBuild::Allow]);
+    let dla = map.integer("dla");
+    let gpu_fallback = map.boolean("gpu_fallback");
+    let workspace_mib = map.integer("workspace_mib");
+    let calibration = map.path("calibration");
+    Some(TensorRtConfig {
+        library,
+        engines: engines?,
+        build: build?,
+        dla,
+        gpu_fallback: gpu_fallback?,
+        workspace_mib,
+        calibration,
     })
 }
 
