@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::engines::EngineError;
 use super::model::ModelError;
 use super::runtime::RuntimeError;
 use crate::types::{Size, SourceId};
@@ -22,6 +23,9 @@ pub enum DetectError {
     /// ONNX Runtime cannot be used.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// There is no TensorRT engine of the model.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// TensorRT cannot run the model here.
     #[error("detector.backend: tensorrt cannot be used: {reason}; set detector.backend to `onnx`")]
     NoTensorRt {
@@ -176,7 +180,7 @@ pub enum DetectError {
 impl DetectError {
     /// Whether the configuration, the model or the installation must change first: starting again cannot help.
     #[must_use]
-    pub const fn is_configuration(&self) -> bool {
+    pub fn is_configuration(&self) -> bool {
         match self {
             Self::NoModel
             | Self::Model(_)
@@ -188,6 +192,7 @@ impl DetectError {
             | Self::NotFinite { .. }
             | Self::BeyondOne { .. }
             | Self::NoLabel { .. } => true,
+            Self::Engine(error) => error.is_configuration(),
             Self::Infer { .. }
             | Self::BatchSize { .. }
             | Self::PictureSize { .. }
