@@ -12,6 +12,7 @@
 //! ```
 
 pub mod decode;
+pub mod engines;
 mod error;
 pub mod graph;
 mod labels;

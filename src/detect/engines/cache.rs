@@ -1,0 +1,273 @@
+//! The folder of engines: finding the one of a recipe, saying why there is none, and putting new ones there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::EngineError;
+use super::manifest::Manifest;
+use super::place::{self, Lock, Written, folder_error, manifest_of};
+use super::reason::{Missing, Reason, differences};
+use super::recipe::Recipe;
+use super::room;
+
+/// Room on the disk beside the plan itself, for the manifest and the times of kernels.
+const SLACK_BYTES: u64 = 16 << 20;
+
+/// A folder of engines.
+#[derive(Debug, Clone)]
+pub struct EngineCache {
+    folder: PathBuf,
+}
+
+/// What [`EngineCache::find`] found.
+#[derive(Debug)]
+pub enum Lookup {
+    /// The engine.
+    Found(Stored),
+    /// None, and why.
+    Missing(Missing),
+}
+
+/// An engine whose bytes are those that were written.
+#[derive(Debug)]
+pub struct Stored {
+    /// Its file.
+    pub path: PathBuf,
+    /// What is known of it.
+    pub manifest: Manifest,
+    /// The plan.
+    pub plan: Vec<u8>,
+}
+
+impl EngineCache {
+    /// The cache in `folder`, which need not be there yet.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file that the engine of `recipe` has or would have.
+    #[must_use]
+    pub fn path_of(&self, recipe: &Recipe) -> PathBuf {
+        self.folder.join(recipe.file_name())
+    }
+
+    /// Reads the engine of `recipe` and compares its hash, or says why there is none. Fails when the folder cannot be read.
+    pub fn find(&self, recipe: &Recipe) -> Result<Lookup, EngineError> {
+        let path = self.path_of(recipe);
+        let missing = |reason| {
+            Ok(Lookup::Missing(Missing {
+                reason,
+                command: recipe.command(&self.folder),
+            }))
+        };
+        let file = file_name(&path);
+        let Some(plan) = read(&path)? else {
+            return missing(self.nearest(recipe)?);
+        };
+        let manifest = manifest_of(&path);
+        let Some(text) = read(&manifest)? else {
+            return missing(Reason::NoManifest { file });
+        };
+        let manifest = match Manifest::parse(&text) {
+            Ok(manifest) => manifest,
+            Err(what) => {
+                let file = file_name(&manifest);
+                return missing(Reason::BadManifest { file, what });
+            }
+        };
+        let wanted = recipe.ingredients();
+        if manifest.recipe != wanted {
+            // Its name is that of the recipe: somebody has renamed or changed it.
+            let differences = differences(&manifest.recipe, &wanted);
+            return missing(Reason::Other { file, differences });
+        }
+        if let Some(what) = manifest.refuses(&plan) {
+            return missing(Reason::Damaged { file, what });
+        }
+        Ok(Lookup::Found(Stored {
+            path,
+            manifest,
+            plan,
+        }))
+    }
+
+    /// Why there is no engine of `recipe`: what the nearest of the same model and precision differs in.
+    fn nearest(&self, recipe: &Recipe) -> Result<Reason, EngineError> {
+        let wanted = recipe.ingredients();
+        let known = self
+            .manifests()?
+            .into_iter()
+            .filter_map(|(path, manifest)| {
+                let manifest = manifest.ok()?;
+                let found = &manifest.recipe;
+                (found.model == wanted.model && found.precision == wanted.precision)
+                    .then(|| (differences(found, &wanted), manifest.built_at, path))
+            });
+        // The fewest differences; of those the newest, whose time sorts as text.
+        let nearest = known.min_by(|(one, one_built, _), (other, other_built, _)| {
+            (one.len().cmp(&other.len())).then_with(|| other_built.cmp(one_built))
+        });
+        Ok(match nearest {
+            Some((differences, _, path)) => Reason::Other {
+                file: file_name(&path),
+                differences,
+            },
+            None => Reason::None {
+                model: recipe.model.clone(),
+                precision: recipe.precision_name(),
+                folder: self.folder.display().to_string(),
+            },
+        })
+    }
+
+    /// Every manifest in the folder with the engine's file beside it, by name; a reason in words for those that cannot be read.
+    pub(super) fn manifests(
+        &self,
+    ) -> Result<Vec<(PathBuf, Result<Manifest, String>)>, EngineError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(folder_error("read", &self.folder, source)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry
+                .map_err(|source| folder_error("read", &self.folder, source))?
+                .path();
+            let engine = path.to_string_lossy();
+            let engine = engine.strip_suffix(".json").map(PathBuf::from);
+            let Some(engine) =
+                engine.filter(|engine| engine.extension() == Some("engine".as_ref()))
+            else {
+                continue;
+            };
+            let manifest = match fs::read(&path) {
+                Ok(bytes) => Manifest::parse(&bytes),
+                Err(error) => Err(error.to_string()),
+            };
+            found.push((engine, manifest));
+        }
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(found)
+    }
+
+    /// The lock under which engines are built and stored; see [`place::lock`].
+    pub(super) fn lock(
+        &self,
+        wait: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Option<Lock>, EngineError> {
+        place::lock(&self.folder, wait)
+    }
+
+    /// Fails when there is no room for a plan of about `plan_bytes`.
+    pub(super) fn check_room(&self, plan_bytes: u64) -> Result<(), EngineError> {
+        room::check(&self.folder, plan_bytes.saturating_add(SLACK_BYTES))
+    }
+
+    /// Puts the engine of `manifest` there: both files are written and synced first, then the plan gets its name, then the manifest.
+    /// Whatever happens in between, a plan without its own manifest does not count.
+    pub(super) fn store(
+        &self,
+        manifest: Manifest,
+        plan: Vec<u8>,
+        _lock: &Lock,
+    ) -> Result<Stored, EngineError> {
+        let path = self.folder.join(manifest.recipe.file_name());
+        self.check_room(plan.len() as u64)?;
+        let written_plan = Written::new(path.clone(), &plan)?;
+        let written_manifest = Written::new(manifest_of(&path), manifest.to_text().as_bytes())?;
+        written_plan.place()?;
+        place::sync_folder(&self.folder)?;
+        written_manifest.place()?;
+        place::sync_folder(&self.folder)?;
+        Ok(Stored {
+            path,
+            manifest,
+            plan,
+        })
+    }
+
+    /// Removes [`outdated`](Self::outdated) engines and gives their files. Waits while another process builds.
+    pub fn prune(&self, kept: &Manifest) -> Result<Vec<PathBuf>, EngineError> {
+        let Some(_lock) = self.lock(&mut |_| true)? else {
+            return Ok(Vec::new());
+        };
+        let old = self.outdated(kept)?;
+        for path in &old {
+            // The manifest goes first: an engine without one does not count.
+            for path in [&manifest_of(path), path] {
+                match fs::remove_file(path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(folder_error("write", path, error));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        place::sync_folder(&self.folder)?;
+        Ok(old)
+    }
+
+    /// Engines that differ from `kept` in nothing but the version of TensorRT.
+    pub fn outdated(&self, kept: &Manifest) -> Result<Vec<PathBuf>, EngineError> {
+        let same_but_version = |manifest: &Manifest| {
+            let mut recipe = manifest.recipe.clone();
+            let is_other = recipe.builder_version != kept.recipe.builder_version;
+            recipe.builder_version = kept.recipe.builder_version.clone();
+            // Versions differ in how many profiles they need.
+            recipe.profiles = kept.recipe.profiles;
+            is_other && recipe == kept.recipe
+        };
+        let known = self.manifests()?.into_iter();
+        Ok(known
+            .filter(|(_, manifest)| manifest.as_ref().is_ok_and(same_but_version))
+            .map(|(path, _)| path)
+            .collect())
+    }
+
+    /// Times of kernels from earlier builds by the same version on the same GPU. What cannot be read only costs time.
+    pub(super) fn timing_cache(&self, recipe: &Recipe) -> Option<Vec<u8>> {
+        let path = self.folder.join(recipe.ingredients().timing_name());
+        fs::read(path).ok().filter(|bytes| !bytes.is_empty())
+    }
+
+    /// Keeps the times of kernels for the next build.
+    pub(super) fn keep_timing_cache(
+        &self,
+        recipe: &Recipe,
+        bytes: &[u8],
+        _lock: &Lock,
+    ) -> Result<(), EngineError> {
+        place::write(&self.folder.join(recipe.ingredients().timing_name()), bytes)
+    }
+}
+
+/// The bytes of a file; `None` when it is not there.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, EngineError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(folder_error("read", path, source)),
+    }
+}
+
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests;
