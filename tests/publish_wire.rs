@@ -4,7 +4,9 @@
 #[path = "support/publish/mod.rs"]
 mod support;
 
-use jetwatch::publish::{Encoder, Moment, Record};
+use std::time::Duration;
+
+use jetwatch::publish::{DetectorStatus, Encoder, Moment, Record};
 use jetwatch::types::EventKind;
 use jetwatch::types::SourceState;
 use jsonschema::Validator;
@@ -84,6 +86,30 @@ fn messages() -> Vec<Value> {
             at: at(7),
         });
     }
+    let statuses = [
+        DetectorStatus::EngineMissing {
+            reason: "it was built by TensorRT 8.5.2, and 8.6.1 is here".to_owned(),
+        },
+        DetectorStatus::Building {
+            elapsed: Duration::from_millis(12_345),
+            progress: Some(0.25),
+            phase: Some("Building engine".to_owned()),
+        },
+        DetectorStatus::Building {
+            elapsed: Duration::ZERO,
+            progress: None,
+            phase: None,
+        },
+        DetectorStatus::Ready {
+            runs: "tensorrt, street-nano in int8 (Xavier)".to_owned(),
+        },
+        DetectorStatus::Failed {
+            reason: "no memory".to_owned(),
+        },
+    ];
+    for status in &statuses {
+        records.push(Record::Detector { status, at: at(7) });
+    }
     let mut values = Vec::new();
     for record in &records {
         encoder.encode(record, Moment::now(), |json| {
@@ -98,7 +124,7 @@ fn messages() -> Vec<Value> {
 fn every_message_fits_the_schema() {
     let validator = validator();
     let messages = messages();
-    assert_eq!(messages.len(), 14);
+    assert_eq!(messages.len(), 19);
     for message in &messages {
         let problems: Vec<String> = validator
             .iter_errors(message)

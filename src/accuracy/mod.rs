@@ -12,8 +12,10 @@
 //!   Detection ──► Found ─────┘                           └──────────────────── bootstrap ──► Spread
 //! ```
 //!
-//! `jetwatch eval` calls it. Boxes here are `[left, top, width, height]` in `f64`, as annotation files have them.
+//! `jetwatch eval` calls it. [`agreement()`] compares two detectors with each other, and [`Golden`] is what one of them found once,
+//! as a file: `jetwatch doctor` asks both. Boxes here are `[left, top, width, height]` in `f64`, as annotation files have them.
 
+mod agreement;
 mod average;
 mod bootstrap;
 mod classes;
@@ -21,14 +23,17 @@ mod clear_mot;
 pub mod coco;
 mod error;
 mod fields;
+mod golden;
 mod judgement;
 mod matching;
 mod truth;
 
+pub use agreement::{Agreement, SameBox, Sure, agreement};
 pub use bootstrap::{Interval, Spread, bootstrap};
 pub use classes::{ClassMap, MatchedBy};
 pub use clear_mot::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
 pub use error::{AccuracyError, Problem};
+pub use golden::{Golden, GoldenError, GoldenPicture, GoldenSet};
 pub use judgement::{Accuracy, ClassAccuracy, Judgement, Operating};
 pub use matching::MOST_FOUND;
 pub use truth::{Category, Found, Image, Object, Truth, Xywh};

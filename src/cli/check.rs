@@ -15,6 +15,7 @@ use crate::telemetry::{self, Recorder};
 use crate::types::SourceState;
 
 use super::Exit;
+use super::lines::Lines;
 
 /// What `jetwatch check` is told.
 #[derive(Debug, Args)]
@@ -56,27 +57,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         check_broker(&config, &mut lines);
     }
-    Ok(if lines.wrong == 0 {
-        Exit::Success
-    } else {
-        Exit::Failure
-    })
-}
-
-#[derive(Default)]
-struct Lines {
-    wrong: usize,
-}
-
-impl Lines {
-    fn ok(&self, what: &str, text: &str) {
-        println!("ok     {what}: {text}");
-    }
-
-    fn wrong(&mut self, what: &str, text: &str) {
-        self.wrong += 1;
-        println!("wrong  {what}: {text}");
-    }
+    Ok(lines.exit())
 }
 
 fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {

@@ -3,9 +3,11 @@
 mod bench;
 mod check;
 mod demo;
+mod doctor;
 mod environment;
 mod eval;
 mod exit;
+mod lines;
 mod model;
 mod progress;
 mod run;
@@ -35,6 +37,8 @@ enum Command {
     Run(run::RunArgs),
     /// Say whether the configuration, the model, the sources and the broker work.
     Check(check::CheckArgs),
+    /// Prove on this machine that the detector works: the same detections as recorded, and how fast.
+    Doctor(doctor::DoctorArgs),
     /// Show the whole chain at work, with events as a subscriber sees them.
     Demo(demo::DemoArgs),
     /// Print the messages of a broker as they come.
@@ -66,6 +70,7 @@ pub fn main() -> ExitCode {
     let result = match command {
         Command::Run(args) => run::run(&args, started),
         Command::Check(args) => check::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args, started),
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -2,8 +2,12 @@
 
 use std::path::PathBuf;
 
+use super::engines::EngineError;
 use super::model::ModelError;
 use super::runtime::RuntimeError;
+use crate::nvidia::cuda::CudaError;
+use crate::nvidia::execution::ExecutionError;
+use crate::nvidia::tensorrt::TensorRtError;
 use crate::types::{Size, SourceId};
 
 /// Why detection failed. Errors of preparing and of making a detector come before the first frame; those of
@@ -22,11 +26,25 @@ pub enum DetectError {
     /// ONNX Runtime cannot be used.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// TensorRT cannot run the model here.
-    #[error("detector.backend: tensorrt cannot be used: {reason}; set detector.backend to `onnx`")]
-    NoTensorRt {
-        /// Why not.
-        reason: String,
+    /// There is no engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The GPU cannot be used.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// TensorRT cannot be used, or refuses the engine.
+    #[error(transparent)]
+    TensorRt(#[from] TensorRtError),
+    /// A run on the GPU failed.
+    #[error(transparent)]
+    Execution(#[from] ExecutionError),
+    /// Neither TensorRT nor ONNX Runtime can run the model.
+    #[error("no runtime can run the model here. TensorRT: {tensorrt}. ONNX Runtime: {onnx}")]
+    NoRuntime {
+        /// Why TensorRT cannot.
+        tensorrt: Box<DetectError>,
+        /// Why ONNX Runtime cannot.
+        onnx: Box<DetectError>,
     },
     /// A label in `detector.classes` that the model does not have.
     #[error("detector.classes: the model has no label `{label}`; {}", meant(near, *count))]
@@ -194,12 +212,19 @@ pub enum DetectError {
 impl DetectError {
     /// Whether the configuration, the model or the installation must change first: starting again cannot help.
     #[must_use]
-    pub const fn is_configuration(&self) -> bool {
+    pub fn is_configuration(&self) -> bool {
         match self {
+            Self::Engine(error) => error.is_configuration(),
+            Self::Cuda(error) => is_installation(error),
+            Self::TensorRt(error) => !matches!(
+                error,
+                TensorRtError::Failed { .. } | TensorRtError::Canceled
+            ),
+            Self::Execution(error) => matches!(error, ExecutionError::Plan { .. }),
             Self::NoModel
             | Self::Model(_)
             | Self::Runtime(_)
-            | Self::NoTensorRt { .. }
+            | Self::NoRuntime { .. }
             | Self::UnknownClass { .. }
             | Self::Load { .. }
             | Self::NoCudaProvider { .. }
@@ -212,6 +237,35 @@ impl DetectError {
             | Self::PictureSize { .. }
             | Self::UnknownTruth { .. } => false,
         }
+    }
+
+    /// Whether only something is not installed that another machine has: a runtime's library, or the GPU.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::Runtime(error) => matches!(error, RuntimeError::Missing { .. }),
+            Self::TensorRt(error) => matches!(error, TensorRtError::Missing { .. }),
+            Self::Engine(EngineError::TensorRt(error)) => {
+                matches!(**error, TensorRtError::Missing { .. })
+            }
+            Self::Cuda(error) | Self::Engine(EngineError::Cuda(error)) => {
+                matches!(error, CudaError::NoLibrary | CudaError::NoDevice)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether the driver or the choice of the GPU must change first.
+fn is_installation(error: &CudaError) -> bool {
+    match error {
+        CudaError::NoLibrary
+        | CudaError::NoFunction { .. }
+        | CudaError::DriverTooOld { .. }
+        | CudaError::NoDevice
+        | CudaError::NoSuchDevice { .. }
+        | CudaError::Ptx { .. } => true,
+        CudaError::OutOfMemory { .. } | CudaError::Call { .. } => false,
     }
 }
 

@@ -6,7 +6,7 @@
 //! and [`nms`] turn raw output into boxes and are pure.
 //!
 //! ```text
-//!   DetectorConfig ── prepare ──► Prepared ── make_detector ──► Detector          (ONNX Runtime, or scripted)
+//!   DetectorConfig ── prepare ──► Prepared ── make_detector ──► Detector          (TensorRT, ONNX Runtime, or scripted)
 //!
 //!   Frame ── tensor ──► input ── network ──► outputs ── layout ──► candidates ── nms ──► Detection
 //! ```
@@ -29,16 +29,17 @@ mod reading;
 pub mod runtime;
 pub mod scripted;
 pub mod tensor;
+pub mod tensorrt;
 pub mod weights;
 
 pub use error::DetectError;
 pub use labels::ClassFilter;
-pub use prepare::{Prepared, prepare};
+pub use prepare::{Prepared, prepare, prepare_telling};
 pub use tensor::fit;
 
 use crate::types::{Detection, Frame, Xyxy};
 
-/// Finds objects in batches of frames. Implementations: ONNX Runtime, and scripted from ground truth.
+/// Finds objects in batches of frames. Implementations: TensorRT, ONNX Runtime, and scripted from ground truth.
 pub trait Detector {
     /// Replaces `results` by one list per frame of `batch`, in its order: boxes in source pixels, clipped to the picture, best score first.
     ///

@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::decode::Limits;
+use super::engines::EngineState;
 use super::model::ModelSpec;
-use super::onnx::{OnnxDetector, OnnxModel, SessionSettings};
+use super::onnx::{OnnxModel, SessionSettings};
 use super::scripted::{self, ScriptedDetector};
+use super::tensorrt::TensorRtModel;
 use super::{ClassFilter, DetectError, Detector};
 use crate::config::{Backend, DetectorConfig, ScriptedConfig};
 use crate::telemetry::Recorder;
@@ -25,15 +27,26 @@ pub struct Prepared {
 
 enum Kind {
     Onnx(Box<OnnxModel>),
+    TensorRt(Box<TensorRtModel>),
     Scripted(ScriptedConfig),
 }
 
 /// Reads the model, verifies its file and opens the runtime library, as `config` says. `recorder` gets the times of
 /// the stages tensor, infer and decode.
 ///
-/// [`Backend::Auto`] takes ONNX Runtime when a model is given. The scripted detector is never chosen by itself: boxes
-/// that come from no pixel are only for those who ask for them.
+/// [`Backend::Auto`] takes TensorRT where there is an NVIDIA GPU with it and an engine of the model, or the leave to build one,
+/// and ONNX Runtime everywhere else. The scripted detector is never chosen by itself: boxes that come from no pixel are
+/// only for those who ask for them.
 pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared, DetectError> {
+    prepare_telling(config, recorder, &|_| ())
+}
+
+/// As [`prepare`]; `notify` hears what becomes of an engine, the steps of its build too, on this thread.
+pub fn prepare_telling(
+    config: &DetectorConfig,
+    recorder: &Recorder,
+    notify: &dyn Fn(EngineState),
+) -> Result<Prepared, DetectError> {
     let (kind, labels, [score_threshold, nms_iou], max_detections) =
         match (config.backend, &config.model) {
             (Backend::Scripted, _) => {
@@ -46,31 +59,19 @@ pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared,
                 )
             }
             (_, None) => return Err(DetectError::NoModel),
-            (Backend::TensorRt, Some(_)) => {
-                return Err(DetectError::NoTensorRt {
-                    reason: "this version of jetwatch builds engines and does not run them yet"
-                        .to_owned(),
-                });
-            }
-            (Backend::Auto | Backend::Onnx, Some(folder)) => {
+            (backend, Some(folder)) => {
                 let spec = ModelSpec::load(folder)?;
                 // Before the file is read and hashed: a wrong label is the quicker finding.
                 ClassFilter::new(&spec.labels, &config.classes)?;
                 let labels = spec.labels.clone().into();
                 let own = [spec.score_threshold, spec.nms_iou];
                 let most = spec.max_detections;
-                let model = OnnxModel::load(
-                    spec,
-                    config.precision.as_deref(),
-                    config.onnxruntime.as_deref(),
-                    SessionSettings {
-                        threads: config.threads_per_worker,
-                        batch_size: config.batch_size,
-                        provider: config.onnx_provider,
-                    },
-                    config.workers,
-                )?;
-                (Kind::Onnx(Box::new(model)), labels, own, most)
+                let kind = match backend {
+                    Backend::TensorRt => tensorrt(spec, config, notify)?,
+                    Backend::Onnx => onnx(spec, config)?,
+                    _ => the_best(spec, config, notify)?,
+                };
+                (kind, labels, own, most)
             }
         };
     let limits = Limits {
@@ -88,6 +89,59 @@ pub fn prepare(config: &DetectorConfig, recorder: &Recorder) -> Result<Prepared,
     })
 }
 
+fn onnx(spec: ModelSpec, config: &DetectorConfig) -> Result<Kind, DetectError> {
+    let model = OnnxModel::load(
+        spec,
+        config.precision.as_deref(),
+        config.onnxruntime.as_deref(),
+        SessionSettings {
+            threads: config.threads_per_worker,
+            batch_size: config.batch_size,
+            provider: config.onnx_provider,
+        },
+        config.workers,
+    )?;
+    Ok(Kind::Onnx(Box::new(model)))
+}
+
+fn tensorrt(
+    spec: ModelSpec,
+    config: &DetectorConfig,
+    notify: &dyn Fn(EngineState),
+) -> Result<Kind, DetectError> {
+    let model = TensorRtModel::load(spec, config, notify)?;
+    Ok(Kind::TensorRt(Box::new(model)))
+}
+
+/// TensorRT where it works, else ONNX Runtime. What TensorRT lacks is said where it could have been used.
+fn the_best(
+    spec: ModelSpec,
+    config: &DetectorConfig,
+    notify: &dyn Fn(EngineState),
+) -> Result<Kind, DetectError> {
+    let of_tensorrt = match tensorrt(spec.clone(), config, notify) {
+        Ok(kind) => return Ok(kind),
+        Err(error) => error,
+    };
+    match onnx(spec, config) {
+        Ok(kind) => {
+            if of_tensorrt.is_absence() {
+                log::debug!("TensorRT is not used: {of_tensorrt}");
+            } else {
+                log::warn!(
+                    "the network runs on ONNX Runtime, since TensorRT cannot run it: {of_tensorrt}"
+                );
+            }
+            Ok(kind)
+        }
+        Err(of_onnx) if of_tensorrt.is_absence() => Err(of_onnx),
+        Err(of_onnx) => Err(DetectError::NoRuntime {
+            tensorrt: Box::new(of_tensorrt),
+            onnx: Box::new(of_onnx),
+        }),
+    }
+}
+
 impl Prepared {
     /// Names of the classes, by [`Detection::class`](crate::types::Detection::class).
     #[must_use]
@@ -100,6 +154,7 @@ impl Prepared {
     pub fn input_size(&self) -> Size {
         match &self.kind {
             Kind::Onnx(model) => model.spec().input.size,
+            Kind::TensorRt(model) => model.spec().input.size,
             Kind::Scripted(_) => scripted::INPUT,
         }
     }
@@ -109,15 +164,17 @@ impl Prepared {
     pub fn placement(&self) -> Placement {
         match &self.kind {
             Kind::Onnx(model) => model.spec().input.placement,
+            Kind::TensorRt(model) => model.spec().input.placement,
             Kind::Scripted(_) => scripted::PLACEMENT,
         }
     }
 
-    /// The implementation: `onnx` or `scripted`.
+    /// The implementation: `onnx`, `tensorrt` or `scripted`.
     #[must_use]
     pub fn backend(&self) -> &'static str {
         match &self.kind {
             Kind::Onnx(_) => "onnx",
+            Kind::TensorRt(_) => "tensorrt",
             Kind::Scripted(_) => "scripted",
         }
     }
@@ -127,6 +184,7 @@ impl Prepared {
     pub fn model(&self) -> &str {
         match &self.kind {
             Kind::Onnx(model) => &model.spec().name,
+            Kind::TensorRt(model) => &model.spec().name,
             Kind::Scripted(_) => "truth",
         }
     }
@@ -136,6 +194,7 @@ impl Prepared {
     pub fn precision(&self) -> Option<&str> {
         match &self.kind {
             Kind::Onnx(model) => Some(model.precision()),
+            Kind::TensorRt(model) => Some(model.precision()),
             Kind::Scripted(_) => None,
         }
     }
@@ -148,6 +207,9 @@ impl Prepared {
         match &self.kind {
             Kind::Onnx(onnx) => {
                 format!("{backend}, {model} in {precision} ({})", onnx.provider())
+            }
+            Kind::TensorRt(tensorrt) => {
+                format!("{backend}, {model} in {precision} ({})", tensorrt.runs_on())
             }
             Kind::Scripted(_) => format!("{backend}, {model}"),
         }
@@ -162,7 +224,14 @@ impl Prepared {
                 let detector = model.detector(limits, recorder)?;
                 // Said once, not by every worker.
                 if worker == 0 {
-                    self.warn_of_single_runs(&detector);
+                    self.warn_of_single_runs(detector.frames_per_run());
+                }
+                Ok(Box::new(detector))
+            }
+            Kind::TensorRt(model) => {
+                let detector = model.detector(limits, recorder)?;
+                if worker == 0 {
+                    self.warn_of_single_runs(model.frames_per_run());
                 }
                 Ok(Box::new(detector))
             }
@@ -182,8 +251,8 @@ impl Prepared {
         }
     }
 
-    fn warn_of_single_runs(&self, detector: &OnnxDetector) {
-        let (wanted, taken) = (self.batch_size, detector.frames_per_run());
+    fn warn_of_single_runs(&self, taken: usize) {
+        let wanted = self.batch_size;
         if taken < wanted {
             log::warn!(
                 model = self.model(), batch_size = wanted;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
-use crate::config::Config;
+use crate::config::{Config, SourceConfig};
 use crate::detect;
 use crate::source::{self, Flow, SourceContext, StopToken};
 use crate::telemetry::{Recorder, StageSummary, process_usage};
@@ -43,7 +43,7 @@ pub fn detector_alone(
         source::gst::init(&config.log.gst_debug)?;
     }
     let prepared = Arc::new(detect::prepare(&config.detector, &recorder)?);
-    let preloaded = Arc::new(load_frames(config, &prepared, preload)?);
+    let preloaded = Arc::new(load_frames(&config.sources[0], &prepared, preload)?);
     let (workers, size) = (
         config.detector.workers,
         config.detector.batch_size.min(preloaded.len()),
@@ -115,13 +115,12 @@ pub fn detector_alone(
     })
 }
 
-/// The first frames of the first source, through its real pipeline.
-fn load_frames(
-    config: &Config,
+/// The first `preload` frames of `source`, at least one, through its real pipeline.
+pub(super) fn load_frames(
+    source: &SourceConfig,
     prepared: &detect::Prepared,
     preload: usize,
 ) -> Result<Vec<Frame>, PipelineError> {
-    let source = &config.sources[0];
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
     let (keeping, stop) = (Arc::clone(&kept), StopToken::default());
     let stopping = stop.clone();

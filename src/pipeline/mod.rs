@@ -13,6 +13,7 @@ mod alone;
 mod error;
 mod evaluate;
 mod follow;
+mod golden;
 mod lanes;
 mod meter;
 mod reorder;
@@ -41,6 +42,7 @@ pub use alone::{DetectorAlone, detector_alone};
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
+pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use report::{Report, SourceReport};
 
 use follow::{CLOSING, Follower, Line, News};

@@ -73,8 +73,44 @@ pub enum Record<'a> {
         /// When.
         at: SystemTime,
     },
+    /// What becomes of the detector while the daemon starts.
+    Detector {
+        /// The state now.
+        status: &'a DetectorStatus,
+        /// When.
+        at: SystemTime,
+    },
     /// A summary at `publish.stats_interval`.
     Stats(&'a Stats),
+}
+
+/// What becomes of the detector. It runs once it is ready; before that its engine may have to be built, which takes minutes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DetectorStatus {
+    /// There is no engine of the model for this machine.
+    EngineMissing {
+        /// Why, and the command that builds it.
+        reason: String,
+    },
+    /// An engine is being built, by this process or by another one that it waits for.
+    Building {
+        /// For so long already.
+        elapsed: Duration,
+        /// Share of the current phase that is done, 0 to 1, where TensorRT tells it.
+        progress: Option<f32>,
+        /// The phase, in TensorRT's words.
+        phase: Option<String>,
+    },
+    /// It runs.
+    Ready {
+        /// Backend, model, precision and what runs it, in words.
+        runs: String,
+    },
+    /// It cannot run, and the daemon ends.
+    Failed {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Numbers about the running daemon, since its start where nothing else is said.

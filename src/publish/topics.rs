@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <prefix>/<device>/status                `online`, `offline` (also the last will)        retained, QoS 1
+//! <prefix>/<device>/detector              JSON, kind `detector`                           retained, QoS 1
 //! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
 //! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
@@ -37,6 +38,7 @@ pub enum Delivery {
 pub struct Topics {
     base: String,
     status: Arc<str>,
+    detector: Arc<str>,
     stats: Arc<str>,
     /// Last level of each known label.
     levels: HashMap<String, String>,
@@ -70,6 +72,7 @@ impl Topics {
         }
         Self {
             status: format!("{base}/status").into(),
+            detector: format!("{base}/detector").into(),
             stats: format!("{base}/stats").into(),
             base,
             levels,
@@ -98,6 +101,7 @@ impl Topics {
                 (Arc::clone(&self.source(source).status), Delivery::State)
             }
             Record::Count { source, label, .. } => (self.count(source, label), Delivery::State),
+            Record::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
             Record::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
         }
     }

@@ -9,11 +9,11 @@ mod value;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::body::{
-    CountBody, DetectionsBody, EventBody, FrameBody, SourceBody, SourceStatsBody, StatsBody,
-    TrackBody,
+    CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SourceBody, SourceStatsBody,
+    StatsBody, TrackBody,
 };
 use self::value::{EventId, Utc, finite, milliseconds, rounded};
-use super::{Record, Stats};
+use super::{DetectorStatus, Record, Stats};
 use crate::types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
 /// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
@@ -129,12 +129,58 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
+            Record::Detector { status, at } => {
+                write(&mut buffer, &self.detector(status, *at));
+                each(&buffer);
+            }
             Record::Stats(stats) => {
                 write(&mut buffer, &self.stats(stats, now));
                 each(&buffer);
             }
         }
         self.buffer = buffer;
+    }
+
+    fn detector<'a>(&'a self, status: &'a DetectorStatus, at: SystemTime) -> DetectorBody<'a> {
+        let body = DetectorBody {
+            version: SCHEMA_VERSION,
+            kind: "detector",
+            device: &self.device,
+            state: "ready",
+            runs: None,
+            reason: None,
+            elapsed_ms: None,
+            progress: None,
+            phase: None,
+            at: Utc(at),
+        };
+        match status {
+            DetectorStatus::EngineMissing { reason } => DetectorBody {
+                state: "engine_missing",
+                reason: Some(reason),
+                ..body
+            },
+            DetectorStatus::Building {
+                elapsed,
+                progress,
+                phase,
+            } => DetectorBody {
+                state: "building",
+                elapsed_ms: Some(whole_milliseconds(*elapsed)),
+                progress: progress.map(|share| f64::from(rounded(share, 1e3))),
+                phase: phase.as_deref(),
+                ..body
+            },
+            DetectorStatus::Ready { runs } => DetectorBody {
+                runs: Some(runs),
+                ..body
+            },
+            DetectorStatus::Failed { reason } => DetectorBody {
+                state: "failed",
+                reason: Some(reason),
+                ..body
+            },
+        }
     }
 
     fn event<'a>(

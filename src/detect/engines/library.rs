@@ -32,7 +32,7 @@ pub fn inspect(
 ) -> Result<Option<Layers>, EngineError> {
     device.make_current()?;
     let engine = Runtime::new(library, dla)?.deserialize(plan)?;
-    Ok(Layers::read(&engine.inspect(None)?))
+    Ok(Layers::read(&engine.inspect()?))
 }
 
 /// The library in the folder `path`, if it is one and holds one.

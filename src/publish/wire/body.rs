@@ -65,6 +65,21 @@ pub(super) struct SourceBody<'a> {
     pub since: Utc,
 }
 
+/// What becomes of the detector.
+#[derive(Serialize)]
+pub(super) struct DetectorBody<'a> {
+    pub version: u32,
+    pub kind: &'static str,
+    pub device: &'a str,
+    pub state: &'static str,
+    pub runs: Option<&'a str>,
+    pub reason: Option<&'a str>,
+    pub elapsed_ms: Option<u64>,
+    pub progress: Option<f64>,
+    pub phase: Option<&'a str>,
+    pub at: Utc,
+}
+
 /// Numbers about the daemon.
 #[derive(Serialize)]
 pub(super) struct StatsBody<'a> {

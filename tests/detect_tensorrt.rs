@@ -1,0 +1,458 @@
+//! The daemon's TensorRT detector, from the ONNX file to the detections: with the doubles of TensorRT and of libcuda.
+//!
+//! The doubles compute one known function. The network here computes the same in ONNX's own operators, so that ONNX Runtime
+//! says what must come out. For each of 32×32 pixels: a box there, and the mean of channel 0 as its score.
+//!
+//! ```text
+//!   images [B, 3, H, W] ── Conv (mean of 32×32) ── Reshape [B, 1, N] ─┬──────────────────────────── Concat ── output [B, 5, N]
+//!                                                                     └─ Mul 0 ── Add boxes [1, 4, N] ─┘
+//! ```
+//!
+//! Needs the doubles (`tests/nvidia_doubles/build`) and `ORT_DYLIB_PATH`; without them the tests say so and pass.
+
+#[path = "support/cuda.rs"]
+mod cuda;
+#[path = "support/onnx_graph.rs"]
+mod onnx_graph;
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use onnx_graph::{Attribute, FLOAT, Graph, INT64};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use support::daemon::{Setup, finish, stderr};
+
+const WIDTH: usize = 128;
+const HEIGHT: usize = 96;
+const CELL: usize = 32;
+const COLUMNS: usize = WIDTH / CELL;
+const CELLS: usize = COLUMNS * (HEIGHT / CELL);
+
+/// Whether there is an ONNX Runtime; says so if not.
+fn library_is_missing() -> bool {
+    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// Folders of the doubles that were built, by version.
+fn doubles() -> Vec<PathBuf> {
+    let root = cuda::doubles();
+    let entries = fs::read_dir(&root).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        // Without its stamp one is not built to the end.
+        .filter(|folder| folder.join("stamp").exists())
+        .collect();
+    folders.sort();
+    if folders.is_empty() {
+        eprintln!(
+            "skipped: there are no doubles of TensorRT in {}; tests/nvidia_doubles/build makes them",
+            root.display()
+        );
+    }
+    folders
+}
+
+/// The network for an open batch, or for batches of one.
+fn network(batch: Option<i64>) -> Vec<u8> {
+    let mut graph = Graph::default();
+    let strides = [
+        Attribute::Ints("kernel_shape", &[CELL as u64, CELL as u64]),
+        Attribute::Ints("strides", &[CELL as u64, CELL as u64]),
+    ];
+    graph.node("Conv", &["images", "mean"], "means", &strides);
+    graph.node("Reshape", &["means", "flat"], "scores", &[]);
+    graph.node("Mul", &["scores", "zero"], "nothing", &[]);
+    graph.node("Add", &["nothing", "places"], "boxes", &[]);
+    graph.node(
+        "Concat",
+        &["boxes", "scores"],
+        "output",
+        &[Attribute::Int("axis", 1)],
+    );
+    let (pixels, axis) = (CELL * CELL, CELL as i64);
+    let mut weights = vec![0.0_f32; 3 * pixels];
+    weights[..pixels].fill(1.0 / (pixels as f32 * 255.0));
+    let mut places = vec![0.0_f32; 4 * CELLS];
+    for cell in 0..CELLS {
+        let (row, column) = (cell / COLUMNS, cell % COLUMNS);
+        places[cell] = (column * CELL + CELL / 2) as f32;
+        places[CELLS + cell] = (row * CELL + CELL / 2) as f32;
+        places[2 * CELLS + cell] = CELL as f32;
+        places[3 * CELLS + cell] = CELL as f32;
+    }
+    graph.constant(
+        "mean",
+        FLOAT,
+        &[1, 3, axis, axis],
+        &weights,
+        f32::to_le_bytes,
+    );
+    graph.constant("flat", INT64, &[3], &[0_i64, 1, -1], i64::to_le_bytes);
+    graph.constant("zero", FLOAT, &[1, 1, 1], &[0.0_f32], f32::to_le_bytes);
+    let cells = CELLS as i64;
+    graph.constant("places", FLOAT, &[1, 4, cells], &places, f32::to_le_bytes);
+    let (height, width) = (HEIGHT as i64, WIDTH as i64);
+    graph.input(
+        "images",
+        FLOAT,
+        &[batch, Some(3), Some(height), Some(width)],
+    );
+    graph.output("output", FLOAT, &[batch, Some(5), Some(cells)]);
+    graph.bytes()
+}
+
+/// A configuration with the model beside it; engines go below its folder.
+fn setup(detector: &str, frames: u32, batch: Option<i64>) -> Setup {
+    let setup = Setup::new(&format!(
+        "sources: [{{name: cam, uri: 'synthetic://traffic?realtime=false&frames={frames}&width=256&height=192'}}]\n\
+         detector: {{model: model, precision: fp32, {detector}}}\n\
+         publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n"
+    ));
+    let model = setup.path("model");
+    fs::create_dir(&model).expect("made");
+    let bytes = network(batch);
+    fs::write(model.join("cells.onnx"), &bytes).expect("written");
+    let digest = Sha256::digest(&bytes)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes it");
+            text
+        });
+    let yaml = format!(
+        "name: cells\n\
+         input: {{name: images, width: {WIDTH}, height: {HEIGHT}, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {{layout: yolov8, name: output}}\n\
+         score_threshold: 0.4\n\
+         labels: [bright]\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\n\
+         files: {{fp32: {{file: cells.onnx, sha256: '{digest}'}}}}\n"
+    );
+    fs::write(model.join("model.yaml"), yaml).expect("written");
+    setup
+}
+
+/// `jetwatch COMMAND --config` in reach of the double of libcuda and of the TensorRT in `library`.
+fn command(setup: &Setup, command: &str, library: &Path) -> Command {
+    let mut built = setup.command(command);
+    on_double(&mut built, library);
+    built
+}
+
+fn on_double(command: &mut Command, library: &Path) {
+    let path = format!("{}:{}", cuda::double().display(), library.display());
+    command.env("LD_LIBRARY_PATH", path);
+}
+
+/// A line of the detections' file: frame, box and score.
+fn detections(path: &Path) -> Vec<Vec<f64>> {
+    let text = fs::read_to_string(path).expect("it was written");
+    text.lines()
+        .map(|line| {
+            line.split(',')
+                .map(|number| number.trim().parse().expect("a number"))
+                .collect()
+        })
+        .collect()
+}
+
+/// Runs to the end and gives the detections of each frame and the statistics.
+fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
+    let (dump, stats) = (setup.path("detections.txt"), setup.path("stats.json"));
+    command.arg("--dump-detections").arg(&dump);
+    command.arg("--stats").arg(&stats);
+    let output = finish(&mut command);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{}\n{said}", output.status);
+    let stats = fs::read_to_string(stats).expect("it was written");
+    let stats = serde_json::from_str(&stats).expect("JSON");
+    (detections(&dump), stats, said)
+}
+
+/// What ONNX Runtime finds on the scene of `setup`.
+fn reference(frames: u32) -> Vec<Vec<f64>> {
+    let setup = setup("backend: onnx, onnx_provider: cpu", frames, None);
+    let (found, _, _) = run(&setup, setup.command("run"));
+    assert!(
+        found.len() > 3 * frames as usize,
+        "the scene is bright somewhere"
+    );
+    found
+}
+
+fn assert_same(found: &[Vec<f64>], wanted: &[Vec<f64>], what: &str) {
+    assert_eq!(found.len(), wanted.len(), "{what}");
+    for (found, wanted) in found.iter().zip(wanted) {
+        let differs = found
+            .iter()
+            .zip(wanted)
+            .any(|(found, wanted)| (found - wanted).abs() > 1e-3);
+        assert!(!differs, "{what}: {found:?} instead of {wanted:?}");
+    }
+}
+
+const BUILDING: &str = "backend: tensorrt, tensorrt: {engines: engines, build: allow}";
+const TAKING: &str = "backend: tensorrt, tensorrt: {engines: engines}";
+
+#[test]
+fn detections_are_those_of_onnx_runtime_with_every_version() {
+    let doubles = doubles();
+    if doubles.is_empty() || library_is_missing() {
+        return;
+    }
+    // Of 32 runs of a recorded graph one tells the times of its stages.
+    let wanted = reference(120);
+    for double in doubles {
+        let what = double.display().to_string();
+        let setup = setup(BUILDING, 120, None);
+        let (found, stats, said) = run(&setup, command(&setup, "run", &double));
+        assert_same(&found, &wanted, &what);
+        assert!(said.contains("building it now"), "{what}: {said}");
+        let stages = stats["stages"].as_array().expect("a list");
+        let gpu = |name: &str| stages.iter().find(|stage| stage["stage"] == name);
+        for name in ["gpu_copy_in", "gpu_tensor", "gpu_network", "gpu_copy_out"] {
+            let stage = gpu(name).unwrap_or_else(|| panic!("{what}: no {name} in {stats}"));
+            assert!(stage["items"].as_u64() > Some(0), "{stage}");
+        }
+
+        // The engine is there now, and taken as it is.
+        let yaml = fs::read_to_string(&setup.config).expect("it is there");
+        fs::write(&setup.config, yaml.replace(BUILDING, TAKING)).expect("written");
+        let (found, _, said) = run(&setup, command(&setup, "run", &double));
+        assert_same(&found, &wanted, &what);
+        assert!(!said.contains("building"), "{what}: {said}");
+    }
+}
+
+#[test]
+fn batches_of_several_workers_and_networks_of_one_picture_give_the_same() {
+    let doubles = doubles();
+    if doubles.is_empty() || library_is_missing() {
+        return;
+    }
+    let wanted = reference(30);
+    for double in doubles {
+        let what = double.display().to_string();
+        let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
+        for batch in [None, Some(1)] {
+            let setup = setup(&settings, 30, batch);
+            let (found, _, said) = run(&setup, command(&setup, "run", &double));
+            assert_same(&found, &wanted, &what);
+            let one = said.contains("the network takes one frame at a time");
+            assert_eq!(one, batch.is_some(), "{what}: {said}");
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_is_missing_is_an_error_with_the_command_that_builds_it() {
+    let Some(double) = doubles().pop() else {
+        return;
+    };
+    let setup = setup(TAKING, 5, None);
+    let output = finish(&mut command(&setup, "run", &double));
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    let command_line = said
+        .split_once("build it with: jetwatch ")
+        .and_then(|(_, rest)| rest.split_once(';'))
+        .map(|(command, _)| command.to_owned())
+        .unwrap_or_else(|| panic!("no command in {said}"));
+    let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    build.args(command_line.split_whitespace());
+    on_double(&mut build, &double);
+    let output = finish(&mut build);
+    assert!(
+        output.status.success(),
+        "{command_line}: {}",
+        stderr(&output)
+    );
+    let output = finish(&mut command(&setup, "run", &double));
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
+    let Some(double) = doubles().pop() else {
+        return;
+    };
+    if library_is_missing() {
+        return;
+    }
+    let setup = setup("backend: auto, tensorrt: {engines: engines}", 5, None);
+    let check = |command: &mut Command| {
+        let output = finish(command);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (said, stderr(&output))
+    };
+    // No GPU: nothing is amiss.
+    let (said, aside) = check(&mut setup.command("check"));
+    assert!(
+        said.contains("detector: onnx, cells in fp32"),
+        "{said}\n{aside}"
+    );
+    assert!(!aside.contains("TensorRT"), "{aside}");
+    // A GPU and TensorRT, and no engine.
+    let output = finish(&mut command(&setup, "run", &double));
+    let aside = stderr(&output);
+    assert!(output.status.success(), "{aside}");
+    assert!(
+        aside.contains("runs on ONNX Runtime, since TensorRT cannot"),
+        "{aside}"
+    );
+    assert!(aside.contains("jetwatch engine build"), "{aside}");
+    // And with one.
+    let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    build
+        .args(["engine", "build", "--config"])
+        .arg(&setup.config);
+    on_double(&mut build, &double);
+    let output = finish(&mut build);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (said, aside) = check(&mut command(&setup, "check", &double));
+    assert!(
+        said.contains("detector: tensorrt, cells in fp32"),
+        "{said}\n{aside}"
+    );
+}
+
+#[test]
+fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
+    let Some(double) = doubles().pop() else {
+        return;
+    };
+    let setup = setup(BUILDING, 5, None);
+    for (fails, call, said) in [
+        (
+            "enqueue",
+            "IExecutionContext::enqueueV3",
+            "Cask convolution execution",
+        ),
+        (
+            "context",
+            "ICudaEngine::createExecutionContext",
+            "Error Code",
+        ),
+        (
+            "deserialize",
+            "IRuntime::deserializeCudaEngine",
+            "Error Code",
+        ),
+        (
+            "out-of-memory",
+            "IBuilder::buildSerializedNetwork",
+            "memory",
+        ),
+    ] {
+        let _ = fs::remove_dir_all(setup.path("engines"));
+        let mut run = command(&setup, "run", &double);
+        run.env("JETWATCH_DOUBLE_FAIL", fails);
+        let output = finish(&mut run);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{fails}: {text}");
+        let last = text.lines().last().unwrap_or_default();
+        assert!(
+            last.contains(call) && last.contains(said),
+            "{fails}: {text}"
+        );
+    }
+}
+
+#[test]
+fn the_doctor_compares_both_runtimes_and_times_them() {
+    let doubles = doubles();
+    if doubles.is_empty() || library_is_missing() {
+        return;
+    }
+    for double in doubles {
+        let setup = setup("backend: auto, tensorrt: {engines: engines}", 5, None);
+        let json = setup.path("doctor.json");
+        let mut doctor = command(&setup, "doctor", &double);
+        doctor.arg("--detector").arg("--json").arg(&json);
+        let output = finish(&mut doctor);
+        let (said, aside) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
+        assert!(output.status.success(), "{said}\n{aside}");
+        for wanted in [
+            "unknown recorded: ",
+            "ok     tensorrt: tensorrt, cells in fp32",
+            "ok     onnx: onnx, cells in fp32",
+            "ok     tensorrt and onnx detections: 100.0 % of",
+            "ok     tensorrt speed: ",
+            "gpu_network",
+            "verdict: the detector works on this machine",
+        ] {
+            assert!(
+                said.contains(wanted),
+                "{wanted:?} is not in\n{said}\n{aside}"
+            );
+        }
+        let text = fs::read_to_string(json).expect("it was written");
+        let numbers: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(numbers["numbers"]["is_proven"], true, "{text}");
+        assert!(
+            numbers["numbers"]["tensorrt"]["fps"].as_f64() > Some(0.0),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_doctor_finds_a_detector_that_sees_something_else() {
+    if library_is_missing() {
+        return;
+    }
+    let setup = setup("backend: auto", 5, None);
+    let golden = setup.path("model/golden.json");
+    let mut record = setup.command("doctor");
+    record.arg("--detector").arg("--record").arg(&golden);
+    let output = finish(&mut record);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let doctor = || {
+        let output = finish(setup.command("doctor").arg("--detector"));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = doctor();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("ok     onnx detections: 100.0 % of"),
+        "{said}"
+    );
+    assert!(said.contains("unknown tensorrt: "), "{said}");
+    assert!(said.contains("what is unknown was not proven"), "{said}");
+
+    // All recorded boxes moved by half a cell.
+    let text = fs::read_to_string(&golden).expect("it was written");
+    let mut moved: Value = serde_json::from_str(&text).expect("JSON");
+    for picture in moved["sets"][0]["pictures"].as_array_mut().expect("a list") {
+        for detection in picture["detections"].as_array_mut().expect("a list") {
+            for edge in [2, 4] {
+                let place = detection[edge].as_f64().expect("a number") + 160.0;
+                detection[edge] = place.into();
+            }
+        }
+    }
+    fs::write(&golden, moved.to_string()).expect("written");
+    let (code, said) = doctor();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("wrong  onnx detections: "), "{said}");
+    assert!(
+        said.contains("verdict: the detector does not work as it should"),
+        "{said}"
+    );
+
+    fs::write(&golden, text.replace("\"sha256\":\"", "\"sha256\":\"0")).expect("written");
+    let (code, said) = doctor();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("drawn otherwise than when they were recorded"),
+        "{said}"
+    );
+}
