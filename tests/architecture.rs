@@ -47,6 +47,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("nvtx", &["telemetry"]),
     ("env_logger", &["telemetry"]),
     ("systemd_journal_logger", &["telemetry"]),
+    ("sd_notify", &["telemetry"]),
     ("saphyr", &["config"]),
     ("saphyr_parser", &["config"]),
     ("percent_encoding", &["config"]),

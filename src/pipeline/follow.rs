@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::publish::{Record, Sink, SinkCounts};
 use crate::source::StopToken;
-use crate::telemetry::{Recorder, Stage};
+use crate::telemetry::{Pulse, Recorder, Stage};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
 
@@ -54,6 +54,7 @@ pub(super) struct Follower {
     pub(super) tap: Option<Tap>,
     /// Ends the run when nobody reads its output any more.
     pub(super) stop: StopToken,
+    pub(super) pulse: Pulse,
 }
 
 /// The follower's side of one source.
@@ -89,7 +90,10 @@ impl Follower {
     pub(super) fn run(mut self, news: &Receiver<News>) -> SinkCounts {
         let mut stats_due = Instant::now() + self.stats_interval;
         loop {
-            match news.recv_timeout(stats_due.saturating_duration_since(Instant::now())) {
+            self.pulse.waits();
+            let heard = news.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
+            self.pulse.works();
+            match heard {
                 Ok(News::Result {
                     ticket,
                     meta,

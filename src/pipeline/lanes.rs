@@ -43,6 +43,8 @@ struct State {
     forming: bool,
     /// Frames that may still be taken in all.
     allowance: u64,
+    /// Frames have waited since then without one being taken; `None`: none waits.
+    untaken_since: Option<Instant>,
 }
 
 struct Lane {
@@ -82,6 +84,7 @@ impl Lanes {
                 next: 0,
                 forming: false,
                 allowance: most_frames.unwrap_or(u64::MAX),
+                untaken_since: None,
             }),
             filled: Condvar::new(),
             emptied: Condvar::new(),
@@ -111,6 +114,7 @@ impl Lanes {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.lanes[index].queue.push_back(frame);
+        state.untaken_since.get_or_insert_with(Instant::now);
         drop(state);
         self.filled.notify_all();
         Flow::Continue
@@ -175,12 +179,21 @@ impl Lanes {
 
     /// Closes every lane and forgets what waits: for an end without draining.
     pub fn abandon(&self) {
-        for lane in &mut self.lock().lanes {
+        let mut state = self.lock();
+        for lane in &mut state.lanes {
             lane.open = false;
             lane.queue.clear();
         }
+        state.untaken_since = None;
+        drop(state);
         self.filled.notify_all();
         self.emptied.notify_all();
+    }
+
+    /// How long frames have waited since one was last taken; `None` where none waits.
+    #[must_use]
+    pub fn untaken(&self) -> Option<Duration> {
+        self.lock().untaken_since.map(|since| since.elapsed())
     }
 
     /// Frames of this source that were replaced by newer ones.
@@ -238,6 +251,7 @@ impl State {
                 idle += 1;
             }
         }
+        self.untaken_since = self.has_frames().then(Instant::now);
         if self.allowance == 0 {
             for lane in &mut self.lanes {
                 lane.open = false;
@@ -363,6 +377,19 @@ mod tests {
         assert!(!lanes.next_batch(4, NO_WAIT, &mut batch));
         assert_eq!(lanes.offer(frame(0, 5)), Flow::Stop);
         assert_eq!(lanes.drained(SourceId(0)), Some(3));
+    }
+
+    #[test]
+    fn frames_that_nobody_takes_are_noticed_whether_replaced_or_not() {
+        let lanes = Lanes::new(&[true], 1, None);
+        assert_eq!(lanes.untaken(), None, "nothing waits");
+        lanes.offer(frame(0, 0));
+        let first = lanes.lock().untaken_since;
+        lanes.offer(frame(0, 1));
+        assert!(first.is_some() && lanes.lock().untaken_since == first);
+        let mut batch = Vec::new();
+        assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
+        assert_eq!(lanes.untaken(), None, "what waited was taken");
     }
 
     #[test]

@@ -158,6 +158,13 @@ impl Meter {
         }
     }
 
+    /// For each source: whether a frame of it went through the chain, or none will.
+    pub(super) fn shown(&self) -> Vec<bool> {
+        let sources = &self.lock().sources;
+        let shown = |source: &Source| source.done > 0 || source.state == SourceState::Ended;
+        sources.iter().map(shown).collect()
+    }
+
     /// The numbers since the last call, for a `stats` message; begins a new interval.
     pub(super) fn stats(&self, messages: SinkCounts) -> Stats {
         let mut state = self.lock();

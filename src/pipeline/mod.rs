@@ -10,6 +10,7 @@
 //! they hold. Each join has a deadline that names who is late.
 
 mod alone;
+mod attend;
 mod error;
 mod evaluate;
 mod follow;
@@ -18,6 +19,7 @@ mod lanes;
 mod meter;
 mod reorder;
 mod report;
+mod sinks;
 mod worker;
 
 use std::path::PathBuf;
@@ -28,13 +30,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::config::{Broker, Config, SourceConfig};
+use crate::config::{Config, SourceConfig};
 use crate::detect::{self, DetectError, Prepared};
-use crate::publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink, SinkCounts, Stats};
+use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use crate::telemetry::{self, Recorder};
+use crate::telemetry::{self, Pulses, Recorder, manager};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
@@ -45,9 +47,11 @@ pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use report::{Report, SourceReport};
 
+use attend::Attendant;
 use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
 use meter::Meter;
+use sinks::{embedded_broker, start_sinks};
 use worker::BatchRule;
 
 /// Longest that each group of threads may take to end after a stop.
@@ -96,6 +100,9 @@ pub struct Pipeline {
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
     follower: JoinHandle<SinkCounts>,
+    /// There only where a service manager listens.
+    attendant: Option<JoinHandle<()>>,
+    pulses: Pulses,
     news: Sender<News>,
     meter: Arc<Meter>,
     failure: Arc<Mutex<Option<PipelineError>>>,
@@ -139,6 +146,7 @@ impl Pipeline {
         ));
 
         let stop = StopToken::default();
+        let pulses = Pulses::default();
         let (news, heard) = bounded(NEWS_DEPTH);
         let follower = Follower {
             lines: config
@@ -161,6 +169,7 @@ impl Pipeline {
             every_frame: config.publish.detections,
             tap: options.tap,
             stop: stop.clone(),
+            pulse: pulses.join("follow"),
         };
         let follower = spawn("follow", move || follower.run(&heard))?;
 
@@ -177,6 +186,8 @@ impl Pipeline {
             lanes,
             workers: Vec::new(),
             follower,
+            attendant: None,
+            pulses,
             news,
             meter,
             failure,
@@ -220,7 +231,23 @@ impl Pipeline {
             })?;
             self.sources.push((source.name.clone(), handle));
         }
+        if manager::is_managed() {
+            let attendant = self.attendant(config);
+            self.attendant = Some(spawn("attend", move || attendant.run())?);
+        }
         Ok(())
+    }
+
+    fn attendant(&self, config: &Config) -> Attendant {
+        let waits = config.sources.iter().map(|source| source.stall_timeout);
+        Attendant {
+            meter: Arc::clone(&self.meter),
+            lanes: Arc::clone(&self.lanes),
+            pulses: self.pulses.clone(),
+            first_frame_waits: waits.collect(),
+            watchdog: manager::watchdog_interval(),
+            stop: self.stop.clone(),
+        }
     }
 
     fn worker(
@@ -238,6 +265,7 @@ impl Pipeline {
             self.news.clone(),
         );
         let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
+        let pulse = self.pulses.join(&format!("detect-{index}"));
         let rule = BatchRule {
             size: config.detector.batch_size,
             timeout: config.detector.batch_timeout,
@@ -252,7 +280,7 @@ impl Pipeline {
             };
             let _ = loaded.send(Ok(()));
             drop(loaded);
-            if let Err(error) = worker::work(detector, &lanes, rule, &recorder, &news) {
+            if let Err(error) = worker::work(detector, &lanes, rule, &recorder, &news, &pulse) {
                 log::error!(worker = index; "detector failed: {error}");
                 failure
                     .lock()
@@ -296,6 +324,7 @@ impl Pipeline {
             recorder: recorder.clone(),
             dot: self.dot.clone(),
             counters: Arc::clone(counters),
+            pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
         }
     }
 
@@ -355,6 +384,9 @@ impl Pipeline {
                 late.push(format!("source-{name}"));
             }
         }
+        if let Some(attendant) = self.attendant.take() {
+            join(attendant);
+        }
         self.lanes.close_all();
         for (name, worker) in self.workers.drain(..) {
             if finished_by(until, || worker.is_finished()) {
@@ -409,45 +441,6 @@ impl Pipeline {
 
 fn needs_gstreamer(source: &SourceConfig) -> bool {
     !matches!(source.uri, crate::config::SourceUri::Synthetic(_))
-}
-
-fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
-    let Some(mqtt) = &config.publish.mqtt else {
-        return Ok(None);
-    };
-    let Broker::Embedded { listen } = mqtt.broker else {
-        return Ok(None);
-    };
-    Ok(Some(EmbeddedBroker::start(
-        listen,
-        mqtt.credentials.as_ref(),
-    )?))
-}
-
-fn start_sinks(
-    config: &Config,
-    labels: &[String],
-    broker: Option<&EmbeddedBroker>,
-) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
-    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-    if let Some(mqtt) = &config.publish.mqtt {
-        let mut mqtt = mqtt.clone();
-        if let Some(broker) = broker {
-            // Port 0 in the configuration becomes the port that was given.
-            mqtt.broker = Broker::Embedded {
-                listen: broker.local_addr(),
-            };
-        }
-        sinks.push(Box::new(MqttSink::start(&mqtt, &config.device, labels)?));
-    }
-    if let Some(json_lines) = &config.publish.json_lines {
-        sinks.push(Box::new(JsonLinesSink::start(
-            json_lines,
-            &config.device,
-            labels,
-        )?));
-    }
-    Ok(sinks)
 }
 
 fn spawn<T: Send + 'static>(

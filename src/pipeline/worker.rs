@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 use crate::detect::{DetectError, Detector};
-use crate::telemetry::{Recorder, Stage};
+use crate::telemetry::{Pulse, Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta};
 
 use super::follow::News;
@@ -29,18 +29,21 @@ pub(super) fn work(
     rule: BatchRule,
     recorder: &Recorder,
     results: &Sender<News>,
+    pulse: &Pulse,
 ) -> Result<(), DetectError> {
     let mut taken: Vec<Ticketed> = Vec::with_capacity(rule.size);
     let mut batch: Vec<Frame> = Vec::with_capacity(rule.size);
     let mut stubs: Vec<(u64, FrameMeta)> = Vec::with_capacity(rule.size);
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
     loop {
+        pulse.waits();
         {
             let _range = recorder.range(Stage::Batch, rule.size);
             if !lanes.next_batch(rule.size, rule.timeout, &mut taken) {
                 return Ok(());
             }
         }
+        pulse.works();
         for item in taken.drain(..) {
             stubs.push((item.ticket, item.frame.meta));
             batch.push(item.frame);

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::telemetry::Recorder;
+use crate::telemetry::{Pulse, Pulses, Recorder};
 use crate::types::{Frame, Placement, Size, SourceId, SourceState};
 
 pub use elements::{ELEMENTS, ElementFacts};
@@ -87,6 +87,8 @@ pub struct SourceContext {
     pub dot: Dot,
     /// Shared counters.
     pub counters: Arc<SourceCounters>,
+    /// Whether the supervisor makes progress.
+    pub pulse: Arc<Pulse>,
 }
 
 impl SourceContext {
@@ -112,6 +114,7 @@ impl SourceContext {
             recorder: Recorder::default(),
             dot: Dot::default(),
             counters: Arc::default(),
+            pulse: Arc::new(Pulses::default().join(name)),
         }
     }
 }

@@ -64,6 +64,7 @@ pub(super) fn spawn(
         .spawn(move || {
             telemetry::name_thread(&thread_name);
             let result = supervise(make().as_mut(), &config, &context);
+            context.pulse.waits();
             (context.on_end)(context.id);
             result
         })?;
@@ -79,6 +80,7 @@ fn supervise(
     let mut wait = config.reconnect_wait;
     (context.observe)(context.id, SourceState::Connecting, None);
     loop {
+        context.pulse.works();
         let online_since: Cell<Option<Instant>> = Cell::new(None);
         let result = source.run_once(context, &|| {
             online_since.set(Some(Instant::now()));
@@ -117,6 +119,7 @@ fn supervise(
         }
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
         (context.observe)(context.id, SourceState::Offline, Some(text));
+        context.pulse.waits();
         if context.stop.wait(wait) {
             (context.observe)(context.id, SourceState::Ended, Some("stopped".to_owned()));
             return Ok(());

@@ -91,6 +91,7 @@ impl Source for SyntheticSource {
             } else if context.stop.is_stopped() {
                 return Ok(End::Stopped);
             }
+            context.pulse.works();
             let frame = self.draw(index, context).ok_or_else(|| {
                 SourceError::Build("a synthetic picture has the wrong size".to_owned())
             })?;
@@ -100,6 +101,7 @@ impl Source for SyntheticSource {
                 due = Instant::now() + period;
                 first_frame();
             }
+            context.pulse.waits();
             if (context.deliver)(frame) == Flow::Stop {
                 return Ok(End::Stopped);
             }

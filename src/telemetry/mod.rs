@@ -1,9 +1,12 @@
-//! FLOOR 1: logs, stage times with their NVTX ranges, and the process's own CPU time and memory.
+//! FLOOR 1: logs, stage times with their NVTX ranges, the process's own CPU time and memory, and what systemd is told.
 
 mod logger;
+pub mod manager;
 mod process;
+mod pulse;
 mod stage;
 
 pub use logger::{LogHome, marked_as_error, start as start_logging};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
+pub use pulse::{Pulse, Pulses};
 pub use stage::{Range, Recorder, Stage, StageSummary, Summary, name_thread};

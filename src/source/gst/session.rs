@@ -41,6 +41,7 @@ pub(super) fn run(
     let asked_at = Instant::now();
     let mut announced = false;
     loop {
+        context.pulse.works();
         if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(
             WATCH_INTERVAL.as_millis() as u64,
         )) {

@@ -1,0 +1,45 @@
+//! Where tracks go: the sinks of a configuration, and the broker inside the daemon.
+
+use crate::config::{Broker, Config};
+use crate::publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
+
+use super::PipelineError;
+
+pub(super) fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
+    let Some(mqtt) = &config.publish.mqtt else {
+        return Ok(None);
+    };
+    let Broker::Embedded { listen } = mqtt.broker else {
+        return Ok(None);
+    };
+    Ok(Some(EmbeddedBroker::start(
+        listen,
+        mqtt.credentials.as_ref(),
+    )?))
+}
+
+pub(super) fn start_sinks(
+    config: &Config,
+    labels: &[String],
+    broker: Option<&EmbeddedBroker>,
+) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    if let Some(mqtt) = &config.publish.mqtt {
+        let mut mqtt = mqtt.clone();
+        if let Some(broker) = broker {
+            // Port 0 in the configuration becomes the port that was given.
+            mqtt.broker = Broker::Embedded {
+                listen: broker.local_addr(),
+            };
+        }
+        sinks.push(Box::new(MqttSink::start(&mqtt, &config.device, labels)?));
+    }
+    if let Some(json_lines) = &config.publish.json_lines {
+        sinks.push(Box::new(JsonLinesSink::start(
+            json_lines,
+            &config.device,
+            labels,
+        )?));
+    }
+    Ok(sinks)
+}

@@ -1,0 +1,60 @@
+//! What systemd is told of the daemon: ready, status, alive, stopping (`sd_notify(3)`). Without systemd, nobody is told.
+
+use std::env;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+/// Whether a service manager listens.
+#[must_use]
+pub fn is_managed() -> bool {
+    env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// How long systemd waits between two signs of life before it ends the daemon and starts it anew; `None`: for ever.
+#[must_use]
+pub fn watchdog_interval() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
+}
+
+/// The start-up is complete; from now on the watchdog counts.
+pub fn tell_ready(status: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// One line that `systemctl status` shows.
+pub fn tell_status(status: &str) {
+    tell(&[NotifyState::Status(status)]);
+}
+
+/// A sign of life for the watchdog.
+pub fn tell_alive() {
+    tell(&[NotifyState::Watchdog]);
+}
+
+/// The end has begun: what is held is being delivered.
+pub fn tell_stopping(status: &str) {
+    tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
+}
+
+/// The start needs `more` time from now, beyond the unit's `TimeoutStartSec=`, because of what `status` says. To be told
+/// again before that time is over, for as long as it takes.
+pub fn tell_start_takes(more: Duration, status: &str) {
+    let microseconds = u32::try_from(more.as_micros()).unwrap_or(u32::MAX);
+    tell(&[
+        NotifyState::ExtendTimeoutUsec(microseconds),
+        NotifyState::Status(status),
+    ]);
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    static FAILED: AtomicBool = AtomicBool::new(false);
+    if let Err(error) = sd_notify::notify(states)
+        && !FAILED.swap(true, Ordering::Relaxed)
+    {
+        log::warn!(
+            "systemd cannot be told how the daemon is: {error}; the unit needs Type=notify and a NOTIFY_SOCKET that this user can reach"
+        );
+    }
+}
