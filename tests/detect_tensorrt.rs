@@ -324,6 +324,62 @@ fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
 }
 
 #[test]
+fn subscribers_hear_of_a_build_and_of_its_failure() {
+    let Some(double) = doubles().pop() else {
+        return;
+    };
+    let setup = setup(BUILDING, 5, None);
+    let states = || {
+        let text = fs::read_to_string(setup.path("events.jsonl")).expect("it was written");
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines
+            .filter(|line| line["kind"] == "detector")
+            .collect::<Vec<_>>()
+    };
+    let mut run = command(&setup, "run", &double);
+    run.env("JETWATCH_DOUBLE_BUILD_MS", "2500");
+    let output = finish(&mut run);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let told = states();
+    let names: Vec<&str> = told
+        .iter()
+        .map(|line| line["state"].as_str().expect("a text"))
+        .collect();
+    assert_eq!(names.first(), Some(&"engine_missing"), "{told:?}");
+    assert_eq!(names.last(), Some(&"ready"), "{told:?}");
+    assert!(
+        names.len() > 3
+            && names[1..names.len() - 1]
+                .iter()
+                .all(|name| *name == "building"),
+        "{told:?}"
+    );
+    let reason = told[0]["reason"].as_str().expect("a text");
+    assert!(reason.contains("jetwatch engine build"), "{reason}");
+    let elapsed = told[names.len() - 2]["elapsed_ms"].as_u64();
+    assert!(elapsed > Some(1000), "{told:?}");
+    let runs = told[names.len() - 1]["runs"].as_str().expect("a text");
+    assert!(runs.starts_with("tensorrt, cells in fp32"), "{runs}");
+
+    fs::remove_dir_all(setup.path("engines")).expect("they are there");
+    fs::remove_file(setup.path("events.jsonl")).expect("it is there");
+    let mut run = command(&setup, "run", &double);
+    run.env("JETWATCH_DOUBLE_FAIL", "unsupported-layer");
+    let output = finish(&mut run);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = states();
+    let last = told.last().expect("something was told");
+    assert_eq!(last["state"], "failed", "{told:?}");
+    let reason = last["reason"].as_str().expect("a text");
+    assert!(
+        reason.contains("IBuilder::buildSerializedNetwork"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
     let Some(double) = doubles().pop() else {
         return;
@@ -348,7 +404,7 @@ fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
         (
             "out-of-memory",
             "IBuilder::buildSerializedNetwork",
-            "memory",
+            "OutOfMemory",
         ),
     ] {
         let _ = fs::remove_dir_all(setup.path("engines"));

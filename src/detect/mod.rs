@@ -34,7 +34,7 @@ pub mod weights;
 
 pub use error::DetectError;
 pub use labels::ClassFilter;
-pub use prepare::{Prepared, prepare, prepare_telling};
+pub use prepare::{Prepared, labels, prepare, prepare_telling};
 pub use tensor::fit;
 
 use crate::types::{Detection, Frame, Xyxy};

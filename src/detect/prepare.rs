@@ -89,6 +89,15 @@ pub fn prepare_telling(
     })
 }
 
+/// Labels that the detector of `config` will have, by [`Detection::class`](crate::types::Detection::class).
+pub fn labels(config: &DetectorConfig) -> Result<Vec<String>, DetectError> {
+    match (config.backend, &config.model) {
+        (Backend::Scripted, _) => Ok(scripted::LABELS.map(str::to_owned).into()),
+        (_, None) => Err(DetectError::NoModel),
+        (_, Some(folder)) => Ok(ModelSpec::load(folder)?.labels),
+    }
+}
+
 fn onnx(spec: ModelSpec, config: &DetectorConfig) -> Result<Kind, DetectError> {
     let model = OnnxModel::load(
         spec,

@@ -10,6 +10,7 @@
 //! they hold. Each join has a deadline that names who is late.
 
 mod alone;
+mod announce;
 mod attend;
 mod error;
 mod evaluate;
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
-use crate::detect::{self, DetectError, Prepared};
+use crate::detect::{DetectError, Prepared};
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
@@ -47,11 +48,11 @@ pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use report::{Report, SourceReport};
 
+use announce::{Announcer, Outlets};
 use attend::Attendant;
 use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
 use meter::Meter;
-use sinks::{embedded_broker, start_sinks};
 use worker::BatchRule;
 
 /// Longest that each group of threads may take to end after a stop.
@@ -115,13 +116,13 @@ impl Pipeline {
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::default();
-        let prepared = Arc::new(detect::prepare(&config.detector, &recorder)?);
+        let announcer = Announcer::new(config);
+        let prepared = Arc::new(announcer.prepare(&recorder)?);
         // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
         if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
-        let broker = embedded_broker(config)?;
-        let sinks = start_sinks(config, prepared.labels(), broker.as_ref())?;
+        let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
         let live: Vec<bool> = config
             .sources

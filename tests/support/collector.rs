@@ -111,6 +111,7 @@ impl Collector {
                 requests: Arc::clone(&dot_requests),
             },
             counters: Arc::clone(&counters),
+            pulse: Arc::new(jetwatch::telemetry::Pulses::default().join("source-cam")),
         };
         let handle = source::start(config, context).expect("a thread can be started");
         Self {
