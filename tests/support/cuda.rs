@@ -64,6 +64,15 @@ pub fn on_double(test: &str, settings: &[(&str, &str)]) -> String {
     })
 }
 
+/// Runs `test` in a child with the real GPU and gives what it said on stderr.
+pub fn on_real(test: &str, settings: &[(&str, &str)]) -> String {
+    start(test, |command| {
+        command
+            .env("JETWATCH_DOUBLE_COUNTS", "1")
+            .envs(settings.iter().copied());
+    })
+}
+
 /// Runs `test` in a child that finds libcuda in `folder`.
 pub fn with_libraries(test: &str, folder: &Path) -> String {
     start(test, |command| {
@@ -86,6 +95,14 @@ fn start(test: &str, prepare: impl FnOnce(&mut Command)) -> String {
         output.status
     );
     said
+}
+
+/// The folder with what `tests/nvidia_doubles/build` makes.
+pub fn doubles() -> PathBuf {
+    env::var_os("JETWATCH_DOUBLES").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/nvidia_doubles"),
+        PathBuf::from,
+    )
 }
 
 /// The folder with the double, built if need be.
