@@ -135,7 +135,8 @@ fn measure(device: &Arc<Device>, time: Duration) -> Result<Value, Failure> {
         kernels.push(kernel(device, "nv12", nv12, Element::F32, batch, copy)?);
     }
     let busy = |calls: Calls| echo_of_workers(calls).execution(device);
-    let tensorrt = match std::env::var_os("JETWATCH_BENCH_TENSORRT") {
+    let tensorrt = match std::env::var_os("JETWATCH_BENCH_TENSORRT").filter(|path| !path.is_empty())
+    {
         Some(path) => tensorrt(device, Path::new(&path), time)?,
         None => Value::Null,
     };
