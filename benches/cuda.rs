@@ -1,17 +1,27 @@
-//! The way through the GPU without an engine, as JSON: kernel and copies against the memory's bandwidth, graphs against single
-//! calls, and two workers around a network that keeps the GPU busy for 3 ms.
+//! The way through the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
+//! workers around a network that keeps the GPU busy for 3 ms.
 //!
 //! `cargo bench --bench cuda [seconds]`: seconds for each number of workers, 3 unless told. Without a GPU it says so and ends well.
+//! The network is an echo. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes the echo's
+//! place in a second measurement; how long a double keeps the GPU busy is said by `JETWATCH_DOUBLE_KERNEL_US`.
 
+use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use jetwatch::nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch::nvidia::echo::{Echo, EchoRecording};
-use jetwatch::nvidia::execution::{Execution, ExecutionError, Inner, InputSource, StageTimes};
+use jetwatch::nvidia::execution::{
+    Execution, ExecutionError, Inner, InputPlan, InputSource, OutputPlan, Plan, StageTimes,
+};
+use jetwatch::nvidia::tensorrt::{BuildRequest, Engine, Library, Precision, Runtime};
+use onnx_graph::{FLOAT, Graph};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+
+#[path = "../tests/support/onnx_graph.rs"]
+mod onnx_graph;
 
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 384;
@@ -34,7 +44,10 @@ fn main() {
         Err(error) => return println!("{}", json!({ "error": error.to_string() })),
     };
     match measure(&device, Duration::from_secs_f64(seconds)) {
-        Ok(report) => println!("{report:#}"),
+        Ok(report) => {
+            println!("{report:#}");
+            summarize(&report);
+        }
         Err(error) => {
             eprintln!("{error}");
             std::process::exit(1);
@@ -42,7 +55,52 @@ fn main() {
     }
 }
 
-fn measure(device: &Arc<Device>, time: Duration) -> Result<Value, ExecutionError> {
+/// The figures that are asked for most, on stderr.
+fn summarize(report: &Value) {
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    for kernel in report["kernels"].as_array().into_iter().flatten() {
+        eprintln!(
+            "kernel {} {} batch {}: {:.1} us, {:.0} % of a device copy, {:.0} % of the memory's rate; copy in {:.0} us, {:.1} GB/s",
+            kernel["pixels"],
+            kernel["element"],
+            kernel["batch"],
+            number(&kernel["kernel_us"]),
+            1e2 * number(&kernel["share_of_device_copy"]),
+            1e2 * number(&kernel["share_of_theory"]),
+            number(&kernel["copy_in_us"]),
+            number(&kernel["copy_in_gb_per_s"]),
+        );
+    }
+    let workers = |name: &str, workers: &Value| {
+        for workers in workers.as_array().into_iter().flatten() {
+            eprintln!(
+                "{name}, {} workers: {:.0} frames/s, {:.3} of the network alone ({:.3} ms); {:.3} ms of CPU a frame",
+                workers["workers"],
+                number(&workers["frames_per_s"]),
+                number(&workers["share"]),
+                number(&workers["network_ms"]),
+                number(&workers["cpu_ms_per_frame"]),
+            );
+        }
+    };
+    workers("echo", &report["workers"]);
+    let engine = &report["tensorrt"];
+    workers("engine", &engine["workers"]);
+    if !engine.is_null() {
+        eprintln!(
+            "engine: loaded in {:.1} ms, execution made in {:.1} ms, first run {:.1} ms, second {:.1} ms",
+            number(&engine["load_ms"]),
+            number(&engine["execution_ms"]),
+            number(&engine["first_run_ms"]),
+            number(&engine["later_run_ms"]),
+        );
+    }
+}
+
+/// What a measurement may end with.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn measure(device: &Arc<Device>, time: Duration) -> Result<Value, Failure> {
     let (major, minor) = device.compute_capability();
     let copy = device_copy(device)?;
     let mut kernels = Vec::new();
@@ -76,6 +134,12 @@ fn measure(device: &Arc<Device>, time: Duration) -> Result<Value, ExecutionError
         let nv12 = PixelFormat::Nv12(ColorMatrix::Bt709);
         kernels.push(kernel(device, "nv12", nv12, Element::F32, batch, copy)?);
     }
+    let busy = |calls: Calls| echo_of_workers(calls).execution(device);
+    let tensorrt = match std::env::var_os("JETWATCH_BENCH_TENSORRT").filter(|path| !path.is_empty())
+    {
+        Some(path) => tensorrt(device, Path::new(&path), time)?,
+        None => Value::Null,
+    };
     Ok(json!({
         "device": device.name(),
         "compute_capability": format!("{major}.{minor}"),
@@ -84,7 +148,8 @@ fn measure(device: &Arc<Device>, time: Duration) -> Result<Value, ExecutionError
         "device_copy_gb_per_s": copy,
         "kernels": kernels,
         "calls": [calls(device, EchoRecording::Off)?, calls(device, EchoRecording::Contexts)?],
-        "workers": [workers(device, 1, time)?, workers(device, 2, time)?, workers(device, 3, time)?],
+        "workers": all_workers(&busy, time)?,
+        "tensorrt": tensorrt,
     }))
 }
 
@@ -251,21 +316,56 @@ fn calls(device: &Arc<Device>, recording: EchoRecording) -> Result<Value, Execut
     }))
 }
 
-/// Frames a second of `count` workers, each of which writes all pictures anew for every run.
-fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
-    let busy = Echo {
+/// How a network's runs reach the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// One by one, so that every run tells its stages.
+    Single,
+    /// Whole, as graphs.
+    Graphs,
+}
+
+/// The network of the workers.
+fn echo_of_workers(calls: Calls) -> Echo {
+    Echo {
         pause: PAUSE,
-        recording: EchoRecording::Contexts,
+        recording: match calls {
+            Calls::Single => EchoRecording::Off,
+            Calls::Graphs => EchoRecording::Contexts,
+        },
         ..echo(PixelFormat::Bgrx, Element::F32, FRAMES)
-    };
+    }
+}
+
+/// Makes one worker's execution.
+type Make<'m> = &'m (dyn Fn(Calls) -> Result<Execution, ExecutionError> + Sync);
+
+/// One worker, two, and three.
+fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, ExecutionError> {
+    let counts = 1..=3;
+    let measured = counts.map(|count| workers(make, count, time));
+    Ok(measured.collect::<Result<Vec<_>, _>>()?.into())
+}
+
+/// Frames a second of `count` workers, each of which writes all pictures anew for every run.
+fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
     let rows = picture();
+    let mut alone = make(Calls::Single)?;
+    fill(&mut alone, &rows)?;
+    let network = median(&times(&mut alone)?, |times| times.network);
+    drop(alone);
     let barrier = Barrier::new(count);
-    let work = || -> Result<_, ExecutionError> {
-        let mut execution = busy.execution(device)?;
+    // An error before the barrier would leave the others waiting there.
+    let mut executions = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut execution = make(Calls::Graphs)?;
         fill(&mut execution, &rows)?;
         for _ in 0..WARM_UP {
             execution.run(FRAMES)?;
         }
+        executions.push(execution);
+    }
+    let work = |mut execution: Execution| -> Result<_, ExecutionError> {
         barrier.wait();
         let (begin, cpu) = (Instant::now(), cpu_time());
         let mut runs = 0;
@@ -280,7 +380,11 @@ fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, 
         Ok((runs, begin.elapsed(), cpu_time() - cpu, writing))
     };
     let results = thread::scope(|scope| {
-        let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
+        let work = &work;
+        let threads: Vec<_> = executions
+            .into_iter()
+            .map(|execution| scope.spawn(move || work(execution)))
+            .collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| {
             thread.join().expect("a worker that does not panic")
         };
@@ -289,12 +393,6 @@ fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, 
             .map(join)
             .collect::<Result<Vec<_>, ExecutionError>>()
     })?;
-    let mut alone = Echo {
-        output_bytes: 1,
-        ..busy
-    }
-    .execution(device)?;
-    let network = median(&times(&mut alone)?, |times| times.network);
     let rate: f64 = results
         .iter()
         .map(|(runs, elapsed, ..)| f64::from(*runs) * FRAMES as f64 / elapsed.as_secs_f64())
@@ -316,4 +414,74 @@ fn workers(device: &Arc<Device>, count: usize, time: Duration) -> Result<Value, 
         "of_which_writing_pictures": sum(|(_, _, _, writing)| *writing),
         "network_ms": network * 1e3,
     }))
+}
+
+/// The same around an engine of the library at `path`, and how long the engine takes until its first outputs are there.
+fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, Failure> {
+    let library = Library::open(Some(path))?;
+    let onnx = network();
+    let request = BuildRequest {
+        batch: FRAMES as u32,
+        contexts: 3,
+        ..BuildRequest::new(&onnx, Precision::Fp32)
+    };
+    let built = request.build(&library)?;
+    let mut begin = Instant::now();
+    let mut lap = || {
+        let taken = begin.elapsed().as_secs_f64() * 1e3;
+        begin = Instant::now();
+        taken
+    };
+    let runtime = Runtime::new(&library, None)?;
+    let engine: Arc<Engine> = runtime.deserialize(&built.plan)?;
+    let load_ms = lap();
+    let make = |calls: Calls| engine.execution(device, &plan_of_workers(calls));
+    let mut first = make(Calls::Graphs)?;
+    let execution_ms = lap();
+    fill(&mut first, &picture())?;
+    lap();
+    first.run(FRAMES)?;
+    let first_run_ms = lap();
+    first.run(FRAMES)?;
+    let later_run_ms = lap();
+    drop(first);
+    Ok(json!({
+        "library": library.path().display().to_string(),
+        "version": library.version().to_string(),
+        "load_ms": load_ms,
+        "execution_ms": execution_ms,
+        "first_run_ms": first_run_ms,
+        "later_run_ms": later_run_ms,
+        "workers": all_workers(&make, time)?,
+    }))
+}
+
+/// A network that a double of TensorRT takes: pictures in, the cells' boxes out.
+fn network() -> Vec<u8> {
+    let mut graph = Graph::default();
+    graph.node("Conv", &["images"], "boxes", &[]);
+    let [height, width] = [HEIGHT, WIDTH].map(i64::from);
+    graph.input("images", FLOAT, &[None, Some(3), Some(height), Some(width)]);
+    graph.output("boxes", FLOAT, &[None, Some(5), Some(cells() as i64)]);
+    graph.bytes()
+}
+
+fn cells() -> usize {
+    (WIDTH / 32 * HEIGHT / 32) as usize
+}
+
+fn plan_of_workers(calls: Calls) -> Plan {
+    Plan {
+        input: InputPlan {
+            name: "images".to_owned(),
+            source: echo(PixelFormat::Bgrx, Element::F32, FRAMES).input,
+        },
+        constants: Vec::new(),
+        outputs: vec![OutputPlan {
+            name: "boxes".to_owned(),
+            bytes_per_picture: 4 * 5 * cells(),
+        }],
+        batch: FRAMES,
+        graphs: calls == Calls::Graphs,
+    }
 }

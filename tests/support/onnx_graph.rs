@@ -13,6 +13,10 @@ pub const FLOAT: u64 = 1;
 /// See [`FLOAT`].
 pub const UINT8: u64 = 2;
 /// See [`FLOAT`].
+pub const INT8: u64 = 3;
+/// See [`FLOAT`].
+pub const FLOAT16: u64 = 10;
+/// See [`FLOAT`].
 pub const INT64: u64 = 7;
 
 /// A graph under construction.

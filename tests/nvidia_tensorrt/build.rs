@@ -1,0 +1,429 @@
+//! Builds: calibration, timing cache, progress, DLA.
+
+use std::sync::Mutex;
+
+use jetwatch::nvidia::cuda::Element;
+use jetwatch::nvidia::tensorrt::{
+    BuildRequest, Built, CalibrationInput, Generation, ImplicitInt8, Precision, Progress, Runtime,
+    TensorRtError,
+};
+
+use crate::network::{
+    HEIGHT, WIDTH, engine, network, open_network, plan, request, run_and_compare,
+};
+use crate::tensorrt::{Double, logged, on_each, on_each_without_gpu};
+
+/// Calibration pictures of one value each, which end or fail.
+struct Pictures {
+    batch: usize,
+    left: usize,
+    numbers: usize,
+    /// Said instead of the last batch.
+    failure: Option<&'static str>,
+    memory: Vec<f32>,
+    given: usize,
+}
+
+impl Pictures {
+    fn new(batches: usize) -> Self {
+        Self {
+            batch: 4,
+            left: batches,
+            numbers: 4 * 3 * (WIDTH * HEIGHT) as usize,
+            failure: None,
+            memory: Vec::new(),
+            given: 0,
+        }
+    }
+}
+
+impl CalibrationInput for Pictures {
+    fn batch_size(&self) -> usize {
+        self.batch
+    }
+
+    fn next_batch(&mut self) -> Result<Option<&[f32]>, String> {
+        if self.left == 0 {
+            return match self.failure {
+                Some(reason) => Err(reason.to_owned()),
+                None => Ok(None),
+            };
+        }
+        self.left -= 1;
+        self.given += 1;
+        self.memory = vec![0.5; self.numbers];
+        // The largest number stands at the end, so that all of the batch must have arrived.
+        self.memory[self.numbers - 1] = -127.0;
+        Ok(Some(&self.memory))
+    }
+}
+
+/// Builds INT8 of the usual network with `pictures` and an earlier `cache`.
+fn calibrate(
+    double: &Double,
+    pictures: &mut Pictures,
+    cache: Option<&[u8]>,
+) -> Result<Built, TensorRtError> {
+    let onnx = open_network();
+    let request = BuildRequest {
+        precision: Precision::Int8,
+        device: Some(&double.device),
+        implicit_int8: Some(ImplicitInt8 {
+            pictures: Some(pictures),
+            cache: cache.map(<[u8]>::to_vec),
+        }),
+        ..request(&onnx)
+    };
+    request.build(&double.library)
+}
+
+#[test]
+fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
+    let test = "build::calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache";
+    on_each(test, &[], |double| {
+        if !double.calibrates() {
+            let error = calibrate(&double, &mut Pictures::new(1), None);
+            let said = error.expect_err("there is no calibrator").to_string();
+            assert!(
+                said.contains("cannot calibrate a network; give a network with Q/DQ nodes"),
+                "{said}"
+            );
+            return;
+        }
+        let free = double.device.memory().expect("it can say").free;
+        let mut pictures = Pictures::new(3);
+        let built = calibrate(&double, &mut pictures, None).expect("it builds");
+        assert_eq!(pictures.given, 3);
+        assert_eq!(double.device.memory().expect("it can say").free, free);
+        let cache = built.calibration_cache.expect("it calibrated");
+        let text = String::from_utf8(cache.clone()).expect("text");
+        // 127 / 127 as the bits of a float.
+        assert!(
+            text.contains("-EntropyCalibration2\nimages: 3f800000\n"),
+            "{text}"
+        );
+
+        let mut unused = Pictures::new(3);
+        let again = calibrate(&double, &mut unused, Some(&cache)).expect("it builds");
+        assert_eq!(
+            (unused.given, again.calibration_cache),
+            (0, None),
+            "the cache is enough"
+        );
+        let stale = b"TRT-1-LegacyCalibration\nimages: 3f800000\n";
+        let mut anew = Pictures::new(2);
+        let built = calibrate(&double, &mut anew, Some(stale)).expect("it builds");
+        assert_eq!(anew.given, 2, "a cache of another kind is no use");
+        assert!(built.calibration_cache.is_some());
+
+        let runtime = Runtime::new(&double.library, None).expect("a runtime");
+        let engine = runtime.deserialize(&again.plan).expect("an engine");
+        let json = engine.inspect().expect("it can say");
+        assert!(json.contains("\"Precision\": \"INT8\""), "{json}");
+        let plan = plan(Element::F32, 4);
+        let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+        run_and_compare(&mut execution, 3, 8);
+    });
+}
+
+#[test]
+fn calibrations_that_cannot_be_finished_say_why() {
+    let test = "build::calibrations_that_cannot_be_finished_say_why";
+    on_each(test, &[], |double| {
+        if !double.calibrates() {
+            return;
+        }
+        let said = |pictures: &mut Pictures| {
+            let error = calibrate(&double, pictures, None);
+            error.expect_err("it cannot be finished").to_string()
+        };
+        let mut failing = Pictures {
+            failure: Some("picture 9 is no JPEG"),
+            ..Pictures::new(2)
+        };
+        let wanted = "TensorRT failed at IInt8Calibrator::getBatch: picture 9 is no JPEG";
+        assert_eq!(said(&mut failing), wanted);
+        let mut short = Pictures {
+            numbers: 100,
+            ..Pictures::new(2)
+        };
+        let wanted = "a batch of 100 numbers was given, expected 73728";
+        assert!(said(&mut short).contains(wanted));
+        let mut other = Pictures {
+            batch: 2,
+            ..Pictures::new(2)
+        };
+        let wanted = "tensor `images`: found calibration batches of 2, expected batches of 4";
+        assert!(said(&mut other).starts_with(wanted));
+        assert_eq!(other.given, 0);
+        let none = said(&mut Pictures::new(0));
+        assert!(none.contains("the calibrator gave no batch"), "{none}");
+    });
+}
+
+#[test]
+fn without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process() {
+    let test = "build::without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process";
+    on_each_without_gpu(test, |library| {
+        let calibrates = matches!(library.generation(), Generation::Eight | Generation::Ten);
+        if !calibrates {
+            return;
+        }
+        let mut pictures = Pictures::new(2);
+        let onnx = open_network();
+        let request = BuildRequest {
+            precision: Precision::Int8,
+            implicit_int8: Some(ImplicitInt8 {
+                pictures: Some(&mut pictures),
+                cache: None,
+            }),
+            ..request(&onnx)
+        };
+        let built = request.build(&library).expect("it builds");
+        let cache = String::from_utf8(built.calibration_cache.expect("a cache"));
+        assert!(cache.expect("text").contains("\nimages: 3f800000\n"));
+        assert_eq!(pictures.given, 2);
+    });
+}
+
+#[test]
+fn a_build_tells_its_steps_and_can_be_canceled() {
+    let test = "build::a_build_tells_its_steps_and_can_be_canceled";
+    on_each(test, &[], |double| {
+        let onnx = open_network();
+        let steps = Mutex::new(Vec::new());
+        let tell = |progress: &Progress| {
+            steps.lock().expect("no panic").push(progress.clone());
+            true
+        };
+        let told = BuildRequest {
+            progress: Some(&tell),
+            workspace_bytes: Some(64 << 20),
+            ..request(&onnx)
+        };
+        told.build(&double.library).expect("it builds");
+        let steps = steps.into_inner().expect("no panic");
+        let canceled = BuildRequest {
+            progress: Some(&|_| false),
+            ..request(&onnx)
+        };
+        let canceled = canceled.build(&double.library);
+        if double.generation() == Generation::Eight {
+            assert_eq!(steps, [], "TensorRT 8 tells nothing");
+            canceled.expect("and cannot be stopped");
+            return;
+        }
+        let outer = "Building an engine from network";
+        let inner = steps
+            .iter()
+            .find(|step| step.parent == outer)
+            .expect("an inner phase");
+        assert_eq!(
+            (inner.phase.as_str(), inner.steps),
+            ("Timing graph nodes", 2)
+        );
+        let last = steps.last().expect("steps");
+        assert_eq!(
+            (last.phase.as_str(), last.done, last.steps),
+            (outer, 3, 3),
+            "{steps:?}"
+        );
+        let error = canceled.expect_err("it was canceled");
+        assert!(matches!(error, TensorRtError::Canceled), "{error}");
+    });
+}
+
+#[test]
+fn times_of_kernels_serve_the_next_build() {
+    let test = "build::times_of_kernels_serve_the_next_build";
+    on_each(test, &[], |double| {
+        let onnx = open_network();
+        let build = |cache: Option<&[u8]>| {
+            let request = BuildRequest {
+                timing_cache: cache,
+                ..request(&onnx)
+            };
+            request.build(&double.library).expect("it builds")
+        };
+        let known = || logged(log::Level::Trace, "timing from the cache");
+        let first = build(None).timing_cache;
+        if double.generation() == Generation::Rtx {
+            assert_eq!(first, None, "TensorRT-RTX keeps none");
+            return;
+        }
+        let first = first.expect("it keeps one");
+        assert_eq!(known(), 0);
+        let second = build(Some(&first)).timing_cache.expect("it keeps one");
+        assert_eq!((known(), second == first), (2, true));
+        // What is no cache costs time alone.
+        let third = build(Some(b"no cache")).timing_cache;
+        assert_eq!((known(), third.as_ref()), (2, Some(&first)));
+    });
+}
+
+#[test]
+fn dlas_are_refused_where_there_are_none() {
+    let test = "build::dlas_are_refused_where_there_are_none";
+    on_each(test, &[], |double| {
+        let onnx = network(Some(1), Element::F16, &["Conv", "Relu"]);
+        let on_dla = BuildRequest {
+            dla: Some(0),
+            ..request(&onnx)
+        };
+        let error = on_dla.build(&double.library).expect_err("there is none");
+        let wanted =
+            "core 0 was asked for, and this machine has 0; count from 0, or leave --dla out";
+        assert!(error.to_string().contains(wanted), "{error}");
+        let error = Runtime::new(&double.library, Some(0)).expect_err("there is none");
+        let wanted = "detector.dla is 0, and this machine has 0 DLA cores";
+        assert!(error.to_string().contains(wanted), "{error}");
+    });
+}
+
+#[test]
+fn dlas_run_what_they_can_and_say_what_they_cannot() {
+    let test = "build::dlas_run_what_they_can_and_say_what_they_cannot";
+    on_each(test, &[("JETWATCH_DOUBLE_DLA_CORES", "2")], |double| {
+        let onnx = network(Some(1), Element::F32, &["Conv", "Relu", "Softmax"]);
+        let quantized = network(
+            Some(1),
+            Element::F32,
+            &["QuantizeLinear", "DequantizeLinear", "Conv"],
+        );
+        let build = |onnx: &[u8], dla: u32, precision, gpu_fallback| {
+            let request = BuildRequest {
+                dla: Some(dla),
+                gpu_fallback,
+                precision,
+                ..request(onnx)
+            };
+            request.build(&double.library)
+        };
+        let said =
+            |built: Result<Built, TensorRtError>| built.expect_err("it is refused").to_string();
+        let none = said(build(&onnx, 2, Precision::Fp32, true));
+        assert!(
+            none.contains("core 2 was asked for, and this machine has 2"),
+            "{none}"
+        );
+        let explicit = said(build(&quantized, 0, Precision::Int8, true));
+        assert!(
+            explicit.contains("DLA takes implicit quantization alone: give the fp32 network with --calibration-images"),
+            "{explicit}"
+        );
+        if !double.calibrates() {
+            return;
+        }
+        let full = said(build(&onnx, 1, Precision::Fp32, true));
+        assert!(full.contains("neither FP16 nor INT8"), "{full}");
+        let alone = said(build(&onnx, 1, Precision::Fp16, false));
+        assert!(
+            alone.contains("DLA does not support Softmax layers"),
+            "{alone}"
+        );
+
+        let built = build(&onnx, 1, Precision::Fp16, true).expect("it builds");
+        let runtime = Runtime::new(&double.library, Some(1)).expect("core 1 is there");
+        let engine = runtime.deserialize(&built.plan).expect("an engine");
+        let json = engine.inspect().expect("it can say");
+        assert!(
+            json.contains("\"Device\": \"DLA\"") && json.contains("\"Device\": \"GPU\""),
+            "{json}"
+        );
+        let mut execution = engine
+            .execution(&double.device, &plan(Element::F32, 1))
+            .expect("it fits");
+        run_and_compare(&mut execution, 1, 4);
+    });
+}
+
+#[test]
+fn quantized_networks_need_no_calibration_and_plain_ones_do() {
+    let test = "build::quantized_networks_need_no_calibration_and_plain_ones_do";
+    on_each(test, &[], |double| {
+        let onnx = open_network();
+        let plain = BuildRequest {
+            precision: Precision::Int8,
+            ..request(&onnx)
+        };
+        let error = plain.build(&double.library).expect_err("it has no scales");
+        let wanted = if double.calibrates() {
+            "give --calibration-images, a calibration cache, or the int8 network"
+        } else {
+            "give a network with Q/DQ nodes"
+        };
+        assert!(error.to_string().contains(wanted), "{error}");
+        // Pictures that are not needed are not asked for, in strongly typed networks too.
+        let onnx = network(
+            None,
+            Element::F32,
+            &["QuantizeLinear", "DequantizeLinear", "Conv"],
+        );
+        let mut pictures = Pictures::new(3);
+        let quantized = BuildRequest {
+            precision: Precision::Int8,
+            device: Some(&double.device),
+            implicit_int8: Some(ImplicitInt8 {
+                pictures: Some(&mut pictures),
+                cache: None,
+            }),
+            ..request(&onnx)
+        };
+        let built = quantized.build(&double.library).expect("it builds");
+        assert!(built.is_quantized && built.calibration_cache.is_none());
+        assert_eq!(pictures.given, 0);
+    });
+}
+
+#[test]
+fn shapes_that_are_not_open_in_the_batch_alone_must_be_given() {
+    use crate::onnx_graph::{FLOAT, Graph};
+    use jetwatch::nvidia::tensorrt::Shapes;
+    let test = "build::shapes_that_are_not_open_in_the_batch_alone_must_be_given";
+    on_each(test, &[], |double| {
+        let mut graph = Graph::default();
+        graph.node("Conv", &["images"], "boxes", &[]);
+        graph.input("images", FLOAT, &[None, Some(3), None, None]);
+        graph.output("boxes", FLOAT, &[None, Some(5), None]);
+        let onnx = graph.bytes();
+        let error = request(&onnx)
+            .build(&double.library)
+            .expect_err("no size is known");
+        let wanted = "tensor `images`: found [-1, 3, -1, -1], open in axes other than the batch";
+        assert!(error.to_string().starts_with(wanted), "{error}");
+        let shape = |batch: i64| vec![batch, 3, 64, 96];
+        let shapes = |most| Shapes {
+            input: "images".to_owned(),
+            least: shape(1),
+            best: shape(2),
+            most: shape(most),
+        };
+        let wrong = BuildRequest {
+            shapes: vec![shapes(1)],
+            ..request(&onnx)
+        };
+        let error = wrong.build(&double.library).expect_err("2 is more than 1");
+        assert!(
+            error
+                .to_string()
+                .contains("IBuilderConfig::addOptimizationProfile")
+                || error.to_string().contains("least ≤ best ≤ most"),
+            "{error}"
+        );
+        let right = BuildRequest {
+            shapes: vec![shapes(4)],
+            ..request(&onnx)
+        };
+        let engine = engine(&double, right);
+        // The output's size is known only once shapes are set, so no memory can be made for it.
+        let error = engine
+            .execution(&double.device, &plan(Element::F32, 2))
+            .expect_err("its sizes are open");
+        assert!(
+            error.to_string().contains(
+                "input `images` is fp32 [-1, 3, -1, -1], expected no open axis but the batch"
+            ),
+            "{error}"
+        );
+    });
+}

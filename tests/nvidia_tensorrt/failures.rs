@@ -1,0 +1,258 @@
+//! What fails: each library call with TensorRT's own words, plans that cannot run here, and what is said in the log.
+
+use std::fs;
+
+use jetwatch::nvidia::cuda::Element;
+use jetwatch::nvidia::execution::ExecutionError;
+use jetwatch::nvidia::tensorrt::{Runtime, TensorRtError};
+
+use crate::network::{network, open_network, plan, request, run_and_compare};
+use crate::tensorrt::{Double, logged, on_each};
+
+/// The error of building, loading and running, whichever comes first.
+fn error_of(double: &Double) -> String {
+    let build = || -> Result<_, TensorRtError> {
+        let built = request(&open_network()).build(&double.library)?;
+        let runtime = Runtime::new(&double.library, None)?;
+        runtime.deserialize(&built.plan)
+    };
+    let engine = match build() {
+        Ok(engine) => engine,
+        Err(error) => return error.to_string(),
+    };
+    let run = || -> Result<_, ExecutionError> {
+        let mut execution = engine.execution(&double.device, &plan(Element::F32, 4))?;
+        execution.run(2).inspect_err(|_| {
+            assert!(
+                execution.output(0).is_empty(),
+                "nothing is shown after an error"
+            );
+        })
+    };
+    run().expect_err("it fails").to_string()
+}
+
+/// With `failure` the error of [`error_of`] holds all of `wanted`.
+fn fails(test: &str, failure: &str, wanted: &[&str]) {
+    on_each(test, &[("JETWATCH_DOUBLE_FAIL", failure)], |double| {
+        let said = error_of(&double);
+        for part in wanted {
+            assert!(said.contains(part), "{said}");
+        }
+    });
+}
+
+#[test]
+fn a_runtime_that_cannot_be_made() {
+    fails(
+        "failures::a_runtime_that_cannot_be_made",
+        "runtime",
+        &[
+            "TensorRT failed at createInferRuntime: ",
+            "CUDA initialization failure with error: 35",
+        ],
+    );
+}
+
+#[test]
+fn a_builder_that_cannot_be_made() {
+    fails(
+        "failures::a_builder_that_cannot_be_made",
+        "builder",
+        &["TensorRT failed at createInferBuilder: ", "CUDA"],
+    );
+}
+
+#[test]
+fn a_parser_that_cannot_be_made() {
+    fails(
+        "failures::a_parser_that_cannot_be_made",
+        "parser",
+        &["TensorRT failed at createNvOnnxParser: createNvOnnxParser: out of memory"],
+    );
+}
+
+#[test]
+fn an_engine_that_does_not_fit_into_the_memory() {
+    fails(
+        "failures::an_engine_that_does_not_fit_into_the_memory",
+        "deserialize",
+        &[
+            "TensorRT failed at IRuntime::deserializeCudaEngine: ",
+            "Error Code 1: Cuda Runtime (out of memory)",
+        ],
+    );
+}
+
+#[test]
+fn a_context_that_does_not_fit_into_the_memory() {
+    fails(
+        "failures::a_context_that_does_not_fit_into_the_memory",
+        "context",
+        &[
+            "the network cannot make an execution context: TensorRT failed at ICudaEngine::createExecutionContext: ",
+            "Error Code 2: OutOfMemory (no further information: requested size was",
+        ],
+    );
+}
+
+#[test]
+fn a_run_that_fails() {
+    fails(
+        "failures::a_run_that_fails",
+        "enqueue",
+        &[
+            "the network cannot run a batch of 2: TensorRT failed at IExecutionContext::enqueueV3: ",
+            "Cask convolution execution",
+        ],
+    );
+}
+
+#[test]
+fn a_build_without_memory() {
+    fails(
+        "failures::a_build_without_memory",
+        "out-of-memory",
+        &[
+            "TensorRT failed at IBuilder::buildSerializedNetwork: ",
+            "OutOfMemory (Requested size was 1073741824 bytes.)",
+        ],
+    );
+}
+
+#[test]
+fn a_layer_that_nothing_can_run() {
+    fails(
+        "failures::a_layer_that_nothing_can_run",
+        "unsupported-layer",
+        &[
+            "TensorRT failed at IBuilder::buildSerializedNetwork: ",
+            "Could not find any implementation for node",
+        ],
+    );
+}
+
+#[test]
+fn operators_and_files_that_the_parser_refuses_are_named() {
+    let test = "failures::operators_and_files_that_the_parser_refuses_are_named";
+    on_each(test, &[], |double| {
+        let said = |onnx: &[u8]| {
+            let error = request(onnx).build(&double.library).expect_err("refused");
+            assert!(matches!(error, TensorRtError::Parse { .. }), "{error:?}");
+            error.to_string()
+        };
+        let odd = said(&network(None, Element::F32, &["Conv", "UnsupportedThing"]));
+        assert!(
+            odd.contains("No importer registered for op: UnsupportedThing"),
+            "{odd}"
+        );
+        let rubbish = said(b"this is no network");
+        assert!(rubbish.contains("the bytes are no ModelProto"), "{rubbish}");
+        let whole = open_network();
+        let cut = said(&whole[..whole.len() - 20]);
+        assert!(cut.contains("no ModelProto"), "{cut}");
+    });
+}
+
+/// Says to children where plans of all versions lie.
+const PLANS: &str = "JETWATCH_TEST_PLANS";
+
+fn refused(double: &Double, plan: &[u8]) -> String {
+    let runtime = Runtime::new(&double.library, None).expect("a runtime");
+    let error = runtime.deserialize(plan).expect_err("it cannot run here");
+    error.to_string()
+}
+
+#[test]
+fn plans_of_other_versions_and_damaged_ones_are_refused() {
+    let test = "failures::plans_of_other_versions_and_damaged_ones_are_refused";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().display().to_string();
+    // Twice: once each version leaves its plan, then it meets those of the others.
+    for round in ["write", "read"] {
+        let settings = [(PLANS, path.as_str()), ("JETWATCH_TEST_ROUND", round)];
+        on_each(test, &settings, |double| {
+            let folder = std::env::var(PLANS).expect("a child is told");
+            let own = format!("{}.plan", double.name());
+            if std::env::var("JETWATCH_TEST_ROUND").is_ok_and(|round| round == "write") {
+                let built = request(&open_network())
+                    .build(&double.library)
+                    .expect("it builds");
+                fs::write(format!("{folder}/{own}"), built.plan).expect("written");
+                return;
+            }
+            let mut others = 0;
+            for entry in fs::read_dir(&folder).expect("the folder is there") {
+                let entry = entry.expect("an entry");
+                let plan = fs::read(entry.path()).expect("a plan");
+                if entry.file_name().to_string_lossy() != own {
+                    let said = refused(&double, &plan);
+                    assert!(said.contains("Version tag does not match"), "{said}");
+                    others += 1;
+                    continue;
+                }
+                for len in [plan.len() - 1, plan.len() / 2, 24] {
+                    let said = refused(&double, &plan[..len]);
+                    assert!(said.contains("truncated or damaged"), "{len}: {said}");
+                }
+                let said = refused(&double, b"this is no plan at all");
+                assert!(said.contains("kPLAN_MAGIC_TAG failed"), "{said}");
+                let said = refused(&double, b"");
+                assert!(said.ends_with("the plan is empty"), "{said}");
+                let runtime = Runtime::new(&double.library, None).expect("a runtime");
+                let engine = runtime.deserialize(&plan).expect("its own");
+                let mut execution = engine
+                    .execution(&double.device, &self::plan(Element::F32, 2))
+                    .expect("it fits");
+                run_and_compare(&mut execution, 2, 1);
+            }
+            assert!(others > 0, "there is more than one version");
+        });
+    }
+}
+
+#[test]
+fn plans_of_another_gpu_are_refused() {
+    let test = "failures::plans_of_another_gpu_are_refused";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().display().to_string();
+    for capability in ["7.2", "8.7"] {
+        let settings = [
+            (PLANS, path.as_str()),
+            ("JETWATCH_DOUBLE_CAPABILITY", capability),
+        ];
+        on_each(test, &settings, |double| {
+            let folder = std::env::var(PLANS).expect("a child is told");
+            let file = format!("{folder}/{}.plan", double.name());
+            if let Ok(plan) = fs::read(&file) {
+                let said = refused(&double, &plan);
+                assert!(
+                    said.contains("expecting compute 8.7 got compute 7.2"),
+                    "{said}"
+                );
+                return;
+            }
+            let built = request(&open_network())
+                .build(&double.library)
+                .expect("it builds");
+            fs::write(file, built.plan).expect("written");
+        });
+    }
+}
+
+#[test]
+fn messages_of_every_severity_and_from_any_thread_reach_the_log() {
+    let test = "failures::messages_of_every_severity_and_from_any_thread_reach_the_log";
+    let settings = [
+        ("JETWATCH_DOUBLE_LOG_ALL", "1"),
+        ("JETWATCH_DOUBLE_LOG_THREAD", "1"),
+    ];
+    on_each(test, &settings, |double| {
+        let said = refused(&double, b"this is no plan at all");
+        assert!(said.contains("kPLAN_MAGIC_TAG failed"), "{said}");
+        use log::Level::{Debug, Error, Trace, Warn};
+        for (level, wanted) in [(Error, 2), (Warn, 1), (Debug, 1), (Trace, 1)] {
+            assert_eq!(logged(level, "createInferRuntime"), wanted, "at {level}");
+        }
+    });
+}

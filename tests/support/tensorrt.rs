@@ -1,0 +1,176 @@
+//! Doubles of TensorRT for tests: each that `tests/nvidia_doubles/build` made, in child processes of their own.
+//!
+//! Two of one generation have the same library names, and settings of a double stand in the environment, so each test starts
+//! itself again for every version. The GPU is the double of libcuda, and the real one beside it where the machine has one.
+//! `JETWATCH_DOUBLES` names the folder with the doubles where it is not `.cache/nvidia_doubles`.
+#![allow(dead_code)]
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jetwatch::nvidia::cuda::Device;
+use jetwatch::nvidia::tensorrt::{Flavor, Generation, Library};
+
+use crate::cuda;
+
+/// Tells a child which library to open.
+const LIBRARY: &str = "JETWATCH_TEST_TENSORRT";
+
+/// What a child tests.
+pub struct Double {
+    pub library: Arc<Library>,
+    pub device: Arc<Device>,
+}
+
+impl Double {
+    pub fn generation(&self) -> Generation {
+        self.library.generation()
+    }
+
+    /// Whether networks without Q/DQ nodes can be calibrated.
+    pub fn calibrates(&self) -> bool {
+        matches!(self.generation(), Generation::Eight | Generation::Ten)
+    }
+
+    /// A name for files, such as `10.3.0`.
+    pub fn name(&self) -> String {
+        match self.library.flavor() {
+            Flavor::Rtx => format!("rtx-{}", self.library.version()),
+            _ => self.library.version().to_string(),
+        }
+    }
+}
+
+/// Runs `body` with each double and `settings`; gives what the children said on stderr.
+pub fn on_each(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Double)) -> Vec<String> {
+    if let Some(double) = child(test) {
+        body(double);
+        return Vec::new();
+    }
+    let mut said = Vec::new();
+    for library in libraries() {
+        let library = library.display().to_string();
+        let settings: Vec<(&str, &str)> = [(LIBRARY, library.as_str())]
+            .into_iter()
+            .chain(settings.iter().copied())
+            .collect();
+        if !cuda::only_real() {
+            let text = cuda::on_double(test, &settings);
+            check_counts(test, &library, &text);
+            let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
+            assert!(
+                text.contains(alive),
+                "{test}, {library}: something was not let go:\n{text}"
+            );
+            said.push(text);
+        }
+        if cuda::has_gpu() {
+            let text = cuda::on_real(test, &settings);
+            check_counts(test, &library, &text);
+            said.push(text);
+        }
+    }
+    said
+}
+
+/// Runs `body` with each double in a process without libcuda.
+pub fn on_each_without_gpu(test: &str, body: impl FnOnce(Arc<Library>)) {
+    if cuda::is_child(test) {
+        let path = env::var_os(LIBRARY).expect("a child is told its library");
+        return body(Library::open(Some(Path::new(&path))).expect("it opens"));
+    }
+    for library in libraries() {
+        let library = library.display().to_string();
+        // The real libcuda is not opened unless someone asks for it.
+        let text = cuda::on_real(test, &[(LIBRARY, &library)]);
+        check_counts(test, &library, &text);
+    }
+}
+
+/// What this process is to test, if it is the child that runs `test`.
+fn child(test: &str) -> Option<Double> {
+    if !cuda::is_child(test) {
+        return None;
+    }
+    log::set_logger(&LOG).expect("the first logger");
+    log::set_max_level(log::LevelFilter::Trace);
+    // The GPU first, as in the program: TensorRT's objects are on the GPU that is there.
+    let device = Device::open(0).expect("a GPU");
+    let path = env::var_os(LIBRARY).expect("a child is told its library");
+    let library = Library::open(Some(Path::new(&path))).expect("it opens");
+    Some(Double { library, device })
+}
+
+/// No object of the double may be left.
+fn check_counts(test: &str, library: &str, said: &str) {
+    for line in said
+        .lines()
+        .filter(|line| line.starts_with("double: count "))
+    {
+        assert!(
+            line.ends_with(" alive=0"),
+            "{test}, {library}: {line}\n{said}"
+        );
+    }
+}
+
+/// The libraries of the doubles that were built.
+pub fn libraries() -> Vec<PathBuf> {
+    let folder = cuda::doubles();
+    let stems = ["libnvinfer.so.", "libtensorrt_rtx.so."];
+    let mut libraries = Vec::new();
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let files = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+        let is_library = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            stems.iter().any(|stem| name.starts_with(stem))
+        };
+        // Without its stamp it is not built to the end.
+        if entry.path().join("stamp").exists() {
+            libraries.extend(files.map(|file| file.path()).filter(is_library));
+        }
+    }
+    libraries.sort();
+    if libraries.is_empty() {
+        eprintln!(
+            "skipped: there are no doubles of TensorRT in {}; tests/nvidia_doubles/build makes them",
+            folder.display()
+        );
+    }
+    libraries
+}
+
+/// Lines of the log in this process.
+static LOG: Lines = Lines(Mutex::new(Vec::new()));
+
+struct Lines(Mutex<Vec<(log::Level, String)>>);
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let line = (record.level(), record.args().to_string());
+        self.lines().push(line);
+    }
+
+    fn flush(&self) {}
+}
+
+impl Lines {
+    fn lines(&self) -> MutexGuard<'_, Vec<(log::Level, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many lines of the log at `level` hold `part`.
+pub fn logged(level: log::Level, part: &str) -> usize {
+    let lines = LOG.lines();
+    let found = lines
+        .iter()
+        .filter(|(at, text)| *at == level && text.contains(part));
+    found.count()
+}
