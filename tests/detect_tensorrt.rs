@@ -422,6 +422,41 @@ fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
 }
 
 #[test]
+fn layers_are_measured_where_tensorrt_runs_them() {
+    let doubles = doubles();
+    if doubles.is_empty() || library_is_missing() {
+        return;
+    }
+    let layers = |mut bench: Command| {
+        bench.args(["--only", "layers", "--frames", "7", "--preload", "3"]);
+        let output = finish(&mut bench);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said, stderr(&output))
+    };
+    for double in doubles {
+        let setup = setup(BUILDING, 5, None);
+        let (code, said, aside) = layers(command(&setup, "bench", &double));
+        assert_eq!(code, Some(0), "{aside}");
+        let numbers: Value = serde_json::from_str(&said).expect("JSON");
+        let each = numbers["layers"].as_array().expect("a list");
+        assert!(!each.is_empty(), "{said}");
+        let shares: f64 = each
+            .iter()
+            .map(|layer| layer["share"].as_f64().expect("a number"))
+            .sum();
+        assert!((shares - 1.0).abs() < 1e-6, "{said}");
+        assert!(each.iter().all(|layer| layer["runs"] == 7), "{said}");
+    }
+    let setup = setup("backend: onnx", 5, None);
+    let (code, said, aside) = layers(setup.command("bench"));
+    assert_eq!((code, said.as_str()), (Some(1), ""), "{aside}");
+    assert!(
+        aside.contains("only TensorRT tells the times of layers"),
+        "{aside}"
+    );
+}
+
+#[test]
 fn the_doctor_compares_both_runtimes_and_times_them() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {

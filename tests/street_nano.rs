@@ -50,6 +50,27 @@ fn the_committed_files_are_those_of_the_description_and_small() {
 }
 
 #[test]
+fn this_machine_finds_what_was_recorded() {
+    if library_is_missing() {
+        return;
+    }
+    for precision in ["fp32", "int8"] {
+        let output = jetwatch(&[
+            "doctor",
+            "--detector",
+            "--model",
+            MODEL,
+            "--precision",
+            precision,
+        ]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("ok     onnx detections: "), "{said}");
+        assert!(!said.contains("drawn otherwise"), "{said}");
+    }
+}
+
+#[test]
 fn unseen_scenes_are_found_in_every_precision() {
     if library_is_missing() {
         return;

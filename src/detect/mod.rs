@@ -36,6 +36,7 @@ pub use error::DetectError;
 pub use labels::ClassFilter;
 pub use prepare::{Prepared, labels, prepare, prepare_telling};
 pub use tensor::fit;
+pub use tensorrt::LayerTime;
 
 use crate::types::{Detection, Frame, Xyxy};
 

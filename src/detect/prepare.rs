@@ -8,11 +8,11 @@ use super::engines::EngineState;
 use super::model::ModelSpec;
 use super::onnx::{OnnxModel, SessionSettings};
 use super::scripted::{self, ScriptedDetector};
-use super::tensorrt::TensorRtModel;
+use super::tensorrt::{LayerTime, TensorRtModel};
 use super::{ClassFilter, DetectError, Detector};
 use crate::config::{Backend, DetectorConfig, ScriptedConfig};
 use crate::telemetry::Recorder;
-use crate::types::{Placement, Size};
+use crate::types::{Frame, Placement, Size};
 
 /// A checked detector configuration, from which each worker makes its own [`Detector`].
 ///
@@ -257,6 +257,18 @@ impl Prepared {
                     recorder,
                 )))
             }
+        }
+    }
+
+    /// How long each layer of the network takes, in `runs` runs on single `frames`; `None` where the backend cannot tell.
+    pub fn layer_times(
+        &self,
+        frames: &[Frame],
+        runs: usize,
+    ) -> Result<Option<Vec<LayerTime>>, DetectError> {
+        match &self.kind {
+            Kind::TensorRt(model) => model.layer_times(frames, runs).map(Some),
+            Kind::Onnx(_) | Kind::Scripted(_) => Ok(None),
         }
     }
 

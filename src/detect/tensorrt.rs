@@ -17,12 +17,13 @@ use super::reading::Reading;
 use super::{DetectError, Detector, fit};
 use crate::config::DetectorConfig;
 use crate::nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
+pub use crate::nvidia::execution::LayerTime;
 use crate::nvidia::execution::{
     ConstantPlan, Execution, GpuTimes, Inner, InputPlan, InputSource, OutputPlan, Plan,
 };
 use crate::nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
 use crate::telemetry::{Recorder, Stage};
-use crate::types::{Detection, Frame};
+use crate::types::{Detection, Frame, Letterbox};
 
 /// An engine that fits a model, and the GPU to run it.
 pub struct TensorRtModel {
@@ -181,9 +182,34 @@ impl TensorRtModel {
         network::head(&self.spec, &self.path, &self.shapes, self.slots)
     }
 
+    /// Shows `frames` to the engine one after the other, again and again until `runs` are done, and measures each of its
+    /// layers: in the order in which they ran, their times over all runs.
+    pub fn layer_times(
+        &self,
+        frames: &[Frame],
+        runs: usize,
+    ) -> Result<Vec<LayerTime>, DetectError> {
+        let ready = self.ready().pop();
+        let mut execution = match ready {
+            Some(execution) => execution,
+            None => self.execution()?,
+        };
+        execution.measure_layers()?;
+        for frame in frames.iter().cycle().take(runs) {
+            write(&self.spec.input, &mut execution, 0, frame)?;
+            execution.run(1)?;
+        }
+        Ok(execution.layer_times())
+    }
+
     /// Makes an execution and runs it on padding, full and with a single picture: the GPU then knows both.
     fn execution(&self) -> Result<Execution, DetectError> {
         let mut execution = self.engine.execution(&self.device, &self.plan)?;
+        if is_profiled()
+            && let Err(error) = execution.show_layers()
+        {
+            log::info!("the profile shows the network as a whole: {error}");
+        }
         for count in [self.slots, 1] {
             execution.run(count)?;
         }
@@ -198,7 +224,7 @@ pub struct TensorRtDetector {
     kinds: Vec<ElementKind>,
     reading: Reading,
     /// How the frames of the current run lie in their slots.
-    letterboxes: Vec<crate::types::Letterbox>,
+    letterboxes: Vec<Letterbox>,
     input: InputSpec,
     slots: usize,
     batch_size: usize,
@@ -221,15 +247,7 @@ impl TensorRtDetector {
         {
             let _range = recorder.range(Stage::Tensor, frames.len());
             for (index, frame) in frames.iter().enumerate() {
-                let letterbox = fit(frame, input.size, input.placement)?;
-                let inner = Inner {
-                    width: letterbox.inner.width,
-                    height: letterbox.inner.height,
-                    left: letterbox.left,
-                    top: letterbox.top,
-                };
-                execution.write(index, inner, |row| frame.picture.row(row))?;
-                letterboxes.push(letterbox);
+                letterboxes.push(write(input, execution, index, frame)?);
             }
         }
         {
@@ -270,6 +288,30 @@ impl Detector for TensorRtDetector {
         }
         Ok(())
     }
+}
+
+/// Copies a frame's picture into slot `index`, and says how it lies there.
+fn write(
+    input: &InputSpec,
+    execution: &mut Execution,
+    index: usize,
+    frame: &Frame,
+) -> Result<Letterbox, DetectError> {
+    let letterbox = fit(frame, input.size, input.placement)?;
+    let inner = Inner {
+        width: letterbox.inner.width,
+        height: letterbox.inner.height,
+        left: letterbox.left,
+        top: letterbox.top,
+    };
+    execution.write(index, inner, |row| frame.picture.row(row))?;
+    Ok(letterbox)
+}
+
+/// Whether a profiler of NVIDIA's listens to NVTX: it names its library before the process begins.
+fn is_profiled() -> bool {
+    let names = ["NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"];
+    names.iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// Counts the GPU's times of a run of `count` frames.

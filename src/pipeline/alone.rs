@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 
 use crate::config::{Config, SourceConfig};
-use crate::detect;
+use crate::detect::{self, LayerTime};
 use crate::source::{self, Flow, SourceContext, StopToken};
 use crate::telemetry::{Recorder, StageSummary, process_usage};
 use crate::types::Frame;
@@ -113,6 +113,21 @@ pub fn detector_alone(
         cpu_ms_per_frame: cpu.as_secs_f64() * 1e3 / done as f64,
         stages: summary.stages,
     })
+}
+
+/// How long each layer of the network takes, over `runs` runs on single frames of the first source; `None` where the
+/// backend cannot tell.
+pub fn layers_alone(
+    config: &Config,
+    preload: usize,
+    runs: usize,
+) -> Result<Option<Vec<LayerTime>>, PipelineError> {
+    if config.sources.first().is_some_and(needs_gstreamer) {
+        source::gst::init(&config.log.gst_debug)?;
+    }
+    let prepared = detect::prepare(&config.detector, &Recorder::default())?;
+    let frames = load_frames(&config.sources[0], &prepared, preload)?;
+    Ok(prepared.layer_times(&frames, runs)?)
 }
 
 /// The first `preload` frames of `source`, at least one, through its real pipeline.

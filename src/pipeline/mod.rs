@@ -41,7 +41,7 @@ use crate::telemetry::{self, Pulses, Recorder, manager};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
-pub use alone::{DetectorAlone, detector_alone};
+pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
