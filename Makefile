@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 600
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
 
-.PHONY: help demo build test quantize-test tensorrt-test v4l2 journald gst118 lint bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test v4l2 journald gst118 lint bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,9 +39,14 @@ quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment
 	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt pycocotools
 	@.cache/quantize/bin/python -B models/quantize_test.py
 
-tensorrt-test: ## Prove the calls into TensorRT with NVIDIA's real libraries, without a GPU (x86-64; 190 MB of packages).
+tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
 	@.ci/setup build tensorrt
-	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" cargo test --locked --test tensorrt_real
+	@tests/nvidia_doubles/build --check
+	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" cargo test --locked --test tensorrt_real --test nvidia_tensorrt
+
+gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
+	@.ci/setup build tensorrt
+	@tests/gpu/run
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime

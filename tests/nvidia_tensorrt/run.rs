@@ -22,7 +22,7 @@ const COUNTS: [usize; 14] = [1, 1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2];
 #[test]
 fn batches_of_an_open_engine_give_the_known_function() {
     let test = "run::batches_of_an_open_engine_give_the_known_function";
-    on_each(test, &[], |double| {
+    let said = on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         for graphs in [false, true] {
             let plan = Plan {
@@ -45,6 +45,15 @@ fn batches_of_an_open_engine_give_the_known_function() {
         }
         assert_eq!(logged(log::Level::Warn, "cannot be recorded"), 0);
     });
+    for said in said {
+        // That none is alive is checked for all tests.
+        for kind in ["IBuilder", "IRuntime", "ICudaEngine", "IExecutionContext"] {
+            assert!(
+                said.contains(&format!("double: count {kind} made=")),
+                "{said}"
+            );
+        }
+    }
 }
 
 #[test]

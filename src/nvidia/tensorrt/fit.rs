@@ -250,3 +250,156 @@ fn misfit(
         expected: expected.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvidia::execution::{ConstantPlan, InputPlan, OutputPlan};
+
+    fn tensor(name: &str, mode: TensorMode, shape: &[i64]) -> TensorInfo {
+        let profile = (mode == TensorMode::Input).then(|| {
+            let with = |batch| {
+                let mut shape = shape.to_vec();
+                if shape.first() == Some(&-1) {
+                    shape[0] = batch;
+                }
+                shape
+            };
+            [with(2), with(4), with(8)]
+        });
+        TensorInfo {
+            name: name.to_owned(),
+            mode,
+            data_type: DataType::F32,
+            shape: shape.to_vec(),
+            profile,
+            format: 0,
+            format_text: "row-major linear".to_owned(),
+            vectorized: None,
+        }
+    }
+
+    /// An input `in` of 3 numbers a picture, an output `out` of 2, and a constant `c`.
+    fn engine(batch: i64) -> [TensorInfo; 3] {
+        [
+            tensor("in", TensorMode::Input, &[batch, 3]),
+            tensor("out", TensorMode::Output, &[batch, 2]),
+            tensor("c", TensorMode::Input, &[batch, 1]),
+        ]
+    }
+
+    fn plan(batch: usize) -> Plan {
+        Plan {
+            input: InputPlan {
+                name: "in".to_owned(),
+                source: InputSource::Tensor {
+                    bytes_per_picture: 12,
+                },
+            },
+            constants: vec![ConstantPlan {
+                name: "c".to_owned(),
+                bytes: vec![0; 4],
+            }],
+            outputs: vec![OutputPlan {
+                name: "out".to_owned(),
+                bytes_per_picture: 8,
+            }],
+            batch,
+            graphs: false,
+        }
+    }
+
+    fn fitted(engine: &[TensorInfo], plan: &Plan) -> Result<Batch, String> {
+        let tensors: Vec<&TensorInfo> = engine.iter().collect();
+        fit_tensors(&tensors, plan).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn batches_are_those_of_the_profile_or_the_one_that_was_built() {
+        let open = |name: &str, shape: &[i64]| OpenTensor {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+        };
+        let wanted = Batch::Open {
+            inputs: vec![open("in", &[-1, 3]), open("c", &[-1, 1])],
+            outputs: vec![open("out", &[-1, 2])],
+        };
+        assert_eq!(fitted(&engine(-1), &plan(8)), Ok(wanted));
+        assert_eq!(fitted(&engine(3), &plan(3)), Ok(Batch::Fixed(3)));
+        for (batch, asked, wanted) in [
+            (-1, 1, "the batch is 1, expected 2 to 8"),
+            (-1, 9, "the batch is 9, expected 2 to 8"),
+            (
+                3,
+                2,
+                "the batch is 2, expected 3, which the engine was built for",
+            ),
+        ] {
+            let said = fitted(&engine(batch), &plan(asked)).expect_err(wanted);
+            assert!(said.starts_with(wanted), "{said}");
+        }
+    }
+
+    #[test]
+    fn constants_may_have_no_batch_and_one_picture_may_have_any_shape() {
+        let mut tensors = engine(-1);
+        tensors[2].shape = vec![1];
+        assert!(fitted(&tensors, &plan(8)).is_ok());
+        tensors[2].shape = vec![2];
+        let said = fitted(&tensors, &plan(8)).expect_err("8 bytes are not 4");
+        let wanted = "input `c` is fp32 [2], expected an open batch in its first axis";
+        assert!(said.starts_with(wanted), "{said}");
+        let mut tensors = engine(1);
+        tensors[1].shape = vec![2];
+        assert_eq!(fitted(&tensors, &plan(1)), Ok(Batch::Fixed(1)));
+        let mut tensors = engine(2);
+        tensors[1].shape = vec![4];
+        let said = fitted(&tensors, &plan(2)).expect_err("whose are they");
+        let wanted = "output `out` is fp32 [4], expected 2 pictures in its first axis";
+        assert!(said.starts_with(wanted), "{said}");
+    }
+
+    #[test]
+    fn layouts_and_numbers_that_nothing_here_writes_are_refused() {
+        type Spoil = fn(&mut [TensorInfo; 3]);
+        let cases: [(Spoil, &str); 6] = [
+            (
+                |tensors| {
+                    tensors[0].format = 3;
+                    tensors[0].format_text = "CHW4".to_owned();
+                    tensors[0].vectorized = Some((1, 4));
+                },
+                "input `in` is laid out in vectors of 4 along axis 1 (CHW4), expected the linear layout",
+            ),
+            (
+                |tensors| {
+                    tensors[1].format = 8;
+                    tensors[1].format_text = "HWC".to_owned();
+                },
+                "output `out` is laid out as HWC, expected the linear layout",
+            ),
+            (
+                |tensors| tensors[1].data_type = DataType::Other(10),
+                "output `out` is type 10, expected numbers of whole bytes",
+            ),
+            (
+                |tensors| tensors[1].shape[1] = -1,
+                "output `out` is fp32 [-1, -1], expected no open axis but the batch",
+            ),
+            (
+                |tensors| tensors[0].profile = None,
+                "input `in` is open, and there is no optimization profile",
+            ),
+            (
+                |tensors| tensors[0].shape.clear(),
+                "input `in` is one number, expected pictures",
+            ),
+        ];
+        for (spoil, wanted) in cases {
+            let mut tensors = engine(-1);
+            spoil(&mut tensors);
+            let said = fitted(&tensors, &plan(4)).expect_err(wanted);
+            assert!(said.starts_with(wanted), "{said}");
+        }
+    }
+}

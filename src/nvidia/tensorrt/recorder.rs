@@ -38,6 +38,15 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let left = self.references.load(Ordering::Acquire);
+        if left != 0 {
+            log::debug!(left; "TensorRT still counts on an error recorder that is let go");
+        }
+    }
+}
+
 impl Recorder {
     /// A recorder for objects of `generation`. It is boxed because TensorRT keeps its address.
     pub(super) fn new(generation: Generation) -> Box<Self> {
@@ -264,6 +273,13 @@ mod tests {
                 unsafe { std::mem::transmute(function(&recorder, first + 3)) };
             // SAFETY: the recorder is alive.
             assert!(unsafe { overflowed(recorder.pointer()) });
+            for (slot, wanted) in [(6, 1), (6, 2), (7, 1), (7, 0)] {
+                // SAFETY: this is the signature of `incRefCount` and `decRefCount`.
+                let count: unsafe extern "C" fn(*mut c_void) -> i32 =
+                    unsafe { std::mem::transmute(function(&recorder, first + slot)) };
+                // SAFETY: the recorder is alive.
+                assert_eq!(unsafe { count(recorder.pointer()) }, wanted);
+            }
             assert!(recorder.said().contains("no memory (failed allocation)"));
             recorder.clear();
             assert!(!recorder.said().contains("no memory"));
