@@ -10,6 +10,7 @@
 //! they hold. Each join has a deadline that names who is late.
 
 mod alone;
+mod calibrate;
 mod error;
 mod evaluate;
 mod follow;
@@ -38,6 +39,7 @@ use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
 pub use alone::{DetectorAlone, detector_alone};
+pub use calibrate::CalibrationPictures;
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
