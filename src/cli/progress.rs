@@ -47,9 +47,9 @@ fn line(stats: &Stats) -> String {
 }
 
 /// Shows how a build goes when standard error is a terminal.
-pub(super) fn show_build(state: EngineState) {
+pub(super) fn show_build(state: &EngineState) {
     if stderr().is_terminal()
-        && let Some(line) = build_line(&state)
+        && let Some(line) = build_line(state)
     {
         let _ = write!(stderr(), "\x1b[K{line}\r");
     }

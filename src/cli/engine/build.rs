@@ -1,5 +1,6 @@
 //! `jetwatch engine build`: the engine of a model for this machine's GPU, into the folder where the daemon looks.
 
+use std::cell::Cell;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 
@@ -9,7 +10,9 @@ use super::{BuildArgs, Exit, layers_in_words};
 use crate::cli::{progress, signals};
 use crate::config::{Config, DetectorConfig};
 use crate::detect::DetectError;
-use crate::detect::engines::{self, EngineCache, EngineError, Gpu, Order, Recipe, Stored};
+use crate::detect::engines::{
+    self, EngineCache, EngineError, EngineState, Gpu, Lookup, Order, Recipe, Stored,
+};
 use crate::detect::model::ModelSpec;
 use crate::pipeline::{CalibrationPictures, PipelineError};
 use crate::source::StopToken;
@@ -58,12 +61,25 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
     if engines::can_cancel(&library) {
         signals::listen(stop.clone(), || ())?;
     }
+    if recipe
+        .calibration
+        .as_ref()
+        .is_none_or(|calibration| calibration.sha256.is_some())
+        && let Lookup::Missing(missing) = cache.find(&recipe)?
+    {
+        println!("why        {}", missing.reason);
+    }
+    let was_there = Cell::new(false);
+    let notify = |state: EngineState| {
+        was_there.set(matches!(state, EngineState::Ready { cached: true, .. }));
+        progress::show_build(&state);
+    };
     // TensorRT 8 asks nobody whether to go on: there the signal ends the process, which leaves nothing half-written either.
     let order = Order {
         pictures: pictures.as_mut().map(|pictures| pictures as _),
         is_forced: args.force,
         stop: &|| stop.is_stopped(),
-        notify: &progress::show_build,
+        notify: &notify,
     };
     let stored = engines::build(&cache, &recipe, &library, device.as_ref(), order);
     progress::clear_build();
