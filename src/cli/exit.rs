@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::config::ConfigError;
 use crate::detect::DetectError;
+use crate::detect::engines::EngineError;
 use crate::pipeline::PipelineError;
 use crate::telemetry::marked_as_error;
 
@@ -11,7 +12,7 @@ use crate::telemetry::marked_as_error;
 pub(super) const HELP: &str = "\
 Exit codes:
   0    ended as asked, or by itself
-  1    the chain failed: detector, publishing, or a thread that did not end
+  1    the chain failed: detector, publishing, or a thread that did not end; or a command did
   2    the command line is wrong
   3    a source failed for good
   78   the configuration or the model is wrong (systemd does not restart on it)
@@ -47,7 +48,15 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     if error.downcast_ref::<ConfigError>().is_some() {
         return Exit::Config;
     }
+    if let Some(engine) = error.downcast_ref::<EngineError>() {
+        return if engine.is_configuration() {
+            Exit::Config
+        } else {
+            Exit::Failure
+        };
+    }
     let detect = match error.downcast_ref::<PipelineError>() {
+        Some(PipelineError::Config(_)) => return Exit::Config,
         Some(PipelineError::Detect(detect)) => Some(detect),
         Some(PipelineError::Picture { cause, .. }) => Some(cause.as_ref()),
         _ => None,

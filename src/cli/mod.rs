@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod demo;
 mod doctor;
+mod engine;
 mod environment;
 mod eval;
 mod exit;
@@ -47,6 +48,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Fetch networks, look into ONNX files, and describe them for the daemon.
     Model(model::ModelArgs),
+    /// Build and look into what TensorRT runs: the engine of a network for this machine's GPU.
+    Engine(engine::EngineArgs),
     /// Say how accurate a model is on annotated pictures.
     Eval(eval::EvalArgs),
     /// Track detections from a MOTChallenge text file.
@@ -63,7 +66,11 @@ pub fn main() -> ExitCode {
     let command = Arguments::parse().command;
     if !matches!(
         command,
-        Command::Watch(_) | Command::Track(_) | Command::Scenes(_) | Command::Model(_)
+        Command::Watch(_)
+            | Command::Track(_)
+            | Command::Scenes(_)
+            | Command::Model(_)
+            | Command::Engine(_)
     ) {
         environment::complete();
     }
@@ -75,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Model(args) => model::run(&args),
+        Command::Engine(args) => engine::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
         Command::Scenes(args) => scenes::run(&args),

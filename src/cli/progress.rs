@@ -1,9 +1,10 @@
-//! One line on a terminal that says how the run goes.
+//! One line on a terminal that says how the run, or the building of an engine, goes.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::thread;
 use std::time::Duration;
 
+use crate::detect::engines::EngineState;
 use crate::publish::Stats;
 use crate::source::StopToken;
 
@@ -45,9 +46,74 @@ fn line(stats: &Stats) -> String {
     )
 }
 
+/// Shows how a build goes when standard error is a terminal.
+pub(super) fn show_build(state: &EngineState) {
+    if stderr().is_terminal()
+        && let Some(line) = build_line(state)
+    {
+        let _ = write!(stderr(), "\x1b[K{line}\r");
+    }
+}
+
+/// Takes the line of [`show_build`] away.
+pub(super) fn clear_build() {
+    if stderr().is_terminal() {
+        let _ = write!(stderr(), "\x1b[K");
+    }
+}
+
+fn build_line(state: &EngineState) -> Option<String> {
+    const WIDTH: u32 = 30;
+    let clock = |elapsed: &Duration| {
+        let seconds = elapsed.as_secs();
+        format!("{:02}:{:02}", seconds / 60, seconds % 60)
+    };
+    match state {
+        EngineState::Building {
+            elapsed,
+            done,
+            steps,
+            phase,
+        } if *steps > 0 => {
+            let full = (WIDTH * (*done).min(*steps) / steps) as usize;
+            // A terminal of 80 columns must hold it: a line that wraps cannot be drawn over.
+            let phase: String = phase.chars().filter(|c| !c.is_control()).take(36).collect();
+            Some(format!(
+                "[{}{}] {} {phase}",
+                "#".repeat(full),
+                " ".repeat(WIDTH as usize - full),
+                clock(elapsed)
+            ))
+        }
+        EngineState::Building { elapsed, .. } => Some(format!(
+            "building for {}; this TensorRT does not say how far it is",
+            clock(elapsed)
+        )),
+        EngineState::Waiting { elapsed } => Some(format!(
+            "waiting for {} for another jetwatch that builds in the same folder",
+            clock(elapsed)
+        )),
+        EngineState::Missing { .. } | EngineState::Ready { .. } => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_is_drawn_by_its_steps_or_its_time() {
+        let building = |done, steps| EngineState::Building {
+            elapsed: Duration::from_secs(75),
+            done,
+            steps,
+            phase: "Timing".to_owned(),
+        };
+        let bar = format!("[{}{}] 01:15 Timing", "#".repeat(15), " ".repeat(15));
+        assert_eq!(build_line(&building(2, 4)), Some(bar));
+        let line = build_line(&building(0, 0)).expect("time passes");
+        assert!(line.starts_with("building for 01:15"), "{line}");
+    }
 
     #[test]
     fn the_line_names_its_units() {

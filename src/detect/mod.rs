@@ -3,7 +3,7 @@
 //! [`prepare()`] turns the configuration into a [`Prepared`] on the main thread: the model folder ([`model`]) is read and
 //! its file hashed once, the runtime library ([`runtime`]) is opened once. Each worker thread then makes its own
 //! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`layout`]
-//! and [`nms`] turn raw output into boxes and are pure.
+//! and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds what TensorRT runs.
 //!
 //! ```text
 //!   DetectorConfig ── prepare ──► Prepared ── make_detector ──► Detector          (TensorRT, ONNX Runtime, or scripted)

@@ -1,5 +1,6 @@
 //! Why the chain cannot start or had to stop.
 
+use crate::config::ConfigError;
 use crate::detect::DetectError;
 use crate::publish::PublishError;
 use crate::source::SourceError;
@@ -21,6 +22,9 @@ pub enum PipelineError {
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),
+    /// What was named on the command line is no source.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// GStreamer cannot be started.
     #[error("{0}")]
     Source(SourceError),

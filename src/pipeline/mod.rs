@@ -12,6 +12,7 @@
 mod alone;
 mod announce;
 mod attend;
+mod calibrate;
 mod error;
 mod evaluate;
 mod follow;
@@ -42,6 +43,7 @@ use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
+pub use calibrate::CalibrationPictures;
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;

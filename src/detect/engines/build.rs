@@ -162,7 +162,7 @@ pub fn build(
             path: found.path.clone(),
             cached: true,
         });
-        return Ok(found);
+        return Ok(*found);
     }
 
     let onnx = recipe.file.read()?;

@@ -25,7 +25,7 @@ pub struct EngineCache {
 #[derive(Debug)]
 pub enum Lookup {
     /// The engine.
-    Found(Stored),
+    Found(Box<Stored>),
     /// None, and why.
     Missing(Missing),
 }
@@ -39,6 +39,17 @@ pub struct Stored {
     pub manifest: Manifest,
     /// The plan.
     pub plan: Vec<u8>,
+}
+
+/// A manifest, or why it cannot be read.
+type ReadManifest = Result<Manifest, String>;
+
+impl Stored {
+    /// Copies the engine to `path`, and its manifest beside it.
+    pub fn copy_to(&self, path: &Path) -> Result<(), EngineError> {
+        place::write(path, &self.plan)?;
+        place::write(&manifest_of(path), self.manifest.to_text().as_bytes())
+    }
 }
 
 impl EngineCache {
@@ -95,11 +106,11 @@ impl EngineCache {
         if let Some(what) = manifest.refuses(&plan) {
             return missing(Reason::Damaged { file, what });
         }
-        Ok(Lookup::Found(Stored {
+        Ok(Lookup::Found(Box::new(Stored {
             path,
             manifest,
             plan,
-        }))
+        })))
     }
 
     /// Why there is no engine of `recipe`: what the nearest of the same model and precision differs in.
@@ -132,9 +143,7 @@ impl EngineCache {
     }
 
     /// Every manifest in the folder with the engine's file beside it, by name; a reason in words for those that cannot be read.
-    pub(super) fn manifests(
-        &self,
-    ) -> Result<Vec<(PathBuf, Result<Manifest, String>)>, EngineError> {
+    pub(super) fn manifests(&self) -> Result<Vec<(PathBuf, ReadManifest)>, EngineError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -20,7 +20,7 @@ mod listing;
 mod manifest;
 mod memory;
 mod place;
-// plan_file
+mod plan_file;
 mod reason;
 mod recipe;
 mod room;
@@ -33,7 +33,7 @@ pub use layers::Layers;
 pub use library::{device, inspect, open_library};
 pub use listing::{Listed, ListedState};
 pub use manifest::Manifest;
-// pub use plan_file::{PlanFile, PlanKind, look_into};
+pub use plan_file::{PlanFile, PlanKind, look_into};
 pub use reason::{Missing, Reason};
 pub use recipe::{Calibration, Gpu, Ingredients, Recipe};
 

@@ -1,0 +1,623 @@
+//! `jetwatch engine` on doubles of TensorRT and of libcuda, and on NVIDIA's real TensorRT-RTX without a GPU.
+//!
+//! The doubles lie where `tests/nvidia_doubles/build` puts them, the real library where `JETWATCH_TENSORRT` says; a test for which
+//! there is none says so and passes.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use jetwatch::source::pictures::{Format, write_rgb};
+use jetwatch::types::Size;
+use support::daemon::{PATIENCE, finish, wait_for_output};
+
+/// One version of each generation.
+const VERSIONS: [&str; 3] = ["8.5.2", "10.3.0", "11.4.0"];
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folders of the double of TensorRT `version` and of the double of libcuda; `None`, said aloud, when they were not built.
+fn doubles(version: &str) -> Option<String> {
+    static CUDA: OnceLock<PathBuf> = OnceLock::new();
+    let folder = project().join(".cache/nvidia_doubles").join(version);
+    if !folder.join("stamp").exists() {
+        eprintln!("skipped for {version}: tests/nvidia_doubles/build has not built its double");
+        return None;
+    }
+    let cuda = CUDA.get_or_init(|| {
+        let script = project().join("tests/nvidia_doubles/build-cuda");
+        let output = Command::new(script).output().expect("build-cuda starts");
+        assert!(output.status.success(), "{output:?}");
+        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+    });
+    Some(format!("{}:{}", folder.display(), cuda.display()))
+}
+
+/// A folder for engines, and the commands on it.
+struct Bench {
+    folder: tempfile::TempDir,
+    libraries: String,
+}
+
+impl Bench {
+    fn new(version: &str) -> Option<Self> {
+        let libraries = doubles(version)?;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Some(Self { folder, libraries })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn engines(&self) -> PathBuf {
+        self.path("engines")
+    }
+
+    /// `jetwatch engine ARGUMENTS` with the doubles.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        command
+            .arg("engine")
+            .args(arguments)
+            .env("LD_LIBRARY_PATH", &self.libraries)
+            .env_remove("RUST_LOG");
+        command
+    }
+
+    /// `jetwatch engine build` of street-nano with `arguments`.
+    fn build(&self, arguments: &[&str]) -> Command {
+        let model = project().join("models/street-nano");
+        let mut command = self.command(&["build", "--model"]);
+        command
+            .arg(model)
+            .arg("--engines")
+            .arg(self.engines())
+            .args(arguments);
+        command
+    }
+
+    /// Files in the folder of engines that end with `ending`, sorted.
+    fn files(&self, ending: &str) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.engines()) else {
+            return Vec::new();
+        };
+        let mut files: Vec<PathBuf> = entries
+            .map(|entry| entry.expect("readable").path())
+            .filter(|path| path.to_string_lossy().ends_with(ending))
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn manifest(&self) -> serde_json::Value {
+        let [path] = &self.files(".engine.json")[..] else {
+            panic!("not one manifest: {:?}", self.files(".json"));
+        };
+        serde_json::from_slice(&fs::read(path).expect("readable")).expect("JSON")
+    }
+}
+
+fn said(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Runs a command that must end with `code`, and gives what it said.
+fn ends(command: &mut Command, code: i32) -> String {
+    let output = finish(command);
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(code), "{command:?}\n{said}");
+    said
+}
+
+#[test]
+fn an_engine_is_built_once_found_again_and_built_anew_when_forced() {
+    for version in VERSIONS {
+        let Some(bench) = Bench::new(version) else {
+            continue;
+        };
+        let settings = ["--batch", "2", "--workers", "2"];
+        let text = ends(&mut bench.build(&settings), 0);
+        assert!(
+            text.contains("why        no TensorRT engine of street-nano in int8 was built yet"),
+            "{text}"
+        );
+        assert!(
+            text.contains("layers by what they give: ") && text.contains("by device: GPU"),
+            "{text}"
+        );
+        let manifest = bench.manifest();
+        assert_eq!(manifest["recipe"]["builder_version"], version);
+        assert_eq!(manifest["recipe"]["batch"], 2);
+        let profiles = if version == "8.5.2" { 2 } else { 1 };
+        assert_eq!(manifest["recipe"]["profiles"], profiles, "{version}");
+        assert_eq!(bench.files(".partial"), Vec::<PathBuf>::new());
+        // The times of kernels are kept for the next build.
+        assert_eq!(bench.files(".cache").len(), 1, "{version}");
+
+        let text = ends(&mut bench.build(&settings), 0);
+        assert!(text.contains("found      it is there already"), "{text}");
+        assert_eq!(bench.manifest(), manifest);
+
+        let mut forced = bench.build(&settings);
+        let text = ends(
+            forced.arg("--force").env("RUST_LOG", "info,tensorrt=trace"),
+            0,
+        );
+        assert!(!text.contains("found      "), "{text}");
+        assert!(text.contains("timing from the cache"), "{text}");
+        assert_ne!(bench.manifest()["built_at"], manifest["built_at"]);
+
+        let list = ends(
+            &mut bench.command(&["list", "--engines", &bench.engines().display().to_string()]),
+            0,
+        );
+        assert!(
+            list.contains("whole") && list.contains("street-nano in int8, batches of 1 to 2"),
+            "{list}"
+        );
+    }
+}
+
+#[test]
+fn what_the_engine_that_is_there_differs_in_is_said_before_another_is_built() {
+    let Some(bench) = Bench::new("10.3.0") else {
+        return;
+    };
+    ends(&mut bench.build(&["--batch", "2"]), 0);
+    let text = ends(&mut bench.build(&["--batch", "4"]), 0);
+    assert!(
+        text.contains("does not fit: it was built for batches up to 2, and 4 is configured"),
+        "{text}"
+    );
+    let Some(newer) = doubles("11.4.0") else {
+        return;
+    };
+    let mut other = bench.build(&["--batch", "4"]);
+    let text = ends(other.env("LD_LIBRARY_PATH", newer), 0);
+    assert!(
+        text.contains("it was built by TensorRT 10.3.0, and TensorRT 11.4.0 is here"),
+        "{text}"
+    );
+    assert!(text.contains("outdated   1 engines"), "{text}");
+    assert_eq!(bench.files(".engine").len(), 3);
+    // The newer version was asked for; of the older one, that with the same settings goes.
+    let text = ends(
+        bench
+            .build(&["--batch", "4", "--prune"])
+            .env("LD_LIBRARY_PATH", doubles("11.4.0").expect("as above")),
+        0,
+    );
+    assert!(
+        text.contains("removed    ") && text.contains("b4-trt10.3.0-"),
+        "{text}"
+    );
+    assert_eq!(bench.files(".engine").len(), 2);
+
+    // A damaged plan is not taken.
+    let path = bench.files(".engine").remove(0);
+    let mut plan = fs::read(&path).expect("readable");
+    plan[100] ^= 1;
+    fs::write(&path, plan).expect("writable");
+    let list = ends(
+        &mut bench.command(&["list", "--engines", &bench.engines().display().to_string()]),
+        0,
+    );
+    assert!(list.contains("DAMAGED: its SHA-256 is "), "{list}");
+    let text = ends(bench.command(&["inspect"]).arg(&path), 1);
+    assert!(text.contains("WRONG      its SHA-256 is "), "{text}");
+    let text = ends(&mut bench.build(&["--batch", "2"]), 0);
+    assert!(text.contains("is damaged: its SHA-256 is "), "{text}");
+    ends(bench.command(&["inspect"]).arg(&path), 0);
+}
+
+/// A folder with `count` pictures.
+fn pictures(bench: &Bench, count: u8) -> PathBuf {
+    let folder = bench.path("pictures");
+    fs::create_dir_all(&folder).expect("made");
+    let size = Size::new(160, 120);
+    for index in 0..count {
+        let rgb: Vec<u8> = (0..size.width * size.height * 3)
+            .map(|at| (at as u8).wrapping_mul(31).wrapping_add(index))
+            .collect();
+        write_rgb(
+            &folder.join(format!("{index}.png")),
+            Format::Png,
+            size,
+            &rgb,
+        )
+        .expect("written");
+    }
+    folder
+}
+
+#[test]
+fn a_network_is_calibrated_with_pictures_and_later_with_the_cache() {
+    for version in ["8.5.2", "10.3.0"] {
+        let Some(bench) = Bench::new(version) else {
+            continue;
+        };
+        let (pictures, cache) = (pictures(&bench, 5), bench.path("street.calibration"));
+        let mut calibrating = bench.build(&["--batch", "2", "--calibration-images"]);
+        calibrating.arg(&pictures).arg("--calibration").arg(&cache);
+        let text = ends(&mut calibrating, 0);
+        assert!(
+            text.contains("calibrated with 4 pictures; use it: detector.tensorrt.calibration: "),
+            "{text}"
+        );
+        let calibrated = fs::read_to_string(&cache).expect("it was written");
+        assert!(calibrated.starts_with("TRT-"), "{calibrated}");
+        let manifest = bench.manifest();
+        assert!(manifest["recipe"]["calibration_sha256"].is_string());
+
+        // With the cache, the same engine is asked for.
+        let mut again = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
+        let text = ends(again.arg(&cache), 0);
+        assert!(text.contains("found      it is there already"), "{text}");
+        // Without it, the engine of the network with Q/DQ nodes is another.
+        let text = ends(
+            &mut bench.build(&["--batch", "2", "--precision", "int8"]),
+            0,
+        );
+        assert!(
+            text.contains("it was calibrated, and no calibration is configured"),
+            "{text}"
+        );
+        // The cache alone is enough to build anew.
+        fs::remove_dir_all(bench.engines()).expect("removed");
+        let mut anew = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
+        ends(anew.arg(&cache), 0);
+        assert_eq!(bench.manifest()["plan_sha256"], manifest["plan_sha256"]);
+
+        let mut few = bench.build(&["--batch", "8", "--calibration-images"]);
+        let text = ends(few.arg(&pictures), 1);
+        assert!(
+            text.contains("found 5 pictures that can be read, expected at least 8"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn since_version_11_a_network_is_not_calibrated() {
+    let Some(bench) = Bench::new("11.4.0") else {
+        return;
+    };
+    let pictures = pictures(&bench, 2);
+    let mut calibrating = bench.build(&["--calibration-images"]);
+    let text = ends(calibrating.arg(&pictures), 78);
+    assert!(
+        text.contains("cannot calibrate a network; give a network with Q/DQ nodes"),
+        "{text}"
+    );
+    assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
+    let mut wrong = bench.build(&["--precision", "fp32", "--calibration-images"]);
+    let text = ends(wrong.arg(&pictures), 2);
+    assert!(text.contains("--calibration-images is for INT8"), "{text}");
+}
+
+#[test]
+fn a_build_that_fails_says_tensorrts_words_and_leaves_nothing() {
+    for version in VERSIONS {
+        let Some(bench) = Bench::new(version) else {
+            continue;
+        };
+        for (failure, words) in [
+            (
+                "out-of-memory",
+                "OutOfMemory (Requested size was 1073741824 bytes.)",
+            ),
+            (
+                "unsupported-layer",
+                "Could not find any implementation for node ",
+            ),
+        ] {
+            let text = ends(bench.build(&[]).env("JETWATCH_DOUBLE_FAIL", failure), 1);
+            assert!(
+                text.contains("TensorRT failed at IBuilder::buildSerializedNetwork: "),
+                "{text}"
+            );
+            assert!(text.contains(words), "{text}");
+        }
+        let text = ends(
+            bench
+                .build(&[])
+                .env("JETWATCH_DOUBLE_GPU_BYTES", "200000000"),
+            1,
+        );
+        assert!(
+            text.contains("too little memory to build an engine: 190 MiB of GPU memory are free"),
+            "{text}"
+        );
+        assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
+        assert_eq!(bench.files(".partial"), Vec::<PathBuf>::new());
+        // The next build is not disturbed by any of it.
+        ends(&mut bench.build(&[]), 0);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_build_and_nothing_is_written() {
+    for version in VERSIONS {
+        let Some(bench) = Bench::new(version) else {
+            continue;
+        };
+        let child = bench
+            .build(&[])
+            .env("JETWATCH_DOUBLE_BUILD_MS", "600000")
+            .env("RUST_LOG", "info,tensorrt=debug")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        // The lock is taken when all before the build is done.
+        let since = Instant::now();
+        while !bench.engines().join(".lock").exists() {
+            assert!(since.elapsed() < PATIENCE, "no build began");
+            std::thread::yield_now();
+        }
+        let id = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
+        let output = wait_for_output(child);
+        let text = said(&output);
+        if version == "8.5.2" {
+            assert_eq!(
+                std::os::unix::process::ExitStatusExt::signal(&output.status),
+                Some(2),
+                "{text}"
+            );
+        } else {
+            assert_eq!(output.status.code(), Some(1), "{text}");
+            assert!(
+                text.contains("the build was canceled; nothing was written"),
+                "{text}"
+            );
+        }
+        assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
+        assert_eq!(bench.files(".engine.json"), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_dla_takes_what_is_not_quantized_by_the_network() {
+    let Some(bench) = Bench::new("8.5.2") else {
+        return;
+    };
+    let with_cores = |arguments: &[&str]| {
+        let mut command = bench.build(arguments);
+        command.env("JETWATCH_DOUBLE_DLA_CORES", "2");
+        command
+    };
+    let text = ends(&mut with_cores(&["--dla", "0"]), 78);
+    assert!(
+        text.contains(
+            "cannot run a network with Q/DQ nodes on a DLA; DLA takes implicit quantization alone"
+        ),
+        "{text}"
+    );
+    let text = ends(&mut with_cores(&["--dla", "7", "--precision", "fp16"]), 78);
+    assert!(
+        text.contains("core 7 was asked for, and this machine has 2"),
+        "{text}"
+    );
+    let text = ends(&mut with_cores(&["--dla", "1", "--precision", "fp16"]), 0);
+    assert!(
+        text.contains("-fp16-dla-b1-trt8.5.2-") && text.contains("DLA "),
+        "{text}"
+    );
+    let manifest = bench.manifest();
+    assert_eq!(
+        (
+            &manifest["recipe"]["dla"],
+            &manifest["recipe"]["gpu_fallback"]
+        ),
+        (&true.into(), &true.into())
+    );
+    let path = bench.files(".engine").remove(0);
+    let mut loading = bench.command(&["inspect", "--json", "--load", "--dla", "0"]);
+    let text = finish(loading.arg(&path).env("JETWATCH_DOUBLE_DLA_CORES", "2"));
+    let report: serde_json::Value = serde_json::from_slice(&text.stdout).expect("JSON");
+    assert_eq!(report["layers"], manifest["layers"], "{report}");
+    assert!(
+        report["layers"]["device"]["DLA"].as_u64() > Some(0),
+        "{report}"
+    );
+}
+
+#[test]
+fn what_is_missing_on_the_machine_is_told() {
+    let Some(bench) = Bench::new("10.3.0") else {
+        return;
+    };
+    let tensorrt = bench
+        .libraries
+        .split(':')
+        .next()
+        .expect("two folders")
+        .to_owned();
+    let text = ends(bench.build(&[]).env("LD_LIBRARY_PATH", &tensorrt), 78);
+    assert!(text.contains("libcuda.so was not found"), "{text}");
+    let text = ends(bench.build(&[]).env("LD_LIBRARY_PATH", "/nowhere"), 78);
+    assert!(text.contains("TensorRT was not found"), "{text}");
+    let text = ends(&mut bench.build(&["--compute-capability", "8.6"]), 78);
+    assert!(text.contains("cannot build for another GPU"), "{text}");
+    let text = ends(&mut bench.build(&["--precision", "int4"]), 78);
+    assert!(text.contains("begins with fp32, fp16 or int8"), "{text}");
+
+    let file = bench.path("file");
+    fs::write(&file, "").expect("written");
+    let model = project().join("models/street-nano");
+    let mut command = bench.command(&["build", "--model"]);
+    let text = ends(
+        command
+            .arg(&model)
+            .arg("--engines")
+            .arg(file.join("engines")),
+        78,
+    );
+    assert!(
+        text.contains("cannot write ") && text.contains("--engines"),
+        "{text}"
+    );
+    let mut command = bench.command(&["build", "--model"]);
+    let text = ends(command.arg(bench.path("no model")), 78);
+    assert!(
+        text.contains("detector.model must name a folder with a model.yaml"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_full_disk_is_told_and_left_as_it_was() {
+    let Some(bench) = Bench::new("10.3.0") else {
+        return;
+    };
+    fs::create_dir(bench.engines()).expect("made");
+    let mount = |arguments: &[&str]| {
+        let mut command = Command::new("mount");
+        command
+            .args(arguments)
+            .arg(bench.engines())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !mount(&["-t", "tmpfs", "-o", "size=4m", "none"]) {
+        eprintln!("skipped: a small disk can be mounted by root alone, and not in every container");
+        return;
+    }
+    let text = ends(&mut bench.build(&[]), 1);
+    let left = bench.files("");
+    let unmounted = Command::new("umount").arg(bench.engines()).status();
+    assert!(text.contains("no room for the engine in "), "{text}");
+    assert_eq!(left, [bench.engines().join(".lock")]);
+    assert!(unmounted.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn the_configuration_says_which_engine_is_built_and_options_change_it() {
+    let Some(bench) = Bench::new("8.5.2") else {
+        return;
+    };
+    let config = bench.path("jetwatch.yaml");
+    let yaml = format!(
+        "sources: [{{name: a, uri: synthetic://traffic}}]\ndetector:\n  backend: tensorrt\n  model: {}\n  precision: fp16\n  batch_size: 4\n  \
+         workers: 3\n  tensorrt: {{engines: engines, workspace_mib: 128, library: {}}}\n",
+        project().join("models/street-nano").display(),
+        project().join(".cache/nvidia_doubles/8.5.2").display()
+    );
+    fs::write(&config, yaml).expect("written");
+    ends(bench.command(&["build", "--config"]).arg(&config), 0);
+    let recipe = bench.manifest()["recipe"].clone();
+    assert_eq!(
+        (
+            &recipe["precision"],
+            &recipe["batch"],
+            &recipe["profiles"],
+            &recipe["workspace_mib"]
+        ),
+        (&"fp16".into(), &4.into(), &3.into(), &128.into())
+    );
+    let copy = bench.path("copy.engine");
+    let mut other = bench.command(&["build", "--batch", "1", "--config"]);
+    let text = ends(other.arg(&config).arg("--output").arg(&copy), 0);
+    assert!(text.contains("copied     to "), "{text}");
+    assert_eq!(bench.files(".engine").len(), 2);
+    let text = ends(bench.command(&["inspect"]).arg(&copy), 0);
+    assert!(
+        text.contains("street-nano in fp16, batches of 1 to 1"),
+        "{text}"
+    );
+    let mut list = bench.command(&["list", "--json", "--config"]);
+    let list: serde_json::Value =
+        serde_json::from_slice(&finish(list.arg(&config)).stdout).expect("JSON");
+    let states: Vec<_> = list
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|listed| listed["state"].clone())
+        .collect();
+    assert_eq!(states, ["whole", "whole"]);
+}
+
+#[test]
+fn what_is_no_engine_is_told_as_what_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("file.engine");
+    let inspect = |path: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        ends(command.args(["engine", "inspect"]).arg(path), 1)
+    };
+    let onnx = project().join("models/street-nano/street-nano_fp32.onnx");
+    assert!(inspect(&onnx).contains("an ONNX network of "));
+    for (bytes, words) in [
+        (&b""[..], "empty"),
+        (
+            b"<!doctype html><title>Not found</title>",
+            "a page of the web",
+        ),
+        (
+            b"0123456789",
+            "neither a plan of TensorRT nor an ONNX network",
+        ),
+    ] {
+        fs::write(&path, bytes).expect("written");
+        let text = inspect(&path);
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn the_real_tensorrt_rtx_builds_for_a_gpu_that_is_not_there() {
+    let Some(library) = std::env::var_os("JETWATCH_TENSORRT") else {
+        eprintln!("skipped: JETWATCH_TENSORRT names no folder with NVIDIA's libraries");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let bench = Bench {
+        folder,
+        libraries: String::new(),
+    };
+    let mut build = bench.build(&["--batch", "4", "--compute-capability", "8.6", "--tensorrt"]);
+    let text = ends(build.arg(&library), 0);
+    assert!(text.contains("for any (compute capability 8.6)"), "{text}");
+    let path = bench.files(".engine").remove(0);
+    let text = ends(bench.command(&["inspect"]).arg(&path), 0);
+    assert!(
+        text.contains("a plan whose header names version 1.7.1.")
+            && text.contains("for compute capability 8.6"),
+        "{text}"
+    );
+    let mut again = bench.build(&["--batch", "4", "--compute-capability", "8.6", "--tensorrt"]);
+    assert!(ends(again.arg(&library), 0).contains("found      it is there already"));
+    // Without its manifest, and cut off, the header alone speaks.
+    let half = bench.path("half.engine");
+    let plan = fs::read(&path).expect("readable");
+    fs::write(&half, &plan[..plan.len() / 2]).expect("written");
+    let text = ends(bench.command(&["inspect"]).arg(&half), 1);
+    assert!(
+        text.contains("it is cut off or damaged") && text.contains(&plan.len().to_string()),
+        "{text}"
+    );
+    // As Ultralytics writes plans.
+    let description = br#"{"task": "detect", "batch": 4}"#;
+    let wrapped = [
+        &(description.len() as u32).to_le_bytes()[..],
+        description,
+        &plan,
+    ]
+    .concat();
+    fs::write(&half, wrapped).expect("written");
+    let text = ends(bench.command(&["inspect"]).arg(&half), 0);
+    assert!(
+        text.contains("as Ultralytics writes them") && text.contains("task: \"detect\""),
+        "{text}"
+    );
+}
