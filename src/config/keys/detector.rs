@@ -19,7 +19,7 @@ pub const DETECTOR: &[Key] = &[
     Key::new(
         "precision",
         Form::Text("a precision of the model, such as fp32 or int8"),
-        "Which of the model's files to use. Default: the model's first. TensorRT also makes fp16 of a model's fp32 file, and int8 with a calibration.",
+        "Which of the model's files to use. Default: the model's first; with TensorRT int8, where the model has it. TensorRT also makes fp16 of a model's fp32 file, and int8 with a calibration.",
     ),
     Key::new(
         "score_threshold",

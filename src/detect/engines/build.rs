@@ -323,6 +323,7 @@ impl Work<'_> {
                 None => Some(recipe.gpu.capability),
             },
             progress: Some(tell),
+            device: self.device,
             ..BuildRequest::new(self.onnx, recipe.precision)
         };
         Ok(request.build(self.library)?)

@@ -6,7 +6,7 @@ use crate::detect::graph::{self, Axis};
 use crate::detect::model::{ModelFile, ModelSpec};
 use crate::nvidia::tensorrt::Precision;
 
-/// The file and the numbers for `wanted`, the name of a precision; `None` is the model's first.
+/// The file and the numbers for `wanted`, the name of a precision; `None` is int8 where the model has it, else the model's first.
 ///
 /// A calibration is for int8 of the fp32 file alone. Without one, a file of the precision's own name is taken, and for fp16 else that
 /// of fp32: TensorRT chooses 16-bit floats by itself there.
@@ -17,7 +17,10 @@ pub(super) fn choose(
 ) -> Result<(ModelFile, Precision), EngineError> {
     let wanted = match wanted {
         Some(wanted) => wanted,
-        None => &spec.file(None)?.precision,
+        None => match spec.file(Some("int8")) {
+            Ok(file) => &file.precision,
+            Err(_) => &spec.file(None)?.precision,
+        },
     };
     let unknown = || EngineError::UnknownNumbers {
         model: spec.name.clone(),
