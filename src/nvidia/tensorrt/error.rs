@@ -12,7 +12,7 @@ pub enum TensorRtError {
     /// No library was found.
     #[error(
         "TensorRT was not found (looked for {}): on a Jetson install the packages of JetPack (nvidia-tensorrt), elsewhere \
-         TensorRT from NVIDIA, and name the library in detector.tensorrt if it lies in no usual place; {reason}",
+         TensorRT from NVIDIA, and name the library in detector.tensorrt.library if it lies in no usual place; {reason}",
         looked.join(", ")
     )]
     Missing {

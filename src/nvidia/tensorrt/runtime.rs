@@ -40,7 +40,7 @@ impl Runtime {
             if i64::from(dla) >= i64::from(cores) {
                 return Err(library.unsupported(
                     "run on that DLA",
-                    format!("detector.dla is {dla}, and this machine has {cores} DLA cores; leave it out, or count from 0"),
+                    format!("detector.tensorrt.dla is {dla}, and this machine has {cores} DLA cores; leave it out, or count from 0"),
                 ));
             }
             call!(object, RUNTIME_SET_DLA_CORE, (i32) -> (), dla as i32)?;
