@@ -1,7 +1,8 @@
 //! The way through the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
 //! workers around a network that keeps the GPU busy for 3 ms.
 //!
-//! `cargo bench --bench cuda [seconds]`: seconds for each number of workers, 3 unless told. Without a GPU it says so and ends well.
+//! `cargo bench --bench cuda -- [seconds] [workers]`: seconds for each number of workers, 3 unless told; `workers` leaves the rest
+//! out. Without a GPU it says so and ends well.
 //! The network is an echo. `JETWATCH_BENCH_TENSORRT` names a library of TensorRT, or a double of it, whose engine takes the echo's
 //! place in a second measurement; how long a double keeps the GPU busy is said by `JETWATCH_DOUBLE_KERNEL_US`.
 
@@ -43,7 +44,11 @@ fn main() {
         Ok(device) => device,
         Err(error) => return println!("{}", json!({ "error": error.to_string() })),
     };
-    match measure(&device, Duration::from_secs_f64(seconds)) {
+    let parts = match std::env::args().any(|word| word == "workers") {
+        true => Parts::Workers,
+        false => Parts::All,
+    };
+    match measure(&device, Duration::from_secs_f64(seconds), parts) {
         Ok(report) => {
             println!("{report:#}");
             summarize(&report);
@@ -58,7 +63,7 @@ fn main() {
 /// The figures that are asked for most, on stderr.
 fn summarize(report: &Value) {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-    for kernel in report["kernels"].as_array().into_iter().flatten() {
+    for kernel in report["memory"]["kernels"].as_array().into_iter().flatten() {
         eprintln!(
             "kernel {} {} batch {}: {:.1} us, {:.0} % of a device copy, {:.0} % of the memory's rate; copy in {:.0} us, {:.1} GB/s",
             kernel["pixels"],
@@ -100,8 +105,39 @@ fn summarize(report: &Value) {
 /// What a measurement may end with.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-fn measure(device: &Arc<Device>, time: Duration) -> Result<Value, Failure> {
-    let (major, minor) = device.compute_capability();
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    /// Everything.
+    All,
+    /// What needs no fast GPU.
+    Workers,
+}
+
+fn measure(device: &Arc<Device>, time: Duration, parts: Parts) -> Result<Value, Failure> {
+    let busy = |calls: Calls| echo_of_workers(calls).execution(device);
+    let mut report = json!({
+        "device": device.name(),
+        "compute_capability": format!("{}.{}", device.compute_capability().0, device.compute_capability().1),
+        "driver_cuda": device.driver_version().to_string(),
+        "workers": all_workers(&busy, time)?,
+    });
+    let library = std::env::var_os("JETWATCH_BENCH_TENSORRT").filter(|path| !path.is_empty());
+    if let Some(path) = library {
+        report["tensorrt"] = tensorrt(device, Path::new(&path), time)?;
+    }
+    if parts == Parts::All {
+        report["memory"] = memory(device)?;
+        report["calls"] = json!([
+            calls(device, EchoRecording::Off)?,
+            calls(device, EchoRecording::Contexts)?
+        ]);
+    }
+    Ok(report)
+}
+
+/// The kernel and copies against the memory's bandwidth.
+fn memory(device: &Arc<Device>) -> Result<Value, ExecutionError> {
     let copy = device_copy(device)?;
     let mut kernels = Vec::new();
     for batch in [1, 8, 32, 128, 256] {
@@ -134,22 +170,10 @@ fn measure(device: &Arc<Device>, time: Duration) -> Result<Value, Failure> {
         let nv12 = PixelFormat::Nv12(ColorMatrix::Bt709);
         kernels.push(kernel(device, "nv12", nv12, Element::F32, batch, copy)?);
     }
-    let busy = |calls: Calls| echo_of_workers(calls).execution(device);
-    let tensorrt = match std::env::var_os("JETWATCH_BENCH_TENSORRT").filter(|path| !path.is_empty())
-    {
-        Some(path) => tensorrt(device, Path::new(&path), time)?,
-        None => Value::Null,
-    };
     Ok(json!({
-        "device": device.name(),
-        "compute_capability": format!("{major}.{minor}"),
-        "driver_cuda": device.driver_version().to_string(),
-        "memory_gb_per_s_in_theory": device.bytes_per_second().map(|rate| rate as f64 / 1e9),
+        "gb_per_s_in_theory": device.bytes_per_second().map(|rate| rate as f64 / 1e9),
         "device_copy_gb_per_s": copy,
         "kernels": kernels,
-        "calls": [calls(device, EchoRecording::Off)?, calls(device, EchoRecording::Contexts)?],
-        "workers": all_workers(&busy, time)?,
-        "tensorrt": tensorrt,
     }))
 }
 
