@@ -147,7 +147,13 @@ fn command(setup: &Setup, command: &str, library: &Path) -> Command {
 }
 
 fn on_double(command: &mut Command, library: &Path) {
-    let path = format!("{}:{}", cuda::double().display(), library.display());
+    let library = library.display().to_string();
+    // What a machine with a GPU has on that path already, it needs.
+    let own = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let path = match cuda::only_real() {
+        true => format!("{library}:{own}"),
+        false => format!("{}:{library}:{own}", cuda::double().display()),
+    };
     command.env("LD_LIBRARY_PATH", path);
 }
 

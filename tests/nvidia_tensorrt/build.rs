@@ -94,7 +94,10 @@ fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
         let mut pictures = Pictures::new(3);
         let built = calibrate(&double, &mut pictures, None).expect("it builds");
         assert_eq!(pictures.given, 3);
-        assert_eq!(double.device.memory().expect("it can say").free, free);
+        // Of a real GPU others take memory meanwhile, and its driver keeps some.
+        if double.is_on_double() {
+            assert_eq!(double.device.memory().expect("it can say").free, free);
+        }
         let cache = built.calibration_cache.expect("it calibrated");
         let text = String::from_utf8(cache.clone()).expect("text");
         // 127 / 127 as the bits of a float.

@@ -29,6 +29,11 @@ impl Double {
         self.library.generation()
     }
 
+    /// Whether the GPU is the double of libcuda.
+    pub fn is_on_double(&self) -> bool {
+        self.device.name().contains("double")
+    }
+
     /// Whether networks without Q/DQ nodes can be calibrated.
     pub fn calibrates(&self) -> bool {
         matches!(self.generation(), Generation::Eight | Generation::Ten)
