@@ -84,6 +84,9 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
     let stored = engines::build(&cache, &recipe, &library, device.as_ref(), order);
     progress::clear_build();
     let stored = stored?;
+    if was_there.get() {
+        println!("found      it is there already; --force builds it anew");
+    }
     say(
         &stored,
         &recipe,

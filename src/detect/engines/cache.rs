@@ -146,7 +146,7 @@ impl EngineCache {
     pub(super) fn manifests(&self) -> Result<Vec<(PathBuf, ReadManifest)>, EngineError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if is_not_there(&error) => return Ok(Vec::new()),
             Err(source) => return Err(folder_error("read", &self.folder, source)),
         };
         let mut found = Vec::new();
@@ -266,9 +266,17 @@ impl EngineCache {
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, EngineError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if is_not_there(&error) => Ok(None),
         Err(source) => Err(folder_error("read", path, source)),
     }
+}
+
+/// Whether there is no such file, or no folder that it could lie in.
+fn is_not_there(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 pub(super) fn file_name(path: &Path) -> String {
