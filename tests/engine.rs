@@ -71,15 +71,16 @@ impl Bench {
         command
     }
 
-    /// `jetwatch engine build` of street-nano with `arguments`.
+    /// `jetwatch engine build` of street-nano with `arguments`, in INT8 unless they say otherwise.
     fn build(&self, arguments: &[&str]) -> Command {
         let model = project().join("models/street-nano");
         let mut command = self.command(&["build", "--model"]);
-        command
-            .arg(model)
-            .arg("--engines")
-            .arg(self.engines())
-            .args(arguments);
+        command.arg(model).arg("--engines").arg(self.engines());
+        if !arguments.contains(&"--precision") {
+            command.args(["--precision", "int8"]);
+        }
+        // Last: the value of the last one may be yet to come.
+        command.args(arguments);
         command
     }
 
@@ -401,6 +402,11 @@ fn a_dla_takes_what_is_not_quantized_by_the_network() {
         text.contains(
             "cannot run a network with Q/DQ nodes on a DLA; DLA takes implicit quantization alone"
         ),
+        "{text}"
+    );
+    let text = ends(&mut with_cores(&["--dla", "0", "--precision", "fp32"]), 78);
+    assert!(
+        text.contains("a DLA computes in fp16 and int8 alone"),
         "{text}"
     );
     let text = ends(&mut with_cores(&["--dla", "7", "--precision", "fp16"]), 78);

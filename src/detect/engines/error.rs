@@ -50,6 +50,15 @@ pub enum EngineError {
         /// What was asked for.
         wanted: String,
     },
+    /// FP32 on a DLA.
+    #[error(
+        "model {model}: a DLA computes in fp16 and int8 alone, and fp32 was asked for: choose another with detector.precision or \
+         --precision, or leave detector.tensorrt.dla or --dla out"
+    )]
+    DlaFloats {
+        /// The model's name.
+        model: String,
+    },
     /// A calibration for a model that has no FP32 file.
     #[error(
         "model {model} has no fp32 network, which alone can be calibrated: leave the calibration out, or add the network to model.yaml"
@@ -161,6 +170,7 @@ impl EngineError {
             | Self::Graph(_)
             | Self::UnknownNumbers { .. }
             | Self::NoInt8 { .. }
+            | Self::DlaFloats { .. }
             | Self::NothingToCalibrate { .. }
             | Self::CalibratesFloats { .. }
             | Self::Calibration { .. }

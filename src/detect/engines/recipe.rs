@@ -144,6 +144,10 @@ impl Recipe {
     ) -> Result<Self, EngineError> {
         let wanted = config.precision.as_deref();
         let (file, precision) = choose(spec, wanted, calibration.is_some())?;
+        if config.tensorrt.dla.is_some() && precision == Precision::Fp32 {
+            let model = spec.name.clone();
+            return Err(EngineError::DlaFloats { model });
+        }
         let count = |number: usize| u32::try_from(number.max(1)).unwrap_or(u32::MAX);
         let settings = &config.tensorrt;
         Ok(Self {

@@ -109,6 +109,37 @@ fn a_full_disk_leaves_what_was_there() {
     );
 }
 
+#[test]
+fn a_disk_that_fills_up_while_a_file_is_written_keeps_the_one_before() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mount = |program: &str, arguments: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        command
+            .args(arguments)
+            .arg(folder.path())
+            .stderr(std::process::Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !mount("mount", &["-t", "tmpfs", "-o", "size=1m", "none"]) {
+        eprintln!("skipped: a small disk can be mounted by root alone, and not in every container");
+        return;
+    }
+    let path = folder.path().join("a.engine");
+    write(&path, b"before").expect("there is room");
+    let error = write(&path, &vec![1; 4 << 20]).expect_err("there is no room");
+    let (left, bytes) = (names(folder.path()), fs::read(&path));
+    assert!(mount("umount", &[]));
+    assert!(!error.is_configuration());
+    let error = error.to_string();
+    assert!(
+        error.starts_with("no room for the engine in ")
+            && error.contains(": 4 MiB are needed and "),
+        "{error}"
+    );
+    assert_eq!(left, ["a.engine"]);
+    assert_eq!(bytes.expect("readable"), b"before");
+}
+
 /// Says to a child in which folder it is to store engines without end.
 const CHILD: &str = "JETWATCH_TEST_STORE";
 
