@@ -278,7 +278,7 @@ fn dlas_are_refused_where_there_are_none() {
             "core 0 was asked for, and this machine has 0; count from 0, or leave --dla out";
         assert!(error.to_string().contains(wanted), "{error}");
         let error = Runtime::new(&double.library, Some(0)).expect_err("there is none");
-        let wanted = "detector.dla is 0, and this machine has 0 DLA cores";
+        let wanted = "detector.tensorrt.dla is 0, and this machine has 0 DLA cores";
         assert!(error.to_string().contains(wanted), "{error}");
     });
 }
