@@ -15,7 +15,7 @@ ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.
 .PHONY: help demo build test quantize-test tensorrt-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 lint bench fuzz clean
 
 help: ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Set up, build, and show the whole chain at work (SOURCE=, MODEL=, DURATION=).
 	@.ci/setup run onnxruntime
