@@ -87,15 +87,17 @@ fn wrong(text: &str, newest: u32) -> Vec<String> {
         .filter(|line| !line.starts_with(['#', '[', ';']))
         .filter_map(|line| Some(line.split_once('=')?.0));
     directives
-        .filter_map(|name| {
-            match DIRECTIVES.iter().find(|(known, _)| *known == name) {
-                None => Some(format!("{name} is not in the table of this test: look up the version that it came with")),
-                Some((_, version)) if *version > newest => {
-                    Some(format!("{name} came with systemd {version}: put it into a drop-in"))
-                }
+        .filter_map(
+            |name| match DIRECTIVES.iter().find(|(known, _)| *known == name) {
+                None => Some(format!(
+                    "{name} is not in the table of this test: look up the version that it came with"
+                )),
+                Some((_, version)) if *version > newest => Some(format!(
+                    "{name} came with systemd {version}: put it into a drop-in"
+                )),
                 Some(_) => None,
-            }
-        })
+            },
+        )
         .collect()
 }
 
@@ -127,7 +129,8 @@ fn units_are_for_systemd_245() {
 
 #[test]
 fn a_newer_or_misspelled_directive_would_be_found() {
-    let text = "# ProtectProc=no\n[Service]\nType=notify\nProtectProc=invisible\nRestrictSuidSgid=yes\n";
+    let text =
+        "# ProtectProc=no\n[Service]\nType=notify\nProtectProc=invisible\nRestrictSuidSgid=yes\n";
     let found = wrong(text, OLDEST);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("ProtectProc came with systemd 247"));
