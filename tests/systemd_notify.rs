@@ -20,9 +20,9 @@ struct Managed {
 }
 
 impl Managed {
-    fn start(sources: &str, watchdog: Duration) -> Self {
+    fn start(sources: &str, detector: &str, watchdog: Duration) -> Self {
         let setup = Setup::new(&format!(
-            "device: test\nsources:\n{sources}detector:\n  backend: scripted\npublish:\n  mqtt: off\n"
+            "device: test\nsources:\n{sources}detector: {detector}\npublish:\n  mqtt: off\n"
         ));
         let path = setup.path("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket in a temporary folder");
@@ -82,7 +82,7 @@ fn status(lines: &[String]) -> &str {
 #[test]
 fn a_run_is_ready_alive_and_stopping() {
     let sources = format!("  - name: street\n    uri: {STREET}\n");
-    let mut daemon = Managed::start(&sources, Duration::from_secs(2));
+    let mut daemon = Managed::start(&sources, "{backend: scripted}", Duration::from_secs(2));
     let ready = daemon.hear("READY=1");
     assert!(
         status(&ready).starts_with("1 of 1 sources online; "),
@@ -103,8 +103,19 @@ fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
     let sources = format!(
         "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
     );
+    // Ground truth is nothing that a camera has: this takes a network.
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
     let started = Instant::now();
-    let mut daemon = Managed::start(&sources, Duration::from_secs(2));
+    let mut daemon = Managed::start(
+        &sources,
+        &format!("{{backend: onnx, model: '{model}'}}"),
+        // Its half is more than a picture takes on a busy machine.
+        Duration::from_secs(20),
+    );
     let ready = daemon.hear("READY=1");
     assert!(
         started.elapsed() >= Duration::from_millis(1500),
@@ -114,8 +125,7 @@ fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
         status(&ready).starts_with("1 of 2 sources online (without gate); "),
         "{ready:?}"
     );
-    // Longer than the watchdog waits, by its own count of signs.
-    for _ in 0..6 {
+    for _ in 0..3 {
         daemon.hear("WATCHDOG=1");
     }
     daemon.signal("-TERM");

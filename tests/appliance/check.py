@@ -17,6 +17,22 @@ CONFIG = "/etc/jetwatch/jetwatch.yaml"
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
 # Longest wait for anything, in seconds: the watchdog's 30 s, many times slower where all is emulated.
 PATIENCE = 240
+# What a user may have made of the configuration.
+OWN_CONFIG = """\
+sources:
+  - name: street
+    uri: synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=5
+  - name: gate
+    uri: rtsp://127.0.0.1:9/gate
+    stall_timeout_ms: 1000
+detector:
+  backend: onnx
+  model: /opt/appliance/model
+  onnxruntime: /opt/appliance/libonnxruntime.so
+publish:
+  mqtt:
+    listen: 127.0.0.1:1883
+"""
 
 passed = failed = 0
 
@@ -82,7 +98,9 @@ def message(topic, port=1883):
     """One message of a topic, as a subscriber gets it; None when none comes."""
 
     def once():
-        done = run("mosquitto_sub", "-p", str(port), "-t", topic, "-C", "1", "-W", "10", check=False)
+        done = run("mosquitto_sub", "-h", "127.0.0.1", "-p", str(port), "-t", topic, "-C", "1", "-W", "60", check=False)
+        if done.returncode != 0:
+            told(f"mosquitto_sub ended with {done.returncode}: {done.stdout.strip()}")
         return done.stdout.strip() if done.returncode == 0 else None
 
     return soon(once)
@@ -134,7 +152,8 @@ def its_sandbox():
 
 def its_unit():
     unknown = run("systemd-analyze", "verify", UNIT, "jetwatch@second.service", check=False).stdout.splitlines()
-    unknown = [line for line in unknown if "jetwatch" in line]
+    # Manual pages cannot be looked up: there is no `man`.
+    unknown = [line for line in unknown if "jetwatch" in line and "Command 'man " not in line]
     held("systemd knows every directive of the units", not unknown, unknown)
     counted = run("systemd-analyze", "security", "--no-pager", UNIT, check=False).stdout
     exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", counted)
@@ -143,11 +162,8 @@ def its_unit():
 
 
 def a_dead_camera():
-    """From here on a camera is away for ever: that is no stall."""
-    text = read(CONFIG)
-    changed = text.replace("\nsources:\n", "\nsources:\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1000\n", 1)
-    held("the configuration was changed", changed != text)
-    write(CONFIG, changed)
+    """From here on a camera is away for ever, which is no stall, and a network runs in ONNX Runtime."""
+    write(CONFIG, OWN_CONFIG)
     run("systemctl", "restart", UNIT)
     held("a camera that is away does not keep the daemon from being ready", is_up(), show("ActiveState"))
     status = show("StatusText")
@@ -156,6 +172,8 @@ def a_dead_camera():
 
 def starts_anew(how, act, wanted):
     before, pid = int(show("NRestarts")), show("MainPID")
+    if not held(f"the daemon runs before it is {how}", pid != "0"):
+        return
     act(int(pid))
     held(f"the daemon starts anew after it was {how}", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
     texts = [str(each["MESSAGE"]) for each in log()]
@@ -166,7 +184,7 @@ def starts_anew(how, act, wanted):
 
 def a_wrong_configuration():
     good, restarts = read(CONFIG), show("NRestarts")
-    write(CONFIG, good.replace("backend: scripted", "backend: guess", 1))
+    write(CONFIG, good.replace("backend: onnx", "backend: guess", 1))
     run("systemctl", "restart", UNIT, check=False)
     held("a wrong configuration ends the daemon", soon(lambda: show("ActiveState") == "failed"), show("ActiveState"))
     # A unit that is to be started anew is `activating`, never `failed`.
@@ -180,7 +198,7 @@ def a_wrong_configuration():
 
 
 def another_instance():
-    write("/etc/jetwatch/second.yaml", read(CONFIG).replace("    #listen: 127.0.0.1:1883\n", "    listen: 127.0.0.1:1884\n"))
+    write("/etc/jetwatch/second.yaml", read(CONFIG).replace("1883", "1884"))
     unit = "jetwatch@second.service"
     done = run("systemctl", "start", unit, check=False)
     held("a second daemon runs beside the first", done.returncode == 0 and is_up(unit) and is_up(), done.stdout)
