@@ -65,6 +65,7 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("SystemCallErrorNumber", 0),
     ("SystemCallFilter", 0),
     ("TasksMax", 227),
+    ("TimeoutAbortSec", 243),
     ("TimeoutStartSec", 0),
     ("TimeoutStopSec", 0),
     ("Type", 0),

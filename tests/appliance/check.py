@@ -262,9 +262,11 @@ steps = [
     purged,
 ]
 for step in steps:
+    begun = time.monotonic()
     try:
         step()
     except Exception as error:  # The next steps still say something.
         held(f"{getattr(step, '__name__', 'step')} goes through", False, f"{error!r} {getattr(error, 'output', None) or ''}")
         told("\n        ".join(str(each["MESSAGE"]) for each in log()[-12:]))
+    told(f"({time.monotonic() - begun:.0f} s)")
 print(f"appliance: {passed} passed, {failed} failed", flush=True)
