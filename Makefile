@@ -12,10 +12,10 @@ FUZZ_SECONDS ?= 600
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
 
-.PHONY: help demo build test quantize-test tensorrt-test gpu-test v4l2 journald gst118 lint bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 lint bench fuzz clean
 
 help: ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Set up, build, and show the whole chain at work (SOURCE=, MODEL=, DURATION=).
 	@.ci/setup run onnxruntime
@@ -56,6 +56,18 @@ journald: build ## Prove the log in a real journal, under systemd in a container
 gst118: ## Pass all tests with GStreamer 1.18, in a Debian 11 made for this (x86-64, needs root; some minutes at first).
 	@.ci/setup build
 	@tests/gst118/run
+
+deb: ## Build the Debian package for amd64 into target/debian (Debian 12, Ubuntu 22.04 or newer; a sysroot of 200 MB in .cache).
+	@cross/build amd64
+
+deb-arm64: ## Build the Debian package for arm64, for Jetson (SYSROOT= takes the libraries of your JetPack).
+	@cross/build arm64
+
+appliance: deb ## Prove the package on a Debian 11 that boots in a container (x86-64, needs root; SUITE=focal: Ubuntu 20.04).
+	@tests/appliance/run amd64 "$$(ls -t target/debian/jetwatch_*_amd64.deb | head -n1)"
+
+appliance-arm64: deb-arm64 ## The same for arm64, emulated (needs root; many minutes).
+	@tests/appliance/run arm64 "$$(ls -t target/debian/jetwatch_*_arm64.deb | head -n1)"
 
 lint: ## Check formatting and lints.
 	cargo fmt --check

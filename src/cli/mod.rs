@@ -20,7 +20,7 @@ mod watch;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub use exit::Exit;
 
@@ -93,6 +93,12 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The whole command line, for manual pages and the completions of shells.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Reads `20`, `20s`, `5m`, `2h` or `1500ms`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text
@@ -124,8 +130,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
-        Arguments::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

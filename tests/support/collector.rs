@@ -8,7 +8,7 @@ use jetwatch::config::{SourceConfig, SourceUri};
 use jetwatch::source::{
     self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use jetwatch::telemetry::Recorder;
+use jetwatch::telemetry::{Pulses, Recorder};
 use jetwatch::types::{FrameMeta, Placement, Size, SourceId, SourceState};
 
 /// Network input of all these tests.
@@ -111,7 +111,7 @@ impl Collector {
                 requests: Arc::clone(&dot_requests),
             },
             counters: Arc::clone(&counters),
-            pulse: Arc::new(jetwatch::telemetry::Pulses::default().join("source-cam")),
+            pulse: Arc::new(Pulses::default().join(&config.name)),
         };
         let handle = source::start(config, context).expect("a thread can be started");
         Self {

@@ -1,0 +1,143 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_jetwatch_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_jetwatch_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_jetwatch_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_jetwatch_using_subcommand
+    set -l cmd (__fish_jetwatch_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -s V -l version -d 'Print version'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "watch" -d 'Print the messages of a broker as they come'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "track" -d 'Track detections from a MOTChallenge text file'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s c -l config -d 'Configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l duration -d 'End after this time, such as 20s or 5m' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l max-frames -d 'End after this many frames, over all sources' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l warmup-frames -d 'Measure only after this many frames' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l stats -d 'Write the run\'s numbers to this file as JSON' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dot -d 'Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dump-detections -d 'Write every frame\'s detections, before the tracker, as MOTChallenge text (one source only)' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s c -l config -d 'Configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -l file-only -d 'Check the file alone: open no model, source or broker'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l source -d 'Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l model -d 'Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l duration -d 'End after this time, such as 20s or 5m' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -s c -l config -d 'Configuration file whose broker, user and certificates are used' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l host -d 'Host name or address of the broker' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l port -d 'Port of the broker' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l topic -d 'Topic filter' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l duration -d 'End after this time, such as 20s or 5m' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s c -l config -d 'Configuration file: its first source gives the frames, its detector runs them' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l only -d 'Which part' -r -f -a "detect\t'Tensor, network and decoding, on preloaded frames'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'Frames to measure' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l warmup-frames -d 'Frames to run before measuring' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l preload -d 'Frames to load beforehand; they are used in turns' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -f -a "list" -d 'List the networks that can be fetched'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -f -a "init" -d 'Write a model folder for an ONNX file: its description with what could be read, and what had to be guessed'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from list" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from fetch" -l into -d 'The model folder; by default models/NAME' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from fetch" -l from -d 'Fetch the same file from another address, such as a mirror inside a plant' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from fetch" -l accept-unverified -d 'Take a file whose hash nobody knows yet'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from fetch" -l force -d 'Replace a file or description that is there'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from fetch" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from inspect" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from inspect" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from init" -l out -d 'The model folder; by default models/NAME, after the file. The file is copied there unless it is there already' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from init" -l layout -d 'Take this output layout instead of the most likely one' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from init" -l labels -d 'Names of the classes, one a line, in the network\'s order' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from init" -l size -d 'Size of the input where the network leaves it open' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from init" -l force -d 'Replace files that are there'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from init" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the networks that can be fetched'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "init" -d 'Write a model folder for an ONNX file: its description with what could be read, and what had to be guessed'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l model -d 'Model folder with its model.yaml' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l images -d 'Folder of the pictures (JPEG, PNG) that the annotations name' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l annotations -d 'Annotations as COCO JSON' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l precision -d 'Precisions of the model, such as fp32,int8: each is judged, and compared with the first; default: the model\'s first' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l score-threshold -d 'Least score for precision, recall and F1, 0 to 1; default: the model\'s own. Average precision takes all scores' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l out -d 'Write every number to this file as JSON; `-` is standard output' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l detections-out -d 'Write the detections to this file in COCO\'s result format; with several precisions one file each, named FILE.PRECISION.json' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l workers -d 'Pictures looked at side by side; default: one for each core' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l threads-per-worker -d 'Threads of the network for each of them' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l draws -d 'Draws of the bootstrap that gives the 95 % intervals; 0: none' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l seed -d 'Seed of those draws' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l detections -d 'Detections, one per line: frame,-1,x,y,width,height,score[,class[,-1,-1]]; `-` reads standard input' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l out -d 'Where tracks go, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l association -d 'How detections and tracks are paired' -r -f -a "greedy\t'Best pair first'
+optimal\t'Greatest total intersection over union'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-iou -d 'Least intersection over union of a detection and a track\'s last box, above 0 to 1' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l probation-frames -d 'Frames in which a new object must be seen in a row before it is a track' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l max-lost-frames -d 'Frames that a track may go unseen before it ends' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-score -d 'Ignore detections below this score; by default none are, whatever the scale of the file\'s scores' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-new-track-score -d 'Start no track from a detection below this score, but let it continue one; by default any may start one' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l tentative-frames -d 'What to do with the frames before a track was confirmed' -r -f -a "restore\t'Write them once the track is confirmed'
+omit\t'Leave them out, as the daemon must'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l match-any-class -d 'Let detections of any class continue a track'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l out -d 'Folder for the images and annotations.json; made when missing' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l scenes -d 'Number of scenes; each has a look of its own' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l pictures -d 'Pictures of each scene, at moments far apart' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l seed -d 'Seed of the first scene; scene n has seed + n' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l size -d 'Width and height in pixels' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l objects -d 'Least and most objects in a scene, on average over time' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l merge -d 'Write several labels as one, such as vehicle=car,bus,truck; may be given several times' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l least-visible -d 'Objects of which less is seen, as a share from 0 to 1, are written as `iscrowd`: neither asked for nor counted as wrong' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l least-side -d 'Objects with a shorter side, in pixels, are written as `iscrowd` too' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l format -d 'Format of the pictures' -r -f -a "jpeg\t'Quality 92, as cameras write'
+png\t'Without loss'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l threads -d 'Threads that draw; by default one for each core' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "list" -d 'List the networks that can be fetched'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "init" -d 'Write a model folder for an ONNX file: its description with what could be read, and what had to be guessed'

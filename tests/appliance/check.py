@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Compares what systemd, the journal and MQTT show of the installed package with what should be: see tests/appliance/run.
+
+Every expectation is one printed line, `ok` or `FAILED`; the last line is `appliance: N passed, M failed`.
+"""
+
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+UNIT = "jetwatch.service"
+CONFIG = "/etc/jetwatch/jetwatch.yaml"
+SETTING = "/proc/sys/kernel/perf_event_paranoid"
+# Longest wait for anything, in seconds: the watchdog's 30 s, many times slower where all is emulated.
+PATIENCE = 240
+# What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
+# emulated (its account of processors dies), so that there is ground truth in its place, and no camera, which has none.
+NETWORK = "/opt/appliance/model/libonnxruntime.so"
+HAS_NETWORK = os.path.exists(NETWORK)
+GATE = "  - {name: gate, uri: 'rtsp://127.0.0.1:9/gate', stall_timeout_ms: 1000}\n"
+OWN_CONFIG = f"""\
+sources:
+  - name: street
+    uri: synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=5
+{GATE if HAS_NETWORK else ""}
+detector:
+  backend: {f"onnx{chr(10)}  model: /opt/appliance/model{chr(10)}  onnxruntime: {NETWORK}" if HAS_NETWORK else "scripted"}
+publish:
+  mqtt:
+    listen: 127.0.0.1:1883
+"""
+
+passed = failed = 0
+
+
+def held(name, is_so, evidence=""):
+    """Counts an expectation, and shows what was found when it does not hold."""
+    global passed, failed
+    if is_so:
+        passed += 1
+        print(f"ok      {name}", flush=True)
+    else:
+        failed += 1
+        print(f"FAILED  {name}: {evidence}", flush=True)
+    return is_so
+
+
+def told(text):
+    print(f"        {text}", flush=True)
+
+
+def soon(found):
+    """What `found` gives as soon as it gives something; None when patience ends."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if value := found():
+            return value
+        time.sleep(0.2)
+    return None
+
+
+def run(*command, check=True, **options):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=check, **options)
+
+
+def dpkg(*arguments):
+    done = run("dpkg", *arguments, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    held(f"dpkg {' '.join(arguments)}", done.returncode == 0, done.stdout)
+
+
+def show(name, unit=UNIT):
+    return run("systemctl", "show", f"--property={name}", "--value", unit).stdout.strip()
+
+
+def is_up(unit=UNIT):
+    return show("ActiveState", unit) == "active"
+
+
+def log(*arguments, unit=UNIT):
+    lines = run("journalctl", "--boot", "--no-pager", "--output=json", "--all", f"--unit={unit}", *arguments).stdout
+    return [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
+
+
+def said(beginning, **options):
+    """The first entry whose text begins so, as soon as it is there."""
+    entries = soon(lambda: [each for each in log(**options) if str(each["MESSAGE"]).startswith(beginning)])
+    if not held(f"the journal says `{beginning}…`", entries, [each["MESSAGE"] for each in log(**options)][-8:]):
+        return {}
+    told(entries[0]["MESSAGE"])
+    return entries[0]
+
+
+def message(topic, port=1883):
+    """One message of a topic, as a subscriber gets it; None when none comes."""
+
+    def once():
+        done = run("mosquitto_sub", "-h", "127.0.0.1", "-p", str(port), "-t", topic, "-C", "1", "-W", "60", check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    return soon(once)
+
+
+def publishes(why):
+    text = message("jetwatch/+/street/events")
+    held(f"events are published {why}", text and json.loads(text)["type"] in ("new", "update", "end"), text)
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def started_with_the_machine():
+    held("the daemon starts with the machine", soon(is_up), show("ActiveState"))
+    held("it is enabled", run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled")
+    times = [int(show(name)) for name in ("ExecMainStartTimestampMonotonic", "ActiveEnterTimestampMonotonic")]
+    told(f"systemd {run('systemctl', '--version').stdout.split()[1]}; ready {(times[1] - times[0]) / 1e6:.2f} s after its start")
+    status = show("StatusText")
+    held("its status line says how it is", re.match(r"1 of 1 sources online; [\d.]+ frames/s, \d+ tracks, \d+ frames in all, \d+ dropped$", status), status)
+    told(status)
+    said("ready: ")
+    publishes("to the broker inside")
+
+
+def its_sandbox():
+    of_process = read(f"/proc/{show('MainPID')}/status")
+    fields = dict(line.split(":\t", 1) for line in of_process.splitlines() if ":\t" in line)
+    user = run("id", "jetwatch").stdout.strip()
+    told(user)
+    held("it runs as its own user", fields["Uid"].split()[0] == re.search(r"uid=(\d+)", user)[1] != "0", fields["Uid"])
+    held("which may use cameras and engines", "(video)" in user and "(render)" in user, user)
+    ids = set(re.findall(r"(\d+)\((?:video|render)\)", user))
+    held("the process is a member of these groups", ids <= set(fields["Groups"].split()), fields["Groups"])
+    rights = {name: fields[name].strip() for name in ("CapEff", "CapBnd", "CapAmb")}
+    held("it has no rights and can have none", all(int(value, 16) == 0 for value in rights.values()) and fields["NoNewPrivs"].strip() == "1", fields)
+    if os.uname().machine == "x86_64":
+        held("its system calls are filtered", fields["Seccomp"].strip() == "2", fields["Seccomp"])
+    folders = {path: os.stat(path) for path in ("/var/lib/jetwatch", "/var/cache/jetwatch", "/var/log/jetwatch", "/etc/jetwatch/secrets")}
+    held("its folders are closed to others", all(stat.st_mode & 0o7777 == 0o750 for stat in folders.values()), folders)
+
+
+def its_unit():
+    unknown = run("systemd-analyze", "verify", UNIT, "jetwatch@second.service", check=False).stdout.splitlines()
+    # Manual pages cannot be looked up: there is no `man`.
+    unknown = [line for line in unknown if "jetwatch" in line and "Command 'man " not in line]
+    held("systemd knows every directive of the units", not unknown, unknown)
+    counted = run("systemd-analyze", "security", "--no-pager", UNIT, check=False).stdout
+    exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", counted)
+    held("its exposure is 1.8 or less", exposure and float(exposure[1]) <= 1.8, counted[-300:])
+    told(exposure[0] if exposure else "")
+
+
+def its_own_configuration():
+    """From here on a camera is away for ever, which is no stall, and a network runs in ONNX Runtime."""
+    write(CONFIG, OWN_CONFIG)
+    run("systemctl", "restart", UNIT)
+    held("the daemon is ready with its user's configuration", is_up(), show("ActiveState"))
+    status = show("StatusText")
+    if HAS_NETWORK:
+        held("a camera that is away does not keep it from being ready", "1 of 2 sources online (without gate)" in status, status)
+    told(status)
+
+
+def starts_anew(how, act, wanted):
+    before, pid = int(show("NRestarts")), show("MainPID")
+    if not held(f"the daemon runs before it is {how}", pid != "0"):
+        return
+    act(int(pid))
+    held(f"the daemon starts anew after it was {how}", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (show("NRestarts"), show("ActiveState")))
+    texts = [str(each["MESSAGE"]) for each in log()]
+    held("systemd knows why", any(wanted in text for text in texts), texts[-10:])
+    held("as another process", show("MainPID") not in ("0", pid), show("MainPID"))
+    publishes(f"after it was {how}")
+
+
+def a_wrong_configuration():
+    good, restarts = read(CONFIG), show("NRestarts")
+    write(CONFIG, re.sub("backend: .*", "backend: guess", good))
+    run("systemctl", "restart", UNIT, check=False)
+    held("a wrong configuration ends the daemon", soon(lambda: show("ActiveState") == "failed"), show("ActiveState"))
+    # A unit that is to be started anew is `activating`, never `failed`.
+    held("with 78, and it is not started anew", (show("ExecMainStatus"), show("SubState")) == ("78", "failed"), (show("ExecMainStatus"), show("SubState")))
+    texts = soon(lambda: [each["MESSAGE"] for each in log("--priority=err") if "guess" in str(each["MESSAGE"])])
+    held("the journal says which line is wrong, and how", texts and "jetwatch.yaml:" in texts[0], texts)
+    told((texts or [""])[0].strip())
+    write(CONFIG, good)
+    run("systemctl", "start", UNIT)
+    held("it starts when that is mended", is_up())
+
+
+def another_instance():
+    write("/etc/jetwatch/second.yaml", read(CONFIG).replace("1883", "1884"))
+    unit = "jetwatch@second.service"
+    done = run("systemctl", "start", unit, check=False)
+    held("a second daemon runs beside the first", done.returncode == 0 and is_up(unit) and is_up(), done.stdout)
+    held("with folders of its own", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
+    text = message("jetwatch/+/street/events", 1884)
+    held("and publishes to its own broker", text, [each["MESSAGE"] for each in log(unit=unit)][-5:])
+    run("systemctl", "stop", unit)
+    os.remove("/etc/jetwatch/second.yaml")
+
+
+def the_newer_version():
+    # The kernel's setting cannot be written in a container: this file stands for it.
+    write("/run/paranoid", "4\n")
+    run("mount", "--bind", "/run/paranoid", SETTING)
+    config, pid = read(CONFIG), show("MainPID")
+    dpkg("--force-confold", "--install", "/opt/appliance/newer.deb")
+    version = run("dpkg-query", "--show", "--showformat=${Version}", "jetwatch").stdout
+    held("the newer version is installed", version.endswith("+newer"), version)
+    held("the user's configuration is kept", read(CONFIG) == config)
+    held("the daemon was started anew", soon(is_up) and show("MainPID") != pid, show("ActiveState"))
+    held("profilers may follow it", read(SETTING) == "2\n", read(SETTING))
+
+
+def stopped():
+    run("systemctl", "stop", UNIT)
+    held("a stop is no failure", (show("ActiveState"), show("Result"), show("ExecMainStatus")) == ("inactive", "success", "0"), show("Result"))
+    said("stopping", unit=UNIT)
+    said("ended: ")
+    run("systemctl", "start", UNIT)
+
+
+def removed():
+    pid = show("MainPID")
+    dpkg("--remove", "jetwatch")
+    held("the daemon has ended", not os.path.exists(f"/proc/{pid}"))
+    held("its unit is gone", show("LoadState") == "not-found", show("LoadState"))
+    held("the kernel's setting is what it was", read(SETTING) == "4\n", read(SETTING))
+    kept = [path for path in glob.glob("/usr/**/*jetwatch*", recursive=True)]
+    held("no file of the program is left", not kept, kept)
+    held("the user's configuration is kept", os.path.exists(CONFIG))
+
+
+def purged():
+    dpkg("--purge", "jetwatch")
+    found = run("find", "/etc", "/var", "/usr", "/run", "-xdev", "-name", "*jetwatch*", check=False).stdout.split()
+    held("nothing is left", not found, found)
+
+
+steps = [
+    started_with_the_machine,
+    its_sandbox,
+    its_unit,
+    its_own_configuration,
+    lambda: starts_anew("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
+    lambda: starts_anew("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
+    a_wrong_configuration,
+    another_instance,
+    the_newer_version,
+    stopped,
+    removed,
+    purged,
+]
+for step in steps:
+    begun = time.monotonic()
+    try:
+        step()
+    except Exception as error:  # The next steps still say something.
+        held(f"{getattr(step, '__name__', 'step')} goes through", False, f"{error!r} {getattr(error, 'output', None) or ''}")
+        told("\n        ".join(str(each["MESSAGE"]) for each in log()[-12:]))
+    told(f"({time.monotonic() - begun:.0f} s)")
+print(f"appliance: {passed} passed, {failed} failed", flush=True)

@@ -1,0 +1,134 @@
+//! What the daemon tells systemd (`sd_notify(3)`), heard on a socket of the test's own: ready after the first frames,
+//! signs of life, and stopping.
+
+mod support;
+
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use support::daemon::{PATIENCE, Setup, wait_for_output};
+
+const STREET: &str = "synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=20";
+
+/// A daemon whose service manager is the test.
+struct Managed {
+    socket: UnixDatagram,
+    child: Child,
+    heard: Vec<String>,
+    _setup: Setup,
+}
+
+impl Managed {
+    fn start(sources: &str, detector: &str, watchdog: Duration) -> Self {
+        let setup = Setup::new(&format!(
+            "device: test\nsources:\n{sources}detector: {detector}\npublish:\n  mqtt: off\n"
+        ));
+        let path = setup.path("notify");
+        let socket = UnixDatagram::bind(&path).expect("a socket in a temporary folder");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .expect("a time-out can be set");
+        let mut command = setup.command("run");
+        command
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", watchdog.as_micros().to_string())
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        let child = command.spawn().expect("the binary starts");
+        Self {
+            socket,
+            child,
+            heard: Vec::new(),
+            _setup: setup,
+        }
+    }
+
+    /// Listens until a message has this line; gives its lines.
+    fn hear(&mut self, line: &str) -> Vec<String> {
+        let started = Instant::now();
+        let mut buffer = [0; 4096];
+        while started.elapsed() < PATIENCE {
+            let Ok(length) = self.socket.recv(&mut buffer) else {
+                continue;
+            };
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            self.heard.push(text);
+            if lines.iter().any(|found| found == line) {
+                return lines;
+            }
+        }
+        panic!("never heard {line}, but {:?}", self.heard);
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args([signal, &self.child.id().to_string()])
+            .status()
+            .expect("kill starts");
+        assert!(sent.success());
+    }
+}
+
+fn status(lines: &[String]) -> &str {
+    lines
+        .iter()
+        .find_map(|line| line.strip_prefix("STATUS="))
+        .expect("a status")
+}
+
+#[test]
+fn a_run_is_ready_alive_and_stopping() {
+    let sources = format!("  - name: street\n    uri: {STREET}\n");
+    let mut daemon = Managed::start(&sources, "{backend: scripted}", Duration::from_secs(2));
+    let ready = daemon.hear("READY=1");
+    assert!(
+        status(&ready).starts_with("1 of 1 sources online; "),
+        "{ready:?}"
+    );
+    for _ in 0..3 {
+        daemon.hear("WATCHDOG=1");
+    }
+    daemon.signal("-TERM");
+    let stopping = daemon.hear("STOPPING=1");
+    assert!(status(&stopping).starts_with("stopping"), "{stopping:?}");
+    let output = wait_for_output(daemon.child);
+    assert!(output.status.success());
+}
+
+#[test]
+fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
+    let sources = format!(
+        "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
+    );
+    // Ground truth is nothing that a camera has: this takes a network.
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
+    let started = Instant::now();
+    let mut daemon = Managed::start(
+        &sources,
+        &format!("{{backend: onnx, model: '{model}'}}"),
+        // Its half is more than a picture takes on a busy machine.
+        Duration::from_secs(20),
+    );
+    let ready = daemon.hear("READY=1");
+    assert!(
+        started.elapsed() >= Duration::from_millis(1500),
+        "the camera has its time-out for its first frame"
+    );
+    assert!(
+        status(&ready).starts_with("1 of 2 sources online (without gate); "),
+        "{ready:?}"
+    );
+    for _ in 0..3 {
+        daemon.hear("WATCHDOG=1");
+    }
+    daemon.signal("-TERM");
+    daemon.hear("STOPPING=1");
+    assert!(wait_for_output(daemon.child).status.success());
+}

@@ -1,0 +1,167 @@
+//! The units are for systemd 245 (Ubuntu 20.04, JetPack 5): what came later stands in drop-ins that are copied by hand.
+//!
+//! A directive that systemd does not know is passed over with a warning, so that a sandbox could be open without a sign.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The oldest systemd that the units are for.
+const OLDEST: u32 = 245;
+
+/// The highest exposure allowed, in tenths, as `systemd-analyze security` counts it.
+const EXPOSURE: &str = "18";
+
+/// The directives in use, with the version of systemd that they came with; 0: before 220.
+const DIRECTIVES: &[(&str, u32)] = &[
+    ("After", 0),
+    ("AmbientCapabilities", 229),
+    ("CacheDirectory", 235),
+    ("CacheDirectoryMode", 235),
+    ("CapabilityBoundingSet", 0),
+    ("Description", 0),
+    ("DeviceAllow", 0),
+    ("DevicePolicy", 0),
+    ("Documentation", 0),
+    ("Environment", 0),
+    ("EnvironmentFile", 0),
+    ("ExecStart", 0),
+    ("ExecStop", 0),
+    ("Group", 0),
+    ("KeyringMode", 235),
+    ("LimitCORE", 0),
+    ("LimitNOFILE", 0),
+    ("LoadCredential", 247),
+    ("LockPersonality", 235),
+    ("LogsDirectory", 235),
+    ("LogsDirectoryMode", 235),
+    ("MemoryMax", 231),
+    ("NoNewPrivileges", 0),
+    ("NotifyAccess", 0),
+    ("OOMScoreAdjust", 0),
+    ("PrivateMounts", 239),
+    ("PrivateTmp", 0),
+    ("ProtectClock", 245),
+    ("ProtectControlGroups", 232),
+    ("ProtectHome", 0),
+    ("ProtectHostname", 242),
+    ("ProtectKernelLogs", 244),
+    ("ProtectKernelModules", 232),
+    ("ProtectKernelTunables", 232),
+    ("ProtectProc", 247),
+    ("ProtectSystem", 0),
+    ("RemoveIPC", 232),
+    ("Restart", 0),
+    ("RestartPreventExitStatus", 0),
+    ("RestartSec", 0),
+    ("RestrictAddressFamilies", 0),
+    ("RestrictNamespaces", 233),
+    ("RestrictRealtime", 231),
+    ("RestrictSUIDSGID", 242),
+    ("StartLimitIntervalSec", 230),
+    ("StateDirectory", 235),
+    ("StateDirectoryMode", 235),
+    ("SystemCallArchitectures", 0),
+    ("SystemCallErrorNumber", 0),
+    ("SystemCallFilter", 0),
+    ("TasksMax", 227),
+    ("TimeoutAbortSec", 243),
+    ("TimeoutStartSec", 0),
+    ("TimeoutStopSec", 0),
+    ("Type", 0),
+    ("UMask", 0),
+    ("User", 0),
+    ("WantedBy", 0),
+    ("Wants", 0),
+    ("WatchdogSec", 0),
+    ("WorkingDirectory", 0),
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd")
+}
+
+/// What is wrong with the directives of a unit: newer than `newest`, or not in the table.
+fn wrong(text: &str, newest: u32) -> Vec<String> {
+    let directives = text
+        .lines()
+        .filter(|line| !line.starts_with(['#', '[', ';']))
+        .filter_map(|line| Some(line.split_once('=')?.0));
+    directives
+        .filter_map(
+            |name| match DIRECTIVES.iter().find(|(known, _)| *known == name) {
+                None => Some(format!(
+                    "{name} is not in the table of this test: look up the version that it came with"
+                )),
+                Some((_, version)) if *version > newest => Some(format!(
+                    "{name} came with systemd {version}: put it into a drop-in"
+                )),
+                Some(_) => None,
+            },
+        )
+        .collect()
+}
+
+/// The files of a folder with this ending, with their texts.
+fn files(folder: &Path, ending: &str) -> Vec<(PathBuf, String)> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|found| found == ending))
+        .map(|path| (path.clone(), fs::read_to_string(path).expect("a text")))
+        .collect()
+}
+
+#[test]
+fn units_are_for_systemd_245() {
+    let units = files(&folder(), "service");
+    assert!(!units.is_empty());
+    for (path, text) in units {
+        let wrong = wrong(&text, OLDEST);
+        assert!(wrong.is_empty(), "{}: {wrong:#?}", path.display());
+    }
+    let drop_ins = files(&folder().join("drop-ins"), "conf");
+    assert!(!drop_ins.is_empty());
+    for (path, text) in drop_ins {
+        let wrong = wrong(&text, u32::MAX);
+        assert!(wrong.is_empty(), "{}: {wrong:#?}", path.display());
+    }
+}
+
+#[test]
+fn a_newer_or_misspelled_directive_would_be_found() {
+    let text =
+        "# ProtectProc=no\n[Service]\nType=notify\nProtectProc=invisible\nRestrictSuidSgid=yes\n";
+    let found = wrong(text, OLDEST);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("ProtectProc came with systemd 247"));
+    assert!(found[1].contains("RestrictSuidSgid is not in the table"));
+}
+
+#[test]
+fn the_daemon_is_little_exposed() {
+    let unit = folder().join("jetwatch.service");
+    let counted = Command::new("systemd-analyze")
+        .args(["security", "--offline=yes", "--no-pager", "--threshold"])
+        .arg(EXPOSURE)
+        .arg(&unit)
+        .output();
+    let Ok(counted) = counted else {
+        eprintln!("skipped: there is no systemd-analyze");
+        return;
+    };
+    let text = String::from_utf8_lossy(&counted.stdout);
+    if !text.contains("Overall exposure level") {
+        eprintln!("skipped: this systemd-analyze cannot look at a unit offline (it can since 250)");
+        return;
+    }
+    assert!(counted.status.success(), "{text}");
+}
+
+#[test]
+fn the_package_has_the_programs_version() {
+    let changelog = Path::new(env!("CARGO_MANIFEST_DIR")).join("cross/debian/changelog");
+    let text = fs::read_to_string(changelog).expect("a text");
+    let wanted = format!("jetwatch ({}) ", env!("CARGO_PKG_VERSION"));
+    assert!(text.starts_with(&wanted), "expected {wanted}");
+}
