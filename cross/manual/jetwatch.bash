@@ -25,6 +25,12 @@ _jetwatch() {
             jetwatch,demo)
                 cmd="jetwatch__subcmd__demo"
                 ;;
+            jetwatch,doctor)
+                cmd="jetwatch__subcmd__doctor"
+                ;;
+            jetwatch,engine)
+                cmd="jetwatch__subcmd__engine"
+                ;;
             jetwatch,eval)
                 cmd="jetwatch__subcmd__eval"
                 ;;
@@ -46,6 +52,30 @@ _jetwatch() {
             jetwatch,watch)
                 cmd="jetwatch__subcmd__watch"
                 ;;
+            jetwatch__subcmd__engine,build)
+                cmd="jetwatch__subcmd__engine__subcmd__build"
+                ;;
+            jetwatch__subcmd__engine,help)
+                cmd="jetwatch__subcmd__engine__subcmd__help"
+                ;;
+            jetwatch__subcmd__engine,inspect)
+                cmd="jetwatch__subcmd__engine__subcmd__inspect"
+                ;;
+            jetwatch__subcmd__engine,list)
+                cmd="jetwatch__subcmd__engine__subcmd__list"
+                ;;
+            jetwatch__subcmd__engine__subcmd__help,build)
+                cmd="jetwatch__subcmd__engine__subcmd__help__subcmd__build"
+                ;;
+            jetwatch__subcmd__engine__subcmd__help,help)
+                cmd="jetwatch__subcmd__engine__subcmd__help__subcmd__help"
+                ;;
+            jetwatch__subcmd__engine__subcmd__help,inspect)
+                cmd="jetwatch__subcmd__engine__subcmd__help__subcmd__inspect"
+                ;;
+            jetwatch__subcmd__engine__subcmd__help,list)
+                cmd="jetwatch__subcmd__engine__subcmd__help__subcmd__list"
+                ;;
             jetwatch__subcmd__help,bench)
                 cmd="jetwatch__subcmd__help__subcmd__bench"
                 ;;
@@ -54,6 +84,12 @@ _jetwatch() {
                 ;;
             jetwatch__subcmd__help,demo)
                 cmd="jetwatch__subcmd__help__subcmd__demo"
+                ;;
+            jetwatch__subcmd__help,doctor)
+                cmd="jetwatch__subcmd__help__subcmd__doctor"
+                ;;
+            jetwatch__subcmd__help,engine)
+                cmd="jetwatch__subcmd__help__subcmd__engine"
                 ;;
             jetwatch__subcmd__help,eval)
                 cmd="jetwatch__subcmd__help__subcmd__eval"
@@ -75,6 +111,15 @@ _jetwatch() {
                 ;;
             jetwatch__subcmd__help,watch)
                 cmd="jetwatch__subcmd__help__subcmd__watch"
+                ;;
+            jetwatch__subcmd__help__subcmd__engine,build)
+                cmd="jetwatch__subcmd__help__subcmd__engine__subcmd__build"
+                ;;
+            jetwatch__subcmd__help__subcmd__engine,inspect)
+                cmd="jetwatch__subcmd__help__subcmd__engine__subcmd__inspect"
+                ;;
+            jetwatch__subcmd__help__subcmd__engine,list)
+                cmd="jetwatch__subcmd__help__subcmd__engine__subcmd__list"
                 ;;
             jetwatch__subcmd__help__subcmd__model,fetch)
                 cmd="jetwatch__subcmd__help__subcmd__model__subcmd__fetch"
@@ -125,7 +170,7 @@ _jetwatch() {
 
     case "${cmd}" in
         jetwatch)
-            opts="-h -V --help --version run check demo watch bench model eval track scenes help"
+            opts="-h -V --help --version run check doctor demo watch bench model engine eval track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -154,7 +199,7 @@ _jetwatch() {
                     return 0
                     ;;
                 --only)
-                    COMPREPLY=($(compgen -W "detect" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "detect layers" -- "${cur}"))
                     return 0
                     ;;
                 --frames)
@@ -224,6 +269,258 @@ _jetwatch() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        jetwatch__subcmd__doctor)
+            opts="-c -h --detector --config --model --precision --tensorrt --engines --onnxruntime --record --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tensorrt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engines)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --onnxruntime)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine)
+            opts="-h --help build inspect list help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__build)
+            opts="-c -h --config --model --precision --batch --workers --dla --gpu-fallback --no-gpu-fallback --workspace --calibration-images --calibration --engines --tensorrt --output --force --prune --compute-capability --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --precision)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workers)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dla)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --calibration-images)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --calibration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engines)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tensorrt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --compute-capability)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__help)
+            opts="build inspect list help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__help__subcmd__build)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__help__subcmd__inspect)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__inspect)
+            opts="-h --json --load --tensorrt --dla --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --tensorrt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dla)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__engine__subcmd__list)
+            opts="-c -h --config --engines --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --engines)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         jetwatch__subcmd__eval)
             opts="-h --model --images --annotations --precision --score-threshold --out --detections-out --workers --threads-per-worker --draws --seed --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -283,7 +580,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__help)
-            opts="run check demo watch bench model eval track scenes help"
+            opts="run check doctor demo watch bench model engine eval track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -327,6 +624,76 @@ _jetwatch() {
         jetwatch__subcmd__help__subcmd__demo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__engine)
+            opts="build inspect list"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__engine__subcmd__build)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__engine__subcmd__inspect)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__engine__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -28,10 +28,12 @@ complete -c jetwatch -n "__fish_jetwatch_needs_command" -s h -l help -d 'Print h
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -s V -l version -d 'Print version'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "watch" -d 'Print the messages of a broker as they come'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "bench" -d 'Measure parts of the chain'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "track" -d 'Track detections from a MOTChallenge text file'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
@@ -47,6 +49,16 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s h -l help -d '
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s c -l config -d 'Configuration file' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -l file-only -d 'Check the file alone: open no model, source or broker'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s c -l config -d 'Configuration file whose detector is examined' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l model -d 'Model folder; by default that of the shipped network' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l precision -d 'Precision to examine; by default int8 where the model has it, else its first' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l tensorrt -d 'Path of libnvinfer.so, or the folder that holds it' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l engines -d 'Folder of the engines; a missing engine is built' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l onnxruntime -d 'Path of libonnxruntime.so' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l record -d 'Write what ONNX Runtime finds in all precisions to this file: golden.json of a model folder' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l json -d 'Write the results to this file as JSON' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l detector -d 'Examine the detector: TensorRT and ONNX Runtime, as far as they are here, against recorded detections'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l source -d 'Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l model -d 'Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l duration -d 'End after this time, such as 20s or 5m' -r
@@ -58,7 +70,8 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l topic -d 'To
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l duration -d 'End after this time, such as 20s or 5m' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s c -l config -d 'Configuration file: its first source gives the frames, its detector runs them' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l only -d 'Which part' -r -f -a "detect\t'Tensor, network and decoding, on preloaded frames'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l only -d 'Which part' -r -f -a "detect\t'Tensor, network and decoding, on preloaded frames'
+layers\t'Each layer of the network, run by run on single frames (TensorRT alone)'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'Frames to measure' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l warmup-frames -d 'Frames to run before measuring' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l preload -d 'Frames to load beforehand; they are used in turns' -r
@@ -89,6 +102,42 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "init" -d 'Write a model folder for an ONNX file: its description with what could be read, and what had to be guessed'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and not __fish_seen_subcommand_from build inspect list help" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and not __fish_seen_subcommand_from build inspect list help" -f -a "build" -d 'Build the engine of a model and keep it where the daemon finds it. Takes minutes on a Jetson'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and not __fish_seen_subcommand_from build inspect list help" -f -a "inspect" -d 'Say what an engine file is, without loading it'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and not __fish_seen_subcommand_from build inspect list help" -f -a "list" -d 'List the engines that were built, and whether they are whole'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and not __fish_seen_subcommand_from build inspect list help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -s c -l config -d 'Build the engine that this configuration file asks for; the other options change what it says' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l model -d 'Build the engine of this model folder, with the settings that a configuration has by default' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l precision -d 'What it computes in: fp32, fp16 or int8; by default the model\'s first' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l batch -d 'Most pictures in one run; detector.batch_size' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l workers -d 'Detectors that run side by side; detector.workers' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l dla -d 'Number of the DLA core that runs what it can of the network, from 0' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l workspace -d 'Memory that a layer may use while it computes' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l calibration-images -d 'Calibrate the fp32 network with the JPEG and PNG files in this folder, some hundred of what the cameras see (TensorRT 8 and 10)' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l calibration -d 'Calibration cache: read, or written with --calibration-images; by default MODEL.calibration beside the engines' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l engines -d 'Folder of the engines' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l tensorrt -d 'TensorRT\'s library, or the folder that holds it' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l output -d 'Copy the engine, with its manifest beside it, to this file too' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l compute-capability -d 'Build for any GPU of this compute capability, such as 8.6, without one (TensorRT-RTX alone)' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l gpu-fallback -d 'With --dla: the GPU runs what the DLA cannot (the default)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l no-gpu-fallback -d 'With --dla: refuse a network that the DLA cannot run whole'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l force -d 'Build also when the engine is there'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -l prune -d 'Remove engines that differ from this one in the version of TensorRT alone'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from inspect" -l tensorrt -d 'With --load: TensorRT\'s library, or the folder that holds it' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from inspect" -l dla -d 'With --load: the DLA core to load it for' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from inspect" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from inspect" -l load -d 'Load it into this machine\'s TensorRT and GPU and tell its layers. An engine holds machine code: only one that you trust'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from inspect" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from list" -s c -l config -d 'Take the folder from this configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from list" -l engines -d 'Folder of the engines' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from list" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "build" -d 'Build the engine of a model and keep it where the daemon finds it. Takes minutes on a Jetson'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "inspect" -d 'Say what an engine file is, without loading it'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the engines that were built, and whether they are whole'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand engine; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l model -d 'Model folder with its model.yaml' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l images -d 'Folder of the pictures (JPEG, PNG) that the annotations name' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l annotations -d 'Annotations as COCO JSON' -r -F
@@ -127,17 +176,22 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l format -d '
 png\t'Without loss'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l threads -d 'Threads that draw; by default one for each core' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "bench" -d 'Measure parts of the chain'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check demo watch bench model eval track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "list" -d 'List the networks that can be fetched'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "init" -d 'Write a model folder for an ONNX file: its description with what could be read, and what had to be guessed'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "build" -d 'Build the engine of a model and keep it where the daemon finds it. Takes minutes on a Jetson'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "inspect" -d 'Say what an engine file is, without loading it'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "list" -d 'List the engines that were built, and whether they are whole'
