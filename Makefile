@@ -10,7 +10,8 @@ DURATION ?= 20s
 # `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
 FUZZ_SECONDS ?= 600
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
-ONNXRUNTIME = $(abspath $(lastword $(wildcard .cache/onnxruntime/libonnxruntime.so.*)))
+# Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
+ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 
 .PHONY: help demo build test quantize-test tensorrt-test gpu-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 lint bench fuzz clean
 
