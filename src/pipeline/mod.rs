@@ -35,7 +35,7 @@ use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use crate::telemetry::{self, Pulses, Recorder, manager};
+use crate::telemetry::{self, Pulses, Recorder, service};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
@@ -229,7 +229,7 @@ impl Pipeline {
             })?;
             self.sources.push((source.name.clone(), handle));
         }
-        if manager::is_managed() {
+        if service::is_managed() {
             let attendant = self.attendant(config);
             self.attendant = Some(spawn("attend", move || attendant.run())?);
         }
@@ -243,7 +243,7 @@ impl Pipeline {
             lanes: Arc::clone(&self.lanes),
             pulses: self.pulses.clone(),
             first_frame_waits: waits.collect(),
-            watchdog: manager::watchdog_interval(),
+            watchdog: service::watchdog_interval(),
             stop: self.stop.clone(),
         }
     }
