@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::detect::engines::EngineState;
 use crate::detect::{self, Prepared};
 use crate::publish::{DetectorStatus, EmbeddedBroker, Record as Message, Sink};
-use crate::telemetry::{Recorder, systemd};
+use crate::telemetry::{Recorder, service};
 
 /// How often subscribers and the service manager hear of a build.
 const TOLD: Duration = Duration::from_secs(1);
@@ -136,7 +136,7 @@ impl<'c> Announcer<'c> {
         let is_missing = matches!(status, DetectorStatus::EngineMissing { .. });
         // What comes after a missing engine is told at once.
         self.told.set((!is_missing).then(Instant::now));
-        systemd::tell_start_takes(PATIENCE, &line);
+        service::tell_start_takes(PATIENCE, &line);
         self.tell(&status);
     }
 

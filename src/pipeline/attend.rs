@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::publish::Stats;
 use crate::source::StopToken;
-use crate::telemetry::{Pulses, systemd};
+use crate::telemetry::{Pulses, service};
 use crate::types::SourceState;
 
 use super::lanes::Lanes;
@@ -46,11 +46,11 @@ impl Attendant {
                 ready = true;
                 let status = status(&self.meter.glance());
                 log::info!("ready: {status}");
-                systemd::tell_ready(&status);
+                service::tell_ready(&status);
                 status_due = now + STATUS;
             } else if now >= status_due {
                 status_due = now + STATUS;
-                systemd::tell_status(&status(&self.meter.glance()));
+                service::tell_status(&status(&self.meter.glance()));
             }
             let Some(interval) = self.watchdog else {
                 continue;
@@ -66,11 +66,11 @@ impl Attendant {
                 complained = false;
                 if now >= alive_due {
                     alive_due = now + interval / 4;
-                    systemd::tell_alive();
+                    service::tell_alive();
                 }
             }
         }
-        systemd::tell_stopping("stopping: delivering what is held");
+        service::tell_stopping("stopping: delivering what is held");
     }
 
     fn is_ready(&self, waited: Duration) -> bool {

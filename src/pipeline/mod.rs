@@ -38,7 +38,7 @@ use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use crate::telemetry::{self, Pulses, Recorder, systemd};
+use crate::telemetry::{self, Pulses, Recorder, service};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
@@ -234,7 +234,7 @@ impl Pipeline {
             })?;
             self.sources.push((source.name.clone(), handle));
         }
-        if systemd::is_managed() {
+        if service::is_managed() {
             let attendant = self.attendant(config);
             self.attendant = Some(spawn("attend", move || attendant.run())?);
         }
@@ -248,7 +248,7 @@ impl Pipeline {
             lanes: Arc::clone(&self.lanes),
             pulses: self.pulses.clone(),
             first_frame_waits: waits.collect(),
-            watchdog: systemd::watchdog_interval(),
+            watchdog: service::watchdog_interval(),
             stop: self.stop.clone(),
         }
     }

@@ -1,8 +1,10 @@
 //! FLOOR 1: logs, stage times with their NVTX ranges, the process's own CPU time and memory, and what systemd is told.
 
 mod logger;
+
 mod process;
 mod pulse;
+pub mod service;
 mod stage;
 pub mod systemd;
 

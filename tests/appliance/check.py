@@ -105,8 +105,8 @@ def message(topic, port=1883):
 
 
 def publishes(why):
-    text = message("jetwatch/+/street/events")
-    held(f"events are published {why}", text and json.loads(text)["type"] in ("new", "update", "end"), text)
+    text = message("jetwatch/+/stats")
+    held(f"numbers are published {why}", text and json.loads(text)["detected_frames"] > 0, text)
 
 
 def write(path, text):
@@ -128,7 +128,8 @@ def started_with_the_machine():
     held("its status line says how it is", re.match(r"1 of 1 sources online; [\d.]+ frames/s, \d+ tracks, \d+ frames in all, \d+ dropped$", status), status)
     told(status)
     said("ready: ")
-    publishes("to the broker inside")
+    text = message("jetwatch/+/street/events")
+    held("events are published to the broker inside", text and json.loads(text)["type"] in ("new", "update", "end"), text)
 
 
 def its_sandbox():
@@ -203,7 +204,7 @@ def another_instance():
     done = run("systemctl", "start", unit, check=False)
     held("a second daemon runs beside the first", done.returncode == 0 and is_up(unit) and is_up(), done.stdout)
     held("with folders of its own", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
-    text = message("jetwatch/+/street/events", 1884)
+    text = message("jetwatch/+/stats", 1884)
     held("and publishes to its own broker", text, [each["MESSAGE"] for each in log(unit=unit)][-5:])
     run("systemctl", "stop", unit)
     os.remove("/etc/jetwatch/second.yaml")
