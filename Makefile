@@ -41,13 +41,13 @@ quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment
 	@.cache/quantize/bin/python -B models/quantize_test.py
 
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
-	@.ci/setup build onnxruntime tensorrt
+	@.ci/setup build onnxruntime tensorrt doubles
 	@tests/nvidia_doubles/build --check
 	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" cargo test --locked \
 		--test tensorrt_real --test nvidia_tensorrt --test engine --test detect_tensorrt
 
 gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
-	@.ci/setup build tensorrt
+	@.ci/setup build doubles
 	@tests/gpu/run
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).

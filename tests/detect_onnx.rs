@@ -10,9 +10,9 @@ use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use jetwatch::config::{Backend, DetectorConfig, OnnxProvider, ScriptedConfig, TensorRtConfig};
+use jetwatch::config::{Config, DetectorConfig, OnnxProvider};
 use jetwatch::detect::{DetectError, Prepared, prepare, runtime};
 use jetwatch::telemetry::{Recorder, Stage};
 use jetwatch::types::{
@@ -85,20 +85,10 @@ fn folder_with(bytes: &[u8]) -> tempfile::TempDir {
 
 fn config(folder: &Path) -> DetectorConfig {
     DetectorConfig {
-        backend: Backend::Auto,
-        model: Some(folder.to_owned()),
-        precision: None,
-        score_threshold: None,
-        nms_iou: None,
-        classes: Vec::new(),
-        batch_size: 1,
-        batch_timeout: Duration::from_millis(10),
         workers: 1,
-        threads_per_worker: 1,
-        onnxruntime: None,
-        onnx_provider: OnnxProvider::Auto,
-        tensorrt: TensorRtConfig::default(),
-        scripted: ScriptedConfig::default(),
+        ..Config::for_source("synthetic://traffic", folder.to_str())
+            .expect("a folder of plain text")
+            .detector
     }
 }
 

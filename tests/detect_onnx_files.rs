@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use jetwatch::config::{Backend, DetectorConfig, OnnxProvider, ScriptedConfig, TensorRtConfig};
+use jetwatch::config::{Config, DetectorConfig};
 use jetwatch::detect::model::ModelSpec;
 use jetwatch::detect::{DetectError, prepare};
 use jetwatch::telemetry::Recorder;
@@ -158,20 +158,10 @@ fn write_weights(folder: &Path) {
 /// Left edge of the one box that the network in `folder` finds in a picture of this gray, in input pixels.
 fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
     let config = DetectorConfig {
-        backend: Backend::Auto,
-        model: Some(folder.to_owned()),
-        precision: None,
-        score_threshold: None,
-        nms_iou: None,
-        classes: Vec::new(),
-        batch_size: 1,
-        batch_timeout: Duration::from_millis(10),
         workers: 1,
-        threads_per_worker: 1,
-        onnxruntime: None,
-        onnx_provider: OnnxProvider::Auto,
-        tensorrt: TensorRtConfig::default(),
-        scripted: ScriptedConfig::default(),
+        ..Config::for_source("synthetic://traffic", folder.to_str())
+            .expect("a folder of plain text")
+            .detector
     };
     let prepared = prepare(&config, &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;

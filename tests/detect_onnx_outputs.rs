@@ -10,9 +10,9 @@ use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use jetwatch::config::{Backend, DetectorConfig, OnnxProvider, ScriptedConfig, TensorRtConfig};
+use jetwatch::config::{Config, DetectorConfig};
 use jetwatch::detect::{DetectError, prepare};
 use jetwatch::telemetry::Recorder;
 use jetwatch::types::{
@@ -64,20 +64,11 @@ fn detect(folder: &Path, count: usize) -> Result<Vec<Vec<Detection>>, DetectErro
 /// The same in pictures of this gray.
 fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detection>>, DetectError> {
     let config = DetectorConfig {
-        backend: Backend::Auto,
-        model: Some(folder.to_owned()),
-        precision: None,
-        score_threshold: None,
-        nms_iou: None,
-        classes: Vec::new(),
         batch_size: count,
-        batch_timeout: Duration::from_millis(10),
         workers: 1,
-        threads_per_worker: 1,
-        onnxruntime: None,
-        onnx_provider: OnnxProvider::Auto,
-        tensorrt: TensorRtConfig::default(),
-        scripted: ScriptedConfig::default(),
+        ..Config::for_source("synthetic://traffic", folder.to_str())
+            .expect("a folder of plain text")
+            .detector
     };
     let prepared = prepare(&config, &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;

@@ -15,6 +15,8 @@ mod cuda;
 #[path = "support/onnx_graph.rs"]
 mod onnx_graph;
 mod support;
+#[path = "support/tensorrt.rs"]
+mod tensorrt;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -41,23 +43,10 @@ fn library_is_missing() -> bool {
     missing
 }
 
-/// Folders of the doubles that were built, by version.
+/// Folders of the doubles that were built.
 fn doubles() -> Vec<PathBuf> {
-    let root = cuda::doubles();
-    let entries = fs::read_dir(&root).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        // Without its stamp one is not built to the end.
-        .filter(|folder| folder.join("stamp").exists())
-        .collect();
-    folders.sort();
-    if folders.is_empty() {
-        eprintln!(
-            "skipped: there are no doubles of TensorRT in {}; tests/nvidia_doubles/build makes them",
-            root.display()
-        );
-    }
-    folders
+    let folder = |library: PathBuf| library.parent().expect("it lies in a folder").to_owned();
+    tensorrt::libraries().into_iter().map(folder).collect()
 }
 
 /// The network for an open batch, or for batches of one.

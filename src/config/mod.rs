@@ -83,7 +83,8 @@ pub struct DetectorConfig {
     pub backend: Backend,
     /// Model folder with its `model.yaml`; `None` only for [`Backend::Scripted`].
     pub model: Option<PathBuf>,
-    /// Precision whose file is taken from the model folder, such as `fp32` or `int8`; `None`: the model's first.
+    /// Precision whose file is taken from the model folder, such as `fp32` or `int8`; `None`: the model's first, and with
+    /// TensorRT int8 where the model has it.
     pub precision: Option<String>,
     /// Detections below this score are dropped, 0 to 1. `None`: the model's own.
     pub score_threshold: Option<f32>,

@@ -270,7 +270,9 @@ pub(super) fn compare(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), M
     })
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// `bytes` as lower-case hexadecimal digits, two for each.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {

@@ -16,7 +16,7 @@ use super::model::{InputSpec, ModelFile, ModelSpec};
 use super::network::{self, BatchAxis, Element, TensorInfo};
 use super::open_network::{self, OpenNetwork, Provider};
 use super::optimized::Optimized;
-use super::reading::Reading;
+use super::reading::{Reading, in_runs};
 use super::tensor::TensorWriter;
 use super::{DetectError, Detector, fit, graph, runtime};
 use crate::config::OnnxProvider;
@@ -248,18 +248,10 @@ impl Detector for OnnxDetector {
         batch: &[Frame],
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
-        if batch.is_empty() || batch.len() > self.batch_size {
-            return Err(DetectError::BatchSize {
-                found: batch.len(),
-                most: self.batch_size,
-            });
-        }
-        results.resize_with(batch.len(), Vec::new);
-        let slots = self.network.slots();
-        for (frames, results) in batch.chunks(slots).zip(results.chunks_mut(slots)) {
-            self.run(frames, results)?;
-        }
-        Ok(())
+        let (most, slots) = (self.batch_size, self.network.slots());
+        in_runs(batch, results, most, slots, |frames, results| {
+            self.run(frames, results)
+        })
     }
 }
 

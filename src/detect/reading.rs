@@ -1,4 +1,4 @@
-//! Outputs of one run to the detections of its frames, whichever runtime made them.
+//! What is the same whichever runtime it is: a batch in runs, and the outputs of a run to the detections of its frames.
 
 use super::DetectError;
 use super::decode::{Decoder, Limits};
@@ -48,6 +48,25 @@ impl Reading {
         }
         Ok(())
     }
+}
+
+/// Cuts a batch of 1 to `most` frames into runs of at most `slots` and gives each to `run`, with the lists for its results.
+pub(super) fn in_runs(
+    batch: &[Frame],
+    results: &mut Vec<Vec<Detection>>,
+    most: usize,
+    slots: usize,
+    mut run: impl FnMut(&[Frame], &mut [Vec<Detection>]) -> Result<(), DetectError>,
+) -> Result<(), DetectError> {
+    if batch.is_empty() || batch.len() > most {
+        let found = batch.len();
+        return Err(DetectError::BatchSize { found, most });
+    }
+    results.resize_with(batch.len(), Vec::new);
+    for (frames, results) in batch.chunks(slots).zip(results.chunks_mut(slots)) {
+        run(frames, results)?;
+    }
+    Ok(())
 }
 
 /// Refuses an output that holds numbers which no sound network gives.

@@ -13,7 +13,7 @@ use super::layout::{ElementKind, Head, Numbers};
 use super::model::{ColorOrder, InputElement, InputSpec, ModelSpec};
 use super::network::{self, BatchAxis, Element, TensorInfo};
 use super::open_network::RunShape;
-use super::reading::Reading;
+use super::reading::{Reading, in_runs};
 use super::{DetectError, Detector, fit};
 use crate::config::DetectorConfig;
 use crate::nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
@@ -160,11 +160,7 @@ impl TensorRtModel {
         limits: Limits,
         recorder: Recorder,
     ) -> Result<TensorRtDetector, DetectError> {
-        let ready = self.ready().pop();
-        let execution = match ready {
-            Some(execution) => execution,
-            None => self.execution()?,
-        };
+        let execution = self.take()?;
         let head = self.head()?;
         Ok(TensorRtDetector {
             execution,
@@ -189,17 +185,19 @@ impl TensorRtModel {
         frames: &[Frame],
         runs: usize,
     ) -> Result<Vec<LayerTime>, DetectError> {
-        let ready = self.ready().pop();
-        let mut execution = match ready {
-            Some(execution) => execution,
-            None => self.execution()?,
-        };
+        let mut execution = self.take()?;
         execution.measure_layers()?;
         for frame in frames.iter().cycle().take(runs) {
             write(&self.spec.input, &mut execution, 0, frame)?;
             execution.run(1)?;
         }
         Ok(execution.layer_times())
+    }
+
+    /// An execution that is ready, else a new one.
+    fn take(&self) -> Result<Execution, DetectError> {
+        let ready = self.ready().pop();
+        ready.map_or_else(|| self.execution(), Ok)
     }
 
     /// Makes an execution and runs it on padding, full and with a single picture: the GPU then knows both.
@@ -275,18 +273,10 @@ impl Detector for TensorRtDetector {
         batch: &[Frame],
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
-        if batch.is_empty() || batch.len() > self.batch_size {
-            return Err(DetectError::BatchSize {
-                found: batch.len(),
-                most: self.batch_size,
-            });
-        }
-        results.resize_with(batch.len(), Vec::new);
-        let slots = self.slots;
-        for (frames, results) in batch.chunks(slots).zip(results.chunks_mut(slots)) {
-            self.run(frames, results)?;
-        }
-        Ok(())
+        let (most, slots) = (self.batch_size, self.slots);
+        in_runs(batch, results, most, slots, |frames, results| {
+            self.run(frames, results)
+        })
     }
 }
 

@@ -1,6 +1,5 @@
 //! The built-in scenes as an examination: the same few pictures on every machine, and what a detector finds on them.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
@@ -8,6 +7,7 @@ use sha2::{Digest, Sha256};
 use super::PipelineError;
 use super::alone::load_frames;
 use crate::config::{Config, Pace, SourceUri, SyntheticScene};
+use crate::detect::model::hexadecimal;
 use crate::detect::{DetectError, Prepared};
 use crate::types::{Detection, Frame};
 
@@ -69,10 +69,5 @@ pub fn picture_hash(frame: &Frame) -> String {
     for y in 0..frame.picture.size.height {
         hash.update(frame.picture.row(y));
     }
-    let mut text = String::with_capacity(64);
-    for byte in hash.finalize() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hexadecimal(&hash.finalize())
 }

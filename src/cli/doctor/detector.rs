@@ -68,6 +68,9 @@ struct OfBackend {
 
 /// One backend at work.
 struct Run {
+    backend: Backend,
+    /// As it was asked for.
+    precision: Option<String>,
     prepared: Prepared,
     load_ms: f64,
     found: Vec<Vec<Detection>>,
@@ -129,7 +132,7 @@ pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numb
     for (name, run) in [("tensorrt", &tensorrt), ("onnx", &onnx)] {
         let Some(run) = run else { continue };
         let agreement = recorded.and_then(|set| compare_recorded(name, run, set, lines));
-        let alone = time(config, name, run, &precision, reference, lines)?;
+        let alone = time(config, run, lines)?;
         let of_backend = OfBackend {
             what: run.prepared.describe(),
             load_ms: run.load_ms,
@@ -204,6 +207,8 @@ fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run>
             let text = format!("{}, loaded in {load_ms:.0} ms", prepared.describe());
             lines.ok(name, &text);
             Some(Run {
+                backend: settings.backend,
+                precision: settings.precision,
                 prepared,
                 load_ms,
                 found,
@@ -268,32 +273,15 @@ fn say_agreement(name: &str, other: &str, found: &Agreement, lines: &mut Lines) 
 }
 
 /// Times a backend on preloaded pictures.
-fn time(
-    config: &Config,
-    name: &str,
-    run: &Run,
-    precision: &str,
-    reference: &str,
-    lines: &mut Lines,
-) -> anyhow::Result<DetectorAlone> {
-    let is_tensorrt = name == "tensorrt";
+fn time(config: &Config, run: &Run, lines: &mut Lines) -> anyhow::Result<DetectorAlone> {
     let mut config = config.clone();
-    config.sources = Config::for_source(
-        "synthetic://traffic?realtime=false&width=1280&height=720",
-        None,
-    )?
-    .sources;
-    config.detector.backend = if is_tensorrt {
-        Backend::TensorRt
-    } else {
-        Backend::Onnx
-    };
-    let precision = if is_tensorrt { precision } else { reference };
-    config.detector.precision = Some(precision.to_owned());
-    let frames = if is_tensorrt {
-        TIMED_FRAMES
-    } else {
-        TIMED_FRAMES_ONNX
+    let street = "synthetic://traffic?realtime=false&width=1280&height=720";
+    config.sources = Config::for_source(street, None)?.sources;
+    config.detector.backend = run.backend;
+    config.detector.precision.clone_from(&run.precision);
+    let frames = match run.backend {
+        Backend::TensorRt => TIMED_FRAMES,
+        _ => TIMED_FRAMES_ONNX,
     };
     let alone = detector_alone(&config, PRELOADED, WARMUP_FRAMES, frames)?;
     let gpu: Vec<String> = alone

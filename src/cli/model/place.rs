@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+use crate::detect::model::hexadecimal;
+
 /// Writes `bytes` beside `path` first, so that nobody ever sees half of it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fill(path, |file| file.write_all(bytes))
@@ -23,7 +25,7 @@ pub(super) fn copy(from: &Path, path: &Path) -> Result<String> {
         })
     });
     copied.with_context(|| format!("cannot copy {} to {}", from.display(), path.display()))?;
-    Ok(digits(hasher))
+    Ok(hexadecimal(&hasher.finalize()))
 }
 
 /// SHA-256 of the file at `path`.
@@ -37,7 +39,7 @@ pub(super) fn hash(path: &Path) -> Result<String> {
             })
         })
         .with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(digits(hasher))
+    Ok(hexadecimal(&hasher.finalize()))
 }
 
 /// Fails when one of `paths` is there.
@@ -79,9 +81,4 @@ fn fill(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Res
         // The first error is the one worth telling.
         let _ = fs::remove_file(&beside);
     })
-}
-
-fn digits(hasher: Sha256) -> String {
-    let digit = |byte: &u8| format!("{byte:02x}");
-    hasher.finalize().iter().map(digit).collect()
 }

@@ -42,8 +42,9 @@ pub use crate::nvidia::tensorrt::{CalibrationInput, Library};
 
 use sha2::{Digest, Sha256};
 
+use super::model::hexadecimal;
+
 /// SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
 fn sha256(bytes: &[u8]) -> String {
-    let digit = |byte: &u8| format!("{byte:02x}");
-    Sha256::digest(bytes).iter().map(digit).collect()
+    hexadecimal(&Sha256::digest(bytes))
 }
