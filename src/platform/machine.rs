@@ -126,9 +126,7 @@ impl Machine {
         let words: Vec<&str> = compatible.split('\0').map(str::trim).collect();
         let chip = words
             .iter()
-            .find_map(|word| word.strip_prefix("nvidia,"))
-            .filter(|_| words.iter().any(|word| word.starts_with("nvidia,tegra")))
-            .and_then(|_| words.iter().find_map(|word| word.strip_prefix("nvidia,tegra")))
+            .find_map(|word| word.strip_prefix("nvidia,tegra"))
             .map(|number| format!("tegra{number}"));
         let release_text = noted(root.text(RELEASE), &mut notes);
         let release = release_text.as_deref().and_then(Release::read);
