@@ -129,6 +129,16 @@ pub enum PlatformError {
         /// Where they are listed.
         path: PathBuf,
     },
+    /// A setting was made without an error and is not as wanted.
+    #[error("it was set and read back: found {real}, expected {wanted}{detail}; something else on this machine sets it too, or its tool failed half-way")]
+    NotTaken {
+        /// What was wanted.
+        wanted: String,
+        /// What is.
+        real: String,
+        /// What differs in particular.
+        detail: String,
+    },
     /// There is no clock to look at.
     #[error("this machine shows no clock of a CPU or GPU, so that nobody could say whether they are held")]
     NoClocks,
