@@ -67,15 +67,18 @@ pub(super) fn detail(root: &Root) -> String {
 /// # Errors
 /// jetson_clocks is missing or fails.
 pub(super) fn hold(root: &Root) -> Result<(), PlatformError> {
-    // One that is there is of no use: were the clocks ours to give back, they would be held. The tool would ask before it
-    // writes over it.
-    root.remove(STORE)?;
     let store = root.path(STORE);
-    Tool::JETSON_CLOCKS
-        .run(root, &["--store", &store.to_string_lossy()])?
-        .done()?;
-    if !store.is_file() {
-        return Err(PlatformError::NoStoredClocks { path: store });
+    // A store from before is the truth while some clocks are still held, from an attempt that failed half-way. With none held
+    // it is of a power mode that is gone. The tool would ask before it writes over it.
+    let is_half_held = clocks(root)?.iter().any(|clock| clock.low >= clock.high);
+    if !(store.is_file() && is_half_held) {
+        root.remove(STORE)?;
+        Tool::JETSON_CLOCKS
+            .run(root, &["--store", &store.to_string_lossy()])?
+            .done()?;
+        if !store.is_file() {
+            return Err(PlatformError::NoStoredClocks { path: store });
+        }
     }
     Tool::JETSON_CLOCKS.run(root, &[])?.done().map(|_| ())
 }

@@ -27,7 +27,9 @@ pub(super) fn real(root: &Root) -> Result<String, PlatformError> {
     if profiles.is_empty() {
         profiles = words_after(&config(root)?, DEFAULT);
     }
-    profiles.dedup();
+    if profiles.iter().all(|name| Some(name) == profiles.first()) {
+        profiles.truncate(1);
+    }
     if profiles.is_empty() {
         return Err(PlatformError::Malformed {
             path: root.path(CONFIG),
@@ -102,13 +104,20 @@ fn profiles_in_use(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The configuration with another default profile; everything else stays as it is written.
+/// The configuration with another default profile, or with one for each fan in the form of [`real`]; everything else stays as
+/// it is written.
 fn with_default(text: &str, profile: &str) -> String {
+    let mut profiles = profile.split(", ");
+    let mut profile = "";
     let line = |line: &str| {
         let rest = line.trim_start();
         let indent = &line[..line.len() - rest.len()];
         match rest.split_whitespace().next() {
-            Some(DEFAULT) => format!("{indent}{DEFAULT} {profile}\n"),
+            Some(DEFAULT) => {
+                // The last one is for all fans that follow.
+                profile = profiles.next().unwrap_or(profile);
+                format!("{indent}{DEFAULT} {profile}\n")
+            }
             _ => format!("{line}\n"),
         }
     };
@@ -137,6 +146,9 @@ mod tests {
         let edited = with_default(TEXT, "cool");
         assert_eq!(words_after(&edited, DEFAULT), ["cool"]);
         assert_eq!(with_default(&edited, "quiet"), TEXT);
+        let twice = TEXT.repeat(3);
+        let edited = with_default(&twice, "cool, quiet");
+        assert_eq!(words_after(&edited, DEFAULT), ["cool", "quiet", "quiet"]);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! One at a time: the unit and a user's own call must not set and take back at once.
 
-use std::fs::{self, File};
+use std::fs::File;
 
 use super::super::{PlatformError, Root};
-use super::record::FOLDER;
+
+/// What is locked. It lies in memory, so that nothing of it is left on the disk.
+const PATH: &str = "/run/jetwatch-tune.lock";
 
 /// The right to change settings, held until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
@@ -12,15 +14,13 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Makes the folder of the record and waits until nobody else is at work in it.
+    /// Waits until nobody else is at work.
     ///
     /// # Errors
-    /// The folder cannot be written, which is so for everybody but root.
+    /// The lock cannot be written, which is so for everybody but root.
     pub(super) fn take(root: &Root) -> Result<Self, PlatformError> {
-        let folder = root.path(FOLDER);
-        let path = folder.join("lock");
-        fs::create_dir_all(&folder)
-            .and_then(|()| File::create(&path))
+        let path = root.path(PATH);
+        File::create(&path)
             .and_then(|file| {
                 file.lock()?;
                 Ok(Self { _file: file })

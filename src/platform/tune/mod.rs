@@ -2,7 +2,7 @@
 //!
 //! [`plan`] says what is and what would be done, as [`Step`]s; [`apply`] does it, [`restore`] takes it back. Applying twice does
 //! nothing the second time. Nothing is begun when one setting is refused; each is read back after it was made; what was made
-//! before a failure is undone. What was there before is kept in a [`record`] that only root can write. A setting that the
+//! before a failure is undone. What was there before is kept in a record that only root can write. A setting that the
 //! configuration does not name is left alone. Reboots are nobody's decision but the owner's.
 
 mod clocks;

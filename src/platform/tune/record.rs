@@ -4,14 +4,15 @@
 //! machine, so their entries count for the start that they were made in alone; a power mode and a fan profile stay.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use serde::{Deserialize, Serialize};
 
 use super::super::{PlatformError, Root};
 use super::{Setting, clocks};
 
-/// Where the record lies. The daemon's user cannot write there.
-pub(super) const FOLDER: &str = "/var/lib/jetwatch-setup";
+/// Where the record lies, with the clocks' store. The daemon's user cannot write there.
+const FOLDER: &str = "/var/lib/jetwatch-setup";
 
 const FILE: &str = "/var/lib/jetwatch-setup/tune.json";
 
@@ -110,8 +111,16 @@ impl Record {
 
     fn save(&self, root: &Root) -> Result<(), PlatformError> {
         if self.settings.is_empty() {
-            return root.remove(FILE);
+            root.remove(FILE)?;
+            // Others may keep something there; then it stays.
+            let _ = fs::remove_dir(root.path(FOLDER));
+            return Ok(());
         }
+        let folder = root.path(FOLDER);
+        fs::create_dir_all(&folder).map_err(|source| PlatformError::Write {
+            path: folder,
+            source,
+        })?;
         let text = serde_json::to_string_pretty(self).expect("texts alone are always JSON");
         root.replace(FILE, &text)
     }
