@@ -27,7 +27,10 @@ fn everything(power_mode: &str) -> Wanted {
 }
 
 fn states(root: &Root, wanted: &Wanted) -> Vec<StepState> {
-    plan(root, wanted).into_iter().map(|step| step.state).collect()
+    plan(root, wanted)
+        .into_iter()
+        .map(|step| step.state)
+        .collect()
 }
 
 #[test]
@@ -55,12 +58,26 @@ fn a_xavier_nx_is_read() {
     assert_eq!(engine(EngineKind::Emc).load_percent, Some(5.0));
     assert_eq!(engine(EngineKind::Vic).hz, Some(601_600_000));
     assert_eq!(engine(EngineKind::Nvdec).hz, Some(998_400_000));
-    let zones: Vec<_> = readings.temperatures.iter().map(|zone| zone.name.as_str()).collect();
+    let zones: Vec<_> = readings
+        .temperatures
+        .iter()
+        .map(|zone| zone.name.as_str())
+        .collect();
     assert_eq!(
         zones,
-        ["AO-therm", "GPU-therm", "AUX-therm", "CPU-therm", "thermal-fan-est"]
+        [
+            "AO-therm",
+            "GPU-therm",
+            "AUX-therm",
+            "CPU-therm",
+            "thermal-fan-est"
+        ]
     );
-    let rails: Vec<_> = readings.rails.iter().map(|rail| rail.name.as_str()).collect();
+    let rails: Vec<_> = readings
+        .rails
+        .iter()
+        .map(|rail| rail.name.as_str())
+        .collect();
     assert_eq!(rails, ["VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC"]);
     assert_eq!(readings.rails[0].milliwatts(), Some(9250));
     assert_eq!(
@@ -87,12 +104,17 @@ fn a_xavier_nx_is_read() {
 fn an_orin_nx_is_read() {
     let jetson = VirtualJetson::orin_nx();
     let machine = Machine::find(&jetson.root());
-    assert_eq!((machine.family, machine.units.dla_cores), (Family::OrinNx, Some(1)));
+    assert_eq!(
+        (machine.family, machine.units.dla_cores),
+        (Family::OrinNx, Some(1))
+    );
     assert_eq!(machine.jetpack, Some("6.0"));
     let readings = Readings::read(&jetson.root(), &machine);
     let load = |kind| {
         let mut engines = readings.engines.iter();
-        engines.find(|engine| engine.kind == kind).map(|engine| engine.load_percent)
+        engines
+            .find(|engine| engine.kind == kind)
+            .map(|engine| engine.load_percent)
     };
     assert_eq!(load(EngineKind::Gpu), Some(Some(100.0)));
     assert_eq!(load(EngineKind::Emc), Some(Some(5.0)));
@@ -101,8 +123,15 @@ fn an_orin_nx_is_read() {
     // The engine of this zone is off.
     assert_eq!(readings.temperatures[2].celsius, None);
     assert_eq!(readings.temperatures[3].celsius, Some(48.5));
-    assert_eq!(readings.throttled(), ["gpu-throttle-alert is at step 1: too hot"]);
-    let counters: Vec<_> = readings.over_current.iter().map(|counter| counter.count).collect();
+    assert_eq!(
+        readings.throttled(),
+        ["gpu-throttle-alert is at step 1: too hot"]
+    );
+    let counters: Vec<_> = readings
+        .over_current
+        .iter()
+        .map(|counter| counter.count)
+        .collect();
     assert_eq!(counters, [0, 1, 2]);
     assert_eq!(readings.rails.len(), 3);
 }
@@ -116,7 +145,12 @@ fn what_is_missing_or_unreadable_hides_nothing_else() {
     jetson.remove("/sys/kernel/debug/bpmp/debug/clk/emc/rate");
     let readings = Readings::read(&jetson.root(), &machine);
     assert_eq!(readings.engines[0].load_percent, None);
-    assert!(readings.engines.iter().all(|engine| engine.kind != EngineKind::Emc));
+    assert!(
+        readings
+            .engines
+            .iter()
+            .all(|engine| engine.kind != EngineKind::Emc)
+    );
     assert_eq!(readings.temperatures[3].celsius, None);
     assert_eq!(readings.temperatures[1].celsius, Some(40.0));
     assert_eq!(readings.unreadable.len(), 1, "{:?}", readings.unreadable);
@@ -136,7 +170,10 @@ fn settings_are_made_read_back_and_given_back() {
         let wanted = everything("1");
         assert_eq!(states(&root, &wanted), vec![StepState::Differs; 4]);
         let steps = apply(&root, &wanted).expect("applied");
-        assert!(steps.iter().all(|step| step.state == StepState::Differs), "{steps:?}");
+        assert!(
+            steps.iter().all(|step| step.state == StepState::Differs),
+            "{steps:?}"
+        );
         assert_eq!(states(&root, &wanted), vec![StepState::Right; 4]);
         assert_eq!(jetson.text("/proc/sys/kernel/perf_event_paranoid"), "2");
         assert_eq!(jetson.text("/double/fan"), "cool");
@@ -146,14 +183,32 @@ fn settings_are_made_read_back_and_given_back() {
 
         // Once more, as when the unit is started twice.
         let calls = |start| jetson.calls(start).len();
-        let made = (calls("nvpmodel -m"), calls("jetson_clocks"), calls("systemctl"));
+        let made = (
+            calls("nvpmodel -m"),
+            calls("jetson_clocks"),
+            calls("systemctl"),
+        );
         assert_eq!(made, (1, 2, 2));
         let steps = apply(&root, &wanted).expect("applied");
-        assert!(steps.iter().all(|step| step.state == StepState::Right), "{steps:?}");
-        assert_eq!((calls("nvpmodel -m"), calls("jetson_clocks"), calls("systemctl")), made);
+        assert!(
+            steps.iter().all(|step| step.state == StepState::Right),
+            "{steps:?}"
+        );
+        assert_eq!(
+            (
+                calls("nvpmodel -m"),
+                calls("jetson_clocks"),
+                calls("systemctl")
+            ),
+            made
+        );
 
         let restored = restore(&root).expect("given back");
-        assert!(restored.iter().all(|setting| setting.outcome == Outcome::GivenBack));
+        assert!(
+            restored
+                .iter()
+                .all(|setting| setting.outcome == Outcome::GivenBack)
+        );
         assert_eq!(restored.len(), 4);
         assert_eq!(jetson.settings(), before);
         assert!(!root.exists("/var/lib/jetwatch-setup"), "something is left");
@@ -165,7 +220,11 @@ fn settings_are_made_read_back_and_given_back() {
 fn a_setting_that_is_not_named_is_left_alone() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
-    assert!(apply(&jetson.root(), &Wanted::default()).expect("nothing to do").is_empty());
+    assert!(
+        apply(&jetson.root(), &Wanted::default())
+            .expect("nothing to do")
+            .is_empty()
+    );
     let wanted = Wanted {
         perf_event_paranoid: Some(1),
         ..Wanted::default()
@@ -193,9 +252,17 @@ fn the_question_for_a_reboot_is_nobodys_to_answer() {
     else {
         panic!("{error:?}")
     };
-    assert_eq!((*setting, mode.as_str(), *id), (Setting::PowerMode, "8 MODE_20W_6CORE", 8));
+    assert_eq!(
+        (*setting, mode.as_str(), *id),
+        (Setting::PowerMode, "8 MODE_20W_6CORE", 8)
+    );
     assert!(not_undone.is_empty());
-    assert!(error.to_string().contains("run `sudo nvpmodel -m 8` by hand"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("run `sudo nvpmodel -m 8` by hand"),
+        "{error}"
+    );
     assert!(!jetson.root().exists("/double/rebooted"));
     assert_eq!(jetson.settings(), before);
     assert!(!jetson.root().exists(RECORD));
@@ -214,7 +281,12 @@ fn clocks_that_fail_half_way_are_undone_with_all_before_them() {
         ),
         "{error}"
     );
-    assert!(error.to_string().ends_with("what was changed before was taken back"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("what was changed before was taken back"),
+        "{error}"
+    );
     assert_eq!(jetson.settings(), before);
     assert!(!jetson.root().exists("/var/lib/jetwatch-setup"));
 }
@@ -225,7 +297,12 @@ fn a_fan_that_does_not_start_again_is_undone() {
     jetson.write("/double/fan_does_not_start", "");
     let before = jetson.settings();
     let error = apply(&jetson.root(), &everything("8")).expect_err("the fan's daemon fails");
-    assert!(error.to_string().starts_with("fan_profile: `systemctl start"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("fan_profile: `systemctl start"),
+        "{error}"
+    );
     assert_eq!(jetson.settings(), before);
 }
 
@@ -235,19 +312,33 @@ fn what_cannot_be_made_is_refused_before_anything_is_changed() {
     let before = jetson.settings();
     let mut wanted = everything("MAXN");
     wanted.fan_profile = Some("silent".to_owned());
-    let error = apply(&jetson.root(), &wanted).expect_err("no such mode and profile").to_string();
+    let error = apply(&jetson.root(), &wanted)
+        .expect_err("no such mode and profile")
+        .to_string();
     assert!(error.starts_with("nothing was changed"), "{error}");
-    assert!(error.contains("power_mode: found no power mode \"MAXN\", expected one of 0 MODE_15W_2CORE"));
-    assert!(error.contains("fan_profile: found no fan profile \"silent\", expected one of cool, quiet"));
+    assert!(
+        error
+            .contains("power_mode: found no power mode \"MAXN\", expected one of 0 MODE_15W_2CORE")
+    );
+    assert!(
+        error.contains("fan_profile: found no fan profile \"silent\", expected one of cool, quiet")
+    );
 
     jetson.remove("/usr/bin/jetson_clocks");
-    let error = apply(&jetson.root(), &everything("8")).expect_err("a tool is missing").to_string();
-    assert!(error.contains("clocks: the tool jetson_clocks is not installed"), "{error}");
+    let error = apply(&jetson.root(), &everything("8"))
+        .expect_err("a tool is missing")
+        .to_string();
+    assert!(
+        error.contains("clocks: the tool jetson_clocks is not installed"),
+        "{error}"
+    );
     assert_eq!(jetson.settings(), before);
     assert!(jetson.calls("nvpmodel -m").is_empty());
 
     let pc = tempfile::tempdir().expect("a temporary folder");
-    let error = apply(&Root::new(pc.path()), &everything("8")).expect_err("no Jetson").to_string();
+    let error = apply(&Root::new(pc.path()), &everything("8"))
+        .expect_err("no Jetson")
+        .to_string();
     for reason in [
         "power_mode: the tool nvpmodel is not installed",
         "clocks: the tool jetson_clocks is not installed",
@@ -265,8 +356,13 @@ fn without_privilege_nothing_is_begun() {
     // Nobody may make a file there, not even root, under whom tests may run.
     fs::remove_dir(jetson.path("/run")).expect("removed");
     symlink("/sys", jetson.path("/run")).expect("linked");
-    let error = apply(&jetson.root(), &everything("8")).expect_err("no privilege").to_string();
-    assert!(error.starts_with("nothing was changed: cannot write"), "{error}");
+    let error = apply(&jetson.root(), &everything("8"))
+        .expect_err("no privilege")
+        .to_string();
+    assert!(
+        error.starts_with("nothing was changed: cannot write"),
+        "{error}"
+    );
     assert!(
         error.ends_with("run it as root (sudo)") || error.contains("read only"),
         "{error}"
@@ -286,9 +382,17 @@ fn a_file_that_cannot_be_written_undoes_what_was_made_before_it() {
     let paranoid = "/proc/sys/kernel/perf_event_paranoid";
     jetson.remove(paranoid);
     symlink(read_only, jetson.path(paranoid)).expect("linked");
-    let error = apply(&jetson.root(), &everything("8")).expect_err("read only").to_string();
-    assert!(error.starts_with("perf_event_paranoid: cannot write"), "{error}");
-    assert!(error.ends_with("what was changed before was taken back"), "{error}");
+    let error = apply(&jetson.root(), &everything("8"))
+        .expect_err("read only")
+        .to_string();
+    assert!(
+        error.starts_with("perf_event_paranoid: cannot write"),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("what was changed before was taken back"),
+        "{error}"
+    );
     assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
     assert_eq!(jetson.text("/double/fan"), "quiet");
     assert!(!jetson.root().exists(RECORD));
@@ -305,7 +409,10 @@ fn what_somebody_has_changed_since_is_not_taken_from_them() {
     apply(&jetson.root(), &wanted).expect("applied");
     jetson.write("/proc/sys/kernel/perf_event_paranoid", "0\n");
     let restored = restore(&jetson.root()).expect("given back");
-    let outcomes: Vec<_> = restored.iter().map(|one| (one.setting, one.outcome)).collect();
+    let outcomes: Vec<_> = restored
+        .iter()
+        .map(|one| (one.setting, one.outcome))
+        .collect();
     assert_eq!(
         outcomes,
         [
@@ -324,10 +431,16 @@ fn clocks_are_held_again_after_the_mode_has_changed() {
     apply(&root, &everything("8")).expect("applied");
     // By hand: the clocks get free.
     let tool = jetson.path("/usr/sbin/nvpmodel");
-    let by_hand = Command::new(tool).args(["-m", "1"]).status().expect("it starts");
+    let by_hand = Command::new(tool)
+        .args(["-m", "1"])
+        .status()
+        .expect("it starts");
     assert!(by_hand.success());
     jetson.write("/sys/class/devfreq/17000000.gv11b/min_freq", "114750000\n");
-    jetson.write("/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked", "0\n");
+    jetson.write(
+        "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
+        "0\n",
+    );
     let first_two = [StepState::Differs, StepState::Differs];
     assert_eq!(states(&root, &everything("8"))[..2], first_two);
     apply(&root, &everything("8")).expect("applied");
@@ -349,7 +462,10 @@ fn a_start_of_the_machine_undoes_clocks_by_itself() {
     jetson.write("/proc/sys/kernel/random/boot_id", "another\n");
     jetson.write("/proc/sys/kernel/perf_event_paranoid", "4\n");
     jetson.write("/sys/class/devfreq/17000000.gv11b/min_freq", "114750000\n");
-    jetson.write("/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked", "0\n");
+    jetson.write(
+        "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
+        "0\n",
+    );
     for cpu in ["cpu0", "cpu1"] {
         let path = format!("/sys/devices/system/cpu/{cpu}/cpufreq/scaling_min_freq");
         jetson.write(&path, "192000\n");
@@ -359,7 +475,11 @@ fn a_start_of_the_machine_undoes_clocks_by_itself() {
     assert_eq!(states(&root, &everything("8")), vec![StepState::Right; 4]);
     restore(&root).expect("given back");
     assert_eq!(jetson.text("/proc/sys/kernel/perf_event_paranoid"), "4");
-    assert_ne!(jetson.settings(), before, "mode and fan are those before the first start");
+    assert_ne!(
+        jetson.settings(),
+        before,
+        "mode and fan are those before the first start"
+    );
     assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
     assert_eq!(jetson.text("/double/fan"), "quiet");
 }
@@ -390,7 +510,10 @@ fn a_damaged_record_is_not_guessed_at() {
 /// Runs `jetwatch tune` with a configuration whose section `tune` is this.
 fn command(jetson: &VirtualJetson, arguments: &[&str], tune: &str) -> Output {
     let sources = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n";
-    jetson.write("/etc/jetwatch/jetwatch.yaml", &format!("{sources}tune: {tune}\n"));
+    jetson.write(
+        "/etc/jetwatch/jetwatch.yaml",
+        &format!("{sources}tune: {tune}\n"),
+    );
     Command::new(env!("CARGO_BIN_EXE_jetwatch"))
         .arg("tune")
         .args(arguments)
@@ -414,13 +537,18 @@ fn the_command_compares_sets_and_gives_back() {
     let status = command(&jetson, &["status"], tune);
     assert_eq!(status.status.code(), Some(1), "{status:?}");
     let text = printed(&status);
-    assert!(text.starts_with("machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2\n"));
+    assert!(
+        text.starts_with("machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2\n")
+    );
     assert!(
         text.contains("power_mode           8 MODE_20W_6CORE     2 MODE_15W_6CORE     differs\n"),
         "{text}"
     );
     assert!(text.contains("throttled: VDD_CPU_GPU_CV draws"), "{text}");
-    assert!(text.contains("since the start: oc3 happened 4 times"), "{text}");
+    assert!(
+        text.contains("since the start: oc3 happened 4 times"),
+        "{text}"
+    );
 
     let plan = command(&jetson, &["plan"], tune);
     assert!(plan.status.success(), "{plan:?}");
@@ -438,7 +566,10 @@ fn the_command_compares_sets_and_gives_back() {
     assert_eq!(json["readings"]["rails"][0]["name"], "VDD_IN");
 
     let kept = command(&jetson, &["restore", "--on-stop"], tune);
-    assert!(kept.status.success() && jetson.text("/double/fan") == "cool", "{kept:?}");
+    assert!(
+        kept.status.success() && jetson.text("/double/fan") == "cool",
+        "{kept:?}"
+    );
     let restored = command(&jetson, &["restore"], tune);
     assert!(restored.status.success(), "{restored:?}");
     assert!(printed(&restored).contains("fan_profile: quiet again"));
@@ -446,7 +577,11 @@ fn the_command_compares_sets_and_gives_back() {
     let stopping = "{fan_profile: cool, restore_on_stop: true}";
     assert!(command(&jetson, &["apply"], stopping).status.success());
     assert_eq!(jetson.text("/double/fan"), "cool");
-    assert!(command(&jetson, &["restore", "--on-stop"], stopping).status.success());
+    assert!(
+        command(&jetson, &["restore", "--on-stop"], stopping)
+            .status
+            .success()
+    );
     assert_eq!(jetson.text("/double/fan"), "quiet");
 }
 
@@ -460,7 +595,10 @@ fn the_command_says_what_it_cannot_do() {
     let asked = command(&jetson, &["apply"], "{power_mode: MAXN}");
     assert_eq!(asked.status.code(), Some(1));
     let text = String::from_utf8_lossy(&asked.stderr);
-    assert!(text.contains("nvpmodel changes to mode 0 MAXN only with a reboot"), "{text}");
+    assert!(
+        text.contains("nvpmodel changes to mode 0 MAXN only with a reboot"),
+        "{text}"
+    );
     let wrong = command(&jetson, &["apply"], "{power_mode: 8, clocks: high}");
     assert_eq!(wrong.status.code(), Some(78), "{wrong:?}");
     let nothing = command(&jetson, &["apply"], "");

@@ -100,19 +100,32 @@ fn status(args: &CommonArgs) -> anyhow::Result<Exit> {
         }
         for counter in &status.readings.over_current {
             if counter.count > 0 {
-                println!("since the start: {} happened {} times", counter.name, counter.count);
+                println!(
+                    "since the start: {} happened {} times",
+                    counter.name, counter.count
+                );
             }
         }
     }
-    let is_right = status.settings.iter().all(|step| step.state == StepState::Right);
-    Ok(if is_right { Exit::Success } else { Exit::Failure })
+    let is_right = status
+        .settings
+        .iter()
+        .all(|step| step.state == StepState::Right);
+    Ok(if is_right {
+        Exit::Success
+    } else {
+        Exit::Failure
+    })
 }
 
 fn plan(args: &CommonArgs) -> anyhow::Result<Exit> {
     let wanted = wanted(&Config::load(&args.config)?.tune);
     let steps = tune::plan(&Root::new(&args.root), &wanted);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "settings": steps }))?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&json!({ "settings": steps }))?
+        );
     } else {
         print_steps(&steps);
     }
@@ -128,7 +141,10 @@ fn apply(args: &CommonArgs) -> anyhow::Result<Exit> {
     let wanted = wanted(&Config::load(&args.config)?.tune);
     let steps = tune::apply(&Root::new(&args.root), &wanted)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "settings": steps }))?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&json!({ "settings": steps }))?
+        );
         return Ok(Exit::Success);
     }
     if steps.is_empty() {
@@ -153,7 +169,10 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
     }
     let restored = tune::restore(&Root::new(&common.root))?;
     if common.json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "settings": restored }))?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&json!({ "settings": restored }))?
+        );
         return Ok(Exit::Success);
     }
     if restored.is_empty() {
@@ -195,7 +214,10 @@ fn print_steps(steps: &[Step]) {
         return;
     }
     let row = |cells: [&str; 4]| {
-        println!("{:<20} {:<20} {:<20} {}", cells[0], cells[1], cells[2], cells[3]);
+        println!(
+            "{:<20} {:<20} {:<20} {}",
+            cells[0], cells[1], cells[2], cells[3]
+        );
     };
     row(["setting", "wanted", "real", "state"]);
     for step in steps {

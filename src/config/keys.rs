@@ -381,7 +381,9 @@ pub const JSON_LINES: &[Key] = &[Key::required(
 pub const TUNE: &[Key] = &[
     Key::new(
         "power_mode",
-        Form::Text("a power mode of this machine: its name, or its number in quotes, such as \"8\""),
+        Form::Text(
+            "a power mode of this machine: its name, or its number in quotes, such as \"8\"",
+        ),
         "Power mode by name or number, as /etc/nvpmodel.conf lists them. Default: as it is.",
     ),
     Key::or(

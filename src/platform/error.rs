@@ -71,7 +71,9 @@ pub enum PlatformError {
         source: io::Error,
     },
     /// A tool did not end.
-    #[error("`{command}` did not end within {seconds} s and was killed; run it by hand to see what it waits for")]
+    #[error(
+        "`{command}` did not end within {seconds} s and was killed; run it by hand to see what it waits for"
+    )]
     ToolHangs {
         /// Its name with its arguments.
         command: String,
@@ -130,7 +132,9 @@ pub enum PlatformError {
         path: PathBuf,
     },
     /// A setting was made without an error and is not as wanted.
-    #[error("it was set and read back: found {real}, expected {wanted}{detail}; something else on this machine sets it too, or its tool failed half-way")]
+    #[error(
+        "it was set and read back: found {real}, expected {wanted}{detail}; something else on this machine sets it too, or its tool failed half-way"
+    )]
     NotTaken {
         /// What was wanted.
         wanted: String,
@@ -140,7 +144,9 @@ pub enum PlatformError {
         detail: String,
     },
     /// There is no clock to look at.
-    #[error("this machine shows no clock of a CPU or GPU, so that nobody could say whether they are held")]
+    #[error(
+        "this machine shows no clock of a CPU or GPU, so that nobody could say whether they are held"
+    )]
     NoClocks,
     /// The clocks' state before is not known.
     #[error(

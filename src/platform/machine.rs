@@ -135,9 +135,7 @@ impl Machine {
         let module = found.map(|(module, ..)| module.to_owned());
         let (family, units) = match found {
             _ if !is_jetson => (Family::NoJetson, without_engines()),
-            Some((_, family, dla_cores, nvenc)) => {
-                (family, ComputeUnits::known(dla_cores, nvenc))
-            }
+            Some((_, family, dla_cores, nvenc)) => (family, ComputeUnits::known(dla_cores, nvenc)),
             None => by_model(model.as_deref()),
         };
         if family == Family::UnknownJetson {
@@ -277,7 +275,12 @@ mod tests {
                 "p3668-0000",
                 2,
             ),
-            ("nvidia,p2972-0000\0nvidia,tegra194\0", Family::AgxXavier, "p2972-0000", 2),
+            (
+                "nvidia,p2972-0000\0nvidia,tegra194\0",
+                Family::AgxXavier,
+                "p2972-0000",
+                2,
+            ),
             (
                 "nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0",
                 Family::AgxOrin,
@@ -315,7 +318,10 @@ mod tests {
             "NVIDIA Jetson Orin NX Engineering Reference\0",
             R36,
         );
-        assert_eq!((machine.family, machine.units.dla_cores), (Family::OrinNx, None));
+        assert_eq!(
+            (machine.family, machine.units.dla_cores),
+            (Family::OrinNx, None)
+        );
         assert_eq!(machine.chip.as_deref(), Some("tegra234"));
         assert_eq!(
             machine.describe(),
@@ -325,24 +331,43 @@ mod tests {
 
     #[test]
     fn the_unknown_degrades_and_says_so() {
-        let thor = machine("nvidia,p4071-0000+p3834-0008\0nvidia,tegra264\0", "NVIDIA Jetson AGX Thor", "# R99 (release), REVISION: 1.0");
+        let thor = machine(
+            "nvidia,p4071-0000+p3834-0008\0nvidia,tegra264\0",
+            "NVIDIA Jetson AGX Thor",
+            "# R99 (release), REVISION: 1.0",
+        );
         assert_eq!((thor.family, thor.units.vic), (Family::UnknownJetson, None));
         assert_eq!(thor.notes.len(), 2, "{:?}", thor.notes);
         assert!(thor.notes[1].contains("L4T 99.1.0 is not known"));
 
         let bare = machine("nvidia,p3668-0001\0nvidia,tegra194", "", "");
         assert_eq!(bare.family, Family::XavierNx);
-        assert!(bare.notes[0].contains("without JetPack"), "{:?}", bare.notes);
+        assert!(
+            bare.notes[0].contains("without JetPack"),
+            "{:?}",
+            bare.notes
+        );
 
         let odd = machine("nvidia,p3668-0001\0nvidia,tegra194", "", "JetPack five");
-        assert!(odd.notes[0].contains("found \"JetPack five\""), "{:?}", odd.notes);
+        assert!(
+            odd.notes[0].contains("found \"JetPack five\""),
+            "{:?}",
+            odd.notes
+        );
     }
 
     #[test]
     fn other_machines_are_no_jetson() {
-        for compatible in ["", "raspberrypi,4-model-b\0brcm,bcm2711\0", "nvidia,grace\0"] {
+        for compatible in [
+            "",
+            "raspberrypi,4-model-b\0brcm,bcm2711\0",
+            "nvidia,grace\0",
+        ] {
             let machine = machine(compatible, "", "");
-            assert!(!machine.is_jetson() && machine.notes.is_empty(), "{compatible}");
+            assert!(
+                !machine.is_jetson() && machine.notes.is_empty(),
+                "{compatible}"
+            );
             assert_eq!(machine.units.vic, Some(false));
         }
     }

@@ -18,7 +18,8 @@ pub use error::PlatformError;
 pub use machine::{ComputeUnits, Family, Machine};
 pub use power_modes::{PowerMode, PowerModes};
 pub use readings::{
-    Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, Readings, Temperature, Throttle, Unreadable,
+    Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, Readings, Temperature, Throttle,
+    Unreadable,
 };
 pub use release::Release;
 pub use root::Root;

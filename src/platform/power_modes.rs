@@ -114,7 +114,11 @@ impl PowerModes {
                 Some("PM_CONFIG") => {
                     let id = value("DEFAULT").and_then(|id| id.parse().ok());
                     default = Some(id.ok_or_else(|| {
-                        malformed(place, line, "`< PM_CONFIG DEFAULT=0 >` with a mode's number")
+                        malformed(
+                            place,
+                            line,
+                            "`< PM_CONFIG DEFAULT=0 >` with a mode's number",
+                        )
                     })?);
                 }
                 _ => {}
@@ -141,7 +145,8 @@ impl PowerModes {
     pub fn find(&self, wanted: &str) -> Result<&PowerMode, PlatformError> {
         let plain = |name: &str| {
             let name = name.trim().to_ascii_uppercase();
-            name.strip_prefix("MODE_").map_or(name.clone(), str::to_owned)
+            name.strip_prefix("MODE_")
+                .map_or(name.clone(), str::to_owned)
         };
         let found = match wanted.trim().parse() {
             Ok(id) => self.by_id(id),
@@ -217,7 +222,10 @@ CPU_ONLINE CORE_1 1
         for wanted in ["8", "MODE_20W_6CORE", "mode_20w_6core", "20W_6CORE", " 08 "] {
             assert_eq!(modes.find(wanted).expect("known").id, 8, "{wanted}");
         }
-        let error = modes.find("MAXN").expect_err("not of this machine").to_string();
+        let error = modes
+            .find("MAXN")
+            .expect_err("not of this machine")
+            .to_string();
         assert_eq!(
             error,
             "found no power mode \"MAXN\", expected one of 0 MODE_15W_2CORE, 8 MODE_20W_6CORE (nvpmodel.conf)"
@@ -229,7 +237,10 @@ CPU_ONLINE CORE_1 1
     fn what_is_not_written_as_it_should_be_is_told_with_its_line() {
         for (text, wanted) in [
             ("", "nvpmodel.conf: found \"no power mode\""),
-            ("\n< POWER_MODEL ID=x NAME=A >", "nvpmodel.conf:2: found \"< POWER_MODEL ID=x"),
+            (
+                "\n< POWER_MODEL ID=x NAME=A >",
+                "nvpmodel.conf:2: found \"< POWER_MODEL ID=x",
+            ),
             ("< POWER_MODEL ID=1 >", "nvpmodel.conf:1: found"),
             (
                 "< POWER_MODEL ID=1 NAME=A >\n< POWER_MODEL ID=1 NAME=B >",
@@ -250,7 +261,10 @@ CPU_ONLINE CORE_1 1
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = Root::new(folder.path());
         let missing = PowerModes::read(&root).expect_err("there is no file");
-        assert!(matches!(missing, PlatformError::Missing { .. }), "{missing}");
+        assert!(
+            matches!(missing, PlatformError::Missing { .. }),
+            "{missing}"
+        );
         fs::create_dir_all(root.path(CONFIGS)).expect("created");
         fs::write(root.path("/etc/nvpmodel/a.conf"), TEXT).expect("written");
         assert_eq!(PowerModes::read(&root).expect("one file").modes.len(), 2);

@@ -182,7 +182,10 @@ mod tests {
         fs::write(root.path("/sys/zone2/temp"), "41500\n").expect("written");
         fs::write(root.path("/sys/zone2/type"), "CPU-therm\0\n").expect("written");
         assert_eq!(root.names("/sys").expect("readable"), ["zone2", "zone10"]);
-        assert_eq!(root.number("/sys/zone2/temp").expect("readable"), Some(41_500));
+        assert_eq!(
+            root.number("/sys/zone2/temp").expect("readable"),
+            Some(41_500)
+        );
         let text = root.text("/sys/zone2/type").expect("readable");
         assert_eq!(text.as_deref(), Some("CPU-therm"));
         assert_eq!(root.text("/sys/zone3/type").expect("missing is fine"), None);
@@ -190,9 +193,13 @@ mod tests {
         // A folder is there, and is no file.
         let error = root.text("/sys/zone10").expect_err("a folder has no text");
         assert!(error.to_string().contains("zone10"), "{error}");
-        let error = root.number::<u32>("/sys/zone2/type").expect_err("no number");
+        let error = root
+            .number::<u32>("/sys/zone2/type")
+            .expect_err("no number");
         assert!(
-            error.to_string().ends_with("found \"CPU-therm\", expected a number"),
+            error
+                .to_string()
+                .ends_with("found \"CPU-therm\", expected a number"),
             "{error}"
         );
     }

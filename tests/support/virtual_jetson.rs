@@ -40,8 +40,14 @@ impl VirtualJetson {
             let text = text.replace("\\n", "\n").replace("\\0", "\0");
             machine.write(path, &format!("{text}\n"));
         }
-        machine.write("/etc/nvpmodel.conf", &read(sources.join(name).join("nvpmodel.conf")));
-        machine.write("/etc/nvfancontrol.conf", &read(sources.join("nvfancontrol.conf")));
+        machine.write(
+            "/etc/nvpmodel.conf",
+            &read(sources.join(name).join("nvpmodel.conf")),
+        );
+        machine.write(
+            "/etc/nvfancontrol.conf",
+            &read(sources.join("nvfancontrol.conf")),
+        );
         machine.write("/double/fan", "quiet\n");
         machine.write("/double/calls", "");
         fs::create_dir_all(machine.path("/run")).expect("created");

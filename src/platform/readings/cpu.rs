@@ -97,7 +97,13 @@ mod tests {
             ticks_of("cpu3 100 5 20 800 50 3 2 0 0 0").expect("a processor's line");
         assert_eq!(number, 3);
         assert_eq!((ticks.busy, ticks.total), (130, 980));
-        for line in ["cpu 100 5 20 800", "intr 1 2", "cpu0 1 2 3", "cpu0 a b c d", ""] {
+        for line in [
+            "cpu 100 5 20 800",
+            "intr 1 2",
+            "cpu0 1 2 3",
+            "cpu0 a b c d",
+            "",
+        ] {
             assert_eq!(ticks_of(line), None, "{line}");
         }
     }

@@ -18,7 +18,10 @@ const MEMORY_ACTIVITY: [&str; 3] = [
     "/sys/kernel/actmon_avg_activity/mc_all",
 ];
 /// Where the GPU's load is told when its devfreq device has none.
-const GPU_LOADS: [&str; 2] = ["/sys/devices/gpu.0/load", "/sys/devices/platform/gpu.0/load"];
+const GPU_LOADS: [&str; 2] = [
+    "/sys/devices/gpu.0/load",
+    "/sys/devices/platform/gpu.0/load",
+];
 
 /// One engine.
 #[derive(Debug, Clone, PartialEq, Serialize)]

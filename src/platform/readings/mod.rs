@@ -88,12 +88,8 @@ impl Readings {
     #[must_use]
     pub fn throttled(&self) -> Vec<String> {
         let hot = self.throttles.iter().filter(|throttle| throttle.state > 0);
-        let hot = hot.map(|throttle| {
-            format!(
-                "{} is at step {}: too hot",
-                throttle.name, throttle.state
-            )
-        });
+        let hot =
+            hot.map(|throttle| format!("{} is at step {}: too hot", throttle.name, throttle.state));
         let alarms = self.rails.iter().filter(|rail| rail.alarm == Some(true));
         let alarms = alarms.map(|rail| format!("{} draws more current than its limit", rail.name));
         hot.chain(alarms).collect()

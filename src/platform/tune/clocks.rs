@@ -108,7 +108,13 @@ fn clocks(root: &Root) -> Result<Vec<Clock>, PlatformError> {
         let is_off = is_cpu && root.number::<u32>(&format!("{CPUS}/{name}/online"))? == Some(0);
         if is_cpu && !is_off {
             let folder = format!("{CPUS}/{name}/cpufreq");
-            clocks.extend(clock(root, &name, &folder, "scaling_min_freq", "scaling_max_freq")?);
+            clocks.extend(clock(
+                root,
+                &name,
+                &folder,
+                "scaling_min_freq",
+                "scaling_max_freq",
+            )?);
         }
     }
     for name in root.names(DEVFREQ)? {

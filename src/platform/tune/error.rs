@@ -7,7 +7,10 @@ use super::{Setting, Step, StepState};
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// At least one setting cannot be made here; nothing was changed.
-    #[error("nothing was changed, because not all settings can be made:\n{}", refusals(steps))]
+    #[error(
+        "nothing was changed, because not all settings can be made:\n{}",
+        refusals(steps)
+    )]
     Refused {
         /// All steps.
         steps: Vec<Step>,
@@ -23,7 +26,10 @@ pub enum TuneError {
         not_undone: Vec<String>,
     },
     /// Some settings could not be given back.
-    #[error("not all settings are as they were before:\n{}\nrun `jetwatch tune restore` again when this is solved", lines(trouble))]
+    #[error(
+        "not all settings are as they were before:\n{}\nrun `jetwatch tune restore` again when this is solved",
+        lines(trouble)
+    )]
     NotRestored {
         /// Which and why.
         trouble: Vec<String>,
@@ -50,5 +56,8 @@ fn after_undo(not_undone: &[String]) -> String {
     if not_undone.is_empty() {
         return "what was changed before was taken back".to_owned();
     }
-    format!("and not all of it could be taken back:\n{}", lines(not_undone))
+    format!(
+        "and not all of it could be taken back:\n{}",
+        lines(not_undone)
+    )
 }

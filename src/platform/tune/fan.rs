@@ -19,7 +19,9 @@ const DEFAULT: &str = "FAN_DEFAULT_PROFILE";
 pub(super) fn real(root: &Root) -> Result<String, PlatformError> {
     let said = Tool::NVFANCONTROL.run(root, &["-q"]);
     let told = said.and_then(super::super::tools::Said::done);
-    let told = told.map(|said| profiles_in_use(&said.text)).unwrap_or_default();
+    let told = told
+        .map(|said| profiles_in_use(&said.text))
+        .unwrap_or_default();
     let mut profiles = told;
     if profiles.is_empty() {
         profiles = profiles_in_use(&root.text(STATUS)?.unwrap_or_default());

@@ -116,7 +116,10 @@ pub fn plan(root: &Root, wanted: &Wanted) -> Vec<Step> {
 /// A setting is refused, and nothing was changed; or one failed, and those before it were undone.
 pub fn apply(root: &Root, wanted: &Wanted) -> Result<Vec<Step>, TuneError> {
     let planned = plan(root, wanted);
-    if planned.iter().any(|step| matches!(step.state, StepState::Refused(_))) {
+    if planned
+        .iter()
+        .any(|step| matches!(step.state, StepState::Refused(_)))
+    {
         return Err(TuneError::Refused { steps: planned });
     }
     if planned.iter().all(|step| step.state == StepState::Right) {
