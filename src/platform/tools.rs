@@ -59,6 +59,15 @@ impl Tool {
     /// # Errors
     /// It is not installed, does not start, or does not end. How it ended is the caller's to judge.
     pub(super) fn run(self, root: &Root, arguments: &[&str]) -> Result<Said, PlatformError> {
+        self.run_within(root, arguments, PATIENCE)
+    }
+
+    fn run_within(
+        self,
+        root: &Root,
+        arguments: &[&str],
+        patience: Duration,
+    ) -> Result<Said, PlatformError> {
         let path = self.path(root)?;
         let command = [&[self.name], arguments].concat().join(" ");
         let not_started = |source| PlatformError::ToolNotStarted {
@@ -79,14 +88,14 @@ impl Tool {
             .name("tool".to_owned())
             .spawn(move || ended.send(child.wait_with_output()))
             .map_err(not_started)?;
-        let output = match end.recv_timeout(PATIENCE) {
+        let output = match end.recv_timeout(patience) {
             Ok(output) => output.map_err(not_started)?,
             Err(_) => {
                 // It is still ours: the thread has not yet seen its end. If it ends just now, so much the better.
                 let _ = kill_process(pid, Signal::KILL);
                 return Err(PlatformError::ToolHangs {
                     command,
-                    seconds: PATIENCE.as_secs(),
+                    seconds: patience.as_secs(),
                 });
             }
         };
@@ -151,5 +160,47 @@ impl Said {
         }
         let skipped = text.chars().count().saturating_sub(MOST_SAID);
         text.chars().skip(skipped).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Runs a script in the place of nvpmodel, for at most `patience`.
+    fn run(script: &str, patience: Duration) -> Result<Said, PlatformError> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = Root::new(folder.path());
+        let path = root.path("/usr/sbin/nvpmodel");
+        fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+        fs::write(&path, script).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made executable");
+        Tool::NVPMODEL.run_within(&root, &["-m", "8"], patience)
+    }
+
+    #[test]
+    fn a_question_gets_no_answer() {
+        let said = run("#!/bin/sh\nread -r answer || echo nobody\n", PATIENCE).expect("it ends");
+        assert_eq!(said.text, "nobody\n");
+    }
+
+    #[test]
+    fn a_tool_that_fails_is_told_with_its_words() {
+        let said = run("#!/bin/sh\necho one\necho two >&2\nexit 3\n", PATIENCE).expect("it ends");
+        let error = said.done().expect_err("it failed").to_string();
+        assert_eq!(error, "`nvpmodel -m 8` failed (exit status: 3): one two");
+    }
+
+    #[test]
+    fn a_tool_that_does_not_end_is_killed() {
+        let error = run("#!/bin/sh\nexec sleep 600\n", Duration::from_millis(1));
+        let error = error.expect_err("it does not end").to_string();
+        assert!(
+            error.starts_with("`nvpmodel -m 8` did not end within"),
+            "{error}"
+        );
     }
 }
