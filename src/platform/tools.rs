@@ -166,40 +166,42 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
-    /// Runs a script in the place of nvpmodel, for at most `patience`.
+    /// Runs a script by a shell in the place of nvpmodel, for at most `patience`.
     fn run(script: &str, patience: Duration) -> Result<Said, PlatformError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = Root::new(folder.path());
         let path = root.path("/usr/sbin/nvpmodel");
         fs::create_dir_all(path.parent().expect("a folder")).expect("created");
-        fs::write(&path, script).expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("made executable");
-        Tool::NVPMODEL.run_within(&root, &["-m", "8"], patience)
+        symlink("/bin/sh", &path).expect("linked");
+        Tool::NVPMODEL.run_within(&root, &["-c", script], patience)
     }
 
     #[test]
     fn a_question_gets_no_answer() {
-        let said = run("#!/bin/sh\nread -r answer || echo nobody\n", PATIENCE).expect("it ends");
+        let said = run("read -r answer || echo nobody\n", PATIENCE).expect("it ends");
         assert_eq!(said.text, "nobody\n");
     }
 
     #[test]
     fn a_tool_that_fails_is_told_with_its_words() {
-        let said = run("#!/bin/sh\necho one\necho two >&2\nexit 3\n", PATIENCE).expect("it ends");
+        let said = run("echo one; echo two >&2; exit 3", PATIENCE).expect("it ends");
         let error = said.done().expect_err("it failed").to_string();
-        assert_eq!(error, "`nvpmodel -m 8` failed (exit status: 3): one two");
+        assert_eq!(
+            error,
+            "`nvpmodel -c echo one; echo two >&2; exit 3` failed (exit status: 3): one two"
+        );
     }
 
     #[test]
     fn a_tool_that_does_not_end_is_killed() {
-        let error = run("#!/bin/sh\nexec sleep 600\n", Duration::from_millis(1));
+        let error = run("exec sleep 600", Duration::from_millis(1));
         let error = error.expect_err("it does not end").to_string();
         assert!(
-            error.starts_with("`nvpmodel -m 8` did not end within"),
+            error.starts_with("`nvpmodel -c exec sleep 600` did not end within"),
             "{error}"
         );
     }

@@ -1,7 +1,7 @@
 //! A Jetson made of files: a folder that stands for `/`, with doubles of JetPack's tools. See `tests/virtual_jetson/README.md`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use jetwatch::platform::Root;
@@ -52,10 +52,10 @@ impl VirtualJetson {
         machine.write("/double/calls", "");
         fs::create_dir_all(machine.path("/run")).expect("created");
         for (tool, folder) in TOOLS {
-            let path = format!("/{folder}/{tool}");
-            machine.write(&path, &read(sources.join("tools").join(tool)));
-            let rights = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(machine.path(&path), rights).expect("made executable");
+            let path = machine.path(&format!("/{folder}/{tool}"));
+            fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+            // Linked, not written: no program can be started while another thread's child still holds it open for writing.
+            symlink(sources.join("tools").join(tool), path).expect("linked");
         }
         machine
     }
