@@ -49,6 +49,9 @@ _jetwatch() {
             jetwatch,track)
                 cmd="jetwatch__subcmd__track"
                 ;;
+            jetwatch,tune)
+                cmd="jetwatch__subcmd__tune"
+                ;;
             jetwatch,watch)
                 cmd="jetwatch__subcmd__watch"
                 ;;
@@ -109,6 +112,9 @@ _jetwatch() {
             jetwatch__subcmd__help,track)
                 cmd="jetwatch__subcmd__help__subcmd__track"
                 ;;
+            jetwatch__subcmd__help,tune)
+                cmd="jetwatch__subcmd__help__subcmd__tune"
+                ;;
             jetwatch__subcmd__help,watch)
                 cmd="jetwatch__subcmd__help__subcmd__watch"
                 ;;
@@ -132,6 +138,18 @@ _jetwatch() {
                 ;;
             jetwatch__subcmd__help__subcmd__model,list)
                 cmd="jetwatch__subcmd__help__subcmd__model__subcmd__list"
+                ;;
+            jetwatch__subcmd__help__subcmd__tune,apply)
+                cmd="jetwatch__subcmd__help__subcmd__tune__subcmd__apply"
+                ;;
+            jetwatch__subcmd__help__subcmd__tune,plan)
+                cmd="jetwatch__subcmd__help__subcmd__tune__subcmd__plan"
+                ;;
+            jetwatch__subcmd__help__subcmd__tune,restore)
+                cmd="jetwatch__subcmd__help__subcmd__tune__subcmd__restore"
+                ;;
+            jetwatch__subcmd__help__subcmd__tune,status)
+                cmd="jetwatch__subcmd__help__subcmd__tune__subcmd__status"
                 ;;
             jetwatch__subcmd__model,fetch)
                 cmd="jetwatch__subcmd__model__subcmd__fetch"
@@ -163,6 +181,36 @@ _jetwatch() {
             jetwatch__subcmd__model__subcmd__help,list)
                 cmd="jetwatch__subcmd__model__subcmd__help__subcmd__list"
                 ;;
+            jetwatch__subcmd__tune,apply)
+                cmd="jetwatch__subcmd__tune__subcmd__apply"
+                ;;
+            jetwatch__subcmd__tune,help)
+                cmd="jetwatch__subcmd__tune__subcmd__help"
+                ;;
+            jetwatch__subcmd__tune,plan)
+                cmd="jetwatch__subcmd__tune__subcmd__plan"
+                ;;
+            jetwatch__subcmd__tune,restore)
+                cmd="jetwatch__subcmd__tune__subcmd__restore"
+                ;;
+            jetwatch__subcmd__tune,status)
+                cmd="jetwatch__subcmd__tune__subcmd__status"
+                ;;
+            jetwatch__subcmd__tune__subcmd__help,apply)
+                cmd="jetwatch__subcmd__tune__subcmd__help__subcmd__apply"
+                ;;
+            jetwatch__subcmd__tune__subcmd__help,help)
+                cmd="jetwatch__subcmd__tune__subcmd__help__subcmd__help"
+                ;;
+            jetwatch__subcmd__tune__subcmd__help,plan)
+                cmd="jetwatch__subcmd__tune__subcmd__help__subcmd__plan"
+                ;;
+            jetwatch__subcmd__tune__subcmd__help,restore)
+                cmd="jetwatch__subcmd__tune__subcmd__help__subcmd__restore"
+                ;;
+            jetwatch__subcmd__tune__subcmd__help,status)
+                cmd="jetwatch__subcmd__tune__subcmd__help__subcmd__status"
+                ;;
             *)
                 ;;
         esac
@@ -170,7 +218,7 @@ _jetwatch() {
 
     case "${cmd}" in
         jetwatch)
-            opts="-h -V --help --version run check doctor demo watch bench model engine eval track scenes help"
+            opts="-h -V --help --version run check doctor demo watch bench model engine eval tune track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -580,7 +628,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__help)
-            opts="run check doctor demo watch bench model engine eval track scenes help"
+            opts="run check doctor demo watch bench model engine eval tune track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -834,6 +882,76 @@ _jetwatch() {
         jetwatch__subcmd__help__subcmd__track)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__tune)
+            opts="status plan apply restore"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__tune__subcmd__apply)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__tune__subcmd__plan)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__tune__subcmd__restore)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__tune__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1182,6 +1300,208 @@ _jetwatch() {
                     ;;
                 --tentative-frames)
                     COMPREPLY=($(compgen -W "restore omit" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune)
+            opts="-h --help status plan apply restore help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__apply)
+            opts="-c -h --config --json --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__help)
+            opts="status plan apply restore help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__help__subcmd__apply)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__help__subcmd__plan)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__help__subcmd__restore)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__plan)
+            opts="-c -h --config --json --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__restore)
+            opts="-c -h --config --json --root --on-stop --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__tune__subcmd__status)
+            opts="-c -h --config --json --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

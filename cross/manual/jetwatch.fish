@@ -35,6 +35,7 @@ complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "bench" -d 'Measur
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "track" -d 'Track detections from a MOTChallenge text file'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -150,6 +151,34 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l threads-per-w
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l draws -d 'Draws of the bootstrap that gives the 95 % intervals; 0: none' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -l seed -d 'Seed of those draws' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand eval" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and not __fish_seen_subcommand_from status plan apply restore help" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and not __fish_seen_subcommand_from status plan apply restore help" -f -a "status" -d 'Compare the machine with the configuration, and say what slows it down. Fails when something differs'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and not __fish_seen_subcommand_from status plan apply restore help" -f -a "plan" -d 'Say what `apply` would do. Fails when it would refuse'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and not __fish_seen_subcommand_from status plan apply restore help" -f -a "apply" -d 'Make the settings of the configuration, as root. What fails half-way is undone; a reboot is never confirmed'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and not __fish_seen_subcommand_from status plan apply restore help" -f -a "restore" -d 'Give back what `apply` has changed, as root'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and not __fish_seen_subcommand_from status plan apply restore help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from status" -s c -l config -d 'Configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from status" -l root -d 'Folder that stands for the whole system, for tests' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from status" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from plan" -s c -l config -d 'Configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from plan" -l root -d 'Folder that stands for the whole system, for tests' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from plan" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -s c -l config -d 'Configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -l root -d 'Folder that stands for the whole system, for tests' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from restore" -s c -l config -d 'Configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from restore" -l root -d 'Folder that stands for the whole system, for tests' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from restore" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from restore" -l on-stop -d 'Only when the configuration says tune.restore_on_stop, as the unit does when it stops'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from restore" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "status" -d 'Compare the machine with the configuration, and say what slows it down. Fails when something differs'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "plan" -d 'Say what `apply` would do. Fails when it would refuse'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "apply" -d 'Make the settings of the configuration, as root. What fails half-way is undone; a reboot is never confirmed'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "restore" -d 'Give back what `apply` has changed, as root'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l detections -d 'Detections, one per line: frame,-1,x,y,width,height,score[,class[,-1,-1]]; `-` reads standard input' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l out -d 'Where tracks go, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l association -d 'How detections and tracks are paired' -r -f -a "greedy\t'Best pair first'
@@ -176,18 +205,19 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l format -d '
 png\t'Without loss'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l threads -d 'Threads that draw; by default one for each core' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "bench" -d 'Measure parts of the chain'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "list" -d 'List the networks that can be fetched'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
@@ -195,3 +225,7 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "build" -d 'Build the engine of a model and keep it where the daemon finds it. Takes minutes on a Jetson'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "inspect" -d 'Say what an engine file is, without loading it'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from engine" -f -a "list" -d 'List the engines that were built, and whether they are whole'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "status" -d 'Compare the machine with the configuration, and say what slows it down. Fails when something differs'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "plan" -d 'Say what `apply` would do. Fails when it would refuse'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "apply" -d 'Make the settings of the configuration, as root. What fails half-way is undone; a reboot is never confirmed'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "restore" -d 'Give back what `apply` has changed, as root'

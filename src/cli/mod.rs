@@ -15,6 +15,7 @@ mod run;
 mod scenes;
 mod signals;
 pub mod track;
+mod tune;
 mod watch;
 
 use std::process::ExitCode;
@@ -52,6 +53,8 @@ enum Command {
     Engine(engine::EngineArgs),
     /// Say how accurate a model is on annotated pictures.
     Eval(eval::EvalArgs),
+    /// Set power mode, clocks and fan of the machine as configured, or give them back.
+    Tune(tune::TuneArgs),
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
     /// Write labeled pictures of the built-in street scene, for training and judging networks.
@@ -71,6 +74,7 @@ pub fn main() -> ExitCode {
             | Command::Scenes(_)
             | Command::Model(_)
             | Command::Engine(_)
+            | Command::Tune(_)
     ) {
         environment::complete();
     }
@@ -84,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Model(args) => model::run(&args),
         Command::Engine(args) => engine::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
         Command::Scenes(args) => scenes::run(&args),
     };

@@ -32,6 +32,11 @@ pub const ROOT: &[Key] = &[
         "How detections become tracks.",
     ),
     Key::new("publish", Form::Map(PUBLISH), "Where tracks go."),
+    Key::new(
+        "tune",
+        Form::Map(TUNE),
+        "How the machine itself is set, by jetwatch tune.",
+    ),
     Key::new("log", Form::Map(LOG), "What is logged."),
 ];
 
@@ -371,6 +376,43 @@ pub const JSON_LINES: &[Key] = &[Key::required(
     Form::Path,
     "File to append to; `-`: standard output.",
 )];
+
+/// `tune`.
+pub const TUNE: &[Key] = &[
+    Key::new(
+        "power_mode",
+        Form::Text(
+            "a power mode of this machine: its name, or its number in quotes, such as \"8\"",
+        ),
+        "Power mode by name or number, as /etc/nvpmodel.conf lists them. Default: as it is.",
+    ),
+    Key::or(
+        "clocks",
+        Form::Words(&["leave", "max"]),
+        Fallback::Text("leave"),
+        "max: held at the highest that the power mode allows, by jetson_clocks.",
+    ),
+    Key::new(
+        "fan_profile",
+        Form::Text("a profile of this machine's fan, such as cool or quiet"),
+        "Fan profile by name, as /etc/nvfancontrol.conf lists them. Default: as it is.",
+    ),
+    Key::new(
+        "perf_event_paranoid",
+        Form::Integer {
+            min: -1,
+            max: 4,
+            unit: Unit::None,
+        },
+        "Who may profile: kernel.perf_event_paranoid. Default: as it is.",
+    ),
+    Key::or(
+        "restore_on_stop",
+        Form::Boolean,
+        Fallback::Boolean(false),
+        "Give all back when the unit jetwatch-tune stops.",
+    ),
+];
 
 /// `log`.
 pub const LOG: &[Key] = &[

@@ -1,5 +1,5 @@
-//! From the located tree to the checked [`Config`]: the whole file, the device's name and the log; sources, detector
-//! and publishing each have a file of their own below.
+//! From the located tree to the checked [`Config`]: the whole file, the device's name and the log; sources, detector,
+//! publishing and the machine's settings each have a file of their own below.
 //!
 //! Every section is read to its end before anything is given up, so that one run shows all problems. What holds between
 //! sections is checked here.
@@ -7,6 +7,7 @@
 mod detector;
 mod publish;
 mod source;
+mod tune;
 
 use std::path::Path;
 
@@ -109,6 +110,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
     let publish = map
         .section("publish")
         .and_then(|map| publish::publish(&map, device.as_deref()));
+    let tune = map.section("tune").and_then(|map| tune::tune(&map));
     let log = map.section("log").and_then(|map| log_section(&map));
     Some(Config {
         device: device?,
@@ -116,6 +118,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
         detector: detector?,
         tracker: tracker?,
         publish: publish?,
+        tune: tune?,
         log: log?,
     })
 }

@@ -52,6 +52,8 @@ pub struct Config {
     pub tracker: TrackerConfig,
     /// Where tracks go.
     pub publish: PublishConfig,
+    /// How the machine itself is set.
+    pub tune: TuneConfig,
     /// What is logged.
     pub log: LogConfig,
 }
@@ -305,6 +307,31 @@ pub struct TlsConfig {
 pub struct JsonLinesConfig {
     /// File to append to; `None`: standard output.
     pub path: Option<PathBuf>,
+}
+
+/// How the machine itself is set, by `jetwatch tune`. `None`: as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TuneConfig {
+    /// A power mode of this machine, by its number or name.
+    pub power_mode: Option<String>,
+    /// What becomes of the clocks. Default: nothing.
+    pub clocks: ClockTuning,
+    /// A profile of the fan, by its name.
+    pub fan_profile: Option<String>,
+    /// `kernel.perf_event_paranoid`, -1 to 4.
+    pub perf_event_paranoid: Option<i32>,
+    /// Whether all is given back when the unit `jetwatch-tune` stops. Default: no.
+    pub restore_on_stop: bool,
+}
+
+/// What becomes of the clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClockTuning {
+    /// The system moves them as it likes.
+    #[default]
+    Leave,
+    /// They are held at the highest that the power mode allows.
+    Max,
 }
 
 /// What is logged.

@@ -1,0 +1,374 @@
+//! Which machine this is, from the device tree and the L4T release; and which engines its family has.
+
+use serde::Serialize;
+
+use super::{PlatformError, Release, Root};
+
+/// Where the device tree says what the machine is.
+const COMPATIBLE: &str = "/proc/device-tree/compatible";
+const MODEL: &str = "/proc/device-tree/model";
+
+/// Where L4T says which release it is.
+const RELEASE: &str = "/etc/nv_tegra_release";
+
+/// What is known of the machine. Nothing of it fails: what is not known is `None`, with `notes` saying why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Which kind of Jetson, if any.
+    pub family: Family,
+    /// The device tree's own words, such as `NVIDIA Jetson Xavier NX Developer Kit`.
+    pub model: Option<String>,
+    /// The module's part number, such as `p3668-0000`.
+    pub module: Option<String>,
+    /// The system on a chip, such as `tegra194`.
+    pub chip: Option<String>,
+    /// The release of L4T.
+    pub release: Option<Release>,
+    /// The JetPack of that release.
+    pub jetpack: Option<&'static str>,
+    /// The engines that this family has.
+    pub units: ComputeUnits,
+    /// What could not be found out, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Kinds of machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Jetson Xavier NX.
+    XavierNx,
+    /// Jetson AGX Xavier.
+    AgxXavier,
+    /// Jetson Orin Nano.
+    OrinNano,
+    /// Jetson Orin NX.
+    OrinNx,
+    /// Jetson AGX Orin.
+    AgxOrin,
+    /// A Jetson that this version does not know.
+    UnknownJetson,
+    /// Any other machine.
+    NoJetson,
+}
+
+impl Family {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::XavierNx => "Jetson Xavier NX",
+            Self::AgxXavier => "Jetson AGX Xavier",
+            Self::OrinNano => "Jetson Orin Nano",
+            Self::OrinNx => "Jetson Orin NX",
+            Self::AgxOrin => "Jetson AGX Orin",
+            Self::UnknownJetson => "unknown Jetson",
+            Self::NoJetson => "no Jetson",
+        }
+    }
+}
+
+/// Engines beside CPU and GPU. `None`: not known for this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ComputeUnits {
+    /// Deep learning accelerators.
+    pub dla_cores: Option<u32>,
+    /// Whether video is decoded by an engine.
+    pub nvdec: Option<bool>,
+    /// Whether video is encoded by an engine.
+    pub nvenc: Option<bool>,
+    /// Whether there is the video image compositor, which scales.
+    pub vic: Option<bool>,
+}
+
+impl ComputeUnits {
+    fn known(dla_cores: u32, nvenc: bool) -> Self {
+        Self {
+            dla_cores: Some(dla_cores),
+            nvdec: Some(true),
+            nvenc: Some(nvenc),
+            vic: Some(true),
+        }
+    }
+}
+
+/// Modules by the beginning of their part number, most exact first: family, DLA cores, video encoder.
+const MODULES: [(&str, Family, u32, bool); 9] = [
+    ("p3668-", Family::XavierNx, 2, true),
+    ("p2888-", Family::AgxXavier, 2, true),
+    // The developer kit of AGX Xavier, which names no module.
+    ("p2972-", Family::AgxXavier, 2, true),
+    ("p3701-", Family::AgxOrin, 2, true),
+    // Orin NX with 16 GB, and with 8 GB, which has one DLA.
+    ("p3767-0000", Family::OrinNx, 2, true),
+    ("p3767-0001", Family::OrinNx, 1, true),
+    ("p3767-0003", Family::OrinNano, 0, false),
+    ("p3767-0004", Family::OrinNano, 0, false),
+    ("p3767-0005", Family::OrinNano, 0, false),
+];
+
+/// Families by words of the model, for modules whose number is not in the table.
+const MODELS: [(&str, Family); 5] = [
+    ("xavier nx", Family::XavierNx),
+    ("agx xavier", Family::AgxXavier),
+    ("orin nano", Family::OrinNano),
+    ("orin nx", Family::OrinNx),
+    ("agx orin", Family::AgxOrin),
+];
+
+impl Machine {
+    /// Looks at the machine below `root`.
+    #[must_use]
+    pub fn find(root: &Root) -> Self {
+        let mut notes = Vec::new();
+        let compatible = noted(root.text(COMPATIBLE), &mut notes).unwrap_or_default();
+        let model = noted(root.text(MODEL), &mut notes);
+        let words: Vec<&str> = compatible.split('\0').map(str::trim).collect();
+        let chip = words
+            .iter()
+            .find_map(|word| word.strip_prefix("nvidia,tegra"))
+            .map(|number| format!("tegra{number}"));
+        let release_text = noted(root.text(RELEASE), &mut notes);
+        let release = release_text.as_deref().and_then(Release::read);
+        let is_jetson = chip.is_some();
+        let found = find_module(&words);
+        let module = found.map(|(module, ..)| module.to_owned());
+        let (family, units) = match found {
+            _ if !is_jetson => (Family::NoJetson, without_engines()),
+            Some((_, family, dla_cores, nvenc)) => (family, ComputeUnits::known(dla_cores, nvenc)),
+            None => by_model(model.as_deref()),
+        };
+        if family == Family::UnknownJetson {
+            notes.push(format!(
+                "this Jetson is not known ({}): its engines are not chosen by family",
+                model.as_deref().unwrap_or("it names no model")
+            ));
+        }
+        let jetpack = release.and_then(|release| release.jetpack());
+        match (is_jetson, &release_text, release) {
+            (true, None, _) => notes.push(format!(
+                "{RELEASE} is missing: this is a Jetson without JetPack"
+            )),
+            (_, Some(text), None) => notes.push(format!(
+                "{RELEASE}: found {:?}, expected `# R35 (release), REVISION: 4.1`",
+                text.lines().next().unwrap_or_default()
+            )),
+            (_, _, Some(release)) if jetpack.is_none() => {
+                notes.push(format!("L4T {release} is not known to this version"));
+            }
+            _ => {}
+        }
+        Self {
+            family,
+            model,
+            module,
+            chip,
+            release,
+            jetpack,
+            units,
+            notes,
+        }
+    }
+
+    /// Whether this is a Jetson, known or not.
+    #[must_use]
+    pub fn is_jetson(&self) -> bool {
+        self.family != Family::NoJetson
+    }
+
+    /// The machine in one line.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mut text = self.family.name().to_owned();
+        if let Some(module) = &self.module {
+            text += &format!(" ({module})");
+        } else if let Some(model) = &self.model {
+            text += &format!(" ({model})");
+        }
+        if let Some(release) = self.release {
+            text += &format!(", L4T {release}");
+        }
+        if let Some(jetpack) = self.jetpack {
+            text += &format!(", JetPack {jetpack}");
+        }
+        text
+    }
+}
+
+/// The module's part number with what it stands for: in `nvidia,p3449-0000+p3668-0000` it is the second.
+fn find_module<'t>(words: &[&'t str]) -> Option<(&'t str, Family, u32, bool)> {
+    let mut parts = words.iter().flat_map(|word| {
+        let numbers = word.strip_prefix("nvidia,").unwrap_or(word);
+        numbers.split('+')
+    });
+    parts.find_map(|part| {
+        MODULES
+            .iter()
+            .find(|(start, ..)| part.starts_with(start))
+            .map(|(_, family, dla_cores, nvenc)| (part, *family, *dla_cores, *nvenc))
+    })
+}
+
+/// The family by the model's words. How many DLA cores it has depends on the module, so it is not known.
+fn by_model(model: Option<&str>) -> (Family, ComputeUnits) {
+    let model = model.unwrap_or_default().to_ascii_lowercase();
+    let family = MODELS
+        .iter()
+        .find(|(words, _)| model.contains(words))
+        .map_or(Family::UnknownJetson, |(_, family)| *family);
+    let is_known = family != Family::UnknownJetson;
+    let units = ComputeUnits {
+        dla_cores: (family == Family::OrinNano).then_some(0),
+        nvdec: is_known.then_some(true),
+        nvenc: is_known.then_some(family != Family::OrinNano),
+        vic: is_known.then_some(true),
+    };
+    (family, units)
+}
+
+/// A machine that is no Jetson has no VIC and no DLA; what its graphics card decodes is not looked at here.
+fn without_engines() -> ComputeUnits {
+    ComputeUnits {
+        dla_cores: Some(0),
+        nvdec: None,
+        nvenc: None,
+        vic: Some(false),
+    }
+}
+
+fn noted(read: Result<Option<String>, PlatformError>, notes: &mut Vec<String>) -> Option<String> {
+    read.unwrap_or_else(|error| {
+        notes.push(error.to_string());
+        None
+    })
+    .filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn machine(compatible: &str, model: &str, release: &str) -> Machine {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = Root::new(folder.path());
+        for (path, text) in [(COMPATIBLE, compatible), (MODEL, model), (RELEASE, release)] {
+            if !text.is_empty() {
+                let path = root.path(path);
+                fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+                fs::write(path, text).expect("written");
+            }
+        }
+        Machine::find(&root)
+    }
+
+    const R35: &str = "# R35 (release), REVISION: 4.1, GCID: 1";
+    const R36: &str = "# R36 (release), REVISION: 3.0, GCID: 1\n# KERNEL_VARIANT: oot";
+
+    #[test]
+    fn modules_are_known_by_their_numbers() {
+        let cases = [
+            (
+                "nvidia,p3449-0000+p3668-0000\0nvidia,p3509-0000+p3668-0000\0nvidia,tegra194\0",
+                Family::XavierNx,
+                "p3668-0000",
+                2,
+            ),
+            (
+                "nvidia,p2972-0000\0nvidia,tegra194\0",
+                Family::AgxXavier,
+                "p2972-0000",
+                2,
+            ),
+            (
+                "nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0",
+                Family::AgxOrin,
+                "p3701-0005",
+                2,
+            ),
+            (
+                "nvidia,p3768-0000+p3767-0001\0nvidia,tegra234\0",
+                Family::OrinNx,
+                "p3767-0001",
+                1,
+            ),
+            (
+                "nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0",
+                Family::OrinNano,
+                "p3767-0005",
+                0,
+            ),
+        ];
+        for (compatible, family, module, dla_cores) in cases {
+            let machine = machine(compatible, "NVIDIA Jetson\0", R35);
+            assert_eq!(machine.family, family);
+            assert_eq!(machine.module.as_deref(), Some(module));
+            assert_eq!(machine.units.dla_cores, Some(dla_cores));
+            assert_eq!(machine.units.vic, Some(true));
+            assert_eq!(machine.units.nvenc, Some(family != Family::OrinNano));
+            assert!(machine.notes.is_empty(), "{:?}", machine.notes);
+        }
+    }
+
+    #[test]
+    fn a_module_with_a_new_number_is_known_by_its_model() {
+        let machine = machine(
+            "nvidia,p9999-0000+p3767-0009\0nvidia,tegra234\0",
+            "NVIDIA Jetson Orin NX Engineering Reference\0",
+            R36,
+        );
+        assert_eq!(
+            (machine.family, machine.units.dla_cores),
+            (Family::OrinNx, None)
+        );
+        assert_eq!(machine.chip.as_deref(), Some("tegra234"));
+        assert_eq!(
+            machine.describe(),
+            "Jetson Orin NX (NVIDIA Jetson Orin NX Engineering Reference), L4T 36.3.0, JetPack 6.0"
+        );
+    }
+
+    #[test]
+    fn the_unknown_degrades_and_says_so() {
+        let thor = machine(
+            "nvidia,p4071-0000+p3834-0008\0nvidia,tegra264\0",
+            "NVIDIA Jetson AGX Thor",
+            "# R99 (release), REVISION: 1.0",
+        );
+        assert_eq!((thor.family, thor.units.vic), (Family::UnknownJetson, None));
+        assert_eq!(thor.notes.len(), 2, "{:?}", thor.notes);
+        assert!(thor.notes[1].contains("L4T 99.1.0 is not known"));
+
+        let bare = machine("nvidia,p3668-0001\0nvidia,tegra194", "", "");
+        assert_eq!(bare.family, Family::XavierNx);
+        assert!(
+            bare.notes[0].contains("without JetPack"),
+            "{:?}",
+            bare.notes
+        );
+
+        let odd = machine("nvidia,p3668-0001\0nvidia,tegra194", "", "JetPack five");
+        assert!(
+            odd.notes[0].contains("found \"JetPack five\""),
+            "{:?}",
+            odd.notes
+        );
+    }
+
+    #[test]
+    fn other_machines_are_no_jetson() {
+        for compatible in [
+            "",
+            "raspberrypi,4-model-b\0brcm,bcm2711\0",
+            "nvidia,grace\0",
+        ] {
+            let machine = machine(compatible, "", "");
+            assert!(
+                !machine.is_jetson() && machine.notes.is_empty(),
+                "{compatible}"
+            );
+            assert_eq!(machine.units.vic, Some(false));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Temperatures, throttling, power rails and over-current events.
+
+use serde::Serialize;
+
+use super::Reader;
+
+const THERMAL: &str = "/sys/class/thermal";
+const HWMON: &str = "/sys/class/hwmon";
+
+/// A zone whose engine is off tells this, in thousandths of a degree.
+const OFF: i64 = -256_000;
+
+/// The power chip's zone tells a fixed figure on every Jetson.
+const FIXED_ZONE: &str = "PMIC-Die";
+
+/// A thermal zone.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Temperature {
+    /// Its name, such as `CPU-therm` or `cpu-thermal`.
+    pub name: String,
+    /// In degrees Celsius; `None` while what it measures is off.
+    pub celsius: Option<f32>,
+}
+
+/// A power rail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rail {
+    /// Its name, such as `VDD_IN`.
+    pub name: String,
+    /// Voltage.
+    pub millivolts: Option<u32>,
+    /// Current.
+    pub milliamperes: Option<u32>,
+    /// Current above which the machine is throttled.
+    pub limit_milliamperes: Option<u32>,
+    /// Whether the limit is passed now.
+    pub alarm: Option<bool>,
+}
+
+impl Rail {
+    /// Power in milliwatts.
+    #[must_use]
+    pub fn milliwatts(&self) -> Option<u32> {
+        let microwatts = u64::from(self.millivolts?) * u64::from(self.milliamperes?);
+        u32::try_from(microwatts / 1000).ok()
+    }
+}
+
+/// A cooling device that slows something down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Throttle {
+    /// Its name, such as `gpu-throttle-alert`.
+    pub name: String,
+    /// Its step; 0: it does nothing.
+    pub state: u32,
+}
+
+/// How often something has happened since the machine started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EventCounter {
+    /// Its name: `oc1` to `oc6`. On Orin, 1 is a voltage too low, 2 a current too high on average, 3 at once.
+    pub name: String,
+    /// Times.
+    pub count: u64,
+}
+
+pub(super) fn temperatures(reader: &mut Reader<'_>) -> Vec<Temperature> {
+    let zones = folders(reader, THERMAL, "thermal_zone");
+    zones
+        .iter()
+        .filter_map(|folder| {
+            let name = reader.text(&format!("{folder}/type"))?;
+            let thousandths: Option<i64> = reader.number(&format!("{folder}/temp"));
+            (name != FIXED_ZONE).then(|| Temperature {
+                name,
+                celsius: thousandths
+                    .filter(|thousandths| *thousandths != OFF)
+                    .map(|thousandths| thousandths as f32 / 1000.0),
+            })
+        })
+        .collect()
+}
+
+pub(super) fn throttles(reader: &mut Reader<'_>) -> Vec<Throttle> {
+    let devices = folders(reader, THERMAL, "cooling_device");
+    devices
+        .iter()
+        .filter_map(|folder| {
+            let name = reader.text(&format!("{folder}/type"))?;
+            // Fans and clocks that are lowered step by step are cooling devices too, and no sign of trouble.
+            name.ends_with("throttle-alert").then_some(())?;
+            let state = reader.number(&format!("{folder}/cur_state"))?;
+            Some(Throttle { name, state })
+        })
+        .collect()
+}
+
+pub(super) fn rails(reader: &mut Reader<'_>) -> Vec<Rail> {
+    /// Channels of an INA3221 that are wired; more are sums.
+    const CHANNELS: u32 = 3;
+    let mut rails = Vec::new();
+    for folder in monitors(reader, "ina3221") {
+        for channel in 1..=CHANNELS {
+            let label = reader.text(&format!("{folder}/in{channel}_label"));
+            let Some(name) = label.filter(|label| !label.is_empty() && label != "NC") else {
+                continue;
+            };
+            let mut number = |what: &str| reader.number(&format!("{folder}/{what}"));
+            let alarms = [
+                number(&format!("curr{channel}_max_alarm")),
+                number(&format!("curr{channel}_crit_alarm")),
+            ];
+            let alarms: Vec<u32> = alarms.into_iter().flatten().collect();
+            rails.push(Rail {
+                name,
+                millivolts: number(&format!("in{channel}_input")),
+                milliamperes: number(&format!("curr{channel}_input")),
+                limit_milliamperes: number(&format!("curr{channel}_crit"))
+                    .or_else(|| number(&format!("curr{channel}_max"))),
+                alarm: (!alarms.is_empty()).then(|| alarms.iter().any(|alarm| *alarm > 0)),
+            });
+        }
+    }
+    rails
+}
+
+pub(super) fn over_current(reader: &mut Reader<'_>) -> Vec<EventCounter> {
+    let mut counters = Vec::new();
+    for folder in monitors(reader, "soctherm_oc") {
+        for file in reader.names(&folder) {
+            // Orin counts events, Xavier interrupts.
+            let name = file
+                .strip_suffix("_event_cnt")
+                .or_else(|| file.strip_suffix("_irq_cnt"));
+            let Some(name) = name else { continue };
+            if let Some(count) = reader.number(&format!("{folder}/{file}")) {
+                counters.push(EventCounter {
+                    name: name.to_owned(),
+                    count,
+                });
+            }
+        }
+    }
+    counters
+}
+
+/// The folders below `parent` whose names begin with `start`.
+fn folders(reader: &mut Reader<'_>, parent: &str, start: &str) -> Vec<String> {
+    let names = reader.names(parent);
+    let names = names.iter().filter(|name| name.starts_with(start));
+    names.map(|name| format!("{parent}/{name}")).collect()
+}
+
+/// The folders of the hardware monitors with this name.
+fn monitors(reader: &mut Reader<'_>, name: &str) -> Vec<String> {
+    let mut folders = folders(reader, HWMON, "hwmon");
+    folders.retain(|folder| reader.text(&format!("{folder}/name")).as_deref() == Some(name));
+    folders
+}

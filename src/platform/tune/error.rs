@@ -1,0 +1,63 @@
+//! Why the machine could not be set as wanted, or not be given back.
+
+use super::super::PlatformError;
+use super::{Setting, Step, StepState};
+
+/// What failed, and in which state that leaves the machine.
+#[derive(Debug, thiserror::Error)]
+pub enum TuneError {
+    /// At least one setting cannot be made here; nothing was changed.
+    #[error(
+        "nothing was changed, because not all settings can be made:\n{}",
+        refusals(steps)
+    )]
+    Refused {
+        /// All steps.
+        steps: Vec<Step>,
+    },
+    /// A setting failed on the way.
+    #[error("{}: {cause}\n{}", setting.name(), after_undo(not_undone))]
+    Failed {
+        /// Which.
+        setting: Setting,
+        /// Why.
+        cause: PlatformError,
+        /// What could not be taken back, a sentence each.
+        not_undone: Vec<String>,
+    },
+    /// Some settings could not be given back.
+    #[error(
+        "not all settings are as they were before:\n{}\nrun `jetwatch tune restore` again when this is solved",
+        lines(trouble)
+    )]
+    NotRestored {
+        /// Which and why.
+        trouble: Vec<String>,
+    },
+    /// The record or its lock cannot be used; nothing was changed.
+    #[error("nothing was changed: {0}")]
+    Record(#[from] PlatformError),
+}
+
+fn lines(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| format!("  {text}")).collect();
+    texts.join("\n")
+}
+
+fn refusals(steps: &[Step]) -> String {
+    let refused = steps.iter().filter_map(|step| match &step.state {
+        StepState::Refused(reason) => Some(format!("{}: {reason}", step.setting.name())),
+        _ => None,
+    });
+    lines(&refused.collect::<Vec<_>>())
+}
+
+fn after_undo(not_undone: &[String]) -> String {
+    if not_undone.is_empty() {
+        return "what was changed before was taken back".to_owned();
+    }
+    format!(
+        "and not all of it could be taken back:\n{}",
+        lines(not_undone)
+    )
+}

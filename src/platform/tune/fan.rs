@@ -1,0 +1,162 @@
+//! The fan's profile. nvfancontrol has no option for it: its configuration is edited and its daemon started anew, after the
+//! state that it keeps over restarts was removed, in the steps of NVIDIA's guide.
+
+use super::super::tools::Tool;
+use super::super::{PlatformError, Root};
+
+const CONFIG: &str = "/etc/nvfancontrol.conf";
+const STATUS: &str = "/var/lib/nvfancontrol/status";
+const UNIT: &str = "nvfancontrol.service";
+
+const PROFILE: &str = "FAN_PROFILE";
+const DEFAULT: &str = "FAN_DEFAULT_PROFILE";
+
+/// The profile in use: as the daemon says, else as its kept state says, else as it is configured. Only root is told by the
+/// daemon. Several fans with different profiles are told with a comma.
+///
+/// # Errors
+/// There is no configuration, or it names no profile.
+pub(super) fn real(root: &Root) -> Result<String, PlatformError> {
+    let said = Tool::NVFANCONTROL.run(root, &["-q"]);
+    let told = said.and_then(super::super::tools::Said::done);
+    let told = told
+        .map(|said| profiles_in_use(&said.text))
+        .unwrap_or_default();
+    let mut profiles = told;
+    if profiles.is_empty() {
+        profiles = profiles_in_use(&root.text(STATUS)?.unwrap_or_default());
+    }
+    if profiles.is_empty() {
+        profiles = words_after(&config(root)?, DEFAULT);
+    }
+    if profiles.iter().all(|name| Some(name) == profiles.first()) {
+        profiles.truncate(1);
+    }
+    if profiles.is_empty() {
+        return Err(PlatformError::Malformed {
+            path: root.path(CONFIG),
+            line: None,
+            found: "no default profile".to_owned(),
+            expected: "a line `FAN_DEFAULT_PROFILE quiet`",
+        });
+    }
+    Ok(profiles.join(", "))
+}
+
+/// The profile of this name.
+///
+/// # Errors
+/// There is none.
+pub(super) fn resolve(root: &Root, wanted: &str) -> Result<String, PlatformError> {
+    Tool::NVFANCONTROL.check(root)?;
+    let mut known = words_after(&config(root)?, PROFILE);
+    known.sort();
+    known.dedup();
+    match known.iter().find(|name| name.as_str() == wanted) {
+        Some(name) => Ok(name.clone()),
+        None => Err(PlatformError::NoSuchProfile {
+            wanted: wanted.to_owned(),
+            known,
+            path: root.path(CONFIG),
+        }),
+    }
+}
+
+/// Makes `profile` the one of every fan. The fan's daemon is started again whatever happens: a machine without it gets hot.
+///
+/// # Errors
+/// The configuration cannot be written, or the daemon does not stop or start.
+pub(super) fn set(root: &Root, profile: &str) -> Result<(), PlatformError> {
+    let edited = with_default(&config(root)?, profile);
+    Tool::SYSTEMCTL.run(root, &["stop", UNIT])?.done()?;
+    let written = root
+        .replace(CONFIG, &edited)
+        .and_then(|()| root.remove(STATUS));
+    let started = Tool::SYSTEMCTL
+        .run(root, &["start", UNIT])
+        .and_then(super::super::tools::Said::done);
+    written?;
+    started.map(|_| ())
+}
+
+fn config(root: &Root) -> Result<String, PlatformError> {
+    root.text(CONFIG)?.ok_or_else(|| PlatformError::Missing {
+        path: root.path(CONFIG),
+        why: "without it the fan's profiles are not known; it comes with JetPack (package nvidia-l4t-tools)",
+    })
+}
+
+/// The words behind `key` at the beginning of a line; comments begin with `#`.
+fn words_after(text: &str, key: &str) -> Vec<String> {
+    let word = |line: &str| {
+        let mut words = line.split_whitespace();
+        (words.next()? == key).then(|| words.next().map(str::to_owned))?
+    };
+    text.lines().filter_map(word).collect()
+}
+
+/// The names in `FAN1:FAN_PROFILE:cool`, one a fan.
+fn profiles_in_use(text: &str) -> Vec<String> {
+    let words = text.split_whitespace();
+    words
+        .filter_map(|word| {
+            let (_, name) = word.split_once("FAN_PROFILE:")?;
+            (!name.is_empty()).then(|| name.to_owned())
+        })
+        .collect()
+}
+
+/// The configuration with another default profile, or with one for each fan in the form of [`real`]; everything else stays as
+/// it is written.
+fn with_default(text: &str, profile: &str) -> String {
+    let mut profiles = profile.split(", ");
+    let mut profile = "";
+    let line = |line: &str| {
+        let rest = line.trim_start();
+        let indent = &line[..line.len() - rest.len()];
+        match rest.split_whitespace().next() {
+            Some(DEFAULT) => {
+                // The last one is for all fans that follow.
+                profile = profiles.next().unwrap_or(profile);
+                format!("{indent}{DEFAULT} {profile}\n")
+            }
+            _ => format!("{line}\n"),
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+<FAN 1>
+\tFAN_PROFILE quiet {
+\t\t#TEMP HYST PWM RPM
+\t}
+\tFAN_PROFILE cool {
+\t}
+\tFAN_DEFAULT_PROFILE quiet
+\t#FAN_DEFAULT_PROFILE cool
+";
+
+    #[test]
+    fn only_the_default_profile_is_edited() {
+        assert_eq!(words_after(TEXT, PROFILE), ["quiet", "cool"]);
+        assert_eq!(words_after(TEXT, DEFAULT), ["quiet"]);
+        let edited = with_default(TEXT, "cool");
+        assert_eq!(words_after(&edited, DEFAULT), ["cool"]);
+        assert_eq!(with_default(&edited, "quiet"), TEXT);
+        let twice = TEXT.repeat(3);
+        let edited = with_default(&twice, "cool, quiet");
+        assert_eq!(words_after(&edited, DEFAULT), ["cool", "quiet", "quiet"]);
+    }
+
+    #[test]
+    fn the_profile_in_use_is_told_by_fan() {
+        let told = "FAN1:FAN_PROFILE:cool\nFAN1:FAN_GOVERNOR:cont\nFAN2:FAN_PROFILE:quiet\n";
+        assert_eq!(profiles_in_use(told), ["cool", "quiet"]);
+        assert!(profiles_in_use("FAN1:FAN_PROFILE:\n").is_empty());
+    }
+}

@@ -1,0 +1,289 @@
+//! The settings of the machine that a detection appliance needs: power mode, clocks, fan, and who may profile.
+//!
+//! [`plan`] says what is and what would be done, as [`Step`]s; [`apply`] does it, [`restore`] takes it back. Applying twice does
+//! nothing the second time. Nothing is begun when one setting is refused; each is read back after it was made; what was made
+//! before a failure is undone. What was there before is kept in a record that only root can write. A setting that the
+//! configuration does not name is left alone. Reboots are nobody's decision but the owner's.
+
+mod clocks;
+mod error;
+mod fan;
+mod lock;
+mod record;
+mod setting;
+
+use serde::Serialize;
+
+pub use error::TuneError;
+pub use setting::Setting;
+
+use self::lock::Lock;
+use self::record::Record;
+use super::{PlatformError, Root};
+
+/// What is wanted. `None`: leave it as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// `kernel.perf_event_paranoid`, -1 to 4: who may profile.
+    pub perf_event_paranoid: Option<i32>,
+    /// A power mode by number or name.
+    pub power_mode: Option<String>,
+    /// Whether the clocks are held at the highest that the power mode allows.
+    pub clocks: Option<Clocks>,
+    /// A fan profile by name.
+    pub fan_profile: Option<String>,
+}
+
+/// What becomes of the clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clocks {
+    /// Held at the highest that the power mode allows.
+    Max,
+}
+
+impl Wanted {
+    /// What is wanted of each setting, in the order in which they are made: a power mode moves the clocks' limits.
+    fn settings(&self) -> Vec<(Setting, String)> {
+        let clocks = self.clocks.map(|Clocks::Max| clocks::MAX.to_owned());
+        let paranoid = self.perf_event_paranoid.map(|value| value.to_string());
+        let all = [
+            (Setting::PowerMode, self.power_mode.clone()),
+            (Setting::Clocks, clocks),
+            (Setting::Fan, self.fan_profile.clone()),
+            (Setting::PerfEventParanoid, paranoid),
+        ];
+        all.into_iter()
+            .filter_map(|(setting, wanted)| Some((setting, wanted?)))
+            .collect()
+    }
+}
+
+/// One setting: what is wanted, what is, and what follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Which.
+    pub setting: Setting,
+    /// What is wanted, in words.
+    pub wanted: String,
+    /// What is, in words; `None` where it cannot be read.
+    pub real: Option<String>,
+    /// What follows.
+    #[serde(flatten)]
+    pub state: StepState,
+}
+
+/// What follows from a setting's wanted and real value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", content = "reason", rename_all = "snake_case")]
+pub enum StepState {
+    /// It is as wanted.
+    Right,
+    /// It is not, and can be made so.
+    Differs,
+    /// It cannot be made so, for this reason.
+    Refused(String),
+}
+
+/// Compares the machine below `root` with what is wanted. Changes nothing.
+#[must_use]
+pub fn plan(root: &Root, wanted: &Wanted) -> Vec<Step> {
+    let step = |(setting, wanted): (Setting, String)| {
+        let real = setting.real(root);
+        let target = setting.resolve(root, &wanted);
+        let shown = |value: &String| setting.shown(root, value);
+        let state = match (&target, &real) {
+            (Err(error), _) | (Ok(_), Err(error)) => StepState::Refused(error.to_string()),
+            (Ok(target), Ok(real)) if target == real => StepState::Right,
+            (Ok(_), Ok(_)) => match setting.check_tools(root) {
+                Ok(()) => StepState::Differs,
+                Err(error) => StepState::Refused(error.to_string()),
+            },
+        };
+        Step {
+            setting,
+            wanted: target.as_ref().map_or(wanted, shown),
+            real: real.as_ref().ok().map(shown),
+            state,
+        }
+    };
+    wanted.settings().into_iter().map(step).collect()
+}
+
+/// Makes what is wanted, and says what was done: a step for each setting, with the value before as `real`, and
+/// [`StepState::Right`] where nothing was to do. Waits for another that is at work, and for the tools, up to a minute each.
+///
+/// # Errors
+/// A setting is refused, and nothing was changed; or one failed, and those before it were undone.
+pub fn apply(root: &Root, wanted: &Wanted) -> Result<Vec<Step>, TuneError> {
+    let planned = plan(root, wanted);
+    if planned
+        .iter()
+        .any(|step| matches!(step.state, StepState::Refused(_)))
+    {
+        return Err(TuneError::Refused { steps: planned });
+    }
+    if planned.iter().all(|step| step.state == StepState::Right) {
+        return Ok(planned);
+    }
+    // Who may not write here may not do the rest either: that is told before anything is changed.
+    let _lock = Lock::take(root)?;
+    let mut record = Record::load(root)?;
+    record.begin(root)?;
+    let mut done = Vec::new();
+    let mut steps = Vec::new();
+    for (setting, wanted) in wanted.settings() {
+        match make(root, setting, &wanted, &mut record, &mut done) {
+            Ok(step) => steps.push(step),
+            Err(cause) => {
+                let not_undone = undo(root, &mut record, done);
+                return Err(TuneError::Failed {
+                    setting,
+                    cause,
+                    not_undone,
+                });
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// A change that was made or begun.
+struct Change {
+    setting: Setting,
+    before: String,
+    /// Whether the record knows of it only since now.
+    is_new: bool,
+}
+
+/// Makes one setting and reads it back. What it changes goes to `done` before it does, so that it can be undone.
+fn make(
+    root: &Root,
+    setting: Setting,
+    wanted: &str,
+    record: &mut Record,
+    done: &mut Vec<Change>,
+) -> Result<Step, PlatformError> {
+    let target = setting.resolve(root, wanted)?;
+    // Looked at again: settings before this one may have changed it.
+    let before = setting.real(root)?;
+    let mut step = Step {
+        setting,
+        wanted: setting.shown(root, &target),
+        real: Some(setting.shown(root, &before)),
+        state: StepState::Right,
+    };
+    if before == target {
+        return Ok(step);
+    }
+    step.state = StepState::Differs;
+    // A new mode is made on free clocks: what would be given back later are this mode's, not the new one's.
+    if setting == Setting::PowerMode && record.has(Setting::Clocks) {
+        done.push(Change {
+            setting: Setting::Clocks,
+            before: clocks::MAX.to_owned(),
+            is_new: false,
+        });
+        Setting::Clocks.set(root, clocks::FREE)?;
+        record.forget(root, Setting::Clocks)?;
+    }
+    let is_new = record.keep(root, setting, &before, &target)?;
+    done.push(Change {
+        setting,
+        before,
+        is_new,
+    });
+    setting.set(root, &target)?;
+    setting.verify(root, &target)?;
+    Ok(step)
+}
+
+/// Takes back what was made, last first; what could not be is told.
+fn undo(root: &Root, record: &mut Record, done: Vec<Change>) -> Vec<String> {
+    let mut trouble = Vec::new();
+    for change in done.into_iter().rev() {
+        let setting = change.setting;
+        let undone = setting.take_back(root, &change.before).and_then(|()| {
+            if setting == Setting::Clocks && change.before == clocks::MAX {
+                record.keep(root, setting, clocks::FREE, clocks::MAX)?;
+            }
+            if change.is_new {
+                record.forget(root, setting)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = undone {
+            trouble.push(format!("{}: {error}", setting.name()));
+        }
+    }
+    trouble
+}
+
+/// A setting that [`restore`] looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// Which.
+    pub setting: Setting,
+    /// As it was before, in words.
+    pub before: String,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a setting that was to be given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It is again as it was.
+    GivenBack,
+    /// Somebody has changed it since; that is not touched.
+    ChangedSince,
+}
+
+/// Gives back what [`apply`] has changed since the record was begun, last made first. Nothing changed is fine.
+///
+/// # Errors
+/// What could not be given back; the rest was, and the record keeps what is left, so that it can be tried again.
+pub fn restore(root: &Root) -> Result<Vec<Restored>, TuneError> {
+    if !Record::exists(root) {
+        return Ok(Vec::new());
+    }
+    let _lock = Lock::take(root)?;
+    let mut record = Record::load(root)?;
+    record.begin(root)?;
+    let mut restored = Vec::new();
+    let mut trouble = Vec::new();
+    for setting in Setting::ALL.into_iter().rev() {
+        let Some(kept) = record.of(setting).cloned() else {
+            continue;
+        };
+        let given_back = give_back(root, setting, &kept.before, &kept.set)
+            .and_then(|outcome| record.forget(root, setting).map(|()| outcome));
+        match given_back {
+            Ok(outcome) => restored.push(Restored {
+                setting,
+                before: setting.shown(root, &kept.before),
+                outcome,
+            }),
+            Err(error) => trouble.push(format!("{}: {error}", setting.name())),
+        }
+    }
+    if trouble.is_empty() {
+        Ok(restored)
+    } else {
+        Err(TuneError::NotRestored { trouble })
+    }
+}
+
+fn give_back(
+    root: &Root,
+    setting: Setting,
+    before: &str,
+    set: &str,
+) -> Result<Outcome, PlatformError> {
+    let real = setting.real(root)?;
+    if real == set || real == before {
+        setting.take_back(root, before)?;
+        return Ok(Outcome::GivenBack);
+    }
+    Ok(Outcome::ChangedSince)
+}

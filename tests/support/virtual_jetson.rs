@@ -1,0 +1,118 @@
+//! A Jetson made of files: a folder that stands for `/`, with doubles of JetPack's tools. See `tests/virtual_jetson/README.md`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use jetwatch::platform::Root;
+
+/// Where each double is installed.
+const TOOLS: [(&str, &str); 4] = [
+    ("nvpmodel", "usr/sbin"),
+    ("jetson_clocks", "usr/bin"),
+    ("nvfancontrol", "usr/sbin"),
+    ("systemctl", "usr/bin"),
+];
+
+/// A machine in a temporary folder, which goes with it.
+pub struct VirtualJetson {
+    folder: tempfile::TempDir,
+}
+
+impl VirtualJetson {
+    /// A Jetson Xavier NX with L4T 35.4.
+    pub fn xavier_nx() -> Self {
+        Self::new("xavier_nx")
+    }
+
+    /// A Jetson Orin NX with L4T 36.3.
+    pub fn orin_nx() -> Self {
+        Self::new("orin_nx")
+    }
+
+    fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let machine = Self { folder };
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/virtual_jetson");
+        let read = |path: PathBuf| fs::read_to_string(path).expect("a text");
+        for line in read(sources.join(name).join("files")).lines() {
+            let (path, text) = line.split_once(' ').expect("a path and its text");
+            let text = text.replace("\\n", "\n").replace("\\0", "\0");
+            machine.write(path, &format!("{text}\n"));
+        }
+        machine.write(
+            "/etc/nvpmodel.conf",
+            &read(sources.join(name).join("nvpmodel.conf")),
+        );
+        machine.write(
+            "/etc/nvfancontrol.conf",
+            &read(sources.join("nvfancontrol.conf")),
+        );
+        machine.write("/double/fan", "quiet\n");
+        machine.write("/double/calls", "");
+        fs::create_dir_all(machine.path("/run")).expect("created");
+        for (tool, folder) in TOOLS {
+            let path = machine.path(&format!("/{folder}/{tool}"));
+            fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+            // Linked, not written: no program can be started while another thread's child still holds it open for writing.
+            symlink(sources.join("tools").join(tool), path).expect("linked");
+        }
+        machine
+    }
+
+    /// The folder that stands for `/`.
+    pub fn root(&self) -> Root {
+        Root::new(self.folder.path())
+    }
+
+    /// Where a path of the machine lies.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root().path(path)
+    }
+
+    /// Writes a file of the machine.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+        fs::write(path, text).expect("written");
+    }
+
+    /// Removes a file of the machine.
+    pub fn remove(&self, path: &str) {
+        fs::remove_file(self.path(path)).expect("removed");
+    }
+
+    /// The text of a file of the machine.
+    pub fn text(&self, path: &str) -> String {
+        let text = self.root().text(path).expect("readable");
+        text.unwrap_or_else(|| panic!("{path} is missing"))
+    }
+
+    /// The calls of the doubles so far that begin so.
+    pub fn calls(&self, start: &str) -> Vec<String> {
+        let calls = self.text("/double/calls");
+        let calls = calls.lines().filter(|call| call.starts_with(start));
+        calls.map(str::to_owned).collect()
+    }
+
+    /// Everything that tuning may change, as text.
+    pub fn settings(&self) -> String {
+        let mut text = String::new();
+        for path in [
+            "/proc/sys/kernel/perf_event_paranoid",
+            "/var/lib/nvpmodel/status",
+            "/double/fan",
+            "/etc/nvfancontrol.conf",
+            "/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq",
+            "/sys/devices/system/cpu/cpu1/cpufreq/scaling_min_freq",
+            "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
+        ] {
+            text += &format!("{path}: {}\n", self.text(path));
+        }
+        for gpu in ["17000000.gv11b", "17000000.gpu"] {
+            let path = format!("/sys/class/devfreq/{gpu}/min_freq");
+            text += &format!("{:?}\n", self.root().text(&path).expect("readable"));
+        }
+        text
+    }
+}

@@ -1,0 +1,607 @@
+//! `jetwatch tune` and the room `platform` on Jetsons made of files, with doubles of JetPack's tools: what is read, what is set,
+//! what is refused, and what is left when something fails half-way.
+
+#[path = "support/virtual_jetson.rs"]
+mod virtual_jetson;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use jetwatch::platform::tune::{
+    Clocks, Outcome, Setting, StepState, TuneError, Wanted, apply, plan, restore,
+};
+use jetwatch::platform::{EngineKind, Family, Machine, PlatformError, Readings, Root};
+use virtual_jetson::VirtualJetson;
+
+const RECORD: &str = "/var/lib/jetwatch-setup/tune.json";
+
+fn everything(power_mode: &str) -> Wanted {
+    Wanted {
+        perf_event_paranoid: Some(2),
+        power_mode: Some(power_mode.to_owned()),
+        clocks: Some(Clocks::Max),
+        fan_profile: Some("cool".to_owned()),
+    }
+}
+
+fn states(root: &Root, wanted: &Wanted) -> Vec<StepState> {
+    plan(root, wanted)
+        .into_iter()
+        .map(|step| step.state)
+        .collect()
+}
+
+#[test]
+fn a_xavier_nx_is_read() {
+    let jetson = VirtualJetson::xavier_nx();
+    let machine = Machine::find(&jetson.root());
+    assert_eq!(machine.family, Family::XavierNx);
+    assert_eq!(
+        machine.describe(),
+        "Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2"
+    );
+    let readings = Readings::read(&jetson.root(), &machine);
+    assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
+    assert_eq!(readings.cpus.len(), 6);
+    assert_eq!(readings.cpus.iter().filter(|cpu| cpu.is_online).count(), 2);
+    assert_eq!(readings.cpus[1].max_khz, Some(1_420_800));
+    let engine = |kind| {
+        let mut engines = readings.engines.iter();
+        engines
+            .find(|engine| engine.kind == kind)
+            .unwrap_or_else(|| panic!("no {kind:?}"))
+    };
+    assert_eq!(engine(EngineKind::Gpu).load_percent, Some(42.5));
+    assert_eq!(engine(EngineKind::Gpu).hz, Some(803_250_000));
+    assert_eq!(engine(EngineKind::Emc).load_percent, Some(5.0));
+    assert_eq!(engine(EngineKind::Vic).hz, Some(601_600_000));
+    assert_eq!(engine(EngineKind::Nvdec).hz, Some(998_400_000));
+    let zones: Vec<_> = readings
+        .temperatures
+        .iter()
+        .map(|zone| zone.name.as_str())
+        .collect();
+    assert_eq!(
+        zones,
+        [
+            "AO-therm",
+            "GPU-therm",
+            "AUX-therm",
+            "CPU-therm",
+            "thermal-fan-est"
+        ]
+    );
+    let rails: Vec<_> = readings
+        .rails
+        .iter()
+        .map(|rail| rail.name.as_str())
+        .collect();
+    assert_eq!(rails, ["VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC"]);
+    assert_eq!(readings.rails[0].milliwatts(), Some(9250));
+    assert_eq!(
+        readings.throttled(),
+        ["VDD_CPU_GPU_CV draws more current than its limit"]
+    );
+    let counters: Vec<_> = readings
+        .over_current
+        .iter()
+        .map(|counter| (counter.name.as_str(), counter.count))
+        .collect();
+    assert_eq!(counters, [("oc1", 0), ("oc3", 4)]);
+
+    let earlier = readings;
+    jetson.write(
+        "/proc/stat",
+        "cpu0 150 0 50 900 100 0 0 0 0 0\ncpu1 200 0 50 700 50 0 0 0 0 0\n",
+    );
+    let now = Readings::read(&jetson.root(), &machine);
+    assert_eq!(now.cpu_loads_since(&earlier), [(0, 25.0)]);
+}
+
+#[test]
+fn an_orin_nx_is_read() {
+    let jetson = VirtualJetson::orin_nx();
+    let machine = Machine::find(&jetson.root());
+    assert_eq!(
+        (machine.family, machine.units.dla_cores),
+        (Family::OrinNx, Some(1))
+    );
+    assert_eq!(machine.jetpack, Some("6.0"));
+    let readings = Readings::read(&jetson.root(), &machine);
+    let load = |kind| {
+        let mut engines = readings.engines.iter();
+        engines
+            .find(|engine| engine.kind == kind)
+            .map(|engine| engine.load_percent)
+    };
+    assert_eq!(load(EngineKind::Gpu), Some(Some(100.0)));
+    assert_eq!(load(EngineKind::Emc), Some(Some(5.0)));
+    assert_eq!(load(EngineKind::Vic), Some(None));
+    assert_eq!(load(EngineKind::Nvdec), Some(None));
+    // The engine of this zone is off.
+    assert_eq!(readings.temperatures[2].celsius, None);
+    assert_eq!(readings.temperatures[3].celsius, Some(48.5));
+    assert_eq!(
+        readings.throttled(),
+        ["gpu-throttle-alert is at step 1: too hot"]
+    );
+    let counters: Vec<_> = readings
+        .over_current
+        .iter()
+        .map(|counter| counter.count)
+        .collect();
+    assert_eq!(counters, [0, 1, 2]);
+    assert_eq!(readings.rails.len(), 3);
+}
+
+#[test]
+fn what_is_missing_or_unreadable_hides_nothing_else() {
+    let jetson = VirtualJetson::xavier_nx();
+    let machine = Machine::find(&jetson.root());
+    jetson.write("/sys/class/thermal/thermal_zone4/temp", "warm");
+    jetson.remove("/sys/class/devfreq/17000000.gv11b/device/load");
+    jetson.remove("/sys/kernel/debug/bpmp/debug/clk/emc/rate");
+    let readings = Readings::read(&jetson.root(), &machine);
+    assert_eq!(readings.engines[0].load_percent, None);
+    assert!(
+        readings
+            .engines
+            .iter()
+            .all(|engine| engine.kind != EngineKind::Emc)
+    );
+    assert_eq!(readings.temperatures[3].celsius, None);
+    assert_eq!(readings.temperatures[1].celsius, Some(40.0));
+    assert_eq!(readings.unreadable.len(), 1, "{:?}", readings.unreadable);
+    assert!(readings.unreadable[0].reason.contains("found \"warm\""));
+
+    let empty = tempfile::tempdir().expect("a temporary folder");
+    let root = Root::new(empty.path());
+    let nothing = Readings::read(&root, &Machine::find(&root));
+    assert_eq!(nothing, Readings::default());
+}
+
+#[test]
+fn settings_are_made_read_back_and_given_back() {
+    for jetson in [VirtualJetson::xavier_nx(), VirtualJetson::orin_nx()] {
+        let root = jetson.root();
+        let before = jetson.settings();
+        let wanted = everything("1");
+        assert_eq!(states(&root, &wanted), vec![StepState::Differs; 4]);
+        let steps = apply(&root, &wanted).expect("applied");
+        assert!(
+            steps.iter().all(|step| step.state == StepState::Differs),
+            "{steps:?}"
+        );
+        assert_eq!(states(&root, &wanted), vec![StepState::Right; 4]);
+        assert_eq!(jetson.text("/proc/sys/kernel/perf_event_paranoid"), "2");
+        assert_eq!(jetson.text("/double/fan"), "cool");
+        let max = jetson.text("/sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq");
+        let min = jetson.text("/sys/devices/system/cpu/cpu1/cpufreq/scaling_min_freq");
+        assert_eq!((min.as_str(), min.as_str()), (max.as_str(), "1267200"));
+
+        // Once more, as when the unit is started twice.
+        let calls = |start| jetson.calls(start).len();
+        let made = (
+            calls("nvpmodel -m"),
+            calls("jetson_clocks"),
+            calls("systemctl"),
+        );
+        assert_eq!(made, (1, 2, 2));
+        let steps = apply(&root, &wanted).expect("applied");
+        assert!(
+            steps.iter().all(|step| step.state == StepState::Right),
+            "{steps:?}"
+        );
+        assert_eq!(
+            (
+                calls("nvpmodel -m"),
+                calls("jetson_clocks"),
+                calls("systemctl")
+            ),
+            made
+        );
+
+        let restored = restore(&root).expect("given back");
+        assert!(
+            restored
+                .iter()
+                .all(|setting| setting.outcome == Outcome::GivenBack)
+        );
+        assert_eq!(restored.len(), 4);
+        assert_eq!(jetson.settings(), before);
+        assert!(!root.exists("/var/lib/jetwatch-setup"), "something is left");
+        assert!(restore(&root).expect("nothing to do").is_empty());
+    }
+}
+
+#[test]
+fn a_setting_that_is_not_named_is_left_alone() {
+    let jetson = VirtualJetson::xavier_nx();
+    let before = jetson.settings();
+    assert!(
+        apply(&jetson.root(), &Wanted::default())
+            .expect("nothing to do")
+            .is_empty()
+    );
+    let wanted = Wanted {
+        perf_event_paranoid: Some(1),
+        ..Wanted::default()
+    };
+    apply(&jetson.root(), &wanted).expect("applied");
+    let after = jetson.settings();
+    assert_eq!(
+        after,
+        before.replacen("perf_event_paranoid: 3", "perf_event_paranoid: 1", 1)
+    );
+    assert!(jetson.calls("").is_empty());
+}
+
+#[test]
+fn the_question_for_a_reboot_is_nobodys_to_answer() {
+    let jetson = VirtualJetson::xavier_nx();
+    jetson.write("/double/reboot_modes", "8\n");
+    let before = jetson.settings();
+    let error = apply(&jetson.root(), &everything("20W_6CORE")).expect_err("it needs a reboot");
+    let TuneError::Failed {
+        setting,
+        cause: PlatformError::RebootAsked { mode, id },
+        not_undone,
+    } = &error
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!(
+        (*setting, mode.as_str(), *id),
+        (Setting::PowerMode, "8 MODE_20W_6CORE", 8)
+    );
+    assert!(not_undone.is_empty());
+    assert!(
+        error
+            .to_string()
+            .contains("run `sudo nvpmodel -m 8` by hand"),
+        "{error}"
+    );
+    assert!(!jetson.root().exists("/double/rebooted"));
+    assert_eq!(jetson.settings(), before);
+    assert!(!jetson.root().exists(RECORD));
+    assert_eq!(jetson.calls("nvpmodel -m"), ["nvpmodel -m 8"]);
+}
+
+#[test]
+fn clocks_that_fail_half_way_are_undone_with_all_before_them() {
+    let jetson = VirtualJetson::orin_nx();
+    jetson.write("/double/clocks_stop_at", "gpu\n");
+    let before = jetson.settings();
+    let error = apply(&jetson.root(), &everything("25W")).expect_err("the GPU is not held");
+    assert!(
+        error.to_string().starts_with(
+            "clocks: it was set and read back: found free, expected max (17000000.gpu may go from 306000000 to 612000000);"
+        ),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .ends_with("what was changed before was taken back"),
+        "{error}"
+    );
+    assert_eq!(jetson.settings(), before);
+    assert!(!jetson.root().exists("/var/lib/jetwatch-setup"));
+}
+
+#[test]
+fn a_fan_that_does_not_start_again_is_undone() {
+    let jetson = VirtualJetson::xavier_nx();
+    jetson.write("/double/fan_does_not_start", "");
+    let before = jetson.settings();
+    let error = apply(&jetson.root(), &everything("8")).expect_err("the fan's daemon fails");
+    assert!(
+        error
+            .to_string()
+            .starts_with("fan_profile: `systemctl start"),
+        "{error}"
+    );
+    assert_eq!(jetson.settings(), before);
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_before_anything_is_changed() {
+    let jetson = VirtualJetson::xavier_nx();
+    let before = jetson.settings();
+    let mut wanted = everything("MAXN");
+    wanted.fan_profile = Some("silent".to_owned());
+    let error = apply(&jetson.root(), &wanted)
+        .expect_err("no such mode and profile")
+        .to_string();
+    assert!(error.starts_with("nothing was changed"), "{error}");
+    assert!(
+        error
+            .contains("power_mode: found no power mode \"MAXN\", expected one of 0 MODE_15W_2CORE")
+    );
+    assert!(
+        error.contains("fan_profile: found no fan profile \"silent\", expected one of cool, quiet")
+    );
+
+    jetson.remove("/usr/bin/jetson_clocks");
+    let error = apply(&jetson.root(), &everything("8"))
+        .expect_err("a tool is missing")
+        .to_string();
+    assert!(
+        error.contains("clocks: the tool jetson_clocks is not installed"),
+        "{error}"
+    );
+    assert_eq!(jetson.settings(), before);
+    assert!(jetson.calls("nvpmodel -m").is_empty());
+
+    let pc = tempfile::tempdir().expect("a temporary folder");
+    let error = apply(&Root::new(pc.path()), &everything("8"))
+        .expect_err("no Jetson")
+        .to_string();
+    for reason in [
+        "power_mode: the tool nvpmodel is not installed",
+        "clocks: the tool jetson_clocks is not installed",
+        "fan_profile: the tool nvfancontrol is not installed",
+        "perf_event_paranoid is missing",
+    ] {
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn without_privilege_nothing_is_begun() {
+    let jetson = VirtualJetson::xavier_nx();
+    let before = jetson.settings();
+    // Nobody may make a file there, not even root, under whom tests may run.
+    fs::remove_dir(jetson.path("/run")).expect("removed");
+    symlink("/sys", jetson.path("/run")).expect("linked");
+    let error = apply(&jetson.root(), &everything("8"))
+        .expect_err("no privilege")
+        .to_string();
+    assert!(
+        error.starts_with("nothing was changed: cannot write"),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("run it as root (sudo)") || error.contains("read only"),
+        "{error}"
+    );
+    assert_eq!(jetson.settings(), before);
+    assert!(jetson.calls("nvpmodel -m").is_empty());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_undoes_what_was_made_before_it() {
+    let read_only = "/sys/kernel/uevent_seqnum";
+    if !fs::read_to_string(read_only).is_ok_and(|text| text.trim().parse::<i32>().is_ok()) {
+        eprintln!("skipped: this system has no {read_only} to stand for a read-only setting");
+        return;
+    }
+    let jetson = VirtualJetson::xavier_nx();
+    let paranoid = "/proc/sys/kernel/perf_event_paranoid";
+    jetson.remove(paranoid);
+    symlink(read_only, jetson.path(paranoid)).expect("linked");
+    let error = apply(&jetson.root(), &everything("8"))
+        .expect_err("read only")
+        .to_string();
+    assert!(
+        error.starts_with("perf_event_paranoid: cannot write"),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("what was changed before was taken back"),
+        "{error}"
+    );
+    assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
+    assert_eq!(jetson.text("/double/fan"), "quiet");
+    assert!(!jetson.root().exists(RECORD));
+}
+
+#[test]
+fn what_somebody_has_changed_since_is_not_taken_from_them() {
+    let jetson = VirtualJetson::xavier_nx();
+    let wanted = Wanted {
+        perf_event_paranoid: Some(2),
+        power_mode: Some("8".to_owned()),
+        ..Wanted::default()
+    };
+    apply(&jetson.root(), &wanted).expect("applied");
+    jetson.write("/proc/sys/kernel/perf_event_paranoid", "0\n");
+    let restored = restore(&jetson.root()).expect("given back");
+    let outcomes: Vec<_> = restored
+        .iter()
+        .map(|one| (one.setting, one.outcome))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            (Setting::PerfEventParanoid, Outcome::ChangedSince),
+            (Setting::PowerMode, Outcome::GivenBack)
+        ]
+    );
+    assert_eq!(jetson.text("/proc/sys/kernel/perf_event_paranoid"), "0");
+}
+
+#[test]
+fn clocks_are_held_again_after_the_mode_has_changed() {
+    let jetson = VirtualJetson::xavier_nx();
+    let root = jetson.root();
+    let before = jetson.settings();
+    apply(&root, &everything("8")).expect("applied");
+    // By hand: the clocks get free.
+    let tool = jetson.path("/usr/sbin/nvpmodel");
+    let by_hand = Command::new(tool)
+        .args(["-m", "1"])
+        .status()
+        .expect("it starts");
+    assert!(by_hand.success());
+    jetson.write("/sys/class/devfreq/17000000.gv11b/min_freq", "114750000\n");
+    jetson.write(
+        "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
+        "0\n",
+    );
+    let first_two = [StepState::Differs, StepState::Differs];
+    assert_eq!(states(&root, &everything("8"))[..2], first_two);
+    apply(&root, &everything("8")).expect("applied");
+    assert_eq!(states(&root, &everything("8")), vec![StepState::Right; 4]);
+
+    // By configuration: given back, changed, held again.
+    apply(&root, &everything("7")).expect("applied");
+    assert_eq!(states(&root, &everything("7")), vec![StepState::Right; 4]);
+    restore(&root).expect("given back");
+    assert_eq!(jetson.settings(), before);
+}
+
+#[test]
+fn a_start_of_the_machine_undoes_clocks_by_itself() {
+    let jetson = VirtualJetson::xavier_nx();
+    let root = jetson.root();
+    apply(&root, &everything("8")).expect("applied");
+    // The mode and the fan's profile stay, the rest is as the kernel starts.
+    jetson.write("/proc/sys/kernel/random/boot_id", "another\n");
+    jetson.write("/proc/sys/kernel/perf_event_paranoid", "4\n");
+    jetson.write("/sys/class/devfreq/17000000.gv11b/min_freq", "114750000\n");
+    jetson.write(
+        "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
+        "0\n",
+    );
+    for cpu in ["cpu0", "cpu1"] {
+        let path = format!("/sys/devices/system/cpu/{cpu}/cpufreq/scaling_min_freq");
+        jetson.write(&path, "192000\n");
+    }
+    let before = jetson.settings();
+    apply(&root, &everything("8")).expect("applied");
+    assert_eq!(states(&root, &everything("8")), vec![StepState::Right; 4]);
+    restore(&root).expect("given back");
+    assert_eq!(jetson.text("/proc/sys/kernel/perf_event_paranoid"), "4");
+    assert_ne!(
+        jetson.settings(),
+        before,
+        "mode and fan are those before the first start"
+    );
+    assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
+    assert_eq!(jetson.text("/double/fan"), "quiet");
+}
+
+#[test]
+fn two_at_once_take_turns() {
+    let jetson = VirtualJetson::xavier_nx();
+    thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(|| apply(&jetson.root(), &everything("8"))));
+        for one in both {
+            one.join().expect("no panic").expect("applied");
+        }
+    });
+    assert_eq!(jetson.calls("nvpmodel -m").len(), 1);
+    assert_eq!(jetson.calls("jetson_clocks --store").len(), 1);
+}
+
+#[test]
+fn a_damaged_record_is_not_guessed_at() {
+    let jetson = VirtualJetson::xavier_nx();
+    jetson.write(RECORD, "{\"settings\":");
+    let error = restore(&jetson.root()).expect_err("damaged").to_string();
+    assert!(error.contains("tune.json:1: found"), "{error}");
+    assert!(apply(&jetson.root(), &everything("8")).is_err());
+    assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
+}
+
+/// Runs `jetwatch tune` with a configuration whose section `tune` is this.
+fn command(jetson: &VirtualJetson, arguments: &[&str], tune: &str) -> Output {
+    let sources = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n";
+    jetson.write(
+        "/etc/jetwatch/jetwatch.yaml",
+        &format!("{sources}tune: {tune}\n"),
+    );
+    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .arg("tune")
+        .args(arguments)
+        .arg("--config")
+        .arg(jetson.path("/etc/jetwatch/jetwatch.yaml"))
+        .arg("--root")
+        .arg(jetson.path("/"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("jetwatch starts")
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_command_compares_sets_and_gives_back() {
+    let jetson = VirtualJetson::xavier_nx();
+    let tune = "{power_mode: \"8\", clocks: max, fan_profile: cool, perf_event_paranoid: 2}";
+    let status = command(&jetson, &["status"], tune);
+    assert_eq!(status.status.code(), Some(1), "{status:?}");
+    let text = printed(&status);
+    assert!(
+        text.starts_with("machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2\n")
+    );
+    assert!(
+        text.contains("power_mode           8 MODE_20W_6CORE     2 MODE_15W_6CORE     differs\n"),
+        "{text}"
+    );
+    assert!(text.contains("throttled: VDD_CPU_GPU_CV draws"), "{text}");
+    assert!(
+        text.contains("since the start: oc3 happened 4 times"),
+        "{text}"
+    );
+
+    let plan = command(&jetson, &["plan"], tune);
+    assert!(plan.status.success(), "{plan:?}");
+    let applied = command(&jetson, &["apply"], tune);
+    assert!(applied.status.success(), "{applied:?}");
+    assert!(printed(&applied).contains("power_mode: 8 MODE_20W_6CORE, was 2 MODE_15W_6CORE\n"));
+
+    let status = command(&jetson, &["status", "--json"], tune);
+    assert!(status.status.success(), "{status:?}");
+    let json: serde_json::Value = serde_json::from_str(&printed(&status)).expect("JSON");
+    assert_eq!(json["machine"]["family"], "xavier_nx");
+    assert_eq!(json["machine"]["release"], "35.4.1");
+    assert_eq!(json["settings"][1]["setting"], "clocks");
+    assert_eq!(json["settings"][1]["state"], "right");
+    assert_eq!(json["readings"]["rails"][0]["name"], "VDD_IN");
+
+    let kept = command(&jetson, &["restore", "--on-stop"], tune);
+    assert!(
+        kept.status.success() && jetson.text("/double/fan") == "cool",
+        "{kept:?}"
+    );
+    let restored = command(&jetson, &["restore"], tune);
+    assert!(restored.status.success(), "{restored:?}");
+    assert!(printed(&restored).contains("fan_profile: quiet again"));
+
+    let stopping = "{fan_profile: cool, restore_on_stop: true}";
+    assert!(command(&jetson, &["apply"], stopping).status.success());
+    assert_eq!(jetson.text("/double/fan"), "cool");
+    assert!(
+        command(&jetson, &["restore", "--on-stop"], stopping)
+            .status
+            .success()
+    );
+    assert_eq!(jetson.text("/double/fan"), "quiet");
+}
+
+#[test]
+fn the_command_says_what_it_cannot_do() {
+    let jetson = VirtualJetson::orin_nx();
+    jetson.write("/double/reboot_modes", "0\n");
+    let refused = command(&jetson, &["plan"], "{power_mode: 40W}");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(printed(&refused).contains("expected one of 0 MAXN, 1 10W, 2 15W, 3 25W"));
+    let asked = command(&jetson, &["apply"], "{power_mode: MAXN}");
+    assert_eq!(asked.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&asked.stderr);
+    assert!(
+        text.contains("nvpmodel changes to mode 0 MAXN only with a reboot"),
+        "{text}"
+    );
+    let wrong = command(&jetson, &["apply"], "{power_mode: 8, clocks: high}");
+    assert_eq!(wrong.status.code(), Some(78), "{wrong:?}");
+    let nothing = command(&jetson, &["apply"], "");
+    assert!(nothing.status.success(), "{nothing:?}");
+    assert!(printed(&nothing).contains("nothing to do"));
+}
