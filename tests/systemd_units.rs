@@ -41,6 +41,8 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("NoNewPrivileges", 0),
     ("NotifyAccess", 0),
     ("OOMScoreAdjust", 0),
+    ("PathChanged", 0),
+    ("PrivateDevices", 0),
     ("PrivateMounts", 239),
     ("PrivateTmp", 0),
     ("ProtectClock", 245),
@@ -52,6 +54,7 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("ProtectKernelTunables", 232),
     ("ProtectProc", 247),
     ("ProtectSystem", 0),
+    ("ReadWritePaths", 231),
     ("RemainAfterExit", 0),
     ("RemoveIPC", 232),
     ("Restart", 0),
@@ -61,6 +64,7 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("RestrictNamespaces", 233),
     ("RestrictRealtime", 231),
     ("RestrictSUIDSGID", 242),
+    ("StartLimitBurst", 0),
     ("StartLimitIntervalSec", 230),
     ("StateDirectory", 235),
     ("StateDirectoryMode", 235),
@@ -117,7 +121,8 @@ fn files(folder: &Path, ending: &str) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn units_are_for_systemd_245() {
-    let units = files(&folder(), "service");
+    let mut units = files(&folder(), "service");
+    units.extend(files(&folder(), "path"));
     assert!(!units.is_empty());
     for (path, text) in units {
         let wrong = wrong(&text, OLDEST);

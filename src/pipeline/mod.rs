@@ -36,7 +36,7 @@ use crate::config::{Config, SourceConfig};
 use crate::detect::{DetectError, Prepared};
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
-    self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
+    self, ArgusRestarts, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
 use crate::telemetry::{self, Pulses, Recorder, service};
 use crate::track::{IouTracker, Lifecycle};
@@ -106,6 +106,7 @@ pub struct Pipeline {
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
     pulses: Pulses,
+    argus: Arc<ArgusRestarts>,
     news: Sender<News>,
     meter: Arc<Meter>,
     failure: Arc<Mutex<Option<PipelineError>>>,
@@ -191,6 +192,7 @@ impl Pipeline {
             follower,
             attendant: None,
             pulses,
+            argus: Arc::new(ArgusRestarts::by_unit()),
             news,
             meter,
             failure,
@@ -328,6 +330,7 @@ impl Pipeline {
             dot: self.dot.clone(),
             counters: Arc::clone(counters),
             pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
+            argus: Arc::clone(&self.argus),
         }
     }
 

@@ -11,6 +11,7 @@
 //!        └── wait ◄───┘  error, stall, end
 //! ```
 
+mod argus;
 mod elements;
 mod error;
 pub mod gst;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use crate::telemetry::{Pulse, Pulses, Recorder};
 use crate::types::{Frame, Placement, Size, SourceId, SourceState};
 
+pub use argus::ArgusRestarts;
 pub use elements::{ELEMENTS, ElementFacts};
 pub use error::SourceError;
 pub use images::{Unreadable, start_images};
@@ -89,6 +91,8 @@ pub struct SourceContext {
     pub counters: Arc<SourceCounters>,
     /// Whether the supervisor makes progress.
     pub pulse: Arc<Pulse>,
+    /// For CSI cameras: whether the service behind them hangs.
+    pub argus: Arc<ArgusRestarts>,
 }
 
 impl SourceContext {
@@ -115,6 +119,7 @@ impl SourceContext {
             dot: Dot::default(),
             counters: Arc::default(),
             pulse: Arc::new(Pulses::default().join(name)),
+            argus: Arc::new(ArgusRestarts::never()),
         }
     }
 }

@@ -77,6 +77,7 @@ fn supervise(
     context: &SourceContext,
 ) -> Result<(), SourceError> {
     let live = config.uri.is_live();
+    let is_csi = matches!(config.uri, SourceUri::Csi { .. });
     let mut wait = config.reconnect_wait;
     (context.observe)(context.id, SourceState::Connecting, None);
     loop {
@@ -105,17 +106,25 @@ fn supervise(
             },
             Err(error) => error,
         };
-        let text = error.to_string();
+        let mut text = error.to_string();
         if error.is_permanent(live) {
             log::error!(source = context.name.as_str(); "failed: {text}");
             (context.observe)(context.id, SourceState::Offline, Some(text));
             return Err(error);
         }
-        if online_since
+        let is_steady = online_since
             .get()
-            .is_some_and(|since| since.elapsed() >= STEADY_AFTER)
-        {
+            .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
+        if is_steady {
             wait = config.reconnect_wait;
+        }
+        if is_csi {
+            if online_since.get().is_some() {
+                context.argus.works(is_steady);
+            }
+            if let Some(fault) = context.argus.failed(&error, Instant::now()) {
+                text = format!("{text}; {fault}");
+            }
         }
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
         (context.observe)(context.id, SourceState::Offline, Some(text));

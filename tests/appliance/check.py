@@ -7,6 +7,7 @@ Every expectation is one printed line, `ok` or `FAILED`; the last line is `appli
 import glob
 import json
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -210,6 +211,35 @@ def another_instance():
     os.remove("/etc/jetwatch/second.yaml")
 
 
+def the_camera_service():
+    """A unit that only sleeps stands for the Jetson's camera service."""
+    unit, request = "nvargus-daemon.service", "/run/jetwatch/restart-argus"
+    write(f"/run/systemd/system/{unit}", "[Service]\nExecStart=/bin/sleep infinity\n")
+    run("systemctl", "daemon-reload")
+    run("systemctl", "start", unit)
+    # As the daemon would do it: in its name space of mounts, as its user.
+    daemon = pwd.getpwnam("jetwatch")
+    inside = ("nsenter", f"--target={show('MainPID')}", "--mount", f"--setuid={daemon.pw_uid}", f"--setgid={daemon.pw_gid}", "sh", "-c")
+    before = show("MainPID", unit)
+    done = run(*inside, f"echo no frames >{request}", check=False)
+    held("the daemon can ask for a restart of the camera service", done.returncode == 0, done.stdout)
+    held("and gets it", soon(lambda: show("MainPID", unit) not in ("0", before)), show("ActiveState", "jetwatch-argus.service"))
+    done = run(*inside, f"systemctl restart {unit}", check=False)
+    held("but has no right to do it itself", done.returncode != 0, done.stdout)
+
+    def asks_again():
+        run(*inside, f"echo no frames >{request}", check=False)
+        return show("ActiveState", "jetwatch-argus.path") == "failed"
+
+    held("and is refused when it asks too often", soon(asks_again), show("ActiveState", "jetwatch-argus.path"))
+    restarts = len([each for each in log(unit=unit) if str(each["MESSAGE"]).startswith("Started")])
+    held("after 8 restarts at most", restarts <= 9, restarts)
+    run("systemctl", "reset-failed", "jetwatch-argus.path", "jetwatch-argus.service")
+    run("systemctl", "start", "jetwatch-argus.path")
+    held("the daemon runs on meanwhile", is_up())
+    run("systemctl", "stop", unit)
+
+
 def the_newer_version():
     # The kernel's setting cannot be written in a container: this file stands for it.
     write("/run/paranoid", "4\n")
@@ -257,6 +287,7 @@ steps = [
     lambda: starts_anew("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
     a_wrong_configuration,
     another_instance,
+    the_camera_service,
     the_newer_version,
     stopped,
     removed,

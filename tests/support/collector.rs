@@ -112,6 +112,7 @@ impl Collector {
             },
             counters: Arc::clone(&counters),
             pulse: Arc::new(Pulses::default().join(&config.name)),
+            argus: Arc::new(jetwatch::source::ArgusRestarts::never()),
         };
         let handle = source::start(config, context).expect("a thread can be started");
         Self {
