@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::detect::engines::EngineState;
 use crate::detect::{self, Prepared};
 use crate::publish::{DetectorStatus, EmbeddedBroker, Record as Message, Sink};
-use crate::telemetry::{Recorder, service};
+use crate::telemetry::{Pulses, Recorder, service};
 
 /// How often subscribers and the service manager hear of a build.
 const TOLD: Duration = Duration::from_secs(1);
@@ -29,9 +29,9 @@ pub(super) struct Outlets {
 }
 
 impl Outlets {
-    fn start(config: &Config, labels: &[String]) -> Result<Self, PipelineError> {
+    fn start(config: &Config, labels: &[String], pulses: &Pulses) -> Result<Self, PipelineError> {
         let broker = embedded_broker(config)?;
-        let sinks = start_sinks(config, labels, broker.as_ref())?;
+        let sinks = start_sinks(config, labels, broker.as_ref(), pulses)?;
         Ok(Self { sinks, broker })
     }
 
@@ -51,12 +51,14 @@ pub(super) struct Announcer<'c> {
     config: &'c Config,
     outlets: RefCell<Option<Outlets>>,
     told: Cell<Option<Instant>>,
+    pulses: &'c Pulses,
 }
 
 impl<'c> Announcer<'c> {
-    pub(super) fn new(config: &'c Config) -> Self {
+    pub(super) fn new(config: &'c Config, pulses: &'c Pulses) -> Self {
         Self {
             config,
+            pulses,
             outlets: RefCell::default(),
             told: Cell::default(),
         }
@@ -83,7 +85,7 @@ impl<'c> Announcer<'c> {
     pub(super) fn outlets(self, prepared: &Prepared) -> Result<Outlets, PipelineError> {
         let mut outlets = match self.outlets.into_inner() {
             Some(outlets) => outlets,
-            None => Outlets::start(self.config, prepared.labels())?,
+            None => Outlets::start(self.config, prepared.labels(), self.pulses)?,
         };
         outlets.tell(&DetectorStatus::Ready {
             runs: prepared.describe(),
@@ -144,7 +146,7 @@ impl<'c> Announcer<'c> {
         let mut outlets = self.outlets.borrow_mut();
         if outlets.is_none() {
             let labels = detect::labels(&self.config.detector).unwrap_or_default();
-            match Outlets::start(self.config, &labels) {
+            match Outlets::start(self.config, &labels, self.pulses) {
                 Ok(started) => *outlets = Some(started),
                 // It is the start's own error once the detector is there.
                 Err(error) => log::debug!("the engine's state cannot be published yet: {error}"),

@@ -119,7 +119,8 @@ impl Pipeline {
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::default();
-        let announcer = Announcer::new(config);
+        let pulses = Pulses::default();
+        let announcer = Announcer::new(config, &pulses);
         let prepared = Arc::new(announcer.prepare(&recorder)?);
         // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
         if config.sources.iter().any(needs_gstreamer) {
@@ -150,7 +151,6 @@ impl Pipeline {
         ));
 
         let stop = StopToken::default();
-        let pulses = Pulses::default();
         let (news, heard) = bounded(NEWS_DEPTH);
         let follower = Follower {
             lines: config

@@ -2,6 +2,7 @@
 
 use crate::config::{Broker, Config};
 use crate::publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
+use crate::telemetry::Pulses;
 
 use super::PipelineError;
 
@@ -22,6 +23,7 @@ pub(super) fn start_sinks(
     config: &Config,
     labels: &[String],
     broker: Option<&EmbeddedBroker>,
+    pulses: &Pulses,
 ) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(mqtt) = &config.publish.mqtt {
@@ -32,13 +34,19 @@ pub(super) fn start_sinks(
                 listen: broker.local_addr(),
             };
         }
-        sinks.push(Box::new(MqttSink::start(&mqtt, &config.device, labels)?));
+        sinks.push(Box::new(MqttSink::start_watched(
+            &mqtt,
+            &config.device,
+            labels,
+            pulses,
+        )?));
     }
     if let Some(json_lines) = &config.publish.json_lines {
-        sinks.push(Box::new(JsonLinesSink::start(
+        sinks.push(Box::new(JsonLinesSink::start_watched(
             json_lines,
             &config.device,
             labels,
+            pulses,
         )?));
     }
     Ok(sinks)

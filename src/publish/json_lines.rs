@@ -20,6 +20,7 @@ use crossbeam_channel::{Receiver, bounded};
 use self::lines::{FileOutput, Lines, Output};
 use super::{Encoder, Moment, PublishError, Record, Sink, SinkCounts};
 use crate::config::JsonLinesConfig;
+use crate::telemetry::{Pulse, Pulses};
 
 /// Lines that wait for the disk before the oldest are dropped: about 10 MB of events.
 const QUEUE_LINES: usize = 10_000;
@@ -66,6 +67,20 @@ impl JsonLinesSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
+        Self::start_watched(config, device, labels, &Pulses::default())
+    }
+
+    /// As [`JsonLinesSink::start`], with the thread's mark among `pulses`: a disk that does not answer is a stall, a pipe
+    /// that nobody reads is not.
+    ///
+    /// # Errors
+    /// Those of [`JsonLinesSink::start`].
+    pub fn start_watched(
+        config: &JsonLinesConfig,
+        device: &str,
+        labels: &[String],
+        pulses: &Pulses,
+    ) -> Result<Self, PublishError> {
         let (output, name) = match &config.path {
             Some(path) => (open(path)?, path.display().to_string()),
             None => {
@@ -78,7 +93,8 @@ impl JsonLinesSink {
                 (FileOutput::pipe(own.into()), "standard output".to_owned())
             }
         };
-        Self::start_with(output, name, device, labels)
+        let pulse = output.is_regular().then(|| pulses.join("json-lines"));
+        Self::start_with(output, name, device, labels, pulse)
     }
 
     fn start_with(
@@ -86,6 +102,7 @@ impl JsonLinesSink {
         name: String,
         device: &str,
         labels: &[String],
+        pulse: Option<Pulse>,
     ) -> Result<Self, PublishError> {
         let shared = Arc::new(Shared::default());
         let (end, ended) = bounded::<()>(0);
@@ -94,6 +111,7 @@ impl JsonLinesSink {
             shared: Arc::clone(&shared),
             name,
             failing: None,
+            pulse,
         };
         let thread = std::thread::Builder::new()
             .name("json-lines".to_owned())
@@ -220,6 +238,8 @@ struct Writer<O> {
     name: String,
     /// Since when writing fails, and how many lines were lost by it.
     failing: Option<(Instant, u64)>,
+    /// Marks when it works and when it waits; none for a pipe.
+    pulse: Option<Pulse>,
 }
 
 impl<O: Output> Writer<O> {
@@ -227,7 +247,9 @@ impl<O: Output> Writer<O> {
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
         let shared = Arc::clone(&self.shared);
         while self.take(&mut buffer) {
+            self.pulse.iter().for_each(Pulse::works);
             let result = self.lines.write(&buffer);
+            self.pulse.iter().for_each(Pulse::waits);
             let mut state = shared.lock();
             let taken = std::mem::take(&mut state.writing);
             match result {

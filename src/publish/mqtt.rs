@@ -36,9 +36,13 @@ use self::shared::Shared;
 use self::worker::Worker;
 use super::{Delivery, Encoder, Moment, PublishError, Record, Sink, SinkCounts, Topics};
 use crate::config::MqttConfig;
+use crate::telemetry::{Pulse, Pulses};
 
 /// Part of the closing deadline that is kept for hanging up and for the thread's end.
 const RESERVE: Duration = Duration::from_millis(200);
+
+/// How often the thread marks that it is alive.
+const BEAT: Duration = Duration::from_millis(500);
 
 /// State of the connection to the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +107,14 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
     result
 }
 
+/// Marks each turn of the runtime, for ever: waiting for the network lets it turn, being stuck does not.
+async fn beat(pulse: &Pulse) {
+    loop {
+        pulse.works();
+        tokio::time::sleep(BEAT).await;
+    }
+}
+
 pub(super) fn runtime(name: &'static str) -> Result<tokio::runtime::Runtime, PublishError> {
     tokio::runtime::Builder::new_current_thread()
         .thread_name(name)
@@ -153,6 +165,16 @@ impl MqttSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
+        Self::start_watched(config, device, labels, &Pulses::default())
+    }
+
+    /// As [`MqttSink::start`], with the thread's mark among `pulses`. A broker that is away or slow is no stall.
+    pub fn start_watched(
+        config: &MqttConfig,
+        device: &str,
+        labels: &[String],
+        pulses: &Pulses,
+    ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, labels);
         let mut outbox = Outbox::new(config.queue_messages);
         // The first state, so that it is the first thing on every connection.
@@ -168,11 +190,18 @@ impl MqttSink {
         };
         let runtime = runtime("mqtt-resolve")?;
         let (end, ended) = bounded(1);
+        let pulse = pulses.join("mqtt");
         let thread = std::thread::Builder::new()
             .name("mqtt".to_owned())
             .spawn(move || {
                 crate::telemetry::name_thread("mqtt");
-                runtime.block_on(worker.run());
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = worker.run() => {}
+                        () = beat(&pulse) => {}
+                    }
+                });
+                drop(pulse);
                 runtime.shutdown_background();
                 // Nobody listens when the sink was dropped.
                 let _ = end.send(());

@@ -90,6 +90,11 @@ impl FileOutput {
         })
     }
 
+    /// Whether it is a regular file, whose writes end.
+    pub fn is_regular(&self) -> bool {
+        self.can_cut
+    }
+
     /// A pipe, terminal or device.
     pub fn pipe(file: File) -> Self {
         Self {

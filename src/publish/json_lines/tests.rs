@@ -114,8 +114,8 @@ fn a_torn_line_is_ended_where_the_output_cannot_cut() {
 #[test]
 fn a_full_disk_costs_lines_but_not_the_run() {
     let disk = Disk::new(0);
-    let mut sink =
-        JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[]).expect("a thread");
+    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
+        .expect("a thread");
     sink.accept(&record("lost"));
     eventually("the first line is given up", || sink.counts().dropped == 1);
     disk.state().room = 100_000;
@@ -164,7 +164,7 @@ fn a_reader_that_left_is_told_and_the_rest_dropped() {
     let disk = Disk::new(100_000);
     disk.state().broken_pipe = true;
     let mut sink =
-        JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &[]).expect("a thread");
+        JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &[], None).expect("a thread");
     sink.accept(&record("x"));
     eventually("the reader is known to be gone", || sink.reader_gone());
     sink.accept(&record("y"));
@@ -214,8 +214,8 @@ fn a_missing_folder_is_an_error_that_names_the_file() {
 #[test]
 fn lines_beyond_the_queue_are_dropped_and_counted() {
     let disk = Disk::new(0);
-    let mut sink =
-        JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[]).expect("a thread");
+    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
+        .expect("a thread");
     for _ in 0..QUEUE_LINES + 5000 {
         sink.accept(&record("x"));
     }
@@ -237,4 +237,28 @@ fn lines_beyond_the_queue_are_dropped_and_counted() {
         "{counts:?}"
     );
     assert!(counts.delivered > 0, "{counts:?}");
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_a_stall_and_waiting_for_lines_is_none() {
+    let disk = Disk::new(100_000);
+    let pulses = Pulses::default();
+    let pulse = Some(pulses.join("json-lines"));
+    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], pulse)
+        .expect("a thread");
+    let stuck = || {
+        pulses
+            .stuck(Duration::from_millis(20))
+            .map(|(name, _)| name)
+    };
+    // While this is held, the disk does not answer.
+    let hang = disk.state();
+    sink.accept(&record("waits for the disk"));
+    eventually("the thread is stuck", || {
+        stuck().as_deref() == Some("json-lines")
+    });
+    drop(hang);
+    eventually("it goes on", || sink.counts().delivered == 1);
+    eventually("it waits", || stuck().is_none());
+    Box::new(sink).close(Duration::from_secs(30));
 }
