@@ -7,10 +7,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::SourceError;
+use super::{SourceCounters, SourceError};
 
 /// The file that asks; the unit has the same path.
 const REQUEST: &str = "/run/jetwatch/restart-argus";
@@ -24,8 +24,9 @@ const FIRST_WAIT: Duration = Duration::from_secs(60);
 /// Longest wait between requests; it doubles from the first while nothing helps.
 const LONGEST_WAIT: Duration = Duration::from_secs(1800);
 
-/// What the element says when the service behind it does not answer, in lower case.
-const SIGNS: [&str; 5] = [
+/// What the element says when the service behind it does not answer, in lower case. Often it says nothing and ends its stream.
+const SIGNS: [&str; 6] = [
+    "ended the stream",
     "timeout",
     "timed out",
     "cancelled",
@@ -44,7 +45,7 @@ enum Verdict {
     Ask,
 }
 
-/// One for all sources of a daemon, since they share the service.
+/// One for all sources of a daemon, since they share the service: while one of them delivers frames, it answers.
 #[derive(Debug)]
 pub struct ArgusRestarts {
     /// `None`: nobody is asked, as in a check of the configuration.
@@ -54,6 +55,11 @@ pub struct ArgusRestarts {
 
 #[derive(Debug)]
 struct State {
+    /// The CSI sources' counters.
+    sources: Vec<Arc<SourceCounters>>,
+    /// Frames of all of them at the last failure.
+    frames: u64,
+    /// Failures since the last frame.
     failures: u32,
     asked_at: Option<Instant>,
     wait: Duration,
@@ -62,6 +68,8 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
+            sources: Vec::new(),
+            frames: 0,
             failures: 0,
             asked_at: None,
             wait: FIRST_WAIT,
@@ -70,8 +78,11 @@ impl Default for State {
 }
 
 impl State {
-    /// A session ended at `now`, `hangs` being whether it looked like a service that hangs.
-    fn after_failure(&mut self, hangs: bool, now: Instant) -> Verdict {
+    /// A session failed at `now`; `hangs`: in the way of a service that hangs. `frames`: of all sources so far.
+    fn after_failure(&mut self, hangs: bool, frames: u64, now: Instant) -> Verdict {
+        if std::mem::replace(&mut self.frames, frames) < frames {
+            self.failures = 0;
+        }
         if !hangs {
             return Verdict::Wait;
         }
@@ -93,12 +104,10 @@ impl State {
         Verdict::Ask
     }
 
-    fn after_frames(&mut self) {
-        self.failures = 0;
-    }
-
+    /// A session worked for a good while: an earlier request helped.
     fn after_steady_work(&mut self) {
-        *self = Self::default();
+        self.asked_at = None;
+        self.wait = FIRST_WAIT;
     }
 }
 
@@ -122,23 +131,22 @@ impl ArgusRestarts {
         }
     }
 
-    /// The session delivered frames: the service answers. `steady`: it did for a good while, so that an earlier request helped.
-    pub(super) fn works(&self, steady: bool) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if steady {
-            state.after_steady_work();
-        } else {
-            state.after_frames();
-        }
+    /// One more source whose frames prove that the service answers.
+    pub(super) fn join(&self, counters: &Arc<SourceCounters>) {
+        self.state().sources.push(Arc::clone(counters));
     }
 
-    /// A CSI session failed with `error`. Asks for a restart when it must be the service; what to add to the error's text.
-    pub(super) fn failed(&self, error: &SourceError, now: Instant) -> Option<String> {
-        let verdict = self
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .after_failure(looks_hung(error), now);
+    /// A CSI session failed with `error`; `steady`: after it had delivered frames for a good while. Asks for a restart when
+    /// it must be the service; what to add to the error's text.
+    pub(super) fn failed(&self, error: &SourceError, steady: bool, now: Instant) -> Option<String> {
+        let verdict = {
+            let mut state = self.state();
+            if steady {
+                state.after_steady_work();
+            }
+            let frames = state.sources.iter().map(|source| source.frames()).sum();
+            state.after_failure(looks_hung(error), frames, now)
+        };
         let by_hand = "restart it: sudo systemctl restart nvargus-daemon";
         match (verdict, &self.request) {
             (Verdict::Wait, _) => None,
@@ -160,10 +168,16 @@ impl ArgusRestarts {
     }
 }
 
+impl ArgusRestarts {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Whether a session failed as it does when the service hangs: no frame came, or the element says that nobody answers.
 fn looks_hung(error: &SourceError) -> bool {
     match error {
-        SourceError::Stalled { .. } => true,
+        SourceError::Stalled { .. } | SourceError::Empty => true,
         SourceError::Element { message, .. } => {
             let message = message.to_ascii_lowercase();
             SIGNS.iter().any(|sign| message.contains(sign))
@@ -193,43 +207,51 @@ mod tests {
     #[test]
     fn a_hanging_service_is_asked_for_after_two_failures_and_then_rarely() {
         let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
         let mut state = State::default();
-        assert_eq!(state.after_failure(true, at(0)), Verdict::Wait);
-        assert_eq!(state.after_failure(true, at(5)), Verdict::Ask);
-        assert_eq!(state.after_failure(true, at(10)), Verdict::Wait);
-        assert_eq!(state.after_failure(true, at(20)), Verdict::Asked);
-        assert_eq!(state.after_failure(true, at(66)), Verdict::Ask);
+        let mut fails_at =
+            |seconds| state.after_failure(true, 0, start + Duration::from_secs(seconds));
+        assert_eq!(fails_at(0), Verdict::Wait);
+        assert_eq!(fails_at(5), Verdict::Ask);
+        assert_eq!(fails_at(10), Verdict::Wait);
+        assert_eq!(fails_at(20), Verdict::Asked);
+        assert_eq!(fails_at(66), Verdict::Ask);
         // The wait has doubled.
-        assert_eq!(state.after_failure(true, at(120)), Verdict::Wait);
-        assert_eq!(state.after_failure(true, at(180)), Verdict::Asked);
-        assert_eq!(state.after_failure(true, at(187)), Verdict::Ask);
+        assert_eq!(fails_at(120), Verdict::Wait);
+        assert_eq!(fails_at(180), Verdict::Asked);
+        assert_eq!(fails_at(187), Verdict::Ask);
         state.after_steady_work();
-        assert_eq!(state.after_failure(true, at(190)), Verdict::Wait);
-        assert_eq!(state.after_failure(true, at(191)), Verdict::Ask);
+        let mut fails_at =
+            |seconds| state.after_failure(true, 0, start + Duration::from_secs(seconds));
+        assert_eq!(fails_at(190), Verdict::Wait);
+        assert_eq!(fails_at(191), Verdict::Ask);
     }
 
     #[test]
-    fn frames_between_two_stalls_mean_that_the_service_answers() {
-        let now = Instant::now();
-        let mut state = State::default();
+    fn frames_of_any_camera_mean_that_the_service_answers() {
+        let restarts = ArgusRestarts::never();
+        let other = Arc::new(SourceCounters::default());
+        restarts.join(&Arc::default());
+        restarts.join(&other);
         for _ in 0..4 {
-            assert_eq!(state.after_failure(true, now), Verdict::Wait);
-            state.after_frames();
+            other.next_seq();
+            assert_eq!(restarts.failed(&stall(), false, Instant::now()), None);
         }
+        assert!(restarts.failed(&stall(), false, Instant::now()).is_some());
     }
 
     #[test]
-    fn a_camera_that_is_not_there_is_no_hanging_service() {
+    fn only_some_failures_are_those_of_a_hanging_service() {
         assert!(looks_hung(&stall()));
         assert!(looks_hung(&says("CANCELLED (Argus Error Status)")));
         assert!(looks_hung(&says("Failed to create CaptureSession")));
-        assert!(!looks_hung(&says("Invalid camera device specified")));
-        assert!(!looks_hung(&SourceError::Empty));
+        assert!(looks_hung(&says("the source ended the stream")));
+        assert!(looks_hung(&SourceError::Empty));
+        assert!(!looks_hung(&says("Internal data stream error")));
+        assert!(!looks_hung(&SourceError::Init(String::new())));
         let mut state = State::default();
-        let now = Instant::now();
         for _ in 0..4 {
-            assert_eq!(state.after_failure(false, now), Verdict::Wait);
+            let verdict = state.after_failure(false, 0, Instant::now());
+            assert_eq!(verdict, Verdict::Wait);
         }
     }
 
@@ -239,23 +261,23 @@ mod tests {
         let file = folder.path().join("restart-argus");
         let restarts = ArgusRestarts::through(Some(file.clone()));
         let now = Instant::now();
-        assert_eq!(restarts.failed(&stall(), now), None);
-        let told = restarts.failed(&stall(), now).expect("it hangs");
+        assert_eq!(restarts.failed(&stall(), false, now), None);
+        let told = restarts.failed(&stall(), false, now).expect("it hangs");
         assert!(told.contains("asked jetwatch-argus.service"), "{told}");
         let written = fs::read_to_string(&file).expect("the request");
         assert!(written.contains("no frame for 5000 ms"), "{written}");
 
         let missing = ArgusRestarts::through(Some(folder.path().join("no/restart-argus")));
-        missing.failed(&stall(), now);
-        let told = missing.failed(&stall(), now).expect("it hangs");
+        missing.failed(&stall(), false, now);
+        let told = missing.failed(&stall(), false, now).expect("it hangs");
         assert!(
             told.contains("sudo systemctl restart nvargus-daemon"),
             "{told}"
         );
 
         let check = ArgusRestarts::never();
-        check.failed(&stall(), now);
-        let told = check.failed(&stall(), now).expect("it hangs");
+        check.failed(&stall(), false, now);
+        let told = check.failed(&stall(), false, now).expect("it hangs");
         assert!(told.contains("restart it"), "{told}");
     }
 }

@@ -78,6 +78,9 @@ fn supervise(
 ) -> Result<(), SourceError> {
     let live = config.uri.is_live();
     let is_csi = matches!(config.uri, SourceUri::Csi { .. });
+    if is_csi {
+        context.argus.join(&context.counters);
+    }
     let mut wait = config.reconnect_wait;
     (context.observe)(context.id, SourceState::Connecting, None);
     loop {
@@ -118,13 +121,8 @@ fn supervise(
         if is_steady {
             wait = config.reconnect_wait;
         }
-        if is_csi {
-            if online_since.get().is_some() {
-                context.argus.works(is_steady);
-            }
-            if let Some(fault) = context.argus.failed(&error, Instant::now()) {
-                text = format!("{text}; {fault}");
-            }
+        if is_csi && let Some(fault) = context.argus.failed(&error, is_steady, Instant::now()) {
+            text = format!("{text}; {fault}");
         }
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
         (context.observe)(context.id, SourceState::Offline, Some(text));

@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what systemd, the journal and MQTT show of the installed package with what should be: see tests/appliance/run.
-
-Every expectation is one printed line, `ok` or `FAILED`; the last line is `appliance: N passed, M failed`.
-"""
+"""The package on a machine of any kind, from the first start to purge: see tests/appliance/run."""
 
 import glob
 import json
@@ -10,14 +7,10 @@ import os
 import pwd
 import re
 import signal
-import subprocess
-import time
 
-UNIT = "jetwatch.service"
-CONFIG = "/etc/jetwatch/jetwatch.yaml"
+from machine import CONFIG, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
-# Longest wait for anything, in seconds: the watchdog's 30 s, many times slower where all is emulated.
-PATIENCE = 240
 # What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
 # emulated (its account of processors dies), so that there is ground truth in its place, and no camera, which has none.
 NETWORK = "/opt/appliance/model/libonnxruntime.so"
@@ -34,90 +27,6 @@ publish:
   mqtt:
     listen: 127.0.0.1:1883
 """
-
-passed = failed = 0
-
-
-def held(name, is_so, evidence=""):
-    """Counts an expectation, and shows what was found when it does not hold."""
-    global passed, failed
-    if is_so:
-        passed += 1
-        print(f"ok      {name}", flush=True)
-    else:
-        failed += 1
-        print(f"FAILED  {name}: {evidence}", flush=True)
-    return is_so
-
-
-def told(text):
-    print(f"        {text}", flush=True)
-
-
-def soon(found):
-    """What `found` gives as soon as it gives something; None when patience ends."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if value := found():
-            return value
-        time.sleep(0.2)
-    return None
-
-
-def run(*command, check=True, **options):
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=check, **options)
-
-
-def dpkg(*arguments):
-    done = run("dpkg", *arguments, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
-    held(f"dpkg {' '.join(arguments)}", done.returncode == 0, done.stdout)
-
-
-def show(name, unit=UNIT):
-    return run("systemctl", "show", f"--property={name}", "--value", unit).stdout.strip()
-
-
-def is_up(unit=UNIT):
-    return show("ActiveState", unit) == "active"
-
-
-def log(*arguments, unit=UNIT):
-    lines = run("journalctl", "--boot", "--no-pager", "--output=json", "--all", f"--unit={unit}", *arguments).stdout
-    return [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
-
-
-def said(beginning, **options):
-    """The first entry whose text begins so, as soon as it is there."""
-    entries = soon(lambda: [each for each in log(**options) if str(each["MESSAGE"]).startswith(beginning)])
-    if not held(f"the journal says `{beginning}…`", entries, [each["MESSAGE"] for each in log(**options)][-8:]):
-        return {}
-    told(entries[0]["MESSAGE"])
-    return entries[0]
-
-
-def message(topic, port=1883):
-    """One message of a topic, as a subscriber gets it; None when none comes."""
-
-    def once():
-        done = run("mosquitto_sub", "-h", "127.0.0.1", "-p", str(port), "-t", topic, "-C", "1", "-W", "60", check=False)
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    return soon(once)
-
-
-def publishes(why):
-    text = message("jetwatch/+/stats")
-    held(f"numbers are published {why}", text and json.loads(text)["detected_frames"] > 0, text)
-
-
-def write(path, text):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 def started_with_the_machine():
@@ -278,7 +187,7 @@ def purged():
     held("nothing is left", not found, found)
 
 
-steps = [
+go_through([
     started_with_the_machine,
     its_sandbox,
     its_unit,
@@ -292,13 +201,4 @@ steps = [
     stopped,
     removed,
     purged,
-]
-for step in steps:
-    begun = time.monotonic()
-    try:
-        step()
-    except Exception as error:  # The next steps still say something.
-        held(f"{getattr(step, '__name__', 'step')} goes through", False, f"{error!r} {getattr(error, 'output', None) or ''}")
-        told("\n        ".join(str(each["MESSAGE"]) for each in log()[-12:]))
-    told(f"({time.monotonic() - begun:.0f} s)")
-print(f"appliance: {passed} passed, {failed} failed", flush=True)
+])

@@ -1,0 +1,111 @@
+"""What the checks of tests/appliance share: expectations, systemd, the journal and MQTT as seen inside of the machine.
+
+Every expectation is one printed line, `ok` or `FAILED`; the last line is `appliance: N passed, M failed`.
+"""
+
+import json
+import os
+import subprocess
+import time
+
+UNIT = "jetwatch.service"
+CONFIG = "/etc/jetwatch/jetwatch.yaml"
+# Longest wait for anything, in seconds: the watchdog's 30 s, many times slower where all is emulated.
+PATIENCE = 240
+
+passed = failed = 0
+
+
+def held(name, is_so, evidence=""):
+    """Counts an expectation, and shows what was found when it does not hold."""
+    global passed, failed
+    if is_so:
+        passed += 1
+        print(f"ok      {name}", flush=True)
+    else:
+        failed += 1
+        print(f"FAILED  {name}: {evidence}", flush=True)
+    return is_so
+
+
+def told(text):
+    print(f"        {text}", flush=True)
+
+
+def soon(found):
+    """What `found` gives as soon as it gives something; None when patience ends."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if value := found():
+            return value
+        time.sleep(0.2)
+    return None
+
+
+def run(*command, check=True, **options):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=check, **options)
+
+
+def dpkg(*arguments):
+    done = run("dpkg", *arguments, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    held(f"dpkg {' '.join(arguments)}", done.returncode == 0, done.stdout)
+
+
+def show(name, unit=UNIT):
+    return run("systemctl", "show", f"--property={name}", "--value", unit).stdout.strip()
+
+
+def is_up(unit=UNIT):
+    return show("ActiveState", unit) == "active"
+
+
+def log(*arguments, unit=UNIT):
+    lines = run("journalctl", "--boot", "--no-pager", "--output=json", "--all", f"--unit={unit}", *arguments).stdout
+    return [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
+
+
+def said(beginning, **options):
+    """The first entry whose text begins so, as soon as it is there."""
+    entries = soon(lambda: [each for each in log(**options) if str(each["MESSAGE"]).startswith(beginning)])
+    if not held(f"the journal says `{beginning}…`", entries, [each["MESSAGE"] for each in log(**options)][-8:]):
+        return {}
+    told(entries[0]["MESSAGE"])
+    return entries[0]
+
+
+def message(topic, port=1883):
+    """One message of a topic, as a subscriber gets it; None when none comes."""
+
+    def once():
+        done = run("mosquitto_sub", "-h", "127.0.0.1", "-p", str(port), "-t", topic, "-C", "1", "-W", "60", check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    return soon(once)
+
+
+def publishes(why):
+    text = message("jetwatch/+/stats")
+    held(f"numbers are published {why}", text and json.loads(text)["detected_frames"] > 0, text)
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def go_through(steps):
+    """Takes the steps in turn, and says what came of them."""
+    for step in steps:
+        begun = time.monotonic()
+        try:
+            step()
+        except Exception as error:  # The next steps still say something.
+            held(f"{getattr(step, '__name__', 'step')} goes through", False, f"{error!r} {getattr(error, 'output', None) or ''}")
+            told("\n        ".join(str(each["MESSAGE"]) for each in log()[-12:]))
+        told(f"({time.monotonic() - begun:.0f} s)")
+    print(f"appliance: {passed} passed, {failed} failed", flush=True)
