@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""The package on a virtual Jetson Xavier NX: files that stand for its system, and doubles of its GStreamer elements, of
+TensorRT and of CUDA (tests/virtual_jetson, tests/nvidia_doubles). See tests/appliance/run, which has put them in place.
+
+Nothing here is a measurement of a Jetson. What is shown is that the package, its units and the daemon do what they should
+with what NVIDIA documents: power and clocks before the daemon, video through NVDEC and VIC alone, a camera service that hangs.
+"""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+
+from machine import CONFIG, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+
+# The folder that stands for the Jetson's own files, and the one where the doubles keep account.
+ROOT = "/opt/appliance/jetson"
+STATE = "/var/lib/jetwatch/double"
+SOURCES = ("csi", "usb", "gate", "clip")
+TUNE = "jetwatch-tune.service"
+PROGRAM = ("/usr/bin/jetwatch",)
+CPU_CLOCK = f"{ROOT}/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq"
+server = None
+
+
+def status_of(source, wanted, patience=None):
+    """Waits until the source is in that state; its last message."""
+
+    def found():
+        text = message(f"jetwatch/+/{source}/status")
+        return text if text and json.loads(text)["state"] == wanted else None
+
+    return soon(found)
+
+
+def work_done():
+    """What the doubles of the elements did: a line each for some frames."""
+    with open(f"{STATE}/counts.jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def tuned_before_the_daemon():
+    held("the machine is tuned at boot", soon(lambda: show("ActiveState", TUNE) == "active"), show("StatusText", TUNE))
+    mode = read(f"{ROOT}/var/lib/nvpmodel/status")
+    held("with the power mode of the configuration", mode.strip() == "pmode:0008", mode)
+    held("and the highest clocks", read(CPU_CLOCK).strip() == "1420800", read(CPU_CLOCK))
+    fan = read(f"{ROOT}/double/fan")
+    held("and its fan profile", fan.strip() == "cool", fan)
+    held("the daemon starts after it", soon(lambda: int(show("ExecMainStartTimestampMonotonic")) >= int(show("ExecMainExitTimestampMonotonic", TUNE)) > 0))
+    done = run(*PROGRAM, "tune", "status", "--json", "--root", ROOT, "--config", CONFIG, check=False)
+    held("tune status finds nothing that differs", done.returncode == 0, done.stdout)
+    told(run(*PROGRAM, "tune", "status", "--root", ROOT, "--config", CONFIG, check=False).stdout.strip().replace("\n", "\n        "))
+
+
+def four_sources_through_its_engines():
+    global server
+    held("the daemon starts with the machine", soon(is_up), show("ActiveState"))
+    server = subprocess.Popen(["/usr/bin/python3", "/opt/appliance/rtsp_server.py"], stdin=subprocess.DEVNULL)
+    for source in SOURCES:
+        held(f"source {source} is online", status_of(source, "online"), message(f"jetwatch/+/{source}/status"))
+    # One line of counts is for up to 15 frames.
+    held("all four give frames", soon(lambda: all(each["frames"] >= 30 for each in json.loads(message("jetwatch/+/stats") or '{"sources":[{"frames":0}]}')["sources"])), message("jetwatch/+/stats"))
+    done = work_done()
+    engines = {(each["element"], each["engine"]) for each in done}
+    told(str(sorted(engines)))
+    held("the CSI camera comes through the ISP", ("nvarguscamerasrc", "ISP") in engines, engines)
+    held("H.264 is decoded by NVDEC", ("nvv4l2decoder", "NVDEC") in engines, engines)
+    held("Motion JPEG is decoded by the JPEG decoder", any(engine == "NVJPG" for _, engine in engines), engines)
+    held("and all is scaled on the VIC", {engine for element, engine in engines if element == "nvvidconv"} == {"VIC"}, engines)
+    held("nothing but these worked on pictures", {engine for _, engine in engines} <= {"ISP", "NVDEC", "NVJPG", "VIC"}, engines)
+    publishes("of the virtual Jetson")
+
+
+def the_plan():
+    """The daemon holds the cameras, so that the check is made while it is stopped."""
+    run("systemctl", "stop", UNIT)
+    command = ("runuser", "-u", "jetwatch", "--", "env", *environment(), *PROGRAM, "check", "--root", ROOT, "--config", CONFIG)
+    done = run(*command, check=False)
+    told(done.stdout.strip().replace("\n", "\n        "))
+    held("check finds all well", done.returncode == 0, done.stdout)
+    held("and names the engines", all(word in done.stdout for word in ("ISP", "NVDEC", "NVJPG", "VIC")), done.stdout)
+    good = read(CONFIG)
+    # Three quarters of a megapixel in 16 by 16: no step may be larger than 16, so two are made.
+    write(f"{ROOT}/broken", "")
+    gone = [word for word in environment() if not word.startswith("GST_PLUGIN_PATH")]
+    done = run("runuser", "-u", "jetwatch", "--", "env", *gone, *PROGRAM, "check", "--root", ROOT, "--config", CONFIG, check=False)
+    held("without the elements check fails", done.returncode != 0, done.stdout)
+    held("and says which are missing", "nvvidconv" in done.stdout or "nvv4l2decoder" in done.stdout, done.stdout)
+    held("the configuration is as it was", read(CONFIG) == good)
+    run("systemctl", "start", UNIT)
+
+
+def environment():
+    return [word for word in show("Environment").split() if "=" in word]
+
+
+def a_camera_service_that_hangs():
+    for source in SOURCES:
+        status_of(source, "online")
+    pid = show("MainPID", "nvargus-daemon.service")
+    write(f"{STATE}/argus-wedged", "silent\n")
+    # The service is mended by its start, as on the real machine; its double removes the file.
+    text = status_of("csi", "offline")
+    held("a camera service that hangs is seen", text, message("jetwatch/+/csi/status"))
+    told(text or "")
+    others = json.loads(message("jetwatch/+/stats"))["sources"]
+    held("the other sources go on", all(each["state"] == "online" for each in others if each["source"] != "csi"), others)
+    held("the service is restarted", soon(lambda: show("MainPID", "nvargus-daemon.service") not in ("0", pid)), show("ActiveState", "jetwatch-argus.path"))
+    held("and the camera is back", status_of("csi", "online"), message("jetwatch/+/csi/status"))
+    texts = [str(each["MESSAGE"]) for each in log("--priority=warning")]
+    held("the journal tells it", any("nvargus-daemon does not answer" in text for text in texts), texts[-8:])
+
+
+def a_network_camera_that_goes():
+    server.kill()
+    server.wait()
+    held("a camera that is unplugged is told", status_of("gate", "offline"), message("jetwatch/+/gate/status"))
+    held("the daemon goes on without it", is_up())
+    globals()["server"] = subprocess.Popen(["/usr/bin/python3", "/opt/appliance/rtsp_server.py"], stdin=subprocess.DEVNULL)
+    held("and takes it back", status_of("gate", "online"), message("jetwatch/+/gate/status"))
+
+
+def it_throttles():
+    alert = f"{ROOT}/sys/class/thermal/cooling_device1/cur_state"
+    write(alert, "1\n")
+    text = soon(lambda: (lambda found: found if found and json.loads(found)["throttled_by"] else None)(message("jetwatch/+/throttling")))
+    held("throttling is an event with its cause", text and "cpu-throttle-alert" in text, text)
+    told(text or "")
+    write(alert, "0\n")
+    stats = json.loads(message("jetwatch/+/stats"))
+    held("statistics tell how the machine does", stats.get("machine") and stats["machine"]["rails"], stats.get("machine"))
+
+
+def it_is_killed():
+    before = int(show("NRestarts"))
+    os.kill(int(show("MainPID")), signal.SIGKILL)
+    held("the daemon starts anew after it was killed", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), show("ActiveState"))
+    held("with the engine that it had", not any("building it now" in str(each["MESSAGE"]) for each in log(f"_PID={show('MainPID')}")))
+    held("and its cameras", all(status_of(source, "online") for source in SOURCES))
+
+
+def the_newer_version():
+    dpkg("--force-confold", "--install", "/opt/appliance/newer.deb")
+    held("the daemon runs after the upgrade", soon(is_up), show("ActiveState"))
+    held("and the machine is tuned", read(CPU_CLOCK).strip() == "1420800", read(CPU_CLOCK))
+
+
+def removed():
+    dpkg("--purge", "jetwatch")
+    held("its clocks are what they were", read(CPU_CLOCK).strip() == "115200", read(CPU_CLOCK))
+    mode = read(f"{ROOT}/var/lib/nvpmodel/status")
+    held("and its power mode", mode.strip() == "pmode:0002", mode)
+    # What the test itself has put there is not the package's.
+    left = [path for path in glob.glob("/etc/systemd/system/**/*jetwatch*", recursive=True) if not path.endswith(".d") and ".d/" not in path]
+    held("no link to a unit is left", not left, left)
+
+
+go_through([
+    tuned_before_the_daemon,
+    four_sources_through_its_engines,
+    the_plan,
+    a_camera_service_that_hangs,
+    a_network_camera_that_goes,
+    it_throttles,
+    it_is_killed,
+    the_newer_version,
+    removed,
+])
+if server:
+    server.kill()
