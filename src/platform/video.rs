@@ -174,8 +174,14 @@ mod tests {
                 assert_eq!(units.camera, Ok(CAMERA));
                 assert_eq!(units.decoder, Ok(DECODER));
                 assert_eq!(units.jpeg_decoders, Ok(JPEG_DECODERS));
-                assert_eq!(units.vic.map(|unit| unit.setting), Ok(Some(("compute-hw", "VIC"))));
-                assert_eq!(units.gpu.map(|unit| unit.setting), Ok(Some(("compute-hw", "GPU"))));
+                assert_eq!(
+                    units.vic.map(|unit| unit.setting),
+                    Ok(Some(("compute-hw", "VIC")))
+                );
+                assert_eq!(
+                    units.gpu.map(|unit| unit.setting),
+                    Ok(Some(("compute-hw", "GPU")))
+                );
             }
         }
     }
@@ -184,8 +190,18 @@ mod tests {
     fn what_is_not_known_is_left_alone_and_says_why() {
         let cases = [
             (Family::NoJetson, "", Some(false), "is no Jetson"),
-            (Family::UnknownJetson, R35, None, "does not know this Jetson"),
-            (Family::OrinNx, "", Some(true), "release of L4T is not known"),
+            (
+                Family::UnknownJetson,
+                R35,
+                None,
+                "does not know this Jetson",
+            ),
+            (
+                Family::OrinNx,
+                "",
+                Some(true),
+                "release of L4T is not known",
+            ),
             (
                 Family::OrinNx,
                 "# R99 (release), REVISION: 1.0",
@@ -212,7 +228,10 @@ mod tests {
     fn a_unit_that_a_known_machine_lacks_is_named() {
         let units = VideoUnits::of(&machine(Family::XavierNx, R35, Some(false)));
         assert_eq!(units.vic, Err("Jetson Xavier NX has no VIC".to_owned()));
-        assert_eq!(units.decoder, Err("Jetson Xavier NX has no NVDEC".to_owned()));
+        assert_eq!(
+            units.decoder,
+            Err("Jetson Xavier NX has no NVDEC".to_owned())
+        );
         assert!(units.gpu.is_ok());
     }
 }

@@ -104,7 +104,9 @@ pub(super) fn look_for(
 ) -> Result<(), String> {
     let package = package_of(factory);
     let missing = || {
-        format!("GStreamer element {factory} is missing; install it with: apt-get install {package}")
+        format!(
+            "GStreamer element {factory} is missing; install it with: apt-get install {package}"
+        )
     };
     let found = gst::ElementFactory::find(factory)
         .and_then(|found| found.load().ok())
@@ -191,9 +193,7 @@ pub(super) fn package_for(media_type: &str) -> &'static str {
         | "video/x-vp9"
         | "multipart/x-mixed-replace"
         | "application/x-rtsp" => GOOD,
-        "video/mpegts" | "video/x-av1" | "application/mxf" | "video/x-dirac" => {
-            BAD
-        }
+        "video/mpegts" | "video/x-av1" | "application/mxf" | "video/x-dirac" => BAD,
         "application/ogg" | "video/x-theora" | "video/x-raw" => BASE,
         "video/mpeg" if cfg!(target_arch = "x86_64") => {
             "gstreamer1.0-plugins-bad gstreamer1.0-libav"

@@ -93,7 +93,9 @@ impl Plan {
                 _ => return None,
             };
             let notes: String = self.notes.iter().map(|note| format!("; {note}")).collect();
-            Some(format!("{asked}, but the pipeline does this: {step}{notes}"))
+            Some(format!(
+                "{asked}, but the pipeline does this: {step}{notes}"
+            ))
         })
     }
 }
@@ -174,6 +176,9 @@ mod tests {
         let mut plan = plan(Work::Decode, VideoUnit::Nvdec);
         plan.steps.extend(plan.clone().steps);
         plan.steps[1].detail.clear();
-        assert_eq!(plan.to_string(), "decode by NVDEC (x, 1×1 to 2×2); decode by NVDEC (x)");
+        assert_eq!(
+            plan.to_string(),
+            "decode by NVDEC (x, 1×1 to 2×2); decode by NVDEC (x)"
+        );
     }
 }

@@ -375,7 +375,8 @@ mod tests {
                 reason.contains(wanted) && reason.contains("scaling is vic"),
                 "{reason}"
             );
-            let auto = route(&from, inner, Scaling::Auto, &all(), Memory::Nvmm).expect("the CPU can");
+            let auto =
+                route(&from, inner, Scaling::Auto, &all(), Memory::Nvmm).expect("the CPU can");
             assert_eq!(words(&auto), format!("CPU {inner} BGRx"));
             assert!(auto.note.is_some_and(|note| note.contains(wanted)));
         }
@@ -384,14 +385,16 @@ mod tests {
     #[test]
     fn units_that_are_not_there() {
         let (from, inner) = (system(1920, 1080, "I420"), Size::new(416, 234));
-        let auto = route(&from, inner, Scaling::Auto, &none(), Memory::System).expect("the CPU can");
+        let auto =
+            route(&from, inner, Scaling::Auto, &none(), Memory::System).expect("the CPU can");
         assert_eq!(words(&auto), "CPU 416×234 BGRx");
         assert_eq!(
             auto.note.as_deref(),
             Some("the CPU scales, not the VIC: no VIC here")
         );
         for (scaling, wanted) in [(Scaling::Vic, "no VIC here"), (Scaling::Gpu, "no GPU here")] {
-            let reason = route(&from, inner, scaling, &none(), Memory::System).expect_err("not there");
+            let reason =
+                route(&from, inner, scaling, &none(), Memory::System).expect_err("not there");
             assert!(reason.contains(wanted), "{reason}");
         }
         let stuck = route(&nvmm(64, 64), inner, Scaling::Auto, &none(), Memory::System);

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jetwatch::config::{SourceConfig, SourceUri};
+use jetwatch::config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
+use jetwatch::platform::{Machine, Root};
 use jetwatch::source::{
     self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
@@ -21,6 +22,8 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         uri,
         loop_at_end: false,
         decoder_threads: 1,
+        decoder: DecoderChoice::Auto,
+        scaling: Scaling::Auto,
         stall_timeout: Duration::from_secs(20),
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),
@@ -112,6 +115,8 @@ impl Collector {
             },
             counters: Arc::clone(&counters),
             pulse: Arc::new(Pulses::default().join(&config.name)),
+            machine: Arc::new(Machine::find(&Root::default())),
+            on_plan: Arc::new(|_| {}),
         };
         let handle = source::start(config, context).expect("a thread can be started");
         Self {

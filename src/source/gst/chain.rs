@@ -108,7 +108,8 @@ impl Chain {
 /// A converter of the Jetson for one step, told which unit to use.
 fn converter(step: &Step, index: usize, equipment: &Equipment) -> Result<gst::Element, String> {
     let unit = equipment.scaler(step.unit)?;
-    let converter = make(unit.element, &named("scale", index)).map_err(|error| error.to_string())?;
+    let converter =
+        make(unit.element, &named("scale", index)).map_err(|error| error.to_string())?;
     if let Some((property, word)) = unit.setting
         && !set_if_known(property, &converter, word)
     {
@@ -160,12 +161,20 @@ fn caps_behind(step: &Step) -> gst::Caps {
 
 /// The form of pictures with these caps; `None` when they are no raw video.
 pub(super) fn form_of(caps: &gst::CapsRef) -> Option<Form> {
-    let video = caps.structure(0).filter(|video| video.name() == "video/x-raw")?;
+    let video = caps
+        .structure(0)
+        .filter(|video| video.name() == "video/x-raw")?;
     let side = |name: &str| u32::try_from(video.get::<i32>(name).ok()?).ok();
-    let is_nvmm = caps.features(0).is_some_and(|features| features.contains(NVMM));
+    let is_nvmm = caps
+        .features(0)
+        .is_some_and(|features| features.contains(NVMM));
     Some(Form {
         size: crate::types::Size::new(side("width")?, side("height")?),
         format: video.get::<String>("format").ok()?,
-        memory: if is_nvmm { Memory::Nvmm } else { Memory::System },
+        memory: if is_nvmm {
+            Memory::Nvmm
+        } else {
+            Memory::System
+        },
     })
 }

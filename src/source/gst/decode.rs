@@ -93,7 +93,8 @@ fn limit_threads(decode: &gst::Element, threads: u32) {
 
 /// Answers decodebin's question whether to try a decoder.
 fn keep_ours_away(decode: &gst::Element, choice: DecoderChoice) {
-    let answers = glib::Type::from_name("GstAutoplugSelectResult").and_then(glib::EnumClass::with_type);
+    let answers =
+        glib::Type::from_name("GstAutoplugSelectResult").and_then(glib::EnumClass::with_type);
     // Without the type there is no such question, which no release that runs here lacks.
     let Some(answers) = answers else { return };
     decode.connect("autoplug-select", false, move |values| {
@@ -159,7 +160,9 @@ impl Landing {
             }
             gst::PadProbeReturn::Ok
         });
-        parser.sync_state_with_parent().map_err(|error| error.to_string())?;
+        parser
+            .sync_state_with_parent()
+            .map_err(|error| error.to_string())?;
         link(pad, &sink)
     }
 
@@ -202,7 +205,9 @@ impl Landing {
         let parser = make("jpegparse", "parser").map_err(|error| error.to_string())?;
         let (sink, src) = (static_pad(&parser, "sink")?, static_pad(&parser, "src")?);
         self.add(&parser)?;
-        parser.sync_state_with_parent().map_err(|error| error.to_string())?;
+        parser
+            .sync_state_with_parent()
+            .map_err(|error| error.to_string())?;
         self.decode_by(&src, unit)?;
         link(pad, &sink)
     }
@@ -218,7 +223,9 @@ impl Landing {
         let (sink, src) = (static_pad(&decoder, "sink")?, static_pad(&decoder, "src")?);
         self.add(&decoder)?;
         link(&src, &self.entry)?;
-        decoder.sync_state_with_parent().map_err(|error| error.to_string())?;
+        decoder
+            .sync_state_with_parent()
+            .map_err(|error| error.to_string())?;
         link(encoded, &sink)
     }
 
@@ -234,7 +241,9 @@ impl Landing {
             }
         });
         let sink = static_pad(&decode, "sink")?;
-        decode.sync_state_with_parent().map_err(|error| error.to_string())?;
+        decode
+            .sync_state_with_parent()
+            .map_err(|error| error.to_string())?;
         link(encoded, &sink)
     }
 
@@ -270,8 +279,10 @@ fn static_pad(element: &gst::Element, name: &str) -> Result<gst::Pad, String> {
 fn link(from: &gst::Pad, to: &gst::Pad) -> Result<(), String> {
     from.link(to).map(|_| ()).map_err(|error| {
         let owner = |pad: &gst::Pad| {
-            pad.parent_element()
-                .map_or_else(|| "an element".to_owned(), |element| element.name().to_string())
+            pad.parent_element().map_or_else(
+                || "an element".to_owned(),
+                |element| element.name().to_string(),
+            )
         };
         format!("cannot link {} to {}: {error}", owner(from), owner(to))
     })

@@ -120,10 +120,20 @@ mod tests {
         let cases = [
             ("video/x-h264", Some("4:2:0"), Some(8), None),
             ("video/x-h264", None, None, None),
-            ("video/x-h264", Some("4:2:2"), Some(8), Some("this is 4:2:2")),
+            (
+                "video/x-h264",
+                Some("4:2:2"),
+                Some(8),
+                Some("this is 4:2:2"),
+            ),
             ("video/x-h264", Some("4:2:0"), Some(10), Some("this has 10")),
             ("video/x-h265", Some("4:2:0"), Some(10), None),
-            ("video/x-h265", Some("4:4:4"), Some(8), Some("this is 4:4:4")),
+            (
+                "video/x-h265",
+                Some("4:4:4"),
+                Some(8),
+                Some("this is 4:4:4"),
+            ),
         ];
         for (media, chroma, bits, wanted) in cases {
             let found = nvdec_takes(media, chroma, bits);
@@ -142,7 +152,10 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
             std::fs::write(path, text).expect("written");
         };
-        write("proc/device-tree/compatible", "nvidia,p3668-0000\0nvidia,tegra194");
+        write(
+            "proc/device-tree/compatible",
+            "nvidia,p3668-0000\0nvidia,tegra194",
+        );
         write("etc/nv_tegra_release", "# R35 (release), REVISION: 4.1");
         let machine = Machine::find(&crate::platform::Root::new(folder.path()));
         let units = VideoUnits::of(&machine);

@@ -32,7 +32,12 @@ pub fn expect(
         });
     };
     if let SourceUri::Synthetic(_) = config.uri {
-        add(Work::Draw, VideoUnit::Cpu, "jetwatch", "at the network's size");
+        add(
+            Work::Draw,
+            VideoUnit::Cpu,
+            "jetwatch",
+            "at the network's size",
+        );
         return Ok(plan);
     }
     super::init("*:1")?;
@@ -71,8 +76,18 @@ fn decoding(
         _ => false,
     };
     let units = [
-        (!only_jpeg, &equipment.decoder, VideoUnit::Nvdec, "H.264 and H.265"),
-        (true, &equipment.jpeg_decoder, VideoUnit::Nvjpg, "Motion JPEG"),
+        (
+            !only_jpeg,
+            &equipment.decoder,
+            VideoUnit::Nvdec,
+            "H.264 and H.265",
+        ),
+        (
+            true,
+            &equipment.jpeg_decoder,
+            VideoUnit::Nvjpg,
+            "Motion JPEG",
+        ),
     ];
     for (is_wanted, decoder, unit, codecs) in units {
         if !is_wanted {
@@ -95,14 +110,22 @@ fn decoding(
                 )));
             }
             (Err(reason), DecoderChoice::Auto) => {
-                plan.steps
-                    .push(step(VideoUnit::Cpu, "decodebin", format!("if it is {codecs}")));
-                plan.notes
-                    .push(format!("the CPU decodes {codecs}, not {}: {reason}", unit.name()));
+                plan.steps.push(step(
+                    VideoUnit::Cpu,
+                    "decodebin",
+                    format!("if it is {codecs}"),
+                ));
+                plan.notes.push(format!(
+                    "the CPU decodes {codecs}, not {}: {reason}",
+                    unit.name()
+                ));
             }
             (_, DecoderChoice::Software) => {
-                plan.steps
-                    .push(step(VideoUnit::Cpu, "decodebin", format!("if it is {codecs}")));
+                plan.steps.push(step(
+                    VideoUnit::Cpu,
+                    "decodebin",
+                    format!("if it is {codecs}"),
+                ));
             }
         }
     }
@@ -136,7 +159,9 @@ fn scaling(
             VideoUnit::Vic | VideoUnit::Gpu => "nvvidconv",
             _ => "videoscale and videoconvert",
         };
-        let is_copy = before.as_ref().is_some_and(|before| before.size == step.to.size)
+        let is_copy = before
+            .as_ref()
+            .is_some_and(|before| before.size == step.to.size)
             && step.to.format != "BGRx";
         let detail = match &before {
             Some(before) => format!("{before} to {}", step.to),

@@ -183,7 +183,9 @@ impl Fitter {
 
     fn fit(&mut self, caps: &gst::CapsRef) -> Result<(), String> {
         let from = form_of(caps).ok_or_else(|| {
-            format!("the decoder gives {caps}, and what is scaled is raw video with a size and a format")
+            format!(
+                "the decoder gives {caps}, and what is scaled is raw video with a size and a format"
+            )
         })?;
         let size = from.size;
         let inner = Letterbox::new(size, self.context.input, self.context.placement).inner;

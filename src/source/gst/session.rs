@@ -133,9 +133,11 @@ impl Session<'_> {
                     return Err(SourceError::Refused(reason));
                 }
                 let uri = &self.config.uri;
-                Err(camera::format_error(uri, &self.launch.pipeline, error).unwrap_or_else(|| {
-                    with_camera_hint(uri, element_error(error, self.missing.take()))
-                }))
+                Err(
+                    camera::format_error(uri, &self.launch.pipeline, error).unwrap_or_else(|| {
+                        with_camera_hint(uri, element_error(error, self.missing.take()))
+                    }),
+                )
             }
             gst::MessageView::Warning(warning) => {
                 log::warn!(source = self.context.name.as_str(); "{}", warning.error().message());
