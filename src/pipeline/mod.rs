@@ -18,6 +18,7 @@ mod evaluate;
 mod follow;
 mod golden;
 mod lanes;
+mod machine;
 mod meter;
 mod reorder;
 mod report;
@@ -34,6 +35,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
 use crate::detect::{DetectError, Prepared};
+use crate::platform::Root;
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
@@ -54,6 +56,7 @@ use announce::{Announcer, Outlets};
 use attend::Attendant;
 use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
+use machine::Watcher;
 use meter::Meter;
 use worker::BatchRule;
 
@@ -81,6 +84,8 @@ pub struct Options {
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
     pub tap: Option<Tap>,
+    /// Where the system begins that is read for statistics.
+    pub root: Root,
 }
 
 /// How a run ended.
@@ -105,6 +110,8 @@ pub struct Pipeline {
     follower: JoinHandle<SinkCounts>,
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
+    /// Reads how the machine does.
+    watcher: Option<JoinHandle<()>>,
     pulses: Pulses,
     news: Sender<News>,
     meter: Arc<Meter>,
@@ -190,13 +197,16 @@ impl Pipeline {
             workers: Vec::new(),
             follower,
             attendant: None,
+            watcher: None,
             pulses,
             news,
             meter,
             failure,
             broker,
         };
-        if let Err(error) = pipeline.start_threads(config, &prepared, &recorder, &counters) {
+        if let Err(error) =
+            pipeline.start_threads(config, &prepared, &recorder, &counters, &options.root)
+        {
             pipeline.fail(error);
             let outcome = pipeline.wait();
             return Err(outcome.failure.unwrap_or(PipelineError::Late {
@@ -213,6 +223,7 @@ impl Pipeline {
         prepared: &Arc<Prepared>,
         recorder: &Recorder,
         counters: &[Arc<SourceCounters>],
+        root: &Root,
     ) -> Result<(), PipelineError> {
         let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
         for index in 0..config.detector.workers {
@@ -234,6 +245,14 @@ impl Pipeline {
             })?;
             self.sources.push((source.name.clone(), handle));
         }
+        let watcher = Watcher {
+            root: root.clone(),
+            interval: config.publish.stats_interval,
+            meter: Arc::clone(&self.meter),
+            news: self.news.clone(),
+            stop: self.stop.clone(),
+        };
+        self.watcher = Some(spawn("machine", move || watcher.run())?);
         if service::is_managed() {
             let attendant = self.attendant(config);
             self.attendant = Some(spawn("attend", move || attendant.run())?);
@@ -389,6 +408,13 @@ impl Pipeline {
         }
         if let Some(attendant) = self.attendant.take() {
             join(attendant);
+        }
+        if let Some(watcher) = self.watcher.take() {
+            if finished_by(until, || watcher.is_finished()) {
+                join(watcher);
+            } else {
+                late.push("machine".to_owned());
+            }
         }
         self.lanes.close_all();
         for (name, worker) in self.workers.drain(..) {

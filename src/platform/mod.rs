@@ -11,6 +11,7 @@ mod power_modes;
 mod readings;
 mod release;
 mod root;
+pub mod throttling;
 mod tools;
 pub mod tune;
 
