@@ -186,7 +186,7 @@ fn a_jetson_that_gets_hot_says_so_once_and_why() {
     assert_eq!(count("the machine no longer slows itself down"), 2, "{log}");
     assert_eq!(count("left out of the statistics"), 1, "{log}");
     assert_eq!(count("cactmon/mc_all"), 1, "{log}");
-    assert_eq!(count("machine: CPU"), 1, "one line a minute: {log}");
+    assert_eq!(count("machine: GPU 42 %"), 1, "one line a minute: {log}");
 }
 
 #[test]
