@@ -27,7 +27,9 @@ fn run(arguments: &[&str]) -> Output {
 
 #[test]
 fn commands_end_quietly_when_nobody_reads_them() {
-    let setup = Setup::new("sources: [{name: cam, uri: 'synthetic://traffic'}]\n");
+    let setup = Setup::new(
+        "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\n",
+    );
     let config = setup.config.to_str().expect("a path in UTF-8");
     let folder = setup.folder.path().to_str().expect("a path in UTF-8");
     let commands: [&[&str]; 8] = [
