@@ -45,7 +45,7 @@ pub(super) struct RunArgs {
     /// Write every frame's detections, before the tracker, as MOTChallenge text (one source only).
     #[arg(long, value_name = "FILE")]
     dump_detections: Option<PathBuf>,
-    /// Folder that stands for the whole system where the machine is read, for tests.
+    /// Folder that stands for the whole system, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }

@@ -26,6 +26,7 @@ const LOGGED: Duration = Duration::from_secs(60);
 /// What the thread works with.
 pub(super) struct Watcher {
     pub(super) root: Root,
+    pub(super) machine: Arc<Machine>,
     pub(super) interval: Duration,
     pub(super) meter: Arc<Meter>,
     pub(super) news: Sender<News>,
@@ -47,11 +48,10 @@ struct Memory {
 impl Watcher {
     /// Runs until the stop.
     pub(super) fn run(self) {
-        let machine = Machine::find(&self.root);
-        log::debug!("machine: {}", machine.describe());
+        log::debug!("machine: {}", self.machine.describe());
         let mut memory = Memory::default();
         let mut due = Instant::now();
-        self.look(&machine, &mut memory);
+        self.look(&mut memory);
         let lead = LEAD.min(self.interval / 4);
         loop {
             due += self.interval;
@@ -59,13 +59,13 @@ impl Watcher {
             if self.stop.wait(wait.saturating_sub(lead)) {
                 return;
             }
-            self.look(&machine, &mut memory);
+            self.look(&mut memory);
         }
     }
 
-    fn look(&self, machine: &Machine, memory: &mut Memory) {
+    fn look(&self, memory: &mut Memory) {
         let started = Instant::now();
-        let readings = Arc::new(Readings::read(&self.root, machine));
+        let readings = Arc::new(Readings::read(&self.root, &self.machine));
         let read_in = started.elapsed();
         tell_unreadable(&readings, &mut memory.unreadable);
         self.tell_held(&readings, memory);

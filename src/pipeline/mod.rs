@@ -23,24 +23,25 @@ mod meter;
 mod reorder;
 mod report;
 mod sinks;
+mod threads;
 mod worker;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
 use crate::detect::{DetectError, Prepared};
-use crate::platform::Root;
+use crate::platform::{Machine, Root};
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use crate::telemetry::{self, Pulses, Recorder, service};
+use crate::telemetry::{Pulses, Recorder, service};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
@@ -58,6 +59,7 @@ use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
 use machine::Watcher;
 use meter::Meter;
+use threads::{finished_by, join, spawn};
 use worker::BatchRule;
 
 /// Longest that each group of threads may take to end after a stop.
@@ -84,7 +86,7 @@ pub struct Options {
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
     pub tap: Option<Tap>,
-    /// Where the system begins that is read for statistics.
+    /// Where the system begins that is looked at: what works on the video, and how the machine does.
     pub root: Root,
 }
 
@@ -104,6 +106,7 @@ pub struct Pipeline {
     started: Instant,
     duration: Option<Duration>,
     dot: Dot,
+    machine: Arc<Machine>,
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
@@ -192,6 +195,7 @@ impl Pipeline {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),
             },
+            machine: Arc::new(Machine::find(&options.root)),
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -247,6 +251,7 @@ impl Pipeline {
         }
         let watcher = Watcher {
             root: root.clone(),
+            machine: Arc::clone(&self.machine),
             interval: config.publish.stats_interval,
             meter: Arc::clone(&self.meter),
             news: self.news.clone(),
@@ -347,6 +352,8 @@ impl Pipeline {
             dot: self.dot.clone(),
             counters: Arc::clone(counters),
             pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
+            machine: Arc::clone(&self.machine),
+            on_plan: Arc::new(|_| {}),
         }
     }
 
@@ -470,39 +477,4 @@ impl Pipeline {
 
 fn needs_gstreamer(source: &SourceConfig) -> bool {
     !matches!(source.uri, crate::config::SourceUri::Synthetic(_))
-}
-
-fn spawn<T: Send + 'static>(
-    name: &str,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, PipelineError> {
-    let timeline_name = name.to_owned();
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            telemetry::name_thread(&timeline_name);
-            body()
-        })
-        .map_err(|cause| PipelineError::Thread {
-            name: name.to_owned(),
-            cause,
-        })
-}
-
-/// Waits for `finished`, at most until `deadline`.
-fn finished_by(deadline: Instant, finished: impl Fn() -> bool) -> bool {
-    while !finished() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    true
-}
-
-/// Joins a thread that has ended; its panic goes on here.
-fn join<T>(thread: JoinHandle<T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

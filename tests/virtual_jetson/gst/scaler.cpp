@@ -1,0 +1,118 @@
+// See scaler.h.
+#include "scaler.h"
+
+#include <cstring>
+
+namespace {
+
+constexpr int kMostTimes = 16, kLeastSide = 16;
+
+GstVideoResamplerMethod method_of(int interpolation) {
+    switch (interpolation) {
+    case 0: return GST_VIDEO_RESAMPLER_METHOD_NEAREST;
+    case 1: return GST_VIDEO_RESAMPLER_METHOD_LINEAR;
+    case 2: return GST_VIDEO_RESAMPLER_METHOD_CUBIC;
+    default: return GST_VIDEO_RESAMPLER_METHOD_LANCZOS;
+    }
+}
+
+// Bytes that stay together in a plane; 0 where pixels share them, so that it cannot be flipped.
+int unit_of(const GstVideoInfo &info, guint plane) {
+    switch (GST_VIDEO_INFO_FORMAT(&info)) {
+    case GST_VIDEO_FORMAT_NV12:
+    case GST_VIDEO_FORMAT_NV24: return plane ? 2 : 1;
+    case GST_VIDEO_FORMAT_P010_10LE: return plane ? 4 : 2;
+    case GST_VIDEO_FORMAT_BGRx:
+    case GST_VIDEO_FORMAT_RGBA: return 4;
+    case GST_VIDEO_FORMAT_I420:
+    case GST_VIDEO_FORMAT_GRAY8:
+    case GST_VIDEO_FORMAT_Y444: return 1;
+    default: return 0;
+    }
+}
+
+void flip_plane(const GstVideoFrame *from, GstVideoFrame *to, guint plane, int flip) {
+    int unit = unit_of(to->info, plane);
+    // Planes with one component's samples, or two beside each other: the first component tells the plane's size.
+    guint component = plane;
+    int width = GST_VIDEO_FRAME_COMP_WIDTH(to, component), height = GST_VIDEO_FRAME_COMP_HEIGHT(to, component);
+    int source_width = GST_VIDEO_FRAME_COMP_WIDTH(from, component), source_height = GST_VIDEO_FRAME_COMP_HEIGHT(from, component);
+    const char *source = static_cast<const char *>(from->data[plane]);
+    char *target = static_cast<char *>(to->data[plane]);
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            int column = x, row = y;
+            switch (flip) {
+            case 1: column = source_width - 1 - y, row = x; break;
+            case 2: column = source_width - 1 - x, row = source_height - 1 - y; break;
+            case 3: column = y, row = source_height - 1 - x; break;
+            case 4: column = source_width - 1 - x; break;
+            case 5: column = source_width - 1 - y, row = source_height - 1 - x; break;
+            case 6: row = source_height - 1 - y; break;
+            case 7: column = y, row = x; break;
+            default: break;
+            }
+            memcpy(target + static_cast<ptrdiff_t>(y) * to->info.stride[plane] + x * unit,
+                   source + static_cast<ptrdiff_t>(row) * from->info.stride[plane] + column * unit, static_cast<size_t>(unit));
+        }
+}
+
+} // namespace
+
+std::string vic_refusal(const Scaling &scaling) {
+    int width = GST_VIDEO_INFO_WIDTH(&scaling.to), height = GST_VIDEO_INFO_HEIGHT(&scaling.to);
+    if (is_turned(scaling.flip)) std::swap(width, height);
+    auto text = [&](const char *why) {
+        return std::to_string(scaling.width) + "x" + std::to_string(scaling.height) + " to " + std::to_string(width) + "x" +
+               std::to_string(height) + ": " + why;
+    };
+    if (scaling.width < kLeastSide || scaling.height < kLeastSide || width < kLeastSide || height < kLeastSide)
+        return text("the VIC takes and gives nothing smaller than 16x16");
+    if (scaling.width > width * kMostTimes || width > scaling.width * kMostTimes || scaling.height > height * kMostTimes ||
+        height > scaling.height * kMostTimes)
+        return text("the VIC scales by 16 at most");
+    return "";
+}
+
+bool Scaler::set(const Scaling &scaling) {
+    clear();
+    scaling_ = scaling;
+    upright_info_ = scaling.to;
+    if (scaling.flip) {
+        for (guint plane = 0; plane < GST_VIDEO_INFO_N_PLANES(&scaling.to); plane++)
+            if (!unit_of(scaling.to, plane)) return false;
+        int width = GST_VIDEO_INFO_WIDTH(&scaling.to), height = GST_VIDEO_INFO_HEIGHT(&scaling.to);
+        if (is_turned(scaling.flip)) std::swap(width, height);
+        gst_video_info_set_format(&upright_info_, GST_VIDEO_INFO_FORMAT(&scaling.to), static_cast<guint>(width), static_cast<guint>(height));
+        upright_info_.colorimetry = scaling.to.colorimetry;
+        upright_ = gst_buffer_new_allocate(nullptr, GST_VIDEO_INFO_SIZE(&upright_info_), nullptr);
+    }
+    GstVideoInfo from = scaling.from;
+    from.fps_n = upright_info_.fps_n = 0;
+    from.fps_d = upright_info_.fps_d = 1;
+    from.interlace_mode = upright_info_.interlace_mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE;
+    GstStructure *options = gst_structure_new(
+        "options", GST_VIDEO_CONVERTER_OPT_SRC_X, G_TYPE_INT, scaling.left, GST_VIDEO_CONVERTER_OPT_SRC_Y, G_TYPE_INT, scaling.top,
+        GST_VIDEO_CONVERTER_OPT_SRC_WIDTH, G_TYPE_INT, scaling.width, GST_VIDEO_CONVERTER_OPT_SRC_HEIGHT, G_TYPE_INT, scaling.height,
+        GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD, GST_TYPE_VIDEO_RESAMPLER_METHOD, method_of(scaling.interpolation), nullptr);
+    converter_ = gst_video_converter_new(&from, &upright_info_, options);
+    return converter_ != nullptr;
+}
+
+void Scaler::run(GstVideoFrame *from, GstVideoFrame *to) {
+    if (!upright_) {
+        gst_video_converter_frame(converter_, from, to);
+        return;
+    }
+    GstVideoFrame upright;
+    if (!gst_video_frame_map(&upright, &upright_info_, upright_, GST_MAP_READWRITE)) return;
+    gst_video_converter_frame(converter_, from, &upright);
+    for (guint plane = 0; plane < GST_VIDEO_FRAME_N_PLANES(to); plane++) flip_plane(&upright, to, plane, scaling_.flip);
+    gst_video_frame_unmap(&upright);
+}
+
+void Scaler::clear() {
+    if (converter_) gst_video_converter_free(converter_);
+    converter_ = nullptr;
+    gst_clear_buffer(&upright_);
+}
