@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
+use gstreamer_video::VideoFrameExt;
 
 use crate::platform::UnitElement;
 use crate::source::clip::{Clip, draw};
