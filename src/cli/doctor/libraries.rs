@@ -87,7 +87,13 @@ fn tensorrt(subject: &Subject, lines: &mut Lines) {
         .into_owned();
     let text = format!("{} {version}{}", library.flavor(), from(&file));
     let expected = expected(subject).map(|(.., tensorrt)| tensorrt);
-    versioned(lines, WHAT, &text, (version.major, version.minor), expected);
+    versioned(
+        lines,
+        WHAT,
+        &text,
+        (version.major.into(), version.minor.into()),
+        expected,
+    );
     match library.parser() {
         Ok(path) => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

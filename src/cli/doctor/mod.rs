@@ -17,7 +17,7 @@ mod subject;
 mod video;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -87,9 +87,16 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     }
     // Results tell what is wrong; what libraries complain of meanwhile is in them, or in the log of the daemon.
     telemetry::start_logging(log::LevelFilter::Off);
-    let detector = detector_config(args).map_err(|error| format!("{error:#}"));
-    let subject = Subject::find(Root::new(&args.root), args.config.clone(), detector);
-    let subject = Arc::new(subject);
+    let root = Root::new(&args.root);
+    let installed = Some(root.path(subject::CONFIG)).filter(|path| path.exists());
+    let of_detector = args
+        .config
+        .clone()
+        .or(installed)
+        .filter(|_| args.model.is_none());
+    let detector = detector_config(args, of_detector.as_deref());
+    let detector = detector.map_err(|error| format!("{error:#}"));
+    let subject = Arc::new(Subject::find(root, args.config.clone(), detector));
     let mut lines = Lines::default();
     for part in parts(args) {
         part.examine(&subject, &mut lines)?;
@@ -130,9 +137,9 @@ fn parts(args: &DoctorArgs) -> Vec<Part> {
         .collect()
 }
 
-/// The configuration for the detector: of the file that is named, else of the package's, else the shipped network on a drawn scene.
-fn detector_config(args: &DoctorArgs) -> anyhow::Result<Config> {
-    let mut config = match &args.config {
+/// The configuration for the detector: of `file`, else the shipped network on a drawn scene.
+fn detector_config(args: &DoctorArgs, file: Option<&Path>) -> anyhow::Result<Config> {
+    let mut config = match file {
         Some(path) => Config::load(path)?,
         None => Config::for_source("synthetic://traffic", Some(&model(args)?))?,
     };
@@ -149,7 +156,7 @@ fn detector_config(args: &DoctorArgs) -> anyhow::Result<Config> {
 
 /// The detector alone; a missing engine is built.
 fn examine_detector(args: &DoctorArgs) -> anyhow::Result<Exit> {
-    let mut config = detector_config(args)?;
+    let mut config = detector_config(args, args.config.as_deref())?;
     // Whoever asks for a proof wants the engine.
     config.detector.tensorrt.build = EngineBuild::Allow;
     if let Some(path) = &args.record {

@@ -7,7 +7,7 @@ use crate::config::{Config, ConfigError};
 use crate::platform::{Machine, Process, Root};
 
 /// Where the package puts the configuration.
-const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
+pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// What all parts look at.
 pub(super) struct Subject {
