@@ -319,7 +319,7 @@ fn the_unit_and_the_journal_are_looked_at() {
 
 #[test]
 fn the_broker_takes_a_message_and_gives_it_back() {
-    let broker = Mosquitto::start(|_| "allow_anonymous true\n".to_owned());
+    let broker = Mosquitto::start();
     let config = |broker: &str| {
         Setup::new(&format!(
             "device: box\nsources: [{{name: cam, uri: 'synthetic://traffic'}}]\ndetector: {{backend: scripted}}\npublish: {{mqtt: {{{broker}}}}}\n"
