@@ -7,7 +7,7 @@ use std::path::Path;
 use super::subject::Subject;
 use crate::cli::lines::Lines;
 use crate::config::SourceUri;
-use crate::platform::{Process, Unit};
+use crate::platform::Process;
 use crate::source::gst::trial;
 
 /// The daemon's user, as the package makes it.
@@ -158,7 +158,7 @@ fn argus(subject: &Subject, lines: &mut Lines) {
         false => lines.ok("CSI cameras", &format!("in the device tree: {}", badges.join(", "))),
     }
     const WHAT: &str = "nvargus-daemon";
-    match Unit::find(&subject.root, "nvargus-daemon.service") {
+    match subject.unit("nvargus-daemon.service") {
         Ok(unit) if !unit.is_known => lines.wrong(
             WHAT,
             "not installed; CSI cameras need it: sudo apt install nvidia-l4t-camera",
@@ -174,7 +174,7 @@ fn argus(subject: &Subject, lines: &mut Lines) {
                 unit.active, unit.sub
             ),
         ),
-        Err(error) => subject.unreadable(lines, WHAT, &error.to_string()),
+        Err(error) => subject.unreadable(lines, WHAT, &error),
     }
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use crossbeam_channel::{RecvTimeoutError, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
 use super::subject::Subject;
 use super::{broker, cameras, engine, libraries, platform, power, profiling, service, video};
@@ -74,23 +74,8 @@ impl Part {
         thread::Builder::new()
             .name(self.name().to_owned())
             .spawn(body)?;
-        let deadline = Instant::now() + self.limit();
-        loop {
-            match results.recv_deadline(deadline) {
-                Ok(line) => lines.take(line),
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {
-                    let seconds = self.limit().as_secs();
-                    lines.take(Line {
-                        part: Some(self.name()),
-                        state: "unknown",
-                        what: self.name().to_owned(),
-                        text: format!("not examined to its end within {seconds} s; something of it hangs, see the lines before and `--only {}`", self.name()),
-                    });
-                    return Ok(());
-                }
-            }
-        }
+        collect(self.name(), &results, self.limit(), lines);
+        Ok(())
     }
 
     fn run(self, subject: &Subject, lines: &mut Lines) {
@@ -107,5 +92,62 @@ impl Part {
             Self::Service => service::examine(subject, lines),
             Self::Broker => broker::examine(subject, lines),
         }
+    }
+}
+
+/// Takes the results of a part until it has ended, or its time is over.
+fn collect(part: &'static str, results: &Receiver<Line>, limit: Duration, lines: &mut Lines) {
+    let deadline = Instant::now() + limit;
+    loop {
+        match results.recv_deadline(deadline) {
+            Ok(line) => lines.take(line),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let seconds = limit.as_secs();
+                lines.take(Line {
+                    part: Some(part),
+                    state: "unknown",
+                    what: part.to_owned(),
+                    text: format!(
+                        "not examined to its end within {seconds} s: what comes after the lines before hangs; ask for it alone with `--only {part}`"
+                    ),
+                });
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_hangs_is_unknown_and_the_examination_goes_on() {
+        let (sender, results) = unbounded();
+        Lines::of_part("cameras", sender.clone()).ok("camera /dev/video0", "it is here");
+        let mut lines = Lines::default();
+        // The other end stays open: nobody says that this was all.
+        collect("cameras", &results, Duration::from_millis(1), &mut lines);
+        let found: Vec<(&str, &str)> = lines
+            .all()
+            .iter()
+            .map(|line| (line.state, line.what.as_str()))
+            .collect();
+        assert_eq!(
+            found,
+            [("ok", "camera /dev/video0"), ("unknown", "cameras")]
+        );
+        assert!(lines.is_right());
+        drop(sender);
+    }
+
+    #[test]
+    fn a_part_that_ends_says_what_it_found() {
+        let (sender, results) = unbounded();
+        Lines::of_part("broker", sender).wrong("broker", "it is away");
+        let mut lines = Lines::default();
+        collect("broker", &results, Duration::from_secs(60), &mut lines);
+        assert_eq!((lines.all().len(), lines.is_right()), (1, false));
     }
 }

@@ -2,7 +2,6 @@
 
 use super::subject::Subject;
 use crate::cli::lines::Lines;
-use crate::platform::Unit;
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
@@ -17,10 +16,10 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
 
 fn unit(subject: &Subject, lines: &mut Lines) {
     const WHAT: &str = "jetwatch.service";
-    let unit = match Unit::find(&subject.root, WHAT) {
+    let unit = match subject.unit(WHAT) {
         Ok(unit) => unit,
         Err(error) => {
-            subject.unreadable(lines, WHAT, &error.to_string());
+            subject.unreadable(lines, WHAT, &error);
             return;
         }
     };

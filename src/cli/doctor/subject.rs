@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::cli::lines::Lines;
 use crate::config::{Config, ConfigError};
-use crate::platform::{Machine, Process, Root};
+use crate::platform::{Machine, PlatformError, Process, Root, Unit};
 
 /// Where the package puts the configuration.
 pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
@@ -50,6 +50,16 @@ impl Subject {
     /// The configuration, if it is there and right.
     pub(super) fn config(&self) -> Option<&Config> {
         self.config.as_ref()?.as_ref().ok()
+    }
+
+    /// Asks systemd for a unit; a sentence where it does not tell.
+    pub(super) fn unit(&self, name: &str) -> Result<Unit, String> {
+        Unit::find(&self.root, name).map_err(|error| match error {
+            PlatformError::NoTool { .. } => {
+                format!("systemctl is not here, so nobody can be asked for {name}")
+            }
+            error => error.to_string(),
+        })
     }
 
     /// Says what does not need to be here on a machine that is no Jetson, and must be on one.
