@@ -110,7 +110,10 @@ pub(super) fn route(
     let by_gpu = || -> Result<Vec<Step>, String> {
         scalers.gpu.clone()?;
         reads(from, GPU_READS, VideoUnit::Gpu)?;
-        Ok(vec![last(VideoUnit::Gpu, inner, output)])
+        Ok(through_nvmm(
+            from,
+            vec![last(VideoUnit::Gpu, inner, output)],
+        ))
     };
     let plain = |steps| Route { steps, note: None };
     match scaling {
@@ -165,7 +168,7 @@ fn vic(from: &Form, inner: Size, output: Memory) -> Result<Vec<Step>, String> {
     }
     let last = last(VideoUnit::Vic, inner, output);
     if fits(from.size, inner) {
-        return Ok(vec![last]);
+        return Ok(through_nvmm(from, vec![last]));
     }
     let between = Size::new(
         halfway(from.size.width, inner.width),
@@ -187,6 +190,19 @@ fn vic(from: &Form, inner: Size, output: Memory) -> Result<Vec<Step>, String> {
         to,
     };
     Ok(vec![first, last])
+}
+
+/// A converter of the Jetson has its own memory at one side at least: from the processor's memory to the processor's memory,
+/// the one step writes there, and another gets the picture out.
+fn through_nvmm(from: &Form, steps: Vec<Step>) -> Vec<Step> {
+    match steps.as_slice() {
+        [only] if from.memory == Memory::System && only.to.memory == Memory::System => {
+            let mut first = only.clone();
+            first.to.memory = Memory::Nvmm;
+            vec![first, only.clone()]
+        }
+        _ => steps,
+    }
 }
 
 fn last(unit: VideoUnit, size: Size, memory: Memory) -> Step {
@@ -293,7 +309,7 @@ mod tests {
             (
                 (7680, 500),
                 (416, 27),
-                "VIC 1788×118 NV12 in NVMM > VIC 416×27 BGRx",
+                "VIC 1788×116 NV12 in NVMM > VIC 416×27 BGRx",
             ),
             // Enlarged: a small picture for a large network.
             ((16, 16), (256, 256), "VIC 256×256 BGRx"),
@@ -420,7 +436,14 @@ mod tests {
             "VIC 416×234 BGRx in NVMM"
         );
         let yuy2 = system(640, 480, "YUY2");
-        assert_eq!(way(&yuy2, Scaling::Vic, Memory::System), "VIC 416×234 BGRx");
+        assert_eq!(
+            way(&yuy2, Scaling::Vic, Memory::System),
+            "VIC 416×234 BGRx in NVMM > VIC 416×234 BGRx"
+        );
+        assert_eq!(
+            way(&yuy2, Scaling::Vic, Memory::Nvmm),
+            "VIC 416×234 BGRx in NVMM"
+        );
         let refused = route(&yuy2, inner, Scaling::Gpu, &all(), Memory::System);
         assert!(refused.expect_err("not for the GPU").contains("gives YUY2"));
     }

@@ -70,7 +70,7 @@ impl Chain {
                 _ => {
                     // Scaling comes before the color conversion because the network's input is usually smaller than the
                     // source, so that fewer pixels are converted.
-                    let scale = make("videoscale", "scale").map_err(said)?;
+                    let scale = make("videoscale", &named("scale", index)).map_err(said)?;
                     // The letterbox's aspect is ours: the scaler must fill its output and never draw borders.
                     scale.set_property("add-borders", false);
                     let convert = make("videoconvert", "convert").map_err(said)?;

@@ -153,8 +153,14 @@ fn scaling(
     let route = route(&tried, inner, config.scaling, &scalers, Memory::System)
         .map_err(SourceError::Refused)?;
     plan.notes.extend(route.note);
+    // By how many steps is not known before the size is.
+    let unknown = if from.is_none() {
+        route.steps.len() - 1
+    } else {
+        0
+    };
     let mut before = from;
-    for step in route.steps {
+    for step in route.steps.into_iter().skip(unknown) {
         let element = match step.unit {
             VideoUnit::Vic | VideoUnit::Gpu => "nvvidconv",
             _ => "videoscale and videoconvert",

@@ -166,6 +166,14 @@ impl Session<'_> {
             if let Some(missing) = self.missing.take() {
                 return Err(missing.into_error());
             }
+            if matches!(self.config.uri, SourceUri::Csi { .. }) {
+                let element = camera::ELEMENT.to_owned();
+                return Err(SourceError::Element {
+                    hint: camera::csi_hint(&self.config.uri, &element),
+                    element,
+                    message: "the camera's driver ended without a picture".to_owned(),
+                });
+            }
             let others = self.launch.findings.others();
             return Err(if others.is_empty() {
                 SourceError::Empty

@@ -7,6 +7,7 @@ use gstreamer::glib;
 use gstreamer::prelude::*;
 
 use crate::platform::VideoUnit;
+use crate::source::elements::ELEMENTS;
 use crate::source::plan::{Plan, PlanStep, Work};
 use crate::source::steps::{Form, Memory};
 
@@ -40,13 +41,21 @@ pub(super) fn survey(launch: &Launch) -> Plan {
     }
 }
 
-/// The pad of an element that feeds this one, through the pads of bins; a source that is a bin counts as one element.
+/// Whether an element counts as one, whatever it is made of inside.
+fn is_whole(factory: &str) -> bool {
+    factory == "rtspsrc"
+        || ELEMENTS
+            .iter()
+            .any(|facts| facts.is_of_l4t() && facts.name == factory)
+}
+
+/// The pad of an element that feeds this one, through the pads of bins.
 fn feeder(pad: &gst::Pad) -> Option<gst::Pad> {
     let mut peer = pad.peer()?;
     for _ in 0..LONGEST_WALK {
         if let Some(ghost) = peer.downcast_ref::<gst::GhostPad>() {
             let bin = ghost.parent_element()?;
-            if factory_of(&bin) == "rtspsrc" {
+            if is_whole(&factory_of(&bin)) {
                 return Some(peer);
             }
             peer = ghost.target()?;
@@ -63,7 +72,7 @@ fn feeder(pad: &gst::Pad) -> Option<gst::Pad> {
 /// The pad through which an element gets what leaves at `from`.
 fn into(from: &gst::Pad, element: &gst::Element) -> Option<gst::Pad> {
     if from.is::<gst::GhostPad>() {
-        return None;
+        return element.static_pad("sink");
     }
     let inside = from.iterate_internal_links().into_iter();
     inside

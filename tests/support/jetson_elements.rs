@@ -1,0 +1,162 @@
+//! Doubles of L4T's GStreamer elements for tests: the plug-in, built on demand, and the folder through which tests break the
+//! machine and see which engine did what. See `tests/virtual_jetson/README.md`.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The folder with the plug-in and the double of libnvbufsurface, built if need be.
+pub fn plugin() -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/virtual_jetson/gst/build");
+    let output = Command::new(&script).output().expect("gst/build starts");
+    assert!(
+        output.status.success(),
+        "gst/build: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+/// One machine with those elements: its state and its counts, in a temporary folder that goes with it.
+pub struct JetsonElements {
+    folder: tempfile::TempDir,
+    plugin: PathBuf,
+}
+
+/// What one element did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Work {
+    /// Factory, such as `nvvidconv`.
+    pub element: String,
+    /// The element's own name in its pipeline.
+    pub name: String,
+    /// `VIC`, `GPU`, `NVDEC`, `NVJPG`, `ISP` or `CPU`.
+    pub engine: String,
+    /// Memory, format, size and layout of what came in, such as `NVMM NV12 1280x720 block`, or the encoding.
+    pub from: String,
+    /// The same of what went out.
+    pub to: String,
+    /// Whether the CPU copied pictures between NVMM and its own memory.
+    pub cpu_copy: bool,
+    /// How many.
+    pub frames: u64,
+}
+
+impl JetsonElements {
+    /// A machine whose cameras work.
+    pub fn new() -> Self {
+        let machine = Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            plugin: plugin(),
+        };
+        machine.write("nvargus-daemon", "");
+        machine
+    }
+
+    /// Where its state lies.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file of its state.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder().join(name), text).expect("written");
+    }
+
+    /// Removes a file of its state.
+    pub fn remove(&self, name: &str) {
+        fs::remove_file(self.folder().join(name)).expect("removed");
+    }
+
+    /// What a process that is to use the elements needs in its environment.
+    pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
+        vec![
+            ("GST_PLUGIN_PATH", self.plugin.clone()),
+            ("GST_PLUGIN_PATH_1_0", self.plugin.clone()),
+            // Another than the user's, whose registry would else know the doubles.
+            ("GST_REGISTRY", self.plugin.join("registry.bin")),
+            ("GST_REGISTRY_1_0", self.plugin.join("registry.bin")),
+            ("LD_LIBRARY_PATH", self.plugin.clone()),
+            ("JETWATCH_VIRTUAL_JETSON", self.folder().to_owned()),
+        ]
+    }
+
+    /// Runs a pipeline to its end, which comes by itself.
+    pub fn launch(&self, pipeline: &str) -> Output {
+        Command::new("gst-launch-1.0")
+            .arg("--quiet")
+            .args(pipeline.split_whitespace())
+            .envs(self.environment())
+            .output()
+            .expect("gst-launch-1.0 starts; install it with: apt-get install gstreamer1.0-tools")
+    }
+
+    /// Runs a pipeline that must end well.
+    pub fn play(&self, pipeline: &str) {
+        let output = self.launch(pipeline);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{pipeline}\n{said}");
+    }
+
+    /// Runs a pipeline that must fail, and gives what it said.
+    pub fn refuse(&self, pipeline: &str) -> String {
+        let output = self.launch(pipeline);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() || said.contains("ERROR"),
+            "{pipeline} plays: {said}"
+        );
+        said
+    }
+
+    /// What the elements did so far: one entry for each element and kind of work, in the order in which they began.
+    pub fn work(&self) -> Vec<Work> {
+        let text = fs::read_to_string(self.folder().join("counts.jsonl")).unwrap_or_default();
+        let mut all: Vec<(Value, Work)> = Vec::new();
+        for line in text.lines() {
+            let line: Value = serde_json::from_str(line).expect("a line of JSON");
+            let word = |key: &str| line[key].as_str().expect("a word").to_owned();
+            let frames = line["frames"].as_u64().expect("a number");
+            let work = Work {
+                element: word("element"),
+                name: word("name"),
+                engine: word("engine"),
+                from: place(&line["from"]),
+                to: place(&line["to"]),
+                cpu_copy: line["cpu_copy"].as_bool().expect("yes or no"),
+                frames: 0,
+            };
+            let process = line["process"].clone();
+            let known = all.iter().position(|(one, known)| {
+                let of_it = Work {
+                    frames: 0,
+                    ..known.clone()
+                };
+                *one == process && of_it == work
+            });
+            let at = known.unwrap_or_else(|| {
+                all.push((process, work));
+                all.len() - 1
+            });
+            all[at].1.frames += frames;
+        }
+        all.into_iter().map(|(_, work)| work).collect()
+    }
+}
+
+/// A place in words.
+fn place(value: &Value) -> String {
+    let format = value["format"].as_str().expect("a format");
+    let (Some(width), Some(height)) = (value["width"].as_u64(), value["height"].as_u64()) else {
+        return format.to_owned();
+    };
+    let word = |key: &str| value[key].as_str().expect("a word");
+    format!(
+        "{} {format} {width}x{height} {}",
+        word("memory"),
+        word("layout")
+    )
+}

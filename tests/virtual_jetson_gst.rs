@@ -1,0 +1,419 @@
+//! The doubles of L4T's elements themselves: pads, properties, pictures, refusals and counts. What is proven with them is worth as
+//! much as they are.
+
+#[path = "support/jetson_elements.rs"]
+mod jetson_elements;
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_app::AppSink;
+
+use jetson_elements::{JetsonElements, plugin};
+use support::clips;
+
+/// Loads the plug-in into this process.
+fn load() {
+    gst::init().expect("GStreamer starts");
+    let path = plugin().join("libgstvirtualjetson.so");
+    gst::Plugin::load_file(path).expect("the plug-in loads");
+}
+
+fn make(factory: &str) -> gst::Element {
+    let made = gst::ElementFactory::make(factory).build();
+    made.unwrap_or_else(|error| panic!("{factory}: {error}"))
+}
+
+/// Caps of a pad's template.
+fn template(factory: &str, pad: &str) -> gst::Caps {
+    let element = make(factory);
+    element
+        .pad_template(pad)
+        .expect("a template")
+        .caps()
+        .clone()
+}
+
+fn caps(text: &str) -> gst::Caps {
+    text.parse().expect("caps")
+}
+
+#[test]
+fn pads_have_the_memory_and_formats_that_are_documented() {
+    load();
+    let takes =
+        |factory: &str, pad: &str, text: &str| caps(text).is_subset(&template(factory, pad));
+    let nv12 = "video/x-raw(memory:NVMM),format=NV12,width=1280,height=720,framerate=30/1";
+    let plain = "video/x-raw,format=NV12,width=1280,height=720,framerate=30/1";
+    assert!(takes("nvarguscamerasrc", "src", nv12));
+    assert!(!takes("nvarguscamerasrc", "src", plain));
+    for pad in ["sink", "src"] {
+        for format in ["I420", "NV12", "UYVY", "YUY2", "GRAY8", "BGRx", "RGBA"] {
+            for memory in ["", "(memory:NVMM)"] {
+                let text = format!("video/x-raw{memory},format={format}");
+                assert!(takes("nvvidconv", pad, &text), "{pad} {text}");
+            }
+        }
+        for format in ["RGB", "BGR"] {
+            let text = format!("video/x-raw,format={format}");
+            assert!(!takes("nvvidconv", pad, &text), "{pad} {text}");
+        }
+    }
+    for codec in ["video/x-h264", "video/x-h265"] {
+        let of = |format| format!("{codec},stream-format={format},alignment=au");
+        assert!(takes("nvv4l2decoder", "sink", &of("byte-stream")));
+        assert!(!takes("nvv4l2decoder", "sink", &of("avc")));
+    }
+    assert!(takes("nvv4l2decoder", "sink", "image/jpeg"));
+    assert!(takes(
+        "nvv4l2decoder",
+        "src",
+        "video/x-raw(memory:NVMM),format=NV12"
+    ));
+    assert!(!takes("nvv4l2decoder", "src", "video/x-raw,format=NV12"));
+    assert!(takes(
+        "nvjpegdec",
+        "src",
+        "video/x-raw(memory:NVMM),format=I420"
+    ));
+    assert!(takes("nvjpegdec", "src", "video/x-raw,format=I420"));
+    assert!(takes(
+        "nvv4l2camerasrc",
+        "src",
+        "video/x-raw(memory:NVMM),format=UYVY,width=640,height=480,framerate=30/1"
+    ));
+}
+
+#[test]
+fn properties_have_the_defaults_that_are_documented() {
+    load();
+    let wanted = [
+        ("nvarguscamerasrc", "sensor-id", "0"),
+        ("nvarguscamerasrc", "sensor-mode", "-1"),
+        ("nvarguscamerasrc", "wbmode", "1"),
+        ("nvarguscamerasrc", "timeout", "0"),
+        ("nvarguscamerasrc", "bufapi-version", "FALSE"),
+        ("nvvidconv", "compute-hw", "0"),
+        ("nvvidconv", "interpolation-method", "0"),
+        ("nvvidconv", "flip-method", "0"),
+        ("nvvidconv", "output-buffers", "4"),
+        ("nvvidconv", "bl-output", "TRUE"),
+        ("nvvidconv", "nvbuf-memory-type", "0"),
+        ("nvv4l2decoder", "mjpeg", "FALSE"),
+        ("nvv4l2decoder", "enable-max-performance", "FALSE"),
+        ("nvv4l2decoder", "drop-frame-interval", "0"),
+        ("nvv4l2decoder", "num-extra-surfaces", "1"),
+        ("nvv4l2camerasrc", "device", "/dev/video0"),
+    ];
+    for (factory, property, value) in wanted {
+        let element = make(factory);
+        let found = element.property_value(property);
+        let text = match found.transform::<i32>() {
+            Ok(number) if !found.is::<bool>() => number.get::<i32>().expect("a number").to_string(),
+            _ => found
+                .transform::<String>()
+                .expect("words")
+                .get::<String>()
+                .expect("words"),
+        };
+        assert_eq!(text, value, "{factory} {property}");
+    }
+    // What is set is given back.
+    let converter = make("nvvidconv");
+    converter.set_property_from_str("compute-hw", "VIC");
+    converter.set_property("output-buffers", 9u32);
+    assert_eq!(converter.property::<u32>("output-buffers"), 9);
+    let engine = converter.property_value("compute-hw");
+    assert_eq!(
+        engine.transform::<i32>().expect("a number").get::<i32>(),
+        Ok(2)
+    );
+}
+
+#[test]
+fn a_buffer_in_nvmm_maps_to_a_surface() {
+    load();
+    let pipeline = gst::parse::launch(
+        "videotestsrc num-buffers=1 ! video/x-raw,format=I420,width=640,height=360 ! nvvidconv bl-output=false \
+         ! video/x-raw(memory:NVMM),format=NV12,width=320,height=180 ! appsink name=out sync=false",
+    );
+    let pipeline = pipeline
+        .expect("a pipeline")
+        .downcast::<gst::Pipeline>()
+        .expect("a pipeline");
+    let sink = pipeline
+        .by_name("out")
+        .expect("out")
+        .downcast::<AppSink>()
+        .expect("an appsink");
+    pipeline.set_state(gst::State::Playing).expect("it plays");
+    let sample = sink.pull_sample().expect("a picture");
+    {
+        let buffer = sample.buffer().expect("a buffer");
+        let mapped = buffer.map_readable().expect("mapped");
+        // The structure that L4T 35 and 36 document: GPU, batch, filled, contiguous, kind of memory.
+        let words: Vec<u32> = mapped
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|word| u32::from_ne_bytes(*word))
+            .collect();
+        assert_eq!(mapped.len(), 64);
+        assert_eq!(words[..5], [0, 1, 1, 0, 4]);
+    }
+    drop(sample);
+    pipeline.set_state(gst::State::Null).expect("it stops");
+}
+
+/// Bytes of a file that a pipeline wrote.
+fn bytes(folder: &Path, name: &str) -> Vec<u8> {
+    fs::read(folder.join(name)).expect("written")
+}
+
+#[test]
+fn decoded_pictures_are_those_of_the_software_decoders() {
+    let machine = JetsonElements::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let clip = |name: &str| folder.join(name).display().to_string();
+    clips::mp4(folder, "h264.mp4", 320, 192, 12);
+    clips::mjpeg(folder, "jpeg.avi", 320, 192, 12);
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers=12 ! video/x-raw,format=I420,width=320,height=192,framerate=30/1 ! x265enc ! h265parse ! \
+         matroskamux ! filesink location={}",
+        clip("h265.mkv")
+    ));
+    let cases = [
+        (
+            "h264.mp4",
+            "qtdemux ! h264parse",
+            "nvv4l2decoder",
+            "avdec_h264",
+            "NVDEC",
+        ),
+        (
+            "h265.mkv",
+            "matroskademux ! h265parse",
+            "nvv4l2decoder",
+            "avdec_h265",
+            "NVDEC",
+        ),
+        (
+            "jpeg.avi",
+            "avidemux ! jpegparse",
+            "nvv4l2decoder mjpeg=1",
+            "jpegdec",
+            "NVJPG",
+        ),
+        (
+            "jpeg.avi",
+            "avidemux ! jpegparse",
+            "nvjpegdec",
+            "jpegdec",
+            "NVJPG",
+        ),
+    ];
+    for (index, (file, demux, double, software, engine)) in cases.into_iter().enumerate() {
+        let source = format!("filesrc location={} ! {demux}", clip(file));
+        machine.play(&format!(
+            "{source} ! {double} ! nvvidconv ! video/x-raw,format=I420 ! filesink location={}",
+            clip("double")
+        ));
+        clips::gst_launch(&format!(
+            "{source} ! {software} ! video/x-raw,format=I420 ! filesink location={}",
+            clip("true")
+        ));
+        let (double, truth) = (bytes(folder, "double"), bytes(folder, "true"));
+        assert_eq!(double.len(), 12 * 320 * 192 * 3 / 2, "{file}");
+        let worst = double
+            .iter()
+            .zip(&truth)
+            .map(|(one, other)| one.abs_diff(*other))
+            .max();
+        assert!(
+            double.len() == truth.len() && worst <= Some(1),
+            "{file}: {worst:?}"
+        );
+        let work = machine.work();
+        let (decoded, scaled) = (&work[2 * index], &work[2 * index + 1]);
+        assert_eq!(
+            (decoded.engine.as_str(), decoded.frames),
+            (engine, 12),
+            "{file}"
+        );
+        assert!(
+            decoded.to.starts_with("NVMM ") && !decoded.cpu_copy,
+            "{decoded:?}"
+        );
+        assert_eq!(
+            (scaled.engine.as_str(), scaled.frames),
+            ("VIC", 12),
+            "{file}"
+        );
+        assert_eq!(scaled.to, "system I420 320x192 pitch");
+        assert!(scaled.cpu_copy);
+    }
+}
+
+#[test]
+fn pictures_are_scaled_cropped_and_turned() {
+    let machine = JetsonElements::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let made = |name: &str, chain: &str| {
+        machine.play(&format!(
+            "videotestsrc num-buffers=1 ! video/x-raw,format=BGRx,width=256,height=128 ! {chain} ! filesink location={}",
+            folder.join(name).display()
+        ));
+        bytes(folder, name)
+    };
+    let (up, down) = (
+        "video/x-raw(memory:NVMM),format=BGRx",
+        "nvvidconv ! video/x-raw,format=BGRx",
+    );
+    let whole = made("whole", "identity");
+    assert_eq!(made("same", &format!("nvvidconv ! {up} ! {down}")), whole);
+    // The swizzle goes both ways, and nothing is lost where both formats hold the same.
+    let through = made(
+        "block",
+        &format!("nvvidconv ! video/x-raw(memory:NVMM),format=NV12 ! {down}"),
+    );
+    assert_eq!(through.len(), whole.len());
+    assert_eq!(
+        made(
+            "crop",
+            "nvvidconv left=64 right=192 top=32 bottom=96 ! video/x-raw(memory:NVMM),width=128,height=64 ! nvvidconv ! video/x-raw"
+        ),
+        made("cropped", "videocrop left=64 right=64 top=32 bottom=32")
+    );
+    for (method, same) in [(1, 3), (2, 2), (4, 4), (5, 5), (6, 6), (7, 7)] {
+        let back = made(
+            "back",
+            &format!(
+                "nvvidconv flip-method={method} ! {up} ! nvvidconv flip-method={same} ! video/x-raw"
+            ),
+        );
+        assert_eq!(back, whole, "flip {method} and {same}");
+    }
+    assert_ne!(
+        made(
+            "turned",
+            &format!("nvvidconv flip-method=2 ! {up} ! {down}")
+        ),
+        whole
+    );
+    let half = made(
+        "half",
+        &format!("nvvidconv interpolation-method=1 ! {up},width=128,height=64 ! {down}"),
+    );
+    let truth = made(
+        "true",
+        "videoscale method=bilinear ! video/x-raw,width=128,height=64",
+    );
+    let worst = half
+        .iter()
+        .zip(&truth)
+        .map(|(one, other)| one.abs_diff(*other))
+        .max();
+    assert!(half.len() == truth.len() && worst <= Some(2), "{worst:?}");
+}
+
+#[test]
+fn what_the_vic_cannot_do_is_refused() {
+    let machine = JetsonElements::new();
+    let refuse = |from: &str, chain: &str| {
+        machine.refuse(&format!(
+            "videotestsrc num-buffers=2 ! video/x-raw,{from} ! {chain} ! fakesink"
+        ))
+    };
+    let nvmm = "video/x-raw(memory:NVMM)";
+    let said = refuse(
+        "width=1920,height=1080",
+        &format!("nvvidconv ! {nvmm},width=112,height=80"),
+    );
+    assert!(
+        said.contains("NvBufSurfTransform failed") && said.contains("by 16 at most"),
+        "{said}"
+    );
+    let said = refuse(
+        "width=64,height=64",
+        &format!("nvvidconv ! {nvmm},width=1040,height=64"),
+    );
+    assert!(said.contains("by 16 at most"), "{said}");
+    let said = refuse(
+        "width=64,height=64",
+        &format!("nvvidconv ! {nvmm},width=64,height=15"),
+    );
+    assert!(said.contains("smaller than 16x16"), "{said}");
+    let said = refuse(
+        "width=64,height=64",
+        "nvvidconv ! video/x-raw,width=32,height=32",
+    );
+    assert!(
+        said.contains("one side of nvvidconv must be memory:NVMM"),
+        "{said}"
+    );
+    let said = refuse("width=64,height=64", "nvvidconv ! video/x-raw,format=RGB");
+    assert!(
+        said.contains("can't handle caps") || said.contains("could not link"),
+        "{said}"
+    );
+    // The GPU's limits are others.
+    let gpu = format!("nvvidconv compute-hw=GPU ! {nvmm},width=112,height=80");
+    machine.play(&format!(
+        "videotestsrc num-buffers=2 ! video/x-raw,width=1920,height=1080 ! {gpu} ! fakesink"
+    ));
+    let work = machine.work();
+    assert_eq!(work.len(), 1);
+    assert_eq!((work[0].engine.as_str(), work[0].frames), ("GPU", 2));
+}
+
+#[test]
+fn a_camera_gives_frames_and_breaks_as_asked() {
+    let machine = JetsonElements::new();
+    let mode = "video/x-raw(memory:NVMM),width=1280,height=720,framerate=60/1";
+    machine.play(&format!(
+        "nvarguscamerasrc num-buffers=6 sensor-mode=4 name=front ! {mode} ! fakesink"
+    ));
+    let work = machine.work();
+    assert_eq!(work.len(), 1);
+    assert_eq!(
+        (work[0].element.as_str(), work[0].name.as_str()),
+        ("nvarguscamerasrc", "front")
+    );
+    assert_eq!((work[0].engine.as_str(), work[0].frames), ("ISP", 6));
+    assert_eq!(work[0].to, "NVMM NV12 1280x720 block");
+
+    let said =
+        |pipeline: &str| String::from_utf8_lossy(&machine.launch(pipeline).stderr).into_owned();
+    let text = said("nvarguscamerasrc sensor-id=2 ! fakesink");
+    assert!(text.contains("Invalid camera device specified"), "{text}");
+    machine.write("sensors", "0\n");
+    let text = said("nvarguscamerasrc ! fakesink");
+    assert!(text.contains("No cameras available"), "{text}");
+    machine.remove("sensors");
+    machine.write("argus-wedged", "timeout\n");
+    let text = machine.refuse("nvarguscamerasrc ! fakesink");
+    assert!(
+        text.contains("TIMEOUT") && text.contains("Argus Error Status"),
+        "{text}"
+    );
+    machine.remove("argus-wedged");
+    machine.remove("nvargus-daemon");
+    let text = said("nvarguscamerasrc ! fakesink");
+    assert!(
+        text.contains("Connecting to nvargus-daemon failed"),
+        "{text}"
+    );
+    assert_eq!(machine.work(), work, "no further frames");
+}
+
+#[test]
+fn jpeg_needs_its_property() {
+    let machine = JetsonElements::new();
+    let said = machine.refuse("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");
+    assert!(said.contains("JPEG needs mjpeg=1"), "{said}");
+}
