@@ -6,12 +6,13 @@ mod support;
 
 use std::time::Duration;
 
+use jetwatch::platform::throttling::{Cause, Change};
 use jetwatch::publish::{DetectorStatus, Encoder, Moment, Record};
 use jetwatch::types::EventKind;
 use jetwatch::types::SourceState;
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use support::records::{at, event, frame, stats, track};
+use support::records::{at, event, frame, stats, stats_of_a_machine, track};
 
 fn validator() -> Validator {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/messages.schema.json");
@@ -110,6 +111,18 @@ fn messages() -> Vec<Value> {
     for status in &statuses {
         records.push(Record::Detector { status, at: at(7) });
     }
+    let changes = [true, false].map(|began| Change {
+        cause: Cause::Heat("gpu-throttle-alert".to_owned()),
+        began,
+        detail: if began { "GPU-therm has 97.5 °C" } else { "" }.to_owned(),
+        active: Vec::from_iter(began.then(|| Cause::Heat("gpu-throttle-alert".to_owned()))),
+        times: 1,
+    });
+    for change in &changes {
+        records.push(Record::Throttling { change, at: at(7) });
+    }
+    let machine = stats_of_a_machine();
+    records.push(Record::Stats(&machine));
     let mut values = Vec::new();
     for record in &records {
         encoder.encode(record, Moment::now(), |json| {
@@ -124,7 +137,7 @@ fn messages() -> Vec<Value> {
 fn every_message_fits_the_schema() {
     let validator = validator();
     let messages = messages();
-    assert_eq!(messages.len(), 19);
+    assert_eq!(messages.len(), 22);
     for message in &messages {
         let problems: Vec<String> = validator
             .iter_errors(message)
@@ -136,7 +149,14 @@ fn every_message_fits_the_schema() {
             (&json!(1), &json!("gate"))
         );
     }
-    for kind in ["event", "detections", "count", "source", "stats"] {
+    for kind in [
+        "event",
+        "detections",
+        "count",
+        "source",
+        "throttling",
+        "stats",
+    ] {
         assert!(
             messages.iter().any(|message| message["kind"] == kind),
             "no message of kind {kind}"
@@ -148,7 +168,7 @@ fn every_message_fits_the_schema() {
 fn the_schema_refuses_what_is_wrong() {
     let validator = validator();
     let messages = messages();
-    let changes: [(&str, &str, Value); 10] = [
+    let changes: [(&str, &str, Value); 11] = [
         ("event", "/type", json!("gone")),
         ("event", "/started_at", json!(1_700_000_000)),
         ("event", "/started_at", json!("2026-01-31T12:00:00Z")),
@@ -159,6 +179,7 @@ fn the_schema_refuses_what_is_wrong() {
         ("source", "/state", json!("asleep")),
         ("stats", "/messages/queued", json!(-1)),
         ("count", "/count", json!("2")),
+        ("throttling", "/throttled_by/0/cause", json!("boredom")),
     ];
     for (kind, place, wrong) in changes {
         let mut message = messages
@@ -219,4 +240,35 @@ fn events_carry_identity_times_and_boxes() {
         (&new["before"], &end["after"]["state"]),
         (&Value::Null, &json!("ended"))
     );
+}
+
+#[test]
+fn a_machine_is_told_with_units() {
+    let messages = messages();
+    let told = messages.last().expect("statistics of a machine");
+    let machine = &told["machine"];
+    assert_eq!(
+        machine["cpus"],
+        json!([
+            {"cpu": 0, "online": true, "load_percent": 33.3, "mhz": 1420.8, "max_mhz": 1420.8},
+            {"cpu": 1, "online": false, "load_percent": null, "mhz": null, "max_mhz": null},
+        ])
+    );
+    assert_eq!(
+        machine["engines"],
+        json!([{"engine": "gpu", "name": "17000000.gv11b", "load_percent": 42.5, "mhz": 803.25, "max_mhz": 854.25, "hardware_mhz": 1109.25}])
+    );
+    assert_eq!(
+        machine["temperatures"],
+        json!([{"zone": "CPU-therm", "celsius": 41.5}, {"zone": "cv0-thermal", "celsius": null}])
+    );
+    assert_eq!(
+        machine["rails"],
+        json!([{"rail": "VDD_IN", "mv": 4984, "ma": 1856, "mw": 9250, "limit_ma": 3000, "alarm": false}])
+    );
+    assert_eq!(
+        (&machine["throttled_times"], &machine["read_ms"]),
+        (&json!(3), &json!(2.5))
+    );
+    assert_eq!(messages[6]["machine"], Value::Null, "not read yet");
 }

@@ -16,7 +16,7 @@ Exit codes:
   2    the command line is wrong
   3    a source failed for good
   78   the configuration or the model is wrong (systemd does not restart on it)
-  128+N  ended at once by a second signal N";
+  128+N  ended at once by a second signal N; 141: nobody reads the output any more";
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

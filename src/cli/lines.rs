@@ -1,5 +1,7 @@
 //! Results of checks, one line each: what was looked at, whether it is right, and what was seen.
 
+use crossbeam_channel::Sender;
+
 use super::Exit;
 
 /// Prints results as they come and counts those that are wrong.
@@ -7,11 +9,16 @@ use super::Exit;
 pub(super) struct Lines {
     wrong: usize,
     found: Vec<Line>,
+    /// Who prints them instead of us, and the part of an examination that they belong to.
+    to: Option<(Sender<Line>, &'static str)>,
 }
 
 /// One result.
 #[derive(Debug, Clone, serde::Serialize)]
 pub(super) struct Line {
+    /// The part of an examination, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) part: Option<&'static str>,
     /// `ok`, `wrong` or `unknown`.
     pub(super) state: &'static str,
     /// What was looked at.
@@ -21,6 +28,21 @@ pub(super) struct Line {
 }
 
 impl Lines {
+    /// Results of one part, which go to somebody who collects those of all parts.
+    pub(super) fn of_part(part: &'static str, to: Sender<Line>) -> Self {
+        Self {
+            to: Some((to, part)),
+            ..Self::default()
+        }
+    }
+
+    /// Takes a result that came from a part.
+    pub(super) fn take(&mut self, line: Line) {
+        self.wrong += usize::from(line.state == "wrong");
+        println!("{:<6} {}: {}", line.state, line.what, line.text);
+        self.found.push(line);
+    }
+
     /// It is as it should be.
     pub(super) fn ok(&mut self, what: &str, text: &str) {
         self.say("ok", what, text);
@@ -28,7 +50,6 @@ impl Lines {
 
     /// It is not, and that matters.
     pub(super) fn wrong(&mut self, what: &str, text: &str) {
-        self.wrong += 1;
         self.say("wrong", what, text);
     }
 
@@ -38,12 +59,18 @@ impl Lines {
     }
 
     fn say(&mut self, state: &'static str, what: &str, text: &str) {
-        println!("{state:<6} {what}: {text}");
-        self.found.push(Line {
+        let line = Line {
+            part: self.to.as_ref().map(|(_, part)| *part),
             state,
             what: what.to_owned(),
             text: text.to_owned(),
-        });
+        };
+        let Some((to, _)) = &self.to else {
+            return self.take(line);
+        };
+        self.wrong += usize::from(state == "wrong");
+        // An error: the part took longer than it may, and nobody listens any more.
+        let _ = to.send(line);
     }
 
     /// Whether nothing was wrong.

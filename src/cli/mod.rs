@@ -1,5 +1,9 @@
 //! FLOOR 4: the doors: one file per subcommand, each `run(args)`.
 
+// First: its macros stand for Rust's own in all files below.
+#[macro_use]
+mod output;
+
 mod bench;
 mod check;
 mod demo;

@@ -195,7 +195,8 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn wanted(config: &TuneConfig) -> Wanted {
+/// What a configuration wants of the machine.
+pub(super) fn wanted(config: &TuneConfig) -> Wanted {
     Wanted {
         perf_event_paranoid: config.perf_event_paranoid,
         power_mode: config.power_mode.clone(),

@@ -111,8 +111,17 @@ fn status(stats: &Stats) -> String {
     }
     let tracks: usize = stats.sources.iter().map(|source| source.tracks).sum();
     let dropped: u64 = stats.sources.iter().map(|source| source.dropped).sum();
-    text + &format!(
+    text += &format!(
         "; {:.1} frames/s, {tracks} tracks, {} frames in all, {dropped} dropped",
         stats.fps, stats.detected_frames
-    )
+    );
+    let causes = stats
+        .machine
+        .iter()
+        .flat_map(|machine| &machine.throttled_by);
+    let causes: Vec<&str> = causes.map(|cause| cause.name()).collect();
+    if !causes.is_empty() {
+        text += &format!("; slowed down by {}", causes.join(", "));
+    }
+    text
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
+use crate::platform::throttling::Change;
 use crate::publish::{Record, Sink, SinkCounts};
 use crate::source::StopToken;
 use crate::telemetry::{Pulse, Recorder, Stage};
@@ -32,6 +33,8 @@ pub(super) enum News {
         state: SourceState,
         reason: Option<String>,
     },
+    /// The machine slows itself down, or no longer does.
+    Throttling(Change),
     /// No frame follows from this source, and its lane is closed.
     Closed { id: SourceId },
     /// Everybody else has ended.
@@ -100,6 +103,13 @@ impl Follower {
                     detections,
                 }) => self.result(ticket, meta, detections),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
+                Ok(News::Throttling(change)) => tell(
+                    &mut self.sinks,
+                    &Record::Throttling {
+                        change: &change,
+                        at: SystemTime::now(),
+                    },
+                ),
                 Ok(News::Closed { id }) => self.end_if_drained(id),
                 Ok(News::Finish) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}

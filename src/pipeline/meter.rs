@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::publish::{SinkCounts, SourceStats, Stats};
+use crate::platform::Readings;
+use crate::platform::throttling::Cause;
+use crate::publish::{MachineStats, SinkCounts, SourceStats, Stats};
 use crate::source::SourceCounters;
 use crate::telemetry::{Recorder, Stage, process_usage};
 use crate::types::{FrameMeta, SourceId, SourceState};
@@ -36,6 +38,8 @@ struct State {
     base: Mark,
     /// Where the interval of the newest `stats` message began.
     interval: Mark,
+    /// How the machine does, as it was read last; its loads count from the readings behind it.
+    machine: Option<(MachineStats, Arc<Readings>)>,
 }
 
 struct Source {
@@ -95,6 +99,7 @@ impl Meter {
             latency_sum: Duration::ZERO,
             base: mark,
             interval: mark,
+            machine: None,
         };
         Self {
             started,
@@ -148,6 +153,29 @@ impl Meter {
         state.first_event_at.get_or_insert_with(Instant::now);
     }
 
+    /// The machine was read.
+    pub(super) fn machine(
+        &self,
+        readings: Arc<Readings>,
+        throttled_by: Vec<Cause>,
+        throttled_times: u64,
+        read_in: Duration,
+    ) {
+        let mut state = self.lock();
+        let base = match state.machine.take() {
+            Some((_, base)) => base,
+            None => Arc::clone(&readings),
+        };
+        let machine = MachineStats {
+            cpu_loads: readings.cpu_loads_since(&base),
+            readings,
+            throttled_by,
+            throttled_times,
+            read_in,
+        };
+        state.machine = Some((machine, base));
+    }
+
     /// A source's state changed.
     pub(super) fn source_state(&self, id: SourceId, new: SourceState) {
         let mut state = self.lock();
@@ -170,6 +198,9 @@ impl Meter {
         let mut state = self.lock();
         let stats = self.numbers(&state, messages);
         state.interval = self.mark(&state);
+        if let Some((machine, base)) = &mut state.machine {
+            *base = Arc::clone(&machine.readings);
+        }
         for source in &mut state.sources {
             source.done_at_interval = source.done;
         }
@@ -209,6 +240,7 @@ impl Meter {
             rss_bytes: usage.rss_bytes,
             peak_rss_bytes: usage.peak_rss_bytes,
             messages,
+            machine: state.machine.as_ref().map(|(machine, _)| machine.clone()),
         }
     }
 

@@ -18,16 +18,18 @@ mod evaluate;
 mod follow;
 mod golden;
 mod lanes;
+mod machine;
 mod meter;
 mod reorder;
 mod report;
 mod sinks;
+mod threads;
 mod worker;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
@@ -39,7 +41,7 @@ use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, ArgusRestarts, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use crate::telemetry::{self, Pulses, Recorder, service};
+use crate::telemetry::{Pulses, Recorder, service};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
@@ -55,7 +57,9 @@ use announce::{Announcer, Outlets};
 use attend::Attendant;
 use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
+use machine::Watcher;
 use meter::Meter;
+use threads::{finished_by, join, spawn};
 use worker::BatchRule;
 
 /// Longest that each group of threads may take to end after a stop.
@@ -82,7 +86,7 @@ pub struct Options {
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
     pub tap: Option<Tap>,
-    /// Where the system begins whose units may work on the video.
+    /// Where the system begins that is looked at: what works on the video, and how the machine does.
     pub root: Root,
 }
 
@@ -109,6 +113,8 @@ pub struct Pipeline {
     follower: JoinHandle<SinkCounts>,
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
+    /// Reads how the machine does.
+    watcher: Option<JoinHandle<()>>,
     pulses: Pulses,
     argus: Arc<ArgusRestarts>,
     news: Sender<News>,
@@ -196,6 +202,7 @@ impl Pipeline {
             workers: Vec::new(),
             follower,
             attendant: None,
+            watcher: None,
             pulses,
             argus: Arc::new(ArgusRestarts::by_unit()),
             news,
@@ -203,7 +210,9 @@ impl Pipeline {
             failure,
             broker,
         };
-        if let Err(error) = pipeline.start_threads(config, &prepared, &recorder, &counters) {
+        if let Err(error) =
+            pipeline.start_threads(config, &prepared, &recorder, &counters, &options.root)
+        {
             pipeline.fail(error);
             let outcome = pipeline.wait();
             return Err(outcome.failure.unwrap_or(PipelineError::Late {
@@ -220,6 +229,7 @@ impl Pipeline {
         prepared: &Arc<Prepared>,
         recorder: &Recorder,
         counters: &[Arc<SourceCounters>],
+        root: &Root,
     ) -> Result<(), PipelineError> {
         let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
         for index in 0..config.detector.workers {
@@ -241,6 +251,15 @@ impl Pipeline {
             })?;
             self.sources.push((source.name.clone(), handle));
         }
+        let watcher = Watcher {
+            root: root.clone(),
+            machine: Arc::clone(&self.machine),
+            interval: config.publish.stats_interval,
+            meter: Arc::clone(&self.meter),
+            news: self.news.clone(),
+            stop: self.stop.clone(),
+        };
+        self.watcher = Some(spawn("machine", move || watcher.run())?);
         if service::is_managed() {
             let attendant = self.attendant(config);
             self.attendant = Some(spawn("attend", move || attendant.run())?);
@@ -400,6 +419,13 @@ impl Pipeline {
         if let Some(attendant) = self.attendant.take() {
             join(attendant);
         }
+        if let Some(watcher) = self.watcher.take() {
+            if finished_by(until, || watcher.is_finished()) {
+                join(watcher);
+            } else {
+                late.push("machine".to_owned());
+            }
+        }
         self.lanes.close_all();
         for (name, worker) in self.workers.drain(..) {
             if finished_by(until, || worker.is_finished()) {
@@ -454,39 +480,4 @@ impl Pipeline {
 
 fn needs_gstreamer(source: &SourceConfig) -> bool {
     !matches!(source.uri, crate::config::SourceUri::Synthetic(_))
-}
-
-fn spawn<T: Send + 'static>(
-    name: &str,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, PipelineError> {
-    let timeline_name = name.to_owned();
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            telemetry::name_thread(&timeline_name);
-            body()
-        })
-        .map_err(|cause| PipelineError::Thread {
-            name: name.to_owned(),
-            cause,
-        })
-}
-
-/// Waits for `finished`, at most until `deadline`.
-fn finished_by(deadline: Instant, finished: impl Fn() -> bool) -> bool {
-    while !finished() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    true
-}
-
-/// Joins a thread that has ended; its panic goes on here.
-fn join<T>(thread: JoinHandle<T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

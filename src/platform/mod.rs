@@ -8,20 +8,25 @@
 mod error;
 mod machine;
 mod power_modes;
+mod process;
 mod readings;
 mod release;
 mod root;
+pub mod throttling;
 mod tools;
 pub mod tune;
+mod unit;
 mod video;
 
 pub use error::PlatformError;
 pub use machine::{ComputeUnits, Family, Machine};
 pub use power_modes::{PowerMode, PowerModes};
+pub use process::{Holders, Process};
 pub use readings::{
     Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, Readings, Temperature, Throttle,
     Unreadable,
 };
 pub use release::Release;
 pub use root::Root;
+pub use unit::Unit;
 pub use video::{UnitElement, VideoUnit, VideoUnits};

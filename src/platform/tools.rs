@@ -62,7 +62,11 @@ impl Tool {
         self.run_within(root, arguments, PATIENCE)
     }
 
-    fn run_within(
+    /// As [`run`](Self::run), for at most `patience`.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn run_within(
         self,
         root: &Root,
         arguments: &[&str],

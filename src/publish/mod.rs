@@ -12,22 +12,27 @@ mod broker;
 mod error;
 mod json_lines;
 mod mqtt;
+mod round_trip;
 mod subscribe;
 mod topics;
 mod wire;
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use broker::EmbeddedBroker;
 pub use error::PublishError;
 pub use json_lines::JsonLinesSink;
 pub use mqtt::{BrokerInfo, Connection, MqttMonitor, MqttSink, probe};
+pub use round_trip::round_trip;
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
 pub use wire::{Encoder, Moment, SCHEMA_VERSION};
 
+use crate::platform::Readings;
+use crate::platform::throttling::{Cause, Change};
 use crate::types::{FrameMeta, SourceState, Track, TrackEvent};
 
 /// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
@@ -78,6 +83,13 @@ pub enum Record<'a> {
         /// The state now.
         status: &'a DetectorStatus,
         /// When.
+        at: SystemTime,
+    },
+    /// The machine has begun to slow itself down, or no longer does so for this cause.
+    Throttling {
+        /// What began or ended.
+        change: &'a Change,
+        /// When that was seen.
         at: SystemTime,
     },
     /// A summary at `publish.stats_interval`.
@@ -134,6 +146,23 @@ pub struct Stats {
     pub peak_rss_bytes: u64,
     /// What became of messages, added over the sinks.
     pub messages: SinkCounts,
+    /// How the machine does; `None` until it was read.
+    pub machine: Option<MachineStats>,
+}
+
+/// How the machine does.
+#[derive(Debug, Clone)]
+pub struct MachineStats {
+    /// All that was read, a moment before the summary.
+    pub readings: Arc<Readings>,
+    /// Load of each processor since the last summary, in percent, by its number; empty where no time has passed.
+    pub cpu_loads: Vec<(u32, f32)>,
+    /// What slows the machine down now.
+    pub throttled_by: Vec<Cause>,
+    /// How often something began to slow it down since the daemon's start.
+    pub throttled_times: u64,
+    /// How long the reading took.
+    pub read_in: Duration,
 }
 
 /// Numbers about one source.

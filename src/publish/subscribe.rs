@@ -123,7 +123,7 @@ impl Drop for Subscriber {
     }
 }
 
-async fn subscribe(link: &mut Link, filter: &str) -> Result<(), PublishError> {
+pub(super) async fn subscribe(link: &mut Link, filter: &str) -> Result<(), PublishError> {
     let packet = match link.protocol {
         Protocol::V5 => SubscribePacket::new(1),
         Protocol::V311 => SubscribePacket::new_v311(1),

@@ -4,6 +4,7 @@
 //! same bytes, but for counts, which are bare integers on MQTT.
 
 mod body;
+mod machine;
 mod value;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -12,8 +13,10 @@ use self::body::{
     CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SourceBody, SourceStatsBody,
     StatsBody, TrackBody,
 };
+use self::machine::{MachineBody, ThrottlingBody, causes};
 use self::value::{EventId, Utc, finite, milliseconds, rounded};
 use super::{DetectorStatus, Record, Stats};
+use crate::platform::throttling::Change;
 use crate::types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
 /// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
@@ -133,6 +136,10 @@ impl Encoder {
                 write(&mut buffer, &self.detector(status, *at));
                 each(&buffer);
             }
+            Record::Throttling { change, at } => {
+                write(&mut buffer, &self.throttling(change, *at));
+                each(&buffer);
+            }
             Record::Stats(stats) => {
                 write(&mut buffer, &self.stats(stats, now));
                 each(&buffer);
@@ -180,6 +187,22 @@ impl Encoder {
                 reason: Some(reason),
                 ..body
             },
+        }
+    }
+
+    fn throttling<'a>(&'a self, change: &'a Change, at: SystemTime) -> ThrottlingBody<'a> {
+        ThrottlingBody {
+            version: SCHEMA_VERSION,
+            kind: "throttling",
+            device: &self.device,
+            step: if change.began { "begin" } else { "end" },
+            cause: change.cause.kind(),
+            name: change.cause.name(),
+            text: change.cause.to_string(),
+            detail: (!change.detail.is_empty()).then_some(&change.detail),
+            throttled_by: causes(&change.active),
+            throttled_times: change.times,
+            at: Utc(at),
         }
     }
 
@@ -270,6 +293,7 @@ impl Encoder {
             rss_bytes: stats.rss_bytes,
             peak_rss_bytes: stats.peak_rss_bytes,
             messages: stats.messages.into(),
+            machine: stats.machine.as_ref().map(MachineBody::of),
             sources: stats
                 .sources
                 .iter()

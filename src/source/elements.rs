@@ -97,6 +97,86 @@ pub const ELEMENTS: &[ElementFacts] = &[
     ),
 ];
 
+/// An element as GStreamer has it here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ElementState {
+    /// It is missing.
+    Missing,
+    /// It is here.
+    Present {
+        /// Version of its plug-in.
+        version: String,
+        /// Properties that the code sets, each with its type.
+        properties: Vec<(&'static str, String)>,
+        /// Properties that it lacks, or that cannot be set to what the code sets.
+        wrong: Vec<String>,
+    },
+}
+
+/// Types of properties that are set to values of these types; the others are set by words, which are asked for when they are set.
+const TYPES: &[(&str, &str, &str)] = &[
+    ("filesrc", "location", "gchararray"),
+    ("capsfilter", "caps", "GstCaps"),
+    ("decodebin", "caps", "GstCaps"),
+    ("decodebin", "expose-all-streams", "gboolean"),
+    ("videoscale", "add-borders", "gboolean"),
+    ("appsrc", "format", "GstFormat"),
+    ("appsink", "caps", "GstCaps"),
+    ("appsink", "sync", "gboolean"),
+    ("appsink", "max-buffers", "guint"),
+    ("appsink", "enable-last-sample", "gboolean"),
+    ("avdec_h264", "max-threads", "gint"),
+    ("rtspsrc", "location", "gchararray"),
+    ("rtspsrc", "latency", "guint"),
+    ("rtspsrc", "user-id", "gchararray"),
+    ("rtspsrc", "user-pw", "gchararray"),
+    ("rtspsrc", "tcp-timeout", "guint64"),
+    ("rtspsrc", "timeout", "guint64"),
+    ("v4l2src", "device", "gchararray"),
+    ("nvarguscamerasrc", "sensor-id", "gint"),
+    ("nvarguscamerasrc", "sensor-mode", "gint"),
+    ("nvv4l2decoder", "mjpeg", "gboolean"),
+    ("nvv4l2decoder", "enable-max-performance", "gboolean"),
+    ("nvvidconv", "bl-output", "gboolean"),
+];
+
+/// Looks at an element of the table. GStreamer must have been started.
+#[must_use]
+pub fn examine_element(facts: &ElementFacts) -> ElementState {
+    let found = gst::ElementFactory::find(facts.name).and_then(|found| found.load().ok());
+    let class = found
+        .as_ref()
+        .and_then(|found| glib::Class::<glib::Object>::from_type(found.element_type()));
+    let (Some(found), Some(class)) = (found, class) else {
+        return ElementState::Missing;
+    };
+    let (mut properties, mut wrong) = (Vec::new(), Vec::new());
+    for property in facts.properties {
+        let Some(spec) = class.find_property(property) else {
+            wrong.push(format!("{property} is missing"));
+            continue;
+        };
+        let kind = spec.value_type().name().to_owned();
+        let wanted = TYPES
+            .iter()
+            .find(|(element, name, _)| *element == facts.name && name == property);
+        if let Some((.., wanted)) = wanted
+            && kind != *wanted
+        {
+            wrong.push(format!("{property} is a {kind}, expected {wanted}"));
+        } else if !spec.flags().contains(glib::ParamFlags::WRITABLE) {
+            wrong.push(format!("{property} cannot be set"));
+        }
+        properties.push((*property, kind));
+    }
+    let plugin = found.plugin();
+    ElementState::Present {
+        version: plugin.map_or_else(String::new, |plugin| plugin.version().to_string()),
+        properties,
+        wrong,
+    }
+}
+
 /// Whether GStreamer has the element, with a property that takes a word if one is asked for; else why not.
 pub(super) fn look_for(
     factory: &'static str,

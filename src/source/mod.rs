@@ -13,6 +13,7 @@
 //! ```
 
 mod argus;
+mod clip;
 mod elements;
 mod error;
 pub mod gst;
@@ -38,7 +39,7 @@ use crate::telemetry::{Pulse, Pulses, Recorder};
 use crate::types::{Frame, Placement, Size, SourceId, SourceState};
 
 pub use argus::ArgusRestarts;
-pub use elements::{ELEMENTS, ElementFacts};
+pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
 pub use error::SourceError;
 pub use images::{Unreadable, start_images};
 pub use plan::{Plan, PlanStep, Work};

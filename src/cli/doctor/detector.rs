@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::accuracy::{Agreement, Golden, GoldenPicture, GoldenSet, SameBox, agreement};
 use crate::config::{Backend, Config, DetectorConfig};
+use crate::detect::engines::EngineError;
 use crate::detect::{self, DetectError, Prepared};
 use crate::pipeline::{
     DetectorAlone, GOLDEN_SCORE, PipelineError, detections_of, detector_alone, golden_frames,
@@ -189,8 +190,8 @@ fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run>
     let started = Instant::now();
     let prepared = match detect::prepare(&settings, &Recorder::default()) {
         Ok(prepared) => prepared,
-        // What is not installed is not wrong; what is and does not work, is.
-        Err(error) if error.is_absence() => {
+        // What is not installed or not built is not wrong; what is and does not work, is.
+        Err(error) if error.is_absence() || is_unbuilt(&error) => {
             lines.unknown(name, &error.to_string());
             return None;
         }
@@ -220,6 +221,11 @@ fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run>
             None
         }
     }
+}
+
+/// Whether an engine is missing that could be built.
+fn is_unbuilt(error: &DetectError) -> bool {
+    matches!(error, DetectError::Engine(EngineError::Missing(_)))
 }
 
 /// Compares a run with what was recorded, if this machine draws the pictures that were.

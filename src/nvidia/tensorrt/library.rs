@@ -233,6 +233,18 @@ impl Library {
         Ok(unsafe { Object::with_destructor(this, self, Some(delete)) })
     }
 
+    /// What the ONNX parser was opened as; opens it.
+    pub fn parser(&self) -> Result<&Path, TensorRtError> {
+        let parser = self.parser.get_or_init(|| self.open_parser());
+        match parser {
+            Ok(parser) => Ok(parser.library.path()),
+            Err((looked, reason)) => Err(TensorRtError::NoParser {
+                looked: looked.clone(),
+                reason: reason.clone(),
+            }),
+        }
+    }
+
     fn open_parser(&self) -> Result<Parser, (Vec<String>, String)> {
         let names = self.names_beside(match self.flavor {
             Flavor::Rtx => "libtensorrt_onnxparser_rtx.so",

@@ -38,6 +38,8 @@ pub struct Engine {
     pub min_hz: Option<u64>,
     /// The clock that it may go up to, in Hz.
     pub max_hz: Option<u64>,
+    /// The highest clock of its hardware, which a power mode may forbid, in Hz.
+    pub hardware_hz: Option<u64>,
 }
 
 /// Kinds of engines.
@@ -126,6 +128,13 @@ fn devfreq(reader: &mut Reader<'_>, name: &str) -> Option<Engine> {
         hz: reader.number(&format!("{folder}/cur_freq")),
         min_hz: reader.number(&format!("{folder}/min_freq")),
         max_hz: reader.number(&format!("{folder}/max_freq")),
+        hardware_hz: reader
+            .text(&format!("{folder}/available_frequencies"))
+            .and_then(|list| {
+                list.split_whitespace()
+                    .filter_map(|hz| hz.parse().ok())
+                    .max()
+            }),
     })
 }
 
@@ -147,6 +156,7 @@ fn memory(reader: &mut Reader<'_>) -> Option<Engine> {
         hz: Some(hz),
         min_hz: reader.number(&format!("{MEMORY_CLOCK}/min_rate")),
         max_hz: reader.number(&format!("{MEMORY_CLOCK}/max_rate")),
+        hardware_hz: None,
     })
 }
 
@@ -159,6 +169,7 @@ fn clock(reader: &mut Reader<'_>, name: &str, kind: EngineKind) -> Option<Engine
         hz: Some(hz),
         min_hz: None,
         max_hz: None,
+        hardware_hz: None,
     })
 }
 

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::machine::MachineBody;
 use super::value::{EventId, Utc};
 use crate::publish::SinkCounts;
 
@@ -95,6 +96,7 @@ pub(super) struct StatsBody<'a> {
     pub rss_bytes: u64,
     pub peak_rss_bytes: u64,
     pub messages: MessagesBody,
+    pub machine: Option<MachineBody<'a>>,
     pub sources: Vec<SourceStatsBody<'a>>,
 }
 

@@ -147,7 +147,7 @@ fn asked(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -> Stri
 }
 
 /// Formats, sizes and rates, in the camera's order and each once: pixel formats are all taken, so they are not told apart.
-fn describe(caps: &gst::Caps) -> String {
+pub(super) fn describe(caps: &gst::Caps) -> String {
     let mut offers: Vec<String> = Vec::new();
     for structure in caps.iter() {
         let format = match structure.name().as_str() {

@@ -17,6 +17,7 @@ mod sample;
 mod scale;
 mod session;
 mod survey;
+pub mod trial;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

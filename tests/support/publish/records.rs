@@ -1,8 +1,11 @@
 //! Records to publish, and waiting without sleeping blindly.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jetwatch::publish::{Record, Sink, SourceStats, Stats, Subscriber};
+use jetwatch::platform::throttling::Cause;
+use jetwatch::platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
+use jetwatch::publish::{MachineStats, Record, Sink, SourceStats, Stats, Subscriber};
 use jetwatch::types::SourceState;
 use jetwatch::types::{
     EventKind, FrameMeta, Size, SourceId, Track, TrackEvent, TrackId, TrackState,
@@ -116,5 +119,56 @@ pub fn stats() -> Stats {
             tracks: 4,
         }],
         ..Stats::default()
+    }
+}
+
+/// Statistics with a machine of which everything is known that can be.
+pub fn stats_of_a_machine() -> Stats {
+    let cpu = |number, khz: Option<u64>| Cpu {
+        number,
+        is_online: khz.is_some(),
+        ticks: None,
+        khz,
+        min_khz: khz,
+        max_khz: khz,
+    };
+    let zone = |name: &str, celsius| Temperature {
+        name: name.to_owned(),
+        celsius,
+    };
+    let readings = Readings {
+        cpus: vec![cpu(0, Some(1_420_800)), cpu(1, None)],
+        engines: vec![Engine {
+            kind: EngineKind::Gpu,
+            name: "17000000.gv11b".to_owned(),
+            load_percent: Some(42.5),
+            hz: Some(803_250_000),
+            min_hz: Some(114_750_000),
+            max_hz: Some(854_250_000),
+            hardware_hz: Some(1_109_250_000),
+        }],
+        temperatures: vec![zone("CPU-therm", Some(41.5)), zone("cv0-thermal", None)],
+        rails: vec![Rail {
+            name: "VDD_IN".to_owned(),
+            millivolts: Some(4984),
+            milliamperes: Some(1856),
+            limit_milliamperes: Some(3000),
+            alarm: Some(false),
+        }],
+        over_current: vec![EventCounter {
+            name: "oc3".to_owned(),
+            count: 4,
+        }],
+        ..Readings::default()
+    };
+    Stats {
+        machine: Some(MachineStats {
+            readings: Arc::new(readings),
+            cpu_loads: vec![(0, 33.333)],
+            throttled_by: vec![Cause::OverCurrent("oc3".to_owned())],
+            throttled_times: 3,
+            read_in: Duration::from_micros(2500),
+        }),
+        ..stats()
     }
 }

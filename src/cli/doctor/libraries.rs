@@ -1,0 +1,179 @@
+//! Libraries that are opened at run time: where they are, their versions, and what this release of JetPack brings.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::subject::Subject;
+use crate::cli::lines::Lines;
+use crate::detect::engines::{device, open_library};
+use crate::detect::{DetectError, runtime};
+use crate::source;
+
+/// What the releases of L4T bring, by their first number: CUDA and TensorRT from and to.
+const EXPECTED: [(u32, [(u32, u32); 2], [(u32, u32); 2]); 2] = [
+    (35, [(11, 4), (11, 4)], [(8, 4), (8, 5)]),
+    (36, [(12, 2), (12, 6)], [(8, 6), (10, 7)]),
+];
+
+/// Where L4T keeps libnvbufsurface: JetPack 5, then 6.
+const SURFACES: [&str; 3] = [
+    "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libnvbufsurface.so.1.0.0",
+    "/usr/lib/aarch64-linux-gnu/libnvbufsurface.so.1.0.0",
+];
+
+pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
+    cuda(subject, lines);
+    tensorrt(subject, lines);
+    onnxruntime(subject, lines);
+    surfaces(subject, lines);
+    match source::gst::init("*:1") {
+        Ok(()) => {
+            let version = source::gst::version().unwrap_or_default();
+            lines.ok("GStreamer", &version);
+        }
+        Err(error) => lines.wrong("GStreamer", &error.to_string()),
+    }
+}
+
+fn cuda(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "libcuda";
+    match device() {
+        Ok(device) => {
+            let version = device.driver_version();
+            let (major, minor) = device.compute_capability();
+            let text = format!(
+                "CUDA {version} by the driver, {} (compute capability {major}.{minor}){}",
+                device.name(),
+                from("libcuda.so")
+            );
+            let expected = expected(subject).map(|(_, cuda, _)| cuda);
+            versioned(lines, WHAT, &text, (version.major, version.minor), expected);
+        }
+        Err(error) => {
+            let error = DetectError::Engine(error);
+            let advice = "on a Jetson it comes with the package nvidia-l4t-cuda; the user needs the groups video and render";
+            let text = format!("{error}; {advice}");
+            match error.is_absence() {
+                true => subject.missing(lines, WHAT, &text),
+                false => lines.wrong(WHAT, &text),
+            }
+        }
+    }
+}
+
+fn tensorrt(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "TensorRT";
+    let configured = subject.detector.as_ref().ok();
+    let configured = configured.and_then(|config| config.detector.tensorrt.library.clone());
+    let library = match open_library(configured.as_deref()) {
+        Ok(library) => library,
+        Err(error) => {
+            let error = DetectError::Engine(error);
+            let text = format!("{error}; on a Jetson: sudo apt install tensorrt-libs");
+            match error.is_absence() {
+                true => subject.missing(lines, WHAT, &text),
+                false => lines.wrong(WHAT, &text),
+            }
+            return;
+        }
+    };
+    let version = library.version();
+    let file = library
+        .path()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let text = format!("{} {version}{}", library.flavor(), from(&file));
+    let expected = expected(subject).map(|(.., tensorrt)| tensorrt);
+    versioned(
+        lines,
+        WHAT,
+        &text,
+        (version.major.into(), version.minor.into()),
+        expected,
+    );
+    match library.parser() {
+        Ok(path) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            lines.ok("ONNX parser", &format!("{name}{}", from(&name)));
+        }
+        Err(error) => lines.wrong("ONNX parser", &format!("{error}; on a Jetson: sudo apt install libnvonnxparsers8 (JetPack 5) or libnvonnxparsers10 (JetPack 6)")),
+    }
+}
+
+fn onnxruntime(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "ONNX Runtime";
+    let configured = subject.detector.as_ref().ok();
+    let configured = configured.and_then(|config| config.detector.onnxruntime.clone());
+    let found = runtime::find(configured.as_deref());
+    match found.and_then(|path| runtime::open(&path).map(|_| path)) {
+        Ok(path) => {
+            let real = fs::canonicalize(&path).unwrap_or(path);
+            lines.ok(
+                WHAT,
+                &format!("{} ({} or newer)", real.display(), runtime::OLDEST),
+            );
+        }
+        // It is one of two, and a Jetson has the other.
+        Err(error @ runtime::RuntimeError::Missing { .. }) => {
+            lines.unknown(WHAT, &error.to_string())
+        }
+        Err(error) => lines.wrong(WHAT, &error.to_string()),
+    }
+}
+
+fn surfaces(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "libnvbufsurface";
+    if !subject.machine.is_jetson() {
+        lines.unknown(WHAT, "not looked for: this machine is no Jetson");
+        return;
+    }
+    match SURFACES.iter().find(|path| subject.root.exists(path)) {
+        Some(path) => lines.ok(WHAT, path),
+        None => lines.wrong(
+            WHAT,
+            "not found where L4T puts it; install it with: sudo apt install nvidia-l4t-multimedia nvidia-l4t-multimedia-utils",
+        ),
+    }
+}
+
+fn expected(subject: &Subject) -> Option<(u32, [(u32, u32); 2], [(u32, u32); 2])> {
+    let release = subject.machine.release?;
+    EXPECTED
+        .into_iter()
+        .find(|(major, ..)| *major == release.major)
+}
+
+/// Says a version, and whether the machine's release brings it.
+fn versioned(
+    lines: &mut Lines,
+    what: &str,
+    text: &str,
+    found: (u32, u32),
+    expected: Option<[(u32, u32); 2]>,
+) {
+    match expected {
+        Some([from, to]) if found < from || found > to => {
+            let range = match from == to {
+                true => format!("{}.{}", from.0, from.1),
+                false => format!("{}.{} to {}.{}", from.0, from.1, to.0, to.1),
+            };
+            lines.unknown(what, &format!("{text}; this release of L4T brings {range}: it may have been changed on purpose"));
+        }
+        _ => lines.ok(what, text),
+    }
+}
+
+/// Where the loader found an open library, by the part of its name before the version.
+fn from(name: &str) -> String {
+    let stem = name.split_inclusive(".so").next().unwrap_or(name);
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let path = maps.lines().find_map(|line| {
+        let path: PathBuf = line.get(line.find('/')?..)?.into();
+        let file = Path::new(&path).file_name()?.to_str()?;
+        file.starts_with(stem).then_some(path)
+    });
+    path.map_or_else(String::new, |path| format!(", {}", path.display()))
+}

@@ -1,0 +1,70 @@
+//! Commands whose output nobody reads any more, as with `| head -1`: they end quietly.
+
+mod support;
+
+use std::process::{Command, Output, Stdio};
+
+use support::daemon::{Setup, wait_for_output};
+
+/// Runs `jetwatch ARGUMENTS` with a standard output whose reader is gone.
+fn run(arguments: &[&str]) -> Output {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    // The waiting reads both; this one has nothing to be read.
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(writer);
+    child.stdout = Some(std::os::fd::OwnedFd::from(reader).into());
+    wait_for_output(child)
+}
+
+#[test]
+fn commands_end_quietly_when_nobody_reads_them() {
+    let setup = Setup::new(
+        "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\n",
+    );
+    let config = setup.config.to_str().expect("a path in UTF-8");
+    let folder = setup.folder.path().to_str().expect("a path in UTF-8");
+    let commands: [&[&str]; 8] = [
+        &["tune", "status", "--config", config],
+        &["tune", "status", "--json", "--config", config],
+        &["tune", "plan", "--config", config],
+        &["engine", "list", "--engines", folder],
+        &["engine", "list", "--engines", folder, "--json"],
+        &["model", "list"],
+        &["model", "list", "--json"],
+        &["check", "--file-only", "--config", config],
+    ];
+    for command in commands {
+        let output = run(command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(141), "{command:?}: {said}");
+        assert_eq!(said, "", "{command:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        panic!("/dev/full is missing: this test needs a Linux with its usual devices");
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["model", "list"])
+        .stdin(Stdio::null())
+        .stdout(full)
+        .output()
+        .expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("jetwatch: cannot write to standard output: No space left"),
+        "{said}"
+    );
+}

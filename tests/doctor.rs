@@ -1,0 +1,363 @@
+//! `jetwatch doctor`: on this machine as it is, and on Jetsons made of files, whole and broken in one place each.
+
+#[path = "support/virtual_jetson.rs"]
+#[allow(dead_code)]
+mod jetson;
+#[path = "support/publish/mod.rs"]
+#[allow(dead_code)]
+mod publish;
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use jetson::VirtualJetson;
+use publish::mosquitto::Mosquitto;
+use serde_json::Value;
+use support::daemon::{Setup, wait_for_output};
+
+/// What the doctor said.
+struct Report {
+    code: Option<i32>,
+    lines: Vec<(String, String, String)>,
+    text: String,
+}
+
+impl Report {
+    /// Asks for some parts, on a machine below `root`.
+    fn of(parts: &str, root: &Path, config: Option<&Path>, plugins: Option<&Path>) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let json = folder.path().join("report.json");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        command
+            .args(["doctor", "--only", parts, "--root"])
+            .arg(root)
+            .arg("--json")
+            .arg(&json)
+            .env_remove("RUST_LOG")
+            .env_remove("GST_DEBUG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(config) = config {
+            command.arg("--config").arg(config);
+        }
+        if let Some(plugins) = plugins {
+            command
+                .env("GST_PLUGIN_PATH", plugins)
+                .env("GST_REGISTRY", folder.path().join("registry"));
+        }
+        let output = wait_for_output(command.spawn().expect("the binary starts"));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        let report: Value = fs::read(&json).map_or(Value::Null, |bytes| {
+            serde_json::from_slice(&bytes).expect("JSON")
+        });
+        let word = |line: &Value, key: &str| line[key].as_str().expect("a text").to_owned();
+        let lines = report["lines"].as_array().expect(&text);
+        let lines = lines
+            .iter()
+            .map(|line| (word(line, "state"), word(line, "what"), word(line, "text")));
+        Self {
+            code: output.status.code(),
+            lines: lines.collect(),
+            text,
+        }
+    }
+
+    /// Asserts that there is a line that says all this.
+    fn says(&self, state: &str, what: &str, words: &[&str]) {
+        let is_it = |(found, about, text): &(String, String, String)| {
+            found == state && about == what && words.iter().all(|word| text.contains(word))
+        };
+        assert!(
+            self.lines.iter().any(is_it),
+            "{state} {what} {words:?}:\n{}",
+            self.text
+        );
+    }
+
+    /// What is wrong.
+    fn wrong(&self) -> Vec<&str> {
+        let lines = self.lines.iter().filter(|(state, ..)| state == "wrong");
+        lines.map(|(_, what, _)| what.as_str()).collect()
+    }
+}
+
+/// The plug-in of doubles of L4T's elements.
+fn plugins() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(root.join("tests/virtual_jetson/gst/build"))
+        .output()
+        .expect("the doubles' build starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+#[test]
+fn a_machine_that_is_no_jetson_is_examined_as_far_as_it_goes() {
+    let report = Report::of(
+        "elements,scaling,service,profiling,power",
+        Path::new("/"),
+        None,
+        None,
+    );
+    report.says("ok", "element videoscale", &["add-borders (gboolean)"]);
+    report.says("unknown", "element nvvidconv", &["no Jetson"]);
+    report.says("ok", "scaling by the CPU", &["ms a picture"]);
+    report.says("unknown", "scaling by the VIC", &["no Jetson"]);
+    // Every sample is as the clip has it.
+    report.says("ok", "decoding by the CPU", &["mean difference 0.00"]);
+    report.says("unknown", "decoding by NVDEC", &["no Jetson"]);
+    assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
+    assert_eq!(report.code, Some(0), "{}", report.text);
+    assert!(report.text.contains("verdict: "), "{}", report.text);
+}
+
+#[test]
+fn both_jetsons_scale_and_decode_by_their_own_units() {
+    let plugins = plugins();
+    for (jetson, name) in [
+        (VirtualJetson::xavier_nx(), "Jetson Xavier NX"),
+        (VirtualJetson::orin_nx(), "Jetson Orin NX"),
+    ] {
+        let report = Report::of(
+            "platform,elements,scaling",
+            &jetson.path("/"),
+            None,
+            Some(&plugins),
+        );
+        report.says("ok", "machine", &[name, "JetPack"]);
+        report.says("ok", "element nvvidconv", &["bl-output (gboolean)"]);
+        report.says("ok", "scaling by the VIC", &["mean difference"]);
+        report.says("ok", "decoding by NVDEC", &["mean difference 0.00"]);
+        let wrong = report.wrong();
+        let expected: [&str; 0] = [];
+        let of_gst: Vec<&&str> = wrong
+            .iter()
+            .filter(|what| !what.starts_with("disk"))
+            .collect();
+        assert_eq!(of_gst.len(), expected.len(), "{}", report.text);
+    }
+}
+
+#[test]
+fn a_jetson_without_its_libraries_and_elements_says_what_to_install() {
+    let jetson = VirtualJetson::xavier_nx();
+    let report = Report::of("libraries,elements,scaling", &jetson.path("/"), None, None);
+    report.says("wrong", "libnvbufsurface", &["nvidia-l4t-multimedia"]);
+    report.says(
+        "wrong",
+        "element nvvidconv",
+        &["sudo apt install nvidia-l4t-gstreamer"],
+    );
+    report.says(
+        "wrong",
+        "scaling by the VIC",
+        &["nvvidconv", "nvidia-l4t-gstreamer"],
+    );
+    report.says("wrong", "decoding by NVDEC", &["nvv4l2decoder"]);
+    report.says("ok", "element videoscale", &[]);
+    assert_eq!(report.code, Some(1), "{}", report.text);
+    jetson.write(
+        "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
+        "",
+    );
+    let report = Report::of("libraries", &jetson.path("/"), None, None);
+    report.says("ok", "libnvbufsurface", &["aarch64-linux-gnu/tegra"]);
+}
+
+#[test]
+fn a_camera_is_shown_with_who_uses_it_and_who_may() {
+    let jetson = VirtualJetson::xavier_nx();
+    let camera = "/dev/video0";
+    jetson.write(camera, "");
+    jetson.write("/sys/class/video4linux/video0/name", "HD Webcam\n");
+    jetson.write(
+        "/proc/device-tree/tegra-camera-platform/modules/module0/badge",
+        "imx219_front\0",
+    );
+    let group = fs::metadata(jetson.path(camera))
+        .expect("it is there")
+        .gid();
+    jetson.write(
+        "/etc/passwd",
+        "root:x:0:0::/root:/bin/sh\njetwatch:x:64001:64001::/nonexistent:/bin/false\n",
+    );
+    let member = |of: &str| {
+        jetson.write(
+            "/etc/group",
+            &format!("video:x:{group}:{of}\njetwatch:x:64001:\n"),
+        );
+    };
+    let mode = |mode| {
+        fs::set_permissions(jetson.path(camera), fs::Permissions::from_mode(mode)).expect("set");
+    };
+    member("other");
+    mode(0o660);
+    let report = Report::of("cameras", &jetson.path("/"), None, None);
+    report.says(
+        "wrong",
+        "permission /dev/video0",
+        &["group video, mode 660", "usermod -aG video jetwatch"],
+    );
+    report.says("unknown", "camera /dev/video0", &["HD Webcam", "no device"]);
+    report.says("ok", "CSI cameras", &["imx219_front"]);
+    report.says("wrong", "nvargus-daemon", &["nvidia-l4t-camera"]);
+
+    member("other,jetwatch");
+    mode(0o600);
+    let report = Report::of("cameras", &jetson.path("/"), None, None);
+    report.says(
+        "wrong",
+        "permission /dev/video0",
+        &["sudo chmod 660 /dev/video0"],
+    );
+
+    mode(0o660);
+    jetson.write("/proc/77/comm", "ffmpeg\n");
+    fs::create_dir_all(jetson.path("/proc/77/fd")).expect("created");
+    symlink(camera, jetson.path("/proc/77/fd/3")).expect("linked");
+    let unit = "LoadState=loaded\nActiveState=active\nSubState=running\nNRestarts=1\n";
+    jetson.write("/double/units/nvargus-daemon.service", unit);
+    let report = Report::of("cameras", &jetson.path("/"), None, None);
+    report.says("ok", "permission /dev/video0", &["may read and write it"]);
+    report.says(
+        "ok",
+        "camera /dev/video0",
+        &["in use by ffmpeg (process 77)"],
+    );
+    report.says("ok", "nvargus-daemon", &["active"]);
+    assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
+
+    let setup = Setup::new(
+        "sources: [{name: gate, uri: 'v4l2:///dev/video5'}]\ndetector: {backend: scripted}\n",
+    );
+    let report = Report::of("cameras", &jetson.path("/"), Some(&setup.config), None);
+    report.says("wrong", "source gate", &["/dev/video5 is missing"]);
+}
+
+#[test]
+fn settings_and_throttling_are_compared_with_the_configuration() {
+    let jetson = VirtualJetson::xavier_nx();
+    let setup = Setup::new(
+        "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\ntune: {power_mode: 8, perf_event_paranoid: 3}\n",
+    );
+    let report = Report::of(
+        "power,profiling",
+        &jetson.path("/"),
+        Some(&setup.config),
+        None,
+    );
+    report.says(
+        "wrong",
+        "setting power_mode",
+        &["wanted 8", "sudo jetwatch tune apply"],
+    );
+    report.says("ok", "setting perf_event_paranoid", &["3"]);
+    report.says(
+        "wrong",
+        "throttling",
+        &["VDD_CPU_GPU_CV draws more current"],
+    );
+    report.says("unknown", "over-current oc3", &["4 times"]);
+    report.says("unknown", "nsys", &["nsight-systems-cli"]);
+
+    let orin = VirtualJetson::orin_nx();
+    orin.write("/sys/class/thermal/cooling_device0/cur_state", "0\n");
+    orin.write(
+        "/opt/nvidia/nsight-systems/2024.5.1/bin/nsys",
+        "#!/bin/sh\necho; echo NVIDIA Nsight Systems version 2024.5.1\n",
+    );
+    let nsys = orin.path("/opt/nvidia/nsight-systems/2024.5.1/bin/nsys");
+    fs::set_permissions(&nsys, fs::Permissions::from_mode(0o755)).expect("set");
+    let report = Report::of("power,profiling", &orin.path("/"), None, None);
+    report.says("ok", "throttling", &["nothing slows the machine down"]);
+    report.says("ok", "clock of the GPU", &["held at 612 MHz", "918 MHz"]);
+    report.says("ok", "nsys", &["2024.5.1"]);
+}
+
+#[test]
+fn the_unit_and_the_journal_are_looked_at() {
+    let jetson = VirtualJetson::xavier_nx();
+    let report = Report::of("service", &jetson.path("/"), None, None);
+    report.says("unknown", "systemd", &["does not run"]);
+    report.says("unknown", "journal", &["journald does not run"]);
+    fs::create_dir_all(jetson.path("/run/systemd/system")).expect("created");
+    jetson.write("/run/systemd/journal/socket", "");
+    let unit = "LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=watchdog\nNRestarts=3\nWatchdogUSec=30s\n";
+    jetson.write("/double/units/jetwatch.service", unit);
+    jetson.write(
+        "/etc/systemd/journald.conf",
+        "[Journal]\n#Storage=auto\nRateLimitBurst=500\n",
+    );
+    let report = Report::of("service", &jetson.path("/"), None, None);
+    report.says(
+        "wrong",
+        "jetwatch.service",
+        &["failed", "because of watchdog", "journalctl -u jetwatch"],
+    );
+    report.says("ok", "watchdog", &["30s"]);
+    report.says("unknown", "journal", &["sudo mkdir -p /var/log/journal"]);
+    report.says("ok", "rate of the journal", &["500 lines"]);
+    fs::create_dir_all(jetson.path("/var/log/journal")).expect("created");
+    jetson.write(
+        "/double/units/jetwatch.service",
+        "LoadState=loaded\nActiveState=active\nSubState=running\n",
+    );
+    let report = Report::of("service", &jetson.path("/"), None, None);
+    report.says("ok", "jetwatch.service", &["active (running)"]);
+    report.says("ok", "journal", &["kept"]);
+    report.says("wrong", "watchdog", &["off"]);
+}
+
+#[test]
+fn the_broker_takes_a_message_and_gives_it_back() {
+    let broker = Mosquitto::start();
+    let config = |broker: &str| {
+        Setup::new(&format!(
+            "device: box\nsources: [{{name: cam, uri: 'synthetic://traffic'}}]\ndetector: {{backend: scripted}}\npublish: {{mqtt: {{{broker}}}}}\n"
+        ))
+    };
+    let setup = config(&format!("broker: 'mqtt://127.0.0.1:{}'", broker.port()));
+    let report = Report::of("config,broker", Path::new("/"), Some(&setup.config), None);
+    report.says("ok", "configuration", &["1 source(s), device box"]);
+    report.says("ok", "broker", &["speaks MQTT 5.0"]);
+    report.says("ok", "message to the broker and back", &["ms"]);
+    assert_eq!(report.code, Some(0), "{}", report.text);
+
+    let setup = config("broker: embedded, listen: '127.0.0.1:0'");
+    let report = Report::of("broker", Path::new("/"), Some(&setup.config), None);
+    report.says("ok", "broker", &["embedded, its address is free"]);
+    report.says("ok", "message to the broker and back", &["ms"]);
+
+    let setup = config("broker: 'mqtt://127.0.0.1:1'");
+    let report = Report::of("broker", Path::new("/"), Some(&setup.config), None);
+    report.says(
+        "wrong",
+        "broker",
+        &["cannot connect to MQTT broker 127.0.0.1:1"],
+    );
+    assert_eq!(report.code, Some(1), "{}", report.text);
+}
+
+#[test]
+fn a_wrong_configuration_is_one_line_and_the_rest_is_examined() {
+    let setup = Setup::new("sources: []\nsuorces: 3\n");
+    let report = Report::of(
+        "config,platform,broker",
+        Path::new("/"),
+        Some(&setup.config),
+        None,
+    );
+    report.says("wrong", "configuration", &["suorces"]);
+    report.says("ok", "machine", &[]);
+    report.says("unknown", "broker", &["without a configuration"]);
+    assert_eq!(report.code, Some(1), "{}", report.text);
+}

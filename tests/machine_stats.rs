@@ -1,0 +1,230 @@
+//! How the machine does, seen from outside: in the messages of the real daemon, which runs on Jetsons made of files that
+//! change under it, and on this machine as it is.
+
+#[path = "support/virtual_jetson.rs"]
+#[allow(dead_code)]
+mod jetson;
+mod support;
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jetson::VirtualJetson;
+use jetwatch::config::{Broker, Config, MqttConfig};
+use jetwatch::publish::Subscriber;
+use serde_json::Value;
+use support::daemon::{PATIENCE, Setup, eventually, json_lines, stderr, wait_for_output};
+
+/// The daemon on a Jetson made of files.
+struct Running {
+    setup: Setup,
+    child: Child,
+    mqtt: MqttConfig,
+}
+
+impl Running {
+    fn start(root: &std::path::Path) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a port")
+            .port();
+        let setup = Setup::new(&format!(
+            "device: box\nsources: [{{name: cam, uri: 'synthetic://traffic?seed=3&width=320&height=180&fps=10'}}]\n\
+             detector: {{backend: scripted}}\npublish: {{stats_interval_s: 1, mqtt: {{broker: embedded, listen: '127.0.0.1:{port}'}}, \
+             json_lines: {{path: events.jsonl}}}}\n"
+        ));
+        let child = setup
+            .command("run")
+            .arg("--root")
+            .arg(root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the daemon starts");
+        let config = Config::load(&setup.config).expect("a good configuration");
+        let mut mqtt = config.publish.mqtt.expect("MQTT is on");
+        mqtt.broker = Broker::Url {
+            host: "127.0.0.1".to_owned(),
+            port,
+            tls: false,
+        };
+        Self { setup, child, mqtt }
+    }
+
+    /// A subscriber, once the embedded broker listens.
+    fn subscribe(&self, filter: &str) -> Subscriber {
+        eventually("a subscription", || {
+            Subscriber::start(&self.mqtt, filter).ok()
+        })
+    }
+
+    /// Ends the daemon; what it wrote to its log.
+    fn stop(self) -> (Setup, String) {
+        let killed = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status()
+            .expect("kill starts");
+        assert!(killed.success());
+        let output = wait_for_output(self.child);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let log = stderr(&output);
+        (self.setup, log)
+    }
+}
+
+/// The next message that `wanted` takes.
+fn next(subscriber: &Subscriber, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let started = Instant::now();
+    while started.elapsed() < PATIENCE {
+        let Some((_, payload)) = subscriber.recv_timeout(Duration::from_millis(100)) else {
+            continue;
+        };
+        let message: Value = serde_json::from_slice(&payload).expect("JSON");
+        if wanted(&message) {
+            return message;
+        }
+    }
+    panic!("not within {PATIENCE:?}: {what}");
+}
+
+#[test]
+fn a_jetson_that_gets_hot_says_so_once_and_why() {
+    let jetson = VirtualJetson::xavier_nx();
+    let heat = "/sys/class/thermal/cooling_device1/cur_state";
+    jetson.write("/sys/class/hwmon/hwmon3/curr2_crit_alarm", "0\n");
+    // Something that is there and cannot be read, for whoever asks.
+    jetson.remove("/sys/kernel/debug/cactmon/mc_all");
+    jetson.write("/sys/kernel/debug/cactmon/mc_all/in_the_way", "");
+    let daemon = Running::start(&jetson.path("/"));
+    let stats = daemon.subscribe("jetwatch/box/stats");
+    let events = daemon.subscribe("jetwatch/box/throttling");
+
+    let well = next(&stats, "statistics", |stats| !stats["machine"].is_null());
+    let machine = &well["machine"];
+    let gpu = &machine["engines"][0];
+    assert_eq!(
+        (&gpu["engine"], &gpu["load_percent"], &gpu["mhz"]),
+        (&"gpu".into(), &42.5.into(), &803.25.into()),
+        "{machine:#}"
+    );
+    assert_eq!(machine["rails"][0]["mw"], 9250, "{machine:#}");
+    assert_eq!(machine["throttled_by"], Value::Array(Vec::new()));
+    // What was counted before the daemon started is told as a number, not as an event.
+    assert_eq!(machine["over_current"][1]["count"], 4, "{machine:#}");
+    assert!(well["rss_bytes"].as_u64() > Some(1 << 20), "{well:#}");
+
+    jetson.write(heat, "2\n");
+    let began = next(&events, "the begin", |_| true);
+    assert_eq!(
+        [
+            &began["type"],
+            &began["cause"],
+            &began["name"],
+            &began["detail"]
+        ],
+        [
+            "begin",
+            "heat",
+            "cpu-throttle-alert",
+            "CPU-therm has 41.5 °C"
+        ],
+        "{began:#}"
+    );
+    next(&stats, "statistics that know it", |stats| {
+        stats["machine"]["throttled_by"][0]["name"] == "cpu-throttle-alert"
+    });
+    // It flickers: one reading without it, then it is there again. Nothing is told of that.
+    for state in ["0\n", "1\n"] {
+        jetson.write(heat, state);
+        next(&stats, "the next statistics", |_| true);
+    }
+    jetson.write("/sys/class/hwmon/hwmon0/oc3_irq_cnt", "6\n");
+    let counted = next(&events, "the counter's begin", |_| true);
+    assert_eq!(
+        [
+            &counted["type"],
+            &counted["cause"],
+            &counted["name"],
+            &counted["detail"]
+        ],
+        [
+            "begin",
+            "over_current",
+            "oc3",
+            "2 more since the reading before"
+        ],
+        "{counted:#}"
+    );
+    assert_eq!(counted["throttled_by"].as_array().map(Vec::len), Some(2));
+    jetson.write(heat, "0\n");
+    let ended = next(&events, "the last end", |event| {
+        event["type"] == "end" && event["throttled_by"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!(ended["throttled_times"], 2, "{ended:#}");
+    // Who comes late learns it: the newest is retained.
+    let late = daemon.subscribe("jetwatch/box/throttling");
+    let retained = next(&late, "the retained event", |_| true);
+    assert_eq!(retained["throttled_by"], Value::Array(Vec::new()));
+
+    let (setup, log) = daemon.stop();
+    let lines = json_lines(&setup.path("events.jsonl"));
+    let told: Vec<(&str, &str)> = lines
+        .iter()
+        .filter(|line| line["kind"] == "throttling")
+        .filter_map(|line| Some((line["type"].as_str()?, line["name"].as_str()?)))
+        .collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(count("WARN"), 2, "{log}");
+    assert_eq!(
+        count("the machine slows itself down: too hot (cpu-throttle-alert); CPU-therm has 41.5 °C"),
+        1,
+        "{log}"
+    );
+    assert_eq!(count("the machine no longer slows itself down"), 2, "{log}");
+    assert_eq!(count("left out of the statistics"), 1, "{log}");
+    assert_eq!(count("cactmon/mc_all"), 1, "{log}");
+    assert_eq!(count("machine: GPU 42 %"), 1, "one line a minute: {log}");
+}
+
+#[test]
+fn a_power_mode_that_holds_the_gpu_is_told_once_and_is_no_throttling() {
+    let jetson = VirtualJetson::orin_nx();
+    jetson.write("/sys/class/thermal/cooling_device0/cur_state", "0\n");
+    let daemon = Running::start(&jetson.path("/"));
+    let stats = daemon.subscribe("jetwatch/box/stats");
+    for _ in 0..3 {
+        let told = next(&stats, "statistics", |stats| !stats["machine"].is_null());
+        let gpu = told["machine"]["engines"]
+            .as_array()
+            .and_then(|engines| engines.iter().find(|engine| engine["engine"] == "gpu"))
+            .expect("a GPU");
+        assert_eq!(
+            (&gpu["max_mhz"], &gpu["hardware_mhz"]),
+            (&612.0.into(), &918.0.into()),
+            "{gpu}"
+        );
+        assert_eq!(told["machine"]["throttled_times"], 0);
+    }
+    let (_, log) = daemon.stop();
+    let held: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("holds the GPU at 612 MHz, its highest clock is 918 MHz"))
+        .collect();
+    assert_eq!(held.len(), 1, "{log}");
+    assert!(held[0].contains("the power mode 2"), "{}", held[0]);
+}
+
+#[test]
+fn any_machine_tells_the_load_of_its_processors() {
+    let daemon = Running::start(std::path::Path::new("/"));
+    let stats = daemon.subscribe("jetwatch/box/stats");
+    let told = next(&stats, "a load", |stats| {
+        let cpus = stats["machine"]["cpus"].as_array();
+        cpus.is_some_and(|cpus| cpus.iter().any(|cpu| cpu["load_percent"].is_number()))
+    });
+    assert!(told["machine"]["read_ms"].is_number(), "{told:#}");
+    daemon.stop();
+}
