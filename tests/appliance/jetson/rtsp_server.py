@@ -11,7 +11,7 @@ Gst.init(None)
 server = GstRtspServer.RTSPServer(address="127.0.0.1", service="8554")
 factory = GstRtspServer.RTSPMediaFactory(shared=True)
 factory.set_launch(
-    "( videotestsrc is-live=true pattern=ball ! video/x-raw,width=640,height=360,framerate=5/1"
+    "( videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width=640,height=360,framerate=5/1"
     " ! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=5 ! rtph264pay name=pay0 pt=96 )"
 )
 server.get_mount_points().add_factory("/gate", factory)
