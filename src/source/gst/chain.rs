@@ -116,7 +116,12 @@ fn converter(step: &Step, index: usize, equipment: &Equipment) -> Result<gst::El
         return Err(format!("{} does not take {property}={word}", unit.element));
     }
     // As on the processor. The element's own default is the nearest pixel, which networks are not trained with.
-    set_if_known("interpolation-method", &converter, "Bilinear");
+    if !set_if_known("interpolation-method", &converter, "Bilinear") {
+        log::warn!(
+            "{} does not scale bilinearly on this release: detections may suffer",
+            unit.element
+        );
+    }
     // Rows of pixels one after another, which is what a network's input is written from.
     set_if_known("bl-output", &converter, "false");
     if step.unit == VideoUnit::Gpu {

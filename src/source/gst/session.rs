@@ -111,7 +111,7 @@ impl Session<'_> {
         let plan = survey::survey(self.launch);
         log::info!(source = self.context.name.as_str(); "{plan}");
         for note in &plan.notes {
-            log::warn!(source = self.context.name.as_str(); "{note}");
+            log::info!(source = self.context.name.as_str(); "{note}");
         }
         (self.context.on_plan)(&plan);
         match plan.refused_by(self.config.decoder, self.config.scaling) {
