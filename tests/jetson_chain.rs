@@ -280,7 +280,7 @@ fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
     }
     // Elements of the user's own that scale elsewhere.
     let own = launch(
-        "videotestsrc is-live=true ! video/x-raw,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
+        "videotestsrc is-live=true ! video/x-raw,format=NV12,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
     );
     let collector = Collector::start_on(&machine.root(), &vic(own), usize::MAX);
     let reason = eventually("a refusal", || collector.troubles().first().cloned());
@@ -603,7 +603,7 @@ fn check_tells_the_plan_and_what_is_wrong_with_it() {
     let said = stdout(&right);
     assert_eq!(right.status.code(), Some(0), "{said}{}", stderr(&right));
     for line in [
-        "ok     machine: Jetson Xavier NX (p3668-0000), L4T 35.4.1, JetPack 5.1.2",
+        "ok     machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2",
         "ok     plan lens: capture by ISP (nvarguscamerasrc, 1920×1080 NV12 in NVMM); \
          scale by VIC (nvvidconv, 1920×1080 NV12 in NVMM to 430×242 NV12 in NVMM); \
          scale by VIC (nvvidconv, 430×242 NV12 in NVMM to 96×54 BGRx); copy by CPU (nvvidconv, 96×54 BGRx out of NVMM)",
