@@ -116,8 +116,8 @@ pub(super) fn add(
         chain: Chain::default(),
         place: Place {
             pipeline: pipeline.downgrade(),
-            entry,
-            sink: sink.clone().upcast(),
+            entry: entry.downgrade(),
+            sink: sink.upcast_ref::<gst::Element>().downgrade(),
             equipment: equipment.clone(),
         },
     };
@@ -173,7 +173,9 @@ impl Fitter {
             gst::EventView::Caps(event) => {
                 if let Err(reason) = self.fit(event.caps()) {
                     self.findings.refuse(reason.clone());
-                    gst::element_error!(self.place.entry, gst::StreamError::Format, ("{reason}"));
+                    if let Some(entry) = self.place.entry.upgrade() {
+                        gst::element_error!(entry, gst::StreamError::Format, ("{reason}"));
+                    }
                 }
             }
             gst::EventView::Eos(_) => self.chain.pass_end(&self.place),
