@@ -666,3 +666,55 @@ fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
         "{said}"
     );
 }
+
+#[test]
+fn sessions_leave_nothing_open() {
+    load();
+    let (machine, folder) = (
+        VirtualJetson::xavier_nx(),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let path = folder.path().join("422.mp4");
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers=5 ! video/x-raw,format=Y42B,width=320,height=240,framerate=30/1 \
+         ! x264enc speed-preset=ultrafast ! mp4mux ! filesink location={}",
+        path.display()
+    ));
+    let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=64,height=48,framerate=60/1 ! jpegenc ! identity";
+    let configs = [
+        vic(SourceUri::File(clips::mp4(
+            folder.path(),
+            "a.mp4",
+            320,
+            240,
+            5,
+        ))),
+        config(SourceUri::File(path)),
+        vic(csi(Some((1280, 720)))),
+        vic(launch(jpeg)),
+    ];
+    let round = || {
+        for config in &configs {
+            let (seen, result) = Collector::start_on(&machine.root(), config, 3).join();
+            result.unwrap_or_else(|error| panic!("{}: {error}", config.uri));
+            assert!(seen.len() >= 3);
+        }
+    };
+    let open = || {
+        fs::read_dir("/proc/self/fd")
+            .expect("/proc is there")
+            .count()
+    };
+    // Plug-ins and their pools of threads settle in the first rounds.
+    for _ in 0..3 {
+        round();
+    }
+    let before = open();
+    for _ in 0..10 {
+        round();
+    }
+    // A pipeline that stays takes two descriptors at least, so that forty would stay.
+    eventually("what was opened is closed", || {
+        (open() <= before + 4).then_some(())
+    });
+}
