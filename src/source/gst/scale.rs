@@ -28,6 +28,9 @@ use super::sample::Reader;
 /// teaches [`Reader`] to read it.
 const OUTPUT: Memory = Memory::System;
 
+/// Name of the scaler's first element in its pipeline.
+pub(super) const ENTRY: &str = "entry";
+
 /// Name of the sink in its pipeline.
 pub(super) const SINK: &str = "sink";
 
@@ -88,7 +91,7 @@ pub(super) fn add(
     scaling: Scaling,
     findings: &Arc<Findings>,
 ) -> Result<Scaler, SourceError> {
-    let entry = make("identity", "entry")?;
+    let entry = make("identity", ENTRY)?;
     let sink = make("appsink", SINK)?
         .downcast::<gst_app::AppSink>()
         .map_err(|element| SourceError::Build(format!("{} is no appsink", element.name())))?;
