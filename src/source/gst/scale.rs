@@ -28,6 +28,9 @@ use super::sample::Reader;
 /// teaches [`Reader`] to read it.
 const OUTPUT: Memory = Memory::System;
 
+/// Name of the scaler's first element in its pipeline.
+pub(super) const ENTRY: &str = "entry";
+
 /// Name of the sink in its pipeline.
 pub(super) const SINK: &str = "sink";
 
@@ -88,7 +91,7 @@ pub(super) fn add(
     scaling: Scaling,
     findings: &Arc<Findings>,
 ) -> Result<Scaler, SourceError> {
-    let entry = make("identity", "entry")?;
+    let entry = make("identity", ENTRY)?;
     let sink = make("appsink", SINK)?
         .downcast::<gst_app::AppSink>()
         .map_err(|element| SourceError::Build(format!("{} is no appsink", element.name())))?;
@@ -116,8 +119,8 @@ pub(super) fn add(
         chain: Chain::default(),
         place: Place {
             pipeline: pipeline.downgrade(),
-            entry,
-            sink: sink.clone().upcast(),
+            entry: entry.downgrade(),
+            sink: sink.upcast_ref::<gst::Element>().downgrade(),
             equipment: equipment.clone(),
         },
     };
@@ -173,7 +176,9 @@ impl Fitter {
             gst::EventView::Caps(event) => {
                 if let Err(reason) = self.fit(event.caps()) {
                     self.findings.refuse(reason.clone());
-                    gst::element_error!(self.place.entry, gst::StreamError::Format, ("{reason}"));
+                    if let Some(entry) = self.place.entry.upgrade() {
+                        gst::element_error!(entry, gst::StreamError::Format, ("{reason}"));
+                    }
                 }
             }
             gst::EventView::Eos(_) => self.chain.pass_end(&self.place),
