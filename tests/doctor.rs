@@ -174,6 +174,7 @@ fn a_camera_is_shown_with_who_uses_it_and_who_may() {
     let jetson = VirtualJetson::xavier_nx();
     let camera = "/dev/video0";
     jetson.write(camera, "");
+    jetson.write("/dev/nvmap", "");
     jetson.write("/sys/class/video4linux/video0/name", "HD Webcam\n");
     jetson.write(
         "/proc/device-tree/tegra-camera-platform/modules/module0/badge",

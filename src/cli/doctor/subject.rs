@@ -1,6 +1,8 @@
 //! What is examined: a machine, its configuration, and the daemon that may run on it.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use crate::cli::lines::Lines;
 use crate::config::{Config, ConfigError};
@@ -98,10 +100,18 @@ impl Subject {
                     config.device
                 ),
             ),
+            Some(Err(error)) if is_forbidden(&self.config_path) => {
+                self.unreadable(lines, "configuration", &error.to_string());
+            }
             Some(Err(error)) => {
                 let problems: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
                 lines.wrong("configuration", &problems.join("; "));
             }
         }
     }
+}
+
+/// Whether this user may not read a file.
+fn is_forbidden(path: &Path) -> bool {
+    File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
