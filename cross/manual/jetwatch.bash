@@ -270,7 +270,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__check)
-            opts="-c -h --config --file-only --help"
+            opts="-c -h --config --file-only --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -281,6 +281,10 @@ _jetwatch() {
                     return 0
                     ;;
                 -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -318,12 +322,16 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__doctor)
-            opts="-c -h --detector --config --model --precision --tensorrt --engines --onnxruntime --record --json --help"
+            opts="-c -h --detector --only --config --model --precision --tensorrt --engines --onnxruntime --record --json --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --only)
+                    COMPREPLY=($(compgen -W "config platform libraries elements scaling cameras engine power profiling service broker" -- "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -357,6 +365,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1156,7 +1168,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__run)
-            opts="-c -h --config --duration --max-frames --warmup-frames --stats --dot --dump-detections --help"
+            opts="-c -h --config --duration --max-frames --warmup-frames --stats --dot --dump-detections --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1191,6 +1203,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --dump-detections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
