@@ -207,6 +207,12 @@ fn a_camera_is_shown_with_who_uses_it_and_who_may() {
     report.says("unknown", "camera /dev/video0", &["HD Webcam", "no device"]);
     report.says("ok", "CSI cameras", &["imx219_front"]);
     report.says("wrong", "nvargus-daemon", &["nvidia-l4t-camera"]);
+    report.says(
+        "wrong",
+        "permission /dev/nvmap",
+        &["usermod -aG video jetwatch"],
+    );
+    fs::set_permissions(jetson.path("/dev/nvmap"), fs::Permissions::from_mode(0o660)).expect("set");
 
     member("other,jetwatch");
     mode(0o600);
@@ -244,7 +250,7 @@ fn a_camera_is_shown_with_who_uses_it_and_who_may() {
 fn settings_and_throttling_are_compared_with_the_configuration() {
     let jetson = VirtualJetson::xavier_nx();
     let setup = Setup::new(
-        "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\ntune: {power_mode: 8, perf_event_paranoid: 3}\n",
+        "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\ntune: {power_mode: '8', perf_event_paranoid: 3}\n",
     );
     let report = Report::of(
         "power,profiling",
@@ -355,6 +361,6 @@ fn a_wrong_configuration_is_one_line_and_the_rest_is_examined() {
     );
     report.says("wrong", "configuration", &["suorces"]);
     report.says("ok", "machine", &[]);
-    report.says("unknown", "broker", &["without a configuration"]);
+    report.says("unknown", "broker", &["the configuration is wrong"]);
     assert_eq!(report.code, Some(1), "{}", report.text);
 }

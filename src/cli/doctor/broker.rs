@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
     const WHAT: &str = "broker";
     let Some(config) = subject.config() else {
-        lines.unknown(WHAT, "without a configuration none is known");
+        lines.unknown(WHAT, subject.without_config());
         return;
     };
     let Some(mqtt) = &config.publish.mqtt else {

@@ -54,6 +54,14 @@ impl Subject {
         self.config.as_ref()?.as_ref().ok()
     }
 
+    /// Why there is no configuration to go by.
+    pub(super) fn without_config(&self) -> &'static str {
+        match self.config {
+            Some(Err(_)) => "the configuration is wrong, see `jetwatch doctor --only config`",
+            _ => "without a configuration nothing is wanted",
+        }
+    }
+
     /// Asks systemd for a unit; a sentence where it does not tell.
     pub(super) fn unit(&self, name: &str) -> Result<Unit, String> {
         Unit::find(&self.root, name).map_err(|error| match error {
