@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! cli        FLOOR 4  doors: one file per subcommand
-//! pipeline   FLOOR 3  the only room that knows the whole chain: lanes, detector workers, reordering, the follower, the report
+//! pipeline   FLOOR 3  the only room that knows the whole chain: lanes, detector workers, reordering, the follower, the report, the machine's readings
 //! source     FLOOR 2  pixels in: one supervised GStreamer pipeline a source, pictures, and the synthetic scene with its ground truth
 //! detect     FLOOR 2  pixels to detections: model folders, tensors, decoding and NMS (pure), ONNX Runtime, scripted; engines of TensorRT
 //! track      FLOOR 2  detections to tracks and to the events of their lives: pure, no threads, no clock

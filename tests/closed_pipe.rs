@@ -32,12 +32,13 @@ fn commands_end_quietly_when_nobody_reads_them() {
     );
     let config = setup.config.to_str().expect("a path in UTF-8");
     let folder = setup.folder.path().to_str().expect("a path in UTF-8");
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 9] = [
         &["tune", "status", "--config", config],
         &["tune", "status", "--json", "--config", config],
         &["tune", "plan", "--config", config],
         &["engine", "list", "--engines", folder],
         &["engine", "list", "--engines", folder, "--json"],
+        &["doctor", "--only", "platform"],
         &["model", "list"],
         &["model", "list", "--json"],
         &["check", "--file-only", "--config", config],

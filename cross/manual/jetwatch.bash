@@ -322,12 +322,16 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__doctor)
-            opts="-c -h --detector --config --model --precision --tensorrt --engines --onnxruntime --record --json --help"
+            opts="-c -h --detector --only --config --model --precision --tensorrt --engines --onnxruntime --record --json --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --only)
+                    COMPREPLY=($(compgen -W "config platform libraries elements scaling cameras engine power profiling service broker" -- "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -361,6 +365,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -43,7 +43,7 @@ enum Command {
     Run(run::RunArgs),
     /// Say whether the configuration, the model, the sources and the broker work.
     Check(check::CheckArgs),
-    /// Prove on this machine that the detector works: the same detections as recorded, and how fast.
+    /// Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong.
     Doctor(doctor::DoctorArgs),
     /// Show the whole chain at work, with events as a subscriber sees them.
     Demo(demo::DemoArgs),

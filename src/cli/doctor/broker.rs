@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::subject::Subject;
 use crate::cli::lines::Lines;
 use crate::config::{Broker, MqttConfig};
-use crate::publish;
+use crate::publish::{self, PublishError};
 
 /// Longest that each step may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
     const WHAT: &str = "broker";
     let Some(config) = subject.config() else {
-        lines.unknown(WHAT, "without a configuration none is known");
+        lines.unknown(WHAT, subject.without_config());
         return;
     };
     let Some(mqtt) = &config.publish.mqtt else {
@@ -36,7 +36,7 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
             Err(_) => mqtt.broker = url(listen),
         }
     }
-    reach(config.device.as_str(), &mqtt, own.is_some(), lines);
+    reach(subject, config.device.as_str(), &mqtt, own.is_some(), lines);
     if let Some(broker) = own {
         broker.stop();
     }
@@ -55,9 +55,14 @@ fn url(listen: std::net::SocketAddr) -> Broker {
     }
 }
 
-fn reach(device: &str, mqtt: &MqttConfig, is_own: bool, lines: &mut Lines) {
+fn reach(subject: &Subject, device: &str, mqtt: &MqttConfig, is_own: bool, lines: &mut Lines) {
     let info = match publish::probe(mqtt, LIMIT) {
         Ok(info) => info,
+        // The file of a password is for root and the daemon alone.
+        Err(error @ PublishError::Password { .. }) if !subject.is_root => {
+            subject.unreadable(lines, "broker", &error.to_string());
+            return;
+        }
         Err(error) => {
             lines.wrong("broker", &error.to_string());
             return;

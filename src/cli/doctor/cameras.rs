@@ -16,6 +16,16 @@ const USER: &str = "jetwatch";
 /// Where the device tree tells of CSI cameras.
 const MODULES: &str = "/proc/device-tree/tegra-camera-platform/modules";
 
+/// Devices of a Jetson that the daemon works with, where the machine has them.
+const UNITS: [&str; 6] = [
+    "/dev/nvmap",
+    "/dev/nvhost-ctrl-gpu",
+    "/dev/nvhost-vic",
+    "/dev/v4l2-nvdec",
+    "/dev/dri/renderD128",
+    "/dev/dri/renderD129",
+];
+
 pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
     let names = subject.root.names("/dev").unwrap_or_default();
     let is_camera = |name: &&String| {
@@ -35,6 +45,11 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
     }
     if subject.machine.is_jetson() {
         argus(subject, lines);
+        for device in UNITS {
+            if let Ok(metadata) = fs::metadata(subject.root.path(device)) {
+                permission(subject, lines, device, &metadata);
+            }
+        }
     }
     configured(subject, lines, &devices);
 }

@@ -10,10 +10,29 @@ use crate::detect::{DetectError, runtime};
 use crate::source;
 
 /// What the releases of L4T bring, by their first number: CUDA and TensorRT from and to.
-const EXPECTED: [(u32, [(u32, u32); 2], [(u32, u32); 2]); 2] = [
-    (35, [(11, 4), (11, 4)], [(8, 4), (8, 5)]),
-    (36, [(12, 2), (12, 6)], [(8, 6), (10, 7)]),
+const EXPECTED: [Expected; 2] = [
+    Expected {
+        release: 35,
+        cuda: [(11, 4), (11, 4)],
+        tensorrt: [(8, 4), (8, 5)],
+    },
+    Expected {
+        release: 36,
+        cuda: [(12, 2), (12, 6)],
+        tensorrt: [(8, 6), (10, 7)],
+    },
 ];
+
+/// Versions from and to, each as its first two numbers.
+type Range = [(u32, u32); 2];
+
+/// What a release brings.
+#[derive(Clone, Copy)]
+struct Expected {
+    release: u32,
+    cuda: Range,
+    tensorrt: Range,
+}
 
 /// Where L4T keeps libnvbufsurface: JetPack 5, then 6.
 const SURFACES: [&str; 3] = [
@@ -47,7 +66,7 @@ fn cuda(subject: &Subject, lines: &mut Lines) {
                 device.name(),
                 from("libcuda.so")
             );
-            let expected = expected(subject).map(|(_, cuda, _)| cuda);
+            let expected = expected(subject).map(|expected| expected.cuda);
             versioned(lines, WHAT, &text, (version.major, version.minor), expected);
         }
         Err(error) => {
@@ -86,7 +105,7 @@ fn tensorrt(subject: &Subject, lines: &mut Lines) {
         .to_string_lossy()
         .into_owned();
     let text = format!("{} {version}{}", library.flavor(), from(&file));
-    let expected = expected(subject).map(|(.., tensorrt)| tensorrt);
+    let expected = expected(subject).map(|expected| expected.tensorrt);
     versioned(
         lines,
         WHAT,
@@ -139,11 +158,11 @@ fn surfaces(subject: &Subject, lines: &mut Lines) {
     }
 }
 
-fn expected(subject: &Subject) -> Option<(u32, [(u32, u32); 2], [(u32, u32); 2])> {
+fn expected(subject: &Subject) -> Option<Expected> {
     let release = subject.machine.release?;
     EXPECTED
         .into_iter()
-        .find(|(major, ..)| *major == release.major)
+        .find(|expected| expected.release == release.major)
 }
 
 /// Says a version, and whether the machine's release brings it.
@@ -152,7 +171,7 @@ fn versioned(
     what: &str,
     text: &str,
     found: (u32, u32),
-    expected: Option<[(u32, u32); 2]>,
+    expected: Option<Range>,
 ) {
     match expected {
         Some([from, to]) if found < from || found > to => {

@@ -79,7 +79,7 @@ fn disk(subject: &Subject, lines: &mut Lines, what: &str, folder: &Path) {
     };
     match statvfs(there) {
         Ok(space) => {
-            let free = space.f_bavail * space.f_frsize >> 20;
+            let free = (space.f_bavail * space.f_frsize) >> 20;
             let said = format!("{free} MiB are free at {}", there.display());
             if free < LEAST_DISK {
                 lines.wrong(what, &format!("{said}, expected {LEAST_DISK}: remove what is not needed, such as old engines (`jetwatch engine list`)"));

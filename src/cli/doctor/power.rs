@@ -49,7 +49,7 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
 
 fn settings(subject: &Subject, lines: &mut Lines) {
     let Some(config) = subject.config() else {
-        lines.unknown("settings", "without a configuration nothing is wanted");
+        lines.unknown("settings", subject.without_config());
         return;
     };
     let steps = plan(&subject.root, &wanted(&config.tune));

@@ -63,9 +63,9 @@ fn journal(subject: &Subject, lines: &mut Lines) {
     let settings = settings.ok().flatten().unwrap_or_default();
     let of = |key: &str| {
         let lines = settings.lines().map(str::trim);
-        let values =
+        let mut values =
             lines.filter_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='));
-        values.last().map(|value| value.trim().to_owned())
+        values.next_back().map(|value| value.trim().to_owned())
     };
     let storage = of("Storage").unwrap_or_else(|| "auto".to_owned());
     let is_kept = match storage.as_str() {

@@ -1,6 +1,8 @@
 //! What is examined: a machine, its configuration, and the daemon that may run on it.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use crate::cli::lines::Lines;
 use crate::config::{Config, ConfigError};
@@ -52,6 +54,14 @@ impl Subject {
         self.config.as_ref()?.as_ref().ok()
     }
 
+    /// Why there is no configuration to go by.
+    pub(super) fn without_config(&self) -> &'static str {
+        match self.config {
+            Some(Err(_)) => "the configuration is wrong, see `jetwatch doctor --only config`",
+            _ => "without a configuration nothing is wanted",
+        }
+    }
+
     /// Asks systemd for a unit; a sentence where it does not tell.
     pub(super) fn unit(&self, name: &str) -> Result<Unit, String> {
         Unit::find(&self.root, name).map_err(|error| match error {
@@ -98,10 +108,18 @@ impl Subject {
                     config.device
                 ),
             ),
+            Some(Err(error)) if is_forbidden(&self.config_path) => {
+                self.unreadable(lines, "configuration", &error.to_string());
+            }
             Some(Err(error)) => {
                 let problems: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
                 lines.wrong("configuration", &problems.join("; "));
             }
         }
     }
+}
+
+/// Whether this user may not read a file.
+fn is_forbidden(path: &Path) -> bool {
+    File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
