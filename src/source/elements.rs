@@ -285,3 +285,51 @@ pub(super) fn package_for(media_type: &str) -> &'static str {
         _ => LIBAV,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_counts_only_with_its_property_and_word() {
+        gst::init().expect("GStreamer starts");
+        let cases = [
+            ("videoscale", None, None),
+            ("videoscale", Some(("add-borders", "true")), None),
+            // Releases differ in large and small letters.
+            ("videoscale", Some(("method", "BILINEAR")), None),
+            (
+                "videoscale",
+                Some(("method", "VIC")),
+                Some("does not know VIC"),
+            ),
+            (
+                "videoscale",
+                Some(("compute-hw", "VIC")),
+                Some("has no property compute-hw"),
+            ),
+            (
+                "nvvidconv-of-nobody",
+                None,
+                Some("is missing; install it with"),
+            ),
+        ];
+        for (factory, setting, wanted) in cases {
+            match (look_for(factory, setting), wanted) {
+                (Ok(()), None) => {}
+                (Err(reason), Some(wanted)) => assert!(reason.contains(wanted), "{reason}"),
+                (found, wanted) => panic!("{factory} {setting:?}: {found:?}, not {wanted:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_property_is_set_only_where_it_is_known() {
+        gst::init().expect("GStreamer starts");
+        let scale = make("videoscale", "x").expect("it is installed");
+        assert!(set_if_known("add-borders", &scale, "false"));
+        assert!(!scale.property::<bool>("add-borders"));
+        assert!(!set_if_known("compute-hw", &scale, "VIC"));
+        assert!(!set_if_known("add-borders", &scale, "perhaps"));
+    }
+}
