@@ -239,9 +239,10 @@ fn a_camera_is_shown_with_who_uses_it_and_who_may() {
     report.says("ok", "nvargus-daemon", &["active"]);
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
 
-    let setup = Setup::new(
-        "sources: [{name: gate, uri: 'v4l2:///dev/video5'}]\ndetector: {backend: scripted}\n",
-    );
+    let setup = Setup::new(&format!(
+        "sources: [{{name: gate, uri: 'v4l2:///dev/video5'}}]\ndetector: {{model: {}/models/street-nano}}\n",
+        env!("CARGO_MANIFEST_DIR")
+    ));
     let report = Report::of("cameras", &jetson.path("/"), Some(&setup.config), None);
     report.says("wrong", "source gate", &["/dev/video5 is missing"]);
 }
