@@ -1,7 +1,6 @@
 //! `jetwatch doctor`: on this machine as it is, and on Jetsons made of files, whole and broken in one place each.
 
 #[path = "support/virtual_jetson.rs"]
-#[allow(dead_code)]
 mod jetson;
 #[path = "support/jetson_elements.rs"]
 mod jetson_elements;
