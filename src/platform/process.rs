@@ -105,7 +105,7 @@ mod tests {
             name: "jetwatch".to_owned(),
         };
         let running = Process::running(&root, "jetwatch", "run").expect("readable");
-        assert_eq!(running, [daemon.clone()]);
+        assert_eq!(running, std::slice::from_ref(&daemon));
         let holders = Process::holders(&root, Path::new("/dev/video0")).expect("readable");
         assert_eq!(
             (holders.processes, holders.is_complete),
