@@ -1,7 +1,6 @@
 //! `jetwatch doctor`: on this machine as it is, and on Jetsons made of files, whole and broken in one place each.
 
 #[path = "support/virtual_jetson.rs"]
-#[allow(dead_code)]
 mod jetson;
 #[path = "support/jetson_elements.rs"]
 mod jetson_elements;
@@ -239,9 +238,10 @@ fn a_camera_is_shown_with_who_uses_it_and_who_may() {
     report.says("ok", "nvargus-daemon", &["active"]);
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
 
-    let setup = Setup::new(
-        "sources: [{name: gate, uri: 'v4l2:///dev/video5'}]\ndetector: {backend: scripted}\n",
-    );
+    let setup = Setup::new(&format!(
+        "sources: [{{name: gate, uri: 'v4l2:///dev/video5'}}]\ndetector: {{model: {}/models/street-nano}}\n",
+        env!("CARGO_MANIFEST_DIR")
+    ));
     let report = Report::of("cameras", &jetson.path("/"), Some(&setup.config), None);
     report.says("wrong", "source gate", &["/dev/video5 is missing"]);
 }

@@ -2,7 +2,6 @@
 //! change under it, and on this machine as it is.
 
 #[path = "support/virtual_jetson.rs"]
-#[allow(dead_code)]
 mod jetson;
 mod support;
 
