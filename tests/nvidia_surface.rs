@@ -259,7 +259,7 @@ fn buffers_of_another_layout_are_errors_and_no_crash() {
                 8,
                 0xdead_beef_0000,
                 u64::MAX - 7,
-                refused as *const () as u64 & !7,
+                noise as *const () as u64 & !7,
             ];
             for address in nowhere {
                 let mut bytes = vec![0; 64];

@@ -16,8 +16,8 @@ use super::library::Library;
 use super::own_memory;
 use crate::nvidia::cuda::{Device, EglPixels};
 
-/// The kernel's widest load, in bytes.
-const WIDE: u64 = 16;
+/// The kernel loads pixels of so many bytes.
+const WORD: u64 = 4;
 
 /// How many there are.
 #[derive(Debug, Default)]
@@ -155,12 +155,12 @@ impl Registration {
                 )
             })?;
             check_pitch(pitch, wanted)?;
-            if !address.is_multiple_of(WIDE) || !u64::from(pitch).is_multiple_of(WIDE) {
+            if !address.is_multiple_of(WORD) || !u64::from(pitch).is_multiple_of(WORD) {
                 let found = format!("rows of {pitch} bytes at {address:#x}");
                 return Err(unexpected(
                     "the picture",
                     found,
-                    format!("multiples of {WIDE}"),
+                    format!("multiples of {WORD}"),
                 ));
             }
         }
