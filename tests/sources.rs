@@ -231,7 +231,16 @@ fn a_bad_launch_fragment_is_refused_for_good() {
 
 #[test]
 fn csi_is_refused_where_there_is_none() {
-    let (_, result) = Collector::start(&config(SourceUri::Csi { sensor: 0 }), usize::MAX).join();
+    let (_, result) = Collector::start(
+        &config(SourceUri::Csi {
+            sensor: 0,
+            mode: None,
+            size: None,
+            fps: None,
+        }),
+        usize::MAX,
+    )
+    .join();
     assert!(
         result
             .expect_err("no Jetson here")

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crossbeam_channel::{RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
-use crate::config::{Broker, Config, SourceConfig};
+use crate::config::{Broker, Config, SourceConfig, SourceUri};
 use crate::detect::{self, Prepared};
+use crate::platform::{Machine, Root};
 use crate::publish;
-use crate::source::{self, Flow, SourceContext, StopToken};
+use crate::source::{self, Flow, Plan, SourceContext, StopToken};
 use crate::telemetry::{self, Recorder};
-use crate::types::SourceState;
+use crate::types::{Placement, Size, SourceState};
 
 use super::Exit;
 use super::lines::Lines;
@@ -31,6 +32,9 @@ pub(super) struct CheckArgs {
     /// Check the file alone: open no model, source or broker.
     #[arg(long)]
     file_only: bool,
+    /// Folder that stands for the whole system, for tests.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
 }
 
 /// Longest that a broker may take to answer.
@@ -52,8 +56,13 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     );
     if !args.file_only {
         let prepared = check_detector(&config, &mut lines);
+        let machine = Arc::new(Machine::find(&Root::new(&args.root)));
+        lines.ok("machine", &machine.describe());
+        for note in &machine.notes {
+            lines.unknown("machine", note);
+        }
         for source in &config.sources {
-            check_source(source, prepared.as_ref(), &mut lines);
+            check_source(source, prepared.as_ref(), &machine, &mut lines);
         }
         check_broker(&config, &mut lines);
     }
@@ -84,56 +93,137 @@ fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
     }
 }
 
-fn check_source(source: &SourceConfig, prepared: Option<&Prepared>, lines: &mut Lines) {
-    let what = format!("source {}", source.name);
-    match first_frame(source, prepared) {
-        Ok((size, waited)) => lines.ok(
-            &what,
-            &format!("{size} pixels, first frame after {} ms", waited.as_millis()),
-        ),
-        Err(reason) => lines.wrong(&what, &reason),
+/// What one source gave: the size of its pictures, how long the first took, and who did what.
+struct Opened {
+    size: Size,
+    waited: Duration,
+    plan: Option<Plan>,
+}
+
+/// What is heard from a source that is opened.
+enum News {
+    Frame(Size),
+    Plan(Plan),
+    Trouble(String),
+}
+
+/// Expects a plan, opens the source, and says what its pipeline really made of the plan.
+fn check_source(
+    source: &SourceConfig,
+    prepared: Option<&Prepared>,
+    machine: &Arc<Machine>,
+    lines: &mut Lines,
+) {
+    let (what, plan) = (
+        format!("source {}", source.name),
+        format!("plan {}", source.name),
+    );
+    let input = prepared.map_or(detect::scripted::INPUT, Prepared::input_size);
+    let placement = prepared.map_or_else(Default::default, Prepared::placement);
+    let expected = match source::gst::expect(source, machine, input, placement) {
+        Ok(expected) => expected,
+        // It would fail in the same way when it is opened.
+        Err(error) => return lines.wrong(&plan, &error.to_string()),
+    };
+    match open(source, input, placement, machine) {
+        Ok(opened) => {
+            let waited = opened.waited.as_millis();
+            let text = format!("{} pixels, first frame after {waited} ms", opened.size);
+            lines.ok(&what, &text);
+            // A source that jetwatch draws has no pipeline to be asked.
+            print_plan(&plan, &opened.plan.unwrap_or(expected), lines);
+        }
+        Err(reason) => {
+            lines.wrong(&what, &reason);
+            let text = format!("expected, as nothing was seen: {expected}");
+            lines.unknown(&plan, &text);
+        }
     }
 }
 
-/// Opens the source and waits for one frame; its size and the time it took, or why there is none.
-fn first_frame(
+fn print_plan(what: &str, plan: &Plan, lines: &mut Lines) {
+    lines.ok(what, &plan.to_string());
+    for note in &plan.notes {
+        lines.ok(what, note);
+    }
+}
+
+/// Opens the source and waits for one frame, and for the plan of its pipeline; or why there is none.
+fn open(
     source: &SourceConfig,
-    prepared: Option<&Prepared>,
-) -> Result<(crate::types::Size, Duration), String> {
-    let (found, results) = bounded(1);
-    let (frame_found, trouble_found) = (found.clone(), found);
+    input: Size,
+    placement: Placement,
+    machine: &Arc<Machine>,
+) -> Result<Opened, String> {
+    let (news, heard) = unbounded();
+    let (frame_news, plan_news) = (news.clone(), news.clone());
     let stop = StopToken::default();
-    let context = SourceContext::alone(
+    let mut context = SourceContext::alone(
         &source.name,
-        prepared.map_or(detect::scripted::INPUT, Prepared::input_size),
-        prepared.map_or_else(Default::default, Prepared::placement),
+        input,
+        placement,
         &stop,
         Arc::new(move |frame| {
-            let _ = frame_found.try_send(Ok(frame.meta.source_size));
+            let _ = frame_news.send(News::Frame(frame.meta.source_size));
             Flow::Stop
         }),
         Arc::new(move |_, state, reason| {
             if state == SourceState::Offline {
-                let _ = trouble_found.try_send(Err(reason.unwrap_or_else(|| "offline".to_owned())));
+                let trouble = reason.unwrap_or_else(|| "offline".to_owned());
+                let _ = news.send(News::Trouble(trouble));
             }
         }),
     );
+    context.machine = Arc::clone(machine);
+    context.on_plan = Arc::new(move |plan| {
+        let _ = plan_news.send(News::Plan(plan.clone()));
+    });
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let result = match results.recv_timeout(source.stall_timeout + Duration::from_secs(1)) {
-        Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => Err(format!(
-            "no frame within {} ms",
-            source.stall_timeout.as_millis()
-        )),
-        Err(RecvTimeoutError::Disconnected) => Err("it ended without a frame".to_owned()),
-    };
-    let waited = started.elapsed();
+    let result = listen(&heard, source, started);
     stop.stop();
     // Its own error is already in `result`.
     let _ = handle.join();
-    result.map(|size| (size, waited))
+    // A plan that the configuration does not accept comes after its frame.
+    let late = heard.try_iter().find_map(|news| match news {
+        News::Trouble(reason) => Some(reason),
+        News::Frame(_) | News::Plan(_) => None,
+    });
+    match late {
+        Some(reason) if result.is_ok() => Err(reason),
+        _ => result,
+    }
+}
+
+fn listen(
+    heard: &Receiver<News>,
+    source: &SourceConfig,
+    started: Instant,
+) -> Result<Opened, String> {
+    let end = started + source.stall_timeout + Duration::from_secs(1);
+    // What is drawn has no pipeline, and tells no plan.
+    let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
+    let (mut seen, mut plan) = (None, None);
+    loop {
+        match heard.recv_deadline(end) {
+            Ok(News::Frame(size)) => seen = seen.or(Some((size, started.elapsed()))),
+            Ok(News::Plan(found)) => plan = Some(found),
+            Ok(News::Trouble(reason)) => return Err(reason),
+            Err(RecvTimeoutError::Timeout) => {
+                let waited = source.stall_timeout.as_millis();
+                return Err(format!("no frame within {waited} ms"));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err("it ended without a frame".to_owned());
+            }
+        }
+        if let Some((size, waited)) = seen
+            && (plan.is_some() || !has_plan)
+        {
+            return Ok(Opened { size, waited, plan });
+        }
+    }
 }
 
 fn check_broker(config: &Config, lines: &mut Lines) {

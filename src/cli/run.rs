@@ -10,6 +10,7 @@ use clap::Args;
 
 use crate::config::Config;
 use crate::pipeline::{Options, Outcome, Pipeline, Report, Tap};
+use crate::platform::Root;
 use crate::telemetry;
 use crate::types::{Detection, FrameMeta, Track};
 
@@ -44,6 +45,9 @@ pub(super) struct RunArgs {
     /// Write every frame's detections, before the tracker, as MOTChallenge text (one source only).
     #[arg(long, value_name = "FILE")]
     dump_detections: Option<PathBuf>,
+    /// Folder that stands for the whole system, for tests.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
 }
 
 /// Runs the daemon until it ends.
@@ -61,6 +65,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             .as_deref()
             .map(|path| dump_to(path, &config))
             .transpose()?,
+        root: Root::new(&args.root),
     };
     let pipeline = Pipeline::start(&config, options)?;
     log::info!(sources = config.sources.len(); "running as {}", config.device);

@@ -65,6 +65,18 @@ pub const SOURCE: &[Key] = &[
         "Threads of a software decoder; 0: one per core.",
     ),
     Key::or(
+        "decoder",
+        Form::Words(&["auto", "hardware", "software"]),
+        Fallback::Text("auto"),
+        "What decodes: auto takes the machine's video decoder for what it can decode, and the processor for the rest; hardware and software refuse the other.",
+    ),
+    Key::or(
+        "scaling",
+        Form::Words(&["auto", "vic", "gpu", "cpu"]),
+        Fallback::Text("auto"),
+        "What crops, scales and converts colors: auto takes the VIC of a Jetson where it can do that, else the processor, and never the GPU; the other words refuse to run on anything else.",
+    ),
+    Key::or(
         "stall_timeout_ms",
         Form::milliseconds(100, 600_000),
         Fallback::Integer(5000),
@@ -123,17 +135,26 @@ pub const SOURCE: &[Key] = &[
     Key::new(
         "width",
         Form::count(16, 7680, "pixels"),
-        "V4L2 only: width to ask for, together with height. Default: the largest that the camera offers, often at a low rate.",
+        "V4L2 and CSI: width to ask for, together with height. Default: a V4L2 camera gives the largest that it offers, often at a low rate, and a CSI camera what its driver prefers.",
     ),
     Key::new(
         "height",
         Form::count(16, 4320, "pixels"),
-        "V4L2 only: height to ask for, together with width. Default: the largest that the camera offers, often at a low rate.",
+        "V4L2 and CSI: height to ask for, together with width. Default: as with width.",
     ),
     Key::new(
         "fps",
         Form::count(1, 240, "frames per second"),
-        "V4L2 only: rate to ask for. Default: the highest for that size.",
+        "V4L2 and CSI: rate to ask for. Default: the highest for that size.",
+    ),
+    Key::new(
+        "sensor_mode",
+        Form::Integer {
+            min: 0,
+            max: 63,
+            unit: Unit::None,
+        },
+        "CSI only: number of the sensor's mode, as nvarguscamerasrc lists them. Default: the one that fits width, height and fps.",
     ),
 ];
 
@@ -148,7 +169,13 @@ pub(super) const RTSP_ONLY: &[&str] = &[
 ];
 
 /// Keys of a source that only a V4L2 camera has.
-pub(super) const V4L2_ONLY: &[&str] = &["format", "width", "height", "fps"];
+pub(super) const V4L2_ONLY: &[&str] = &["format"];
+
+/// Keys of a source that only a CSI camera has.
+pub(super) const CSI_ONLY: &[&str] = &["sensor_mode"];
+
+/// Keys of a source that every camera at this machine has, V4L2 or CSI.
+pub(super) const LOCAL_CAMERA_ONLY: &[&str] = &["width", "height", "fps"];
 
 /// What `uri` may be.
 pub(super) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";

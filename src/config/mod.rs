@@ -70,12 +70,43 @@ pub struct SourceConfig {
     /// Threads of a software decoder; 0: one per core. Default 1: several sources decode side by side anyway, and each
     /// more costs a frame of delay and memory of its own.
     pub decoder_threads: u32,
+    /// What decodes. Default: auto.
+    pub decoder: DecoderChoice,
+    /// What crops, scales and converts colors. Default: auto.
+    pub scaling: Scaling,
     /// No frame for this long means that the source has stalled and is opened anew. Default: 5 s.
     pub stall_timeout: Duration,
     /// First wait before a reconnect; doubles at each failure up to `reconnect_max_wait`. Default: 500 ms.
     pub reconnect_wait: Duration,
     /// Longest wait between reconnects. Default: 30 s.
     pub reconnect_max_wait: Duration,
+}
+
+/// What decodes video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DecoderChoice {
+    /// The machine's video decoder for what it can decode, the processor for the rest.
+    #[default]
+    Auto,
+    /// The machine's video decoder, or an error.
+    Hardware,
+    /// The processor.
+    Software,
+}
+
+/// What crops, scales and converts colors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scaling {
+    /// The VIC where the machine has one and it can do what is needed, else the processor; never the GPU, which has the
+    /// network to run.
+    #[default]
+    Auto,
+    /// The video image compositor of a Jetson, or an error.
+    Vic,
+    /// The GPU of a Jetson, or an error.
+    Gpu,
+    /// The processor.
+    Cpu,
 }
 
 /// The primary detector.

@@ -160,7 +160,12 @@ fn v4l2(rest: &str) -> Result<SourceUri, Refusal> {
 fn csi(rest: &str) -> Result<SourceUri, Refusal> {
     let digits = !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     match rest.parse::<u32>() {
-        Ok(sensor) if digits && sensor < 16 => Ok(SourceUri::Csi { sensor }),
+        Ok(sensor) if digits && sensor < 16 => Ok(SourceUri::Csi {
+            sensor,
+            mode: None,
+            size: None,
+            fps: None,
+        }),
         _ => Err(Refusal::new("csi:// and a sensor number from 0 to 15")),
     }
 }
@@ -227,7 +232,13 @@ pub(super) mod tests {
                 fps: None
             }
         );
-        assert_eq!(parsed("csi://1"), SourceUri::Csi { sensor: 1 });
+        let csi = SourceUri::Csi {
+            sensor: 1,
+            mode: None,
+            size: None,
+            fps: None,
+        };
+        assert_eq!(parsed("csi://1"), csi);
         assert_eq!(
             parsed("launch: videotestsrc ! a://b "),
             SourceUri::Launch("videotestsrc ! a://b".to_owned())

@@ -42,6 +42,12 @@ pub enum SourceUri {
     Csi {
         /// Sensor number.
         sensor: u32,
+        /// Number of the sensor's mode; `None`: the camera's driver chooses.
+        mode: Option<u32>,
+        /// Width and height asked of the camera, in pixels.
+        size: Option<(u32, u32)>,
+        /// Frames per second asked of the camera.
+        fps: Option<u32>,
     },
     /// `launch:ELEMENT ! ELEMENT`: a GStreamer fragment with one open source pad, parsed alone.
     Launch(String),
@@ -132,7 +138,7 @@ impl fmt::Display for SourceUri {
             Self::File(path) => write!(f, "{}", path.display()),
             Self::Rtsp { location, .. } => f.write_str(&mask_secrets(location)),
             Self::V4l2 { device, .. } => write!(f, "v4l2://{}", device.display()),
-            Self::Csi { sensor } => write!(f, "csi://{sensor}"),
+            Self::Csi { sensor, .. } => write!(f, "csi://{sensor}"),
             Self::Launch(text) => write!(f, "launch:{}", mask_secrets(text)),
             Self::Images(folder) => write!(f, "images:{}", folder.display()),
             Self::Synthetic(scene) => scene.fmt(f),
@@ -197,7 +203,18 @@ impl fmt::Debug for SourceUri {
                 .field("fps", fps)
                 .finish(),
             Self::Images(folder) => f.debug_tuple("Images").field(folder).finish(),
-            Self::Csi { sensor } => f.debug_struct("Csi").field("sensor", sensor).finish(),
+            Self::Csi {
+                sensor,
+                mode,
+                size,
+                fps,
+            } => f
+                .debug_struct("Csi")
+                .field("sensor", sensor)
+                .field("mode", mode)
+                .field("size", size)
+                .field("fps", fps)
+                .finish(),
             Self::Launch(text) => f.debug_tuple("Launch").field(&mask_secrets(text)).finish(),
             Self::Synthetic(scene) => f.debug_tuple("Synthetic").field(scene).finish(),
         }

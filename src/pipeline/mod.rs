@@ -34,6 +34,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
 use crate::detect::{DetectError, Prepared};
+use crate::platform::{Machine, Root};
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
@@ -81,6 +82,8 @@ pub struct Options {
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
     pub tap: Option<Tap>,
+    /// Where the system begins whose units may work on the video.
+    pub root: Root,
 }
 
 /// How a run ended.
@@ -99,6 +102,7 @@ pub struct Pipeline {
     started: Instant,
     duration: Option<Duration>,
     dot: Dot,
+    machine: Arc<Machine>,
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
@@ -185,6 +189,7 @@ impl Pipeline {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),
             },
+            machine: Arc::new(Machine::find(&options.root)),
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -328,6 +333,8 @@ impl Pipeline {
             dot: self.dot.clone(),
             counters: Arc::clone(counters),
             pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
+            machine: Arc::clone(&self.machine),
+            on_plan: Arc::new(|_| {}),
         }
     }
 

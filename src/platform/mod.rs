@@ -1,5 +1,5 @@
 //! FLOOR 1: what machine this is, how it does, and how it is set: Jetson model and release, loads and clocks, temperatures,
-//! power rails and throttling, power modes, and the settings that `jetwatch tune` makes and takes back.
+//! power rails and throttling, power modes, what works on its video, and the settings that `jetwatch tune` makes and takes back.
 //!
 //! All that is read or written lies below a [`Root`], which tests replace by a folder of their own. The crate sysinfo was
 //! judged for the processors' part and left out: it reads the running system alone, and what is taken from `/proc` here is
@@ -13,6 +13,7 @@ mod release;
 mod root;
 mod tools;
 pub mod tune;
+mod video;
 
 pub use error::PlatformError;
 pub use machine::{ComputeUnits, Family, Machine};
@@ -23,3 +24,4 @@ pub use readings::{
 };
 pub use release::Release;
 pub use root::Root;
+pub use video::{UnitElement, VideoUnit, VideoUnits};

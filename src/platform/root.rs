@@ -16,6 +16,13 @@ pub struct Root {
     folder: PathBuf,
 }
 
+impl Default for Root {
+    /// The real system.
+    fn default() -> Self {
+        Self::new("/")
+    }
+}
+
 impl Root {
     /// The system below `folder`; `/` is the real one.
     pub fn new(folder: impl Into<PathBuf>) -> Self {

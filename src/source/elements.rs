@@ -1,10 +1,14 @@
 //! Every GStreamer element and property that jetwatch names, in one table.
 //!
-//! Elements are made through [`make`] only, so that the table cannot lack one; a test compares it with GStreamer 1.16.
+//! Elements are made through [`make`] only, so that the table cannot lack one; a test compares it with GStreamer 1.16 and
+//! with what NVIDIA documents of the elements that come with L4T.
 
 use gstreamer as gst;
+use gstreamer::glib;
+use gstreamer::prelude::*;
 
 use super::SourceError;
+use crate::config::DecoderChoice;
 
 /// An element that the code names.
 #[derive(Debug, Clone, Copy)]
@@ -17,58 +21,53 @@ pub struct ElementFacts {
     pub properties: &'static [&'static str],
 }
 
+impl ElementFacts {
+    /// Whether it comes with NVIDIA's L4T, and so is on a Jetson alone.
+    #[must_use]
+    pub fn is_of_l4t(&self) -> bool {
+        self.package == L4T
+    }
+}
+
 const BASE: &str = "gstreamer1.0-plugins-base";
 const GOOD: &str = "gstreamer1.0-plugins-good";
+const BAD: &str = "gstreamer1.0-plugins-bad";
 const LIBAV: &str = "gstreamer1.0-libav";
 const CORE: &str = "libgstreamer1.0-0";
+const L4T: &str = "nvidia-l4t-gstreamer";
+
+const fn facts(
+    name: &'static str,
+    package: &'static str,
+    properties: &'static [&'static str],
+) -> ElementFacts {
+    ElementFacts {
+        name,
+        package,
+        properties,
+    }
+}
 
 /// All of them.
 pub const ELEMENTS: &[ElementFacts] = &[
-    ElementFacts {
-        name: "filesrc",
-        package: CORE,
-        properties: &["location"],
-    },
-    ElementFacts {
-        name: "capsfilter",
-        package: CORE,
-        properties: &["caps"],
-    },
-    ElementFacts {
-        name: "decodebin",
-        package: BASE,
-        properties: &["caps", "expose-all-streams"],
-    },
-    ElementFacts {
-        name: "videoscale",
-        package: BASE,
-        properties: &["add-borders"],
-    },
-    ElementFacts {
-        name: "videoconvert",
-        package: BASE,
-        properties: &[],
-    },
-    ElementFacts {
-        name: "appsrc",
-        package: BASE,
-        properties: &["format"],
-    },
-    ElementFacts {
-        name: "appsink",
-        package: BASE,
-        properties: &["caps", "sync", "max-buffers", "enable-last-sample"],
-    },
+    facts("filesrc", CORE, &["location"]),
+    facts("capsfilter", CORE, &["caps"]),
+    facts("identity", CORE, &[]),
+    facts("decodebin", BASE, &["caps", "expose-all-streams"]),
+    facts("videoscale", BASE, &["add-borders"]),
+    facts("videoconvert", BASE, &[]),
+    facts("appsrc", BASE, &["format"]),
+    facts(
+        "appsink",
+        BASE,
+        &["caps", "sync", "max-buffers", "enable-last-sample"],
+    ),
     // Made by decodebin, for H.264; the other decoders of its family have the same property.
-    ElementFacts {
-        name: "avdec_h264",
-        package: LIBAV,
-        properties: &["max-threads"],
-    },
-    ElementFacts {
-        name: "rtspsrc",
-        package: GOOD,
-        properties: &[
+    facts("avdec_h264", LIBAV, &["max-threads"]),
+    facts(
+        "rtspsrc",
+        GOOD,
+        &[
             "location",
             "protocols",
             "latency",
@@ -77,25 +76,105 @@ pub const ELEMENTS: &[ElementFacts] = &[
             "tcp-timeout",
             "timeout",
         ],
-    },
-    ElementFacts {
-        name: "v4l2src",
-        package: GOOD,
-        properties: &["device"],
-    },
+    ),
+    facts("v4l2src", GOOD, &["device"]),
+    // Before a Jetson's decoder, which wants whole pictures with their headers.
+    facts("h264parse", BAD, &[]),
+    facts("h265parse", BAD, &[]),
+    facts("jpegparse", BAD, &[]),
+    facts("nvarguscamerasrc", L4T, &["sensor-id", "sensor-mode"]),
+    facts("nvv4l2decoder", L4T, &["mjpeg", "enable-max-performance"]),
+    facts("nvjpegdec", L4T, &[]),
+    facts(
+        "nvvidconv",
+        L4T,
+        &[
+            "compute-hw",
+            "interpolation-method",
+            "bl-output",
+            "nvbuf-memory-type",
+        ],
+    ),
 ];
+
+/// Whether GStreamer has the element, with a property that takes a word if one is asked for; else why not.
+pub(super) fn look_for(
+    factory: &'static str,
+    setting: Option<(&'static str, &'static str)>,
+) -> Result<(), String> {
+    let package = package_of(factory);
+    let missing = || {
+        format!(
+            "GStreamer element {factory} is missing; install it with: apt-get install {package}"
+        )
+    };
+    let found = gst::ElementFactory::find(factory)
+        .and_then(|found| found.load().ok())
+        .ok_or_else(missing)?;
+    let Some((property, word)) = setting else {
+        return Ok(());
+    };
+    let class = glib::Class::<glib::Object>::from_type(found.element_type()).ok_or_else(missing)?;
+    match class.find_property(property) {
+        None => Err(format!(
+            "GStreamer element {factory} of this release has no property {property}, so that nothing says what it would run on"
+        )),
+        Some(spec) if !takes(&spec, word) => Err(format!(
+            "property {property} of GStreamer element {factory} does not know {word}"
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Sets a property that not every release of the element has, or not with this word; says whether it did.
+pub(super) fn set_if_known(property: &'static str, element: &gst::Element, word: &str) -> bool {
+    let known = element
+        .find_property(property)
+        .is_some_and(|spec| takes(&spec, word));
+    if known {
+        element.set_property_from_str(property, word);
+    }
+    known
+}
+
+/// Whether decodebin must leave a factory out: NVIDIA's decoders are put in place by us alone, and where the processor is to
+/// decode, so are all others that the GPU or another unit runs.
+pub(super) fn is_left_to_us(factory: &glib::Value, choice: DecoderChoice) -> bool {
+    let Ok(factory) = factory.get::<gst::ElementFactory>() else {
+        return false;
+    };
+    let name = factory.name();
+    let is_of_l4t = ELEMENTS
+        .iter()
+        .any(|facts| facts.is_of_l4t() && facts.name == name);
+    is_of_l4t || (choice == DecoderChoice::Software && factory.klass().contains("Hardware"))
+}
+
+/// Whether a property can be set to this word.
+fn takes(spec: &glib::ParamSpec, word: &str) -> bool {
+    match glib::EnumClass::with_type(spec.value_type()) {
+        Some(class) => class.value_by_nick(word).is_some(),
+        None => glib::Value::deserialize(word, spec.value_type()).is_ok(),
+    }
+}
+
+fn package_of(factory: &str) -> &'static str {
+    let facts = ELEMENTS.iter().find(|facts| facts.name == factory);
+    facts.map_or(CORE, |facts| facts.package)
+}
 
 /// Makes an element of the table under a name of its own.
 pub(super) fn make(factory: &'static str, name: &str) -> Result<gst::Element, SourceError> {
-    let facts = ELEMENTS.iter().find(|facts| facts.name == factory);
-    let package = facts.map_or(CORE, |facts| facts.package);
-    debug_assert!(facts.is_some(), "{factory} is not in the table of elements");
+    debug_assert!(
+        ELEMENTS.iter().any(|facts| facts.name == factory),
+        "{factory} is not in the table of elements"
+    );
     gst::ElementFactory::make(factory)
         .name(name)
         .build()
         .map_err(|_| SourceError::MissingElement {
             element: factory,
-            package,
+            package: package_of(factory),
         })
 }
 
@@ -114,9 +193,7 @@ pub(super) fn package_for(media_type: &str) -> &'static str {
         | "video/x-vp9"
         | "multipart/x-mixed-replace"
         | "application/x-rtsp" => GOOD,
-        "video/mpegts" | "video/x-av1" | "application/mxf" | "video/x-dirac" => {
-            "gstreamer1.0-plugins-bad"
-        }
+        "video/mpegts" | "video/x-av1" | "application/mxf" | "video/x-dirac" => BAD,
         "application/ogg" | "video/x-theora" | "video/x-raw" => BASE,
         "video/mpeg" if cfg!(target_arch = "x86_64") => {
             "gstreamer1.0-plugins-bad gstreamer1.0-libav"

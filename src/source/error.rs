@@ -88,8 +88,11 @@ pub enum SourceError {
         /// The address.
         uri: String,
         /// Why, and what to use instead.
-        reason: &'static str,
+        reason: String,
     },
+    /// What the configuration asks of decoding or scaling cannot be done.
+    #[error("{0}")]
+    Refused(String),
     /// A password could not be read.
     #[error("password: {0}")]
     Password(SecretError),

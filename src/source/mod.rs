@@ -3,10 +3,11 @@
 //! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
 //! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
 //! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`Deliver`] function that the
-//! pipeline room gives; whether it waits or replaces older frames is decided there.
+//! pipeline room gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
+//! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`Plan`].
 //!
 //! ```text
-//!   supervisor ── run_once ──► [ elements of the URI → decodebin → videoscale → videoconvert → appsink ] ── Deliver ──►
+//!   supervisor ── run_once ──► [ elements of the URI → decoder → steps that scale → appsink ] ── Deliver ──►
 //!        ▲            │
 //!        └── wait ◄───┘  error, stall, end
 //! ```
@@ -17,9 +18,11 @@ pub mod gst;
 mod images;
 mod jpeg;
 pub mod pictures;
+mod plan;
 mod pool;
 pub mod scene;
 pub mod scenes;
+mod steps;
 mod stop;
 mod supervisor;
 pub mod synthetic;
@@ -29,12 +32,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::platform::{Machine, Root};
 use crate::telemetry::{Pulse, Pulses, Recorder};
 use crate::types::{Frame, Placement, Size, SourceId, SourceState};
 
 pub use elements::{ELEMENTS, ElementFacts};
 pub use error::SourceError;
 pub use images::{Unreadable, start_images};
+pub use plan::{Plan, PlanStep, Work};
 pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
 
@@ -89,6 +94,10 @@ pub struct SourceContext {
     pub counters: Arc<SourceCounters>,
     /// Whether the supervisor makes progress.
     pub pulse: Arc<Pulse>,
+    /// The machine whose units may work on the video.
+    pub machine: Arc<Machine>,
+    /// Hears, on the supervisor's thread, who does what in a session that has given its first frame.
+    pub on_plan: Arc<dyn Fn(&Plan) + Send + Sync>,
 }
 
 impl SourceContext {
@@ -115,6 +124,8 @@ impl SourceContext {
             dot: Dot::default(),
             counters: Arc::default(),
             pulse: Arc::new(Pulses::default().join(name)),
+            machine: Arc::new(Machine::find(&Root::default())),
+            on_plan: Arc::new(|_| {}),
         }
     }
 }

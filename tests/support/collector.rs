@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jetwatch::config::{SourceConfig, SourceUri};
+use jetwatch::config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
+use jetwatch::platform::{Machine, Root};
 use jetwatch::source::{
-    self, Dot, Flow, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
+    self, Dot, Flow, Plan, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
 use jetwatch::telemetry::{Pulses, Recorder};
 use jetwatch::types::{FrameMeta, Placement, Size, SourceId, SourceState};
@@ -21,6 +22,8 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         uri,
         loop_at_end: false,
         decoder_threads: 1,
+        decoder: DecoderChoice::Auto,
+        scaling: Scaling::Auto,
         stall_timeout: Duration::from_secs(20),
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),
@@ -46,6 +49,7 @@ pub struct Collector {
     pub counters: Arc<SourceCounters>,
     pub stop: StopToken,
     pub dot_requests: Arc<AtomicU64>,
+    pub plans: Arc<Mutex<Vec<Plan>>>,
     handle: SourceHandle,
 }
 
@@ -55,12 +59,28 @@ impl Collector {
         Self::start_with_dot(config, most, None)
     }
 
+    /// As [`start`](Self::start), on another machine.
+    pub fn start_on(machine: &Root, config: &SourceConfig, most: usize) -> Self {
+        Self::start_with(machine, config, most, None)
+    }
+
     /// As [`start`](Self::start), with a folder for DOT graphs.
     pub fn start_with_dot(
         config: &SourceConfig,
         most: usize,
         dot_folder: Option<std::path::PathBuf>,
     ) -> Self {
+        Self::start_with(&Root::default(), config, most, dot_folder)
+    }
+
+    fn start_with(
+        machine: &Root,
+        config: &SourceConfig,
+        most: usize,
+        dot_folder: Option<std::path::PathBuf>,
+    ) -> Self {
+        let plans: Arc<Mutex<Vec<Plan>>> = Arc::default();
+        let planning = Arc::clone(&plans);
         let frames: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let states: Arc<Mutex<Vec<_>>> = Arc::default();
         let (stop, counters, dot_requests) = (
@@ -112,6 +132,8 @@ impl Collector {
             },
             counters: Arc::clone(&counters),
             pulse: Arc::new(Pulses::default().join(&config.name)),
+            machine: Arc::new(Machine::find(machine)),
+            on_plan: Arc::new(move |plan| planning.lock().unwrap().push(plan.clone())),
         };
         let handle = source::start(config, context).expect("a thread can be started");
         Self {
@@ -120,6 +142,7 @@ impl Collector {
             counters,
             stop,
             dot_requests,
+            plans,
             handle,
         }
     }

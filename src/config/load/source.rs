@@ -1,8 +1,10 @@
 //! `sources`: each with its address, the keys that fit its kind, and names that differ.
 
-use super::super::keys::{RTSP_ONLY, V4L2_ONLY};
+use super::super::keys::{CSI_ONLY, LOCAL_CAMERA_ONLY, RTSP_ONLY, V4L2_ONLY};
 use super::super::map::Map;
-use super::super::{RtspTransport, SourceConfig, SourceUri, V4l2Format, parse_uri};
+use super::super::{
+    DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri, V4l2Format, parse_uri,
+};
 use super::{MAX_NAME_CHARS, credentials, form_of};
 
 /// Topic levels beside the names of sources.
@@ -22,6 +24,21 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         check_loop(map, uri);
     }
     let decoder_threads = map.integer("decoder_threads");
+    let decoder = map.choice(
+        "decoder",
+        &[
+            DecoderChoice::Auto,
+            DecoderChoice::Hardware,
+            DecoderChoice::Software,
+        ],
+    );
+    let scaling = map.choice(
+        "scaling",
+        &[Scaling::Auto, Scaling::Vic, Scaling::Gpu, Scaling::Cpu],
+    );
+    if let Some(uri) = &uri {
+        check_work(map, uri, decoder, scaling);
+    }
     let stall_timeout = map.duration("stall_timeout_ms");
     let reconnect_wait = map.duration("reconnect_wait_ms");
     let reconnect_max_wait = map.duration("reconnect_max_wait_ms");
@@ -40,6 +57,8 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         uri: uri?,
         loop_at_end: loop_at_end?,
         decoder_threads: decoder_threads?,
+        decoder: decoder?,
+        scaling: scaling?,
         stall_timeout: stall_timeout?,
         reconnect_wait: reconnect_wait?,
         reconnect_max_wait: reconnect_max_wait?,
@@ -97,10 +116,16 @@ fn uri(map: &Map<'_>) -> Option<SourceUri> {
             return None;
         }
     };
-    for (only_for, kind, names) in [(RTSP_ONLY, "rtsp", "RTSP"), (V4L2_ONLY, "v4l2", "V4L2")] {
+    let groups: [(&[&str], &[&str], &str); 4] = [
+        (RTSP_ONLY, &["rtsp"], "RTSP"),
+        (V4L2_ONLY, &["v4l2"], "V4L2"),
+        (CSI_ONLY, &["csi"], "CSI"),
+        (LOCAL_CAMERA_ONLY, &["v4l2", "csi"], "V4L2 and CSI"),
+    ];
+    for (only_for, kinds, names) in groups {
         for name in only_for
             .iter()
-            .filter(|name| uri.kind() != kind && map.has(name))
+            .filter(|name| !kinds.contains(&uri.kind()) && map.has(name))
         {
             let what = format!(
                 "only for {names} cameras, and this source is {}",
@@ -129,6 +154,30 @@ fn describe(uri: &SourceUri) -> &'static str {
     }
 }
 
+/// Words that ask for work which this kind of source does not have.
+fn check_work(
+    map: &Map<'_>,
+    uri: &SourceUri,
+    decoder: Option<DecoderChoice>,
+    scaling: Option<Scaling>,
+) {
+    let is_asked = decoder.is_some_and(|decoder| decoder != DecoderChoice::Auto);
+    if is_asked
+        && matches!(
+            uri,
+            SourceUri::Csi { .. } | SourceUri::Images(_) | SourceUri::Synthetic(_)
+        )
+    {
+        let what = format!("{} has no video to decode", describe(uri));
+        map.unfit("decoder", &what, Some("leave it out"));
+    }
+    let is_asked = scaling.is_some_and(|scaling| scaling != Scaling::Auto);
+    if is_asked && matches!(uri, SourceUri::Synthetic(_)) {
+        let what = "a synthetic scene is drawn at the network's size, so that nothing scales";
+        map.unfit("scaling", what, Some("leave it out"));
+    }
+}
+
 fn check_loop(map: &Map<'_>, uri: &SourceUri) {
     match uri {
         SourceUri::File(_) | SourceUri::Images(_) => {}
@@ -153,6 +202,7 @@ struct Settings {
     latency: Option<std::time::Duration>,
     credentials: (Option<String>, Option<super::Secret>),
     format: Option<V4l2Format>,
+    mode: Option<u32>,
     size: (Option<u32>, Option<u32>),
     fps: Option<u32>,
 }
@@ -167,6 +217,7 @@ impl Settings {
                 "format",
                 &[V4l2Format::Any, V4l2Format::Raw, V4l2Format::Mjpeg],
             ),
+            mode: map.integer("sensor_mode"),
             size: (map.integer("width"), map.integer("height")),
             fps: map.integer("fps"),
         }
@@ -199,21 +250,29 @@ impl Settings {
                     latency: self.latency?,
                 }
             }
-            SourceUri::V4l2 { device, .. } => {
-                for (given, other) in [("width", "height"), ("height", "width")] {
-                    if map.has(given) && !map.has(other) {
-                        map.unfit(given, &format!("given without {other}"), None);
-                    }
-                }
-                let size = self.size.0.zip(self.size.1);
-                SourceUri::V4l2 {
-                    device,
-                    format: self.format?,
-                    size,
-                    fps: self.fps,
-                }
-            }
+            SourceUri::V4l2 { device, .. } => SourceUri::V4l2 {
+                device,
+                format: self.format?,
+                size: self.size(map),
+                fps: self.fps,
+            },
+            SourceUri::Csi { sensor, .. } => SourceUri::Csi {
+                sensor,
+                mode: self.mode,
+                size: self.size(map),
+                fps: self.fps,
+            },
             other => other,
         })
+    }
+
+    /// Width and height, which only count together.
+    fn size(&self, map: &Map<'_>) -> Option<(u32, u32)> {
+        for (given, other) in [("width", "height"), ("height", "width")] {
+            if map.has(given) && !map.has(other) {
+                map.unfit(given, &format!("given without {other}"), None);
+            }
+        }
+        self.size.0.zip(self.size.1)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -15,32 +15,30 @@ use crate::source::elements::make;
 use crate::source::{SourceContext, SourceError};
 
 use super::camera;
+use super::decode::{self, How};
+use super::equipment::Equipment;
+use super::findings::Findings;
 use super::scale::{self, Progress};
 
 /// A pipeline ready to play.
 pub(super) struct Launch {
     pub(super) pipeline: gst::Pipeline,
     pub(super) progress: Arc<Progress>,
-    /// Media types that turned out not to be video.
-    pub(super) others: Arc<Mutex<Vec<String>>>,
+    pub(super) findings: Arc<Findings>,
 }
 
 /// Builds the pipeline of a source.
 pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<Launch, SourceError> {
     let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
-    let scaler = scale::add(&pipeline, context)?;
-    let decode = make("decodebin", "decode")?;
-    // Only video is decoded; sound and subtitles are left alone.
-    decode.set_property(
-        "caps",
-        gst::Caps::builder("video/x-raw").any_features().build(),
-    );
-    decode.set_property("expose-all-streams", false);
-    pipeline.add(&decode).map_err(build_error)?;
-    limit_decoder_threads(&decode, config.decoder_threads);
-    let others = Arc::new(Mutex::new(Vec::new()));
-    link_video_when_it_appears(&decode, scaler.input, Arc::clone(&others));
+    let equipment = Equipment::of(&context.machine);
+    let findings = Arc::new(Findings::default());
+    let scaler = scale::add(&pipeline, context, &equipment, config.scaling, &findings)?;
+    let how = How {
+        choice: config.decoder,
+        threads: config.decoder_threads,
+    };
+    let decode = || decode::add(&pipeline, scaler.input.clone(), &equipment, how, &findings);
 
     match uri {
         SourceUri::File(path) => {
@@ -48,7 +46,7 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
             let source = make("filesrc", "file")?;
             source.set_property("location", path);
             pipeline.add(&source).map_err(build_error)?;
-            source.link(&decode).map_err(build_error)?;
+            source.link(&decode()?).map_err(build_error)?;
         }
         SourceUri::Rtsp {
             location,
@@ -77,7 +75,7 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
                 source.set_property("user-pw", password.read().map_err(SourceError::Password)?);
             }
             pipeline.add(&source).map_err(build_error)?;
-            link_video_of_rtsp(&source, &decode);
+            link_video_of_rtsp(&source, &decode()?);
         }
         SourceUri::V4l2 {
             device,
@@ -91,39 +89,63 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
             let wanted = make("capsfilter", "camera-format")?;
             wanted.set_property("caps", camera::wanted_caps(*format, *size, *fps));
             pipeline.add_many([&source, &wanted]).map_err(build_error)?;
-            gst::Element::link_many([&source, &wanted, &decode]).map_err(build_error)?;
+            gst::Element::link_many([&source, &wanted, &decode()?]).map_err(build_error)?;
         }
         SourceUri::Launch(fragment) => {
             let bin = gst::parse::bin_from_description(fragment, true)
                 .map_err(|error| SourceError::Launch(error.message().to_owned()))?;
             pipeline.add(&bin).map_err(build_error)?;
-            bin.link(&decode)
+            bin.link(&decode()?)
                 .map_err(|_| SourceError::Launch("it has no free source pad".to_owned()))?;
         }
-        SourceUri::Csi { sensor } => {
-            return Err(SourceError::Unsupported {
-                uri: format!("csi://{sensor}"),
-                reason: "this machine has no Jetson CSI camera; use v4l2:///dev/videoN for a USB camera",
-            });
+        SourceUri::Csi {
+            sensor,
+            mode,
+            size,
+            fps,
+        } => {
+            let source = csi_camera(&equipment, *sensor, *mode)?;
+            let wanted = make("capsfilter", "camera-format")?;
+            wanted.set_property("caps", camera::csi_caps(*size, *fps));
+            pipeline.add_many([&source, &wanted]).map_err(build_error)?;
+            source.link(&wanted).map_err(build_error)?;
+            let given = wanted.static_pad("src");
+            let given = given.ok_or_else(|| build_error("capsfilter has no source pad"))?;
+            given.link(&scaler.input).map_err(build_error)?;
         }
         SourceUri::Images(_) => {
             return Err(SourceError::Unsupported {
                 uri: uri.to_string(),
-                reason: "pictures are decoded by jetwatch itself",
+                reason: "pictures are decoded by jetwatch itself".to_owned(),
             });
         }
         SourceUri::Synthetic(_) => {
             return Err(SourceError::Unsupported {
                 uri: "synthetic://".to_owned(),
-                reason: "the built-in scene needs no GStreamer pipeline",
+                reason: "the built-in scene needs no GStreamer pipeline".to_owned(),
             });
         }
     }
     Ok(Launch {
         pipeline,
         progress: scaler.progress,
-        others,
+        findings,
     })
+}
+
+/// The element of a CSI camera, which only a Jetson has.
+fn csi_camera(
+    equipment: &Equipment,
+    sensor: u32,
+    mode: Option<u32>,
+) -> Result<gst::Element, SourceError> {
+    camera::check_csi(equipment, sensor)?;
+    let source = make("nvarguscamerasrc", camera::ELEMENT)?;
+    source.set_property_from_str("sensor-id", &sensor.to_string());
+    if let Some(mode) = mode {
+        source.set_property_from_str("sensor-mode", &mode.to_string());
+    }
+    Ok(source)
 }
 
 /// Opens and closes it, so that the operating system's own words reach the user.
@@ -143,39 +165,6 @@ fn check_readable(path: &Path) -> Result<(), SourceError> {
         return Err(SourceError::Empty);
     }
     Ok(())
-}
-
-/// Sets the number of threads of the software decoder that decodebin chooses, when it makes it.
-fn limit_decoder_threads(decode: &gst::Element, threads: u32) {
-    let Some(bin) = decode.downcast_ref::<gst::Bin>() else {
-        return;
-    };
-    let threads = i32::try_from(threads).unwrap_or(i32::MAX);
-    bin.connect_element_added(move |_, element| {
-        if element.has_property_with_type("max-threads", i32::static_type()) {
-            element.set_property("max-threads", threads);
-        }
-    });
-}
-
-fn link_video_when_it_appears(
-    decode: &gst::Element,
-    input: gst::Pad,
-    others: Arc<Mutex<Vec<String>>>,
-) {
-    decode.connect_pad_added(move |_, pad| {
-        let media = media_type(pad);
-        if !media.starts_with("video/") || input.is_linked() {
-            others
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(media);
-            return;
-        }
-        if let Err(error) = pad.link(&input) {
-            log::warn!("cannot link {media} to the scaler: {error}");
-        }
-    });
 }
 
 fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
@@ -198,13 +187,6 @@ fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
             log::warn!("cannot link the RTSP stream to the decoder: {error}");
         }
     });
-}
-
-fn media_type(pad: &gst::Pad) -> String {
-    pad.current_caps()
-        .or_else(|| Some(pad.query_caps(None)))
-        .and_then(|caps| caps.structure(0).map(|media| media.name().to_string()))
-        .unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn build_error(error: impl std::fmt::Display) -> SourceError {

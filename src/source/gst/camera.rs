@@ -6,6 +6,9 @@ use gstreamer::prelude::*;
 use crate::config::{SourceUri, V4l2Format};
 use crate::source::SourceError;
 
+use super::chain::NVMM;
+use super::equipment::Equipment;
+
 /// Name of the camera's element in its pipeline.
 pub(super) const ELEMENT: &str = "camera";
 
@@ -59,6 +62,41 @@ pub(super) fn wanted_caps(
             .structure(one("image/jpeg"))
             .build(),
     }
+}
+
+/// The caps that stand for the keys of a CSI camera, which gives `NV12` in the memory of the Jetson's units.
+pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps {
+    let mut caps = gst::Caps::builder("video/x-raw")
+        .features([NVMM])
+        .field("format", "NV12");
+    if let Some((width, height)) = size {
+        caps = caps
+            .field("width", width.cast_signed())
+            .field("height", height.cast_signed());
+    }
+    if let Some(fps) = fps {
+        caps = caps.field("framerate", gst::Fraction::new(fps.cast_signed(), 1));
+    }
+    caps.build()
+}
+
+/// Whether this machine has what a CSI camera needs.
+pub(super) fn check_csi(equipment: &Equipment, sensor: u32) -> Result<(), SourceError> {
+    match &equipment.camera {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(SourceError::Unsupported {
+            uri: format!("csi://{sensor}"),
+            reason: format!("{reason}; a USB camera is v4l2:///dev/videoN"),
+        }),
+    }
+}
+
+/// What to do when a CSI camera fails, whose driver says little; `None` for what is no CSI camera.
+pub(super) fn csi_hint(uri: &SourceUri, element: &str) -> Option<&'static str> {
+    (matches!(uri, SourceUri::Csi { .. }) && element == ELEMENT).then_some(
+        "check that the camera's daemon runs (systemctl status nvargus-daemon), that the sensor is connected (ls /dev/video*), \
+         that its number is right, and that it has the size and rate asked for",
+    )
 }
 
 /// The error that says what the camera offers, if `message` means that it does not offer what was asked.

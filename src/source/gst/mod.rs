@@ -4,12 +4,19 @@
 
 mod build;
 mod camera;
+mod chain;
+mod decode;
 mod dot;
+mod equipment;
+mod expect;
+mod findings;
 mod log_bridge;
 mod messages;
 mod pictures;
+mod sample;
 mod scale;
 mod session;
+mod survey;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +29,7 @@ use super::images::Unreadable;
 use super::{End, Source, SourceContext, SourceError};
 
 pub use camera::needed_variable;
+pub use expect::expect;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 
@@ -82,6 +90,6 @@ pub(super) fn play_pictures(
     first_frame: &dyn Fn(),
 ) -> Result<End, SourceError> {
     init("*:1")?;
-    let launch = pictures::build(files, unreadable, config.loop_at_end, context)?;
+    let launch = pictures::build(files, unreadable, config, context)?;
     session::run(config, &launch, context, first_frame)
 }

@@ -3,19 +3,22 @@
 //! Nothing waits in a queue and nobody waits for room in one: the chain takes a picture, and only then is the next decoded.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
+use crate::config::SourceConfig;
 use crate::source::elements::make;
 use crate::source::images::Unreadable;
 use crate::source::pictures::{self, Bitmap};
 use crate::source::{SourceContext, SourceError, StopToken};
 
 use super::build::Launch;
+use super::equipment::Equipment;
+use super::findings::Findings;
 use super::scale;
 
 /// The pictures of a source, and how far they were shown.
@@ -36,11 +39,13 @@ struct Feeder {
 pub(super) fn build(
     files: Arc<[PathBuf]>,
     unreadable: Unreadable,
-    loop_at_end: bool,
+    config: &SourceConfig,
     context: &SourceContext,
 ) -> Result<Launch, SourceError> {
     let pipeline = gst::Pipeline::with_name(&context.name);
-    let scaler = scale::add(&pipeline, context)?;
+    let equipment = Equipment::of(&context.machine);
+    let findings = Arc::new(Findings::default());
+    let scaler = scale::add(&pipeline, context, &equipment, config.scaling, &findings)?;
     let source = make("appsrc", "pictures")?
         .downcast::<gst_app::AppSrc>()
         .map_err(|element| SourceError::Build(format!("{} is no appsrc", element.name())))?;
@@ -49,7 +54,7 @@ pub(super) fn build(
         files,
         unreadable,
         stop: context.stop.clone(),
-        loop_at_end,
+        loop_at_end: config.loop_at_end,
         next: 0,
         before: 0,
         shown: false,
@@ -67,7 +72,7 @@ pub(super) fn build(
     Ok(Launch {
         pipeline,
         progress: scaler.progress,
-        others: Arc::new(Mutex::new(Vec::new())),
+        findings,
     })
 }
 

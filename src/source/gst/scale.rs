@@ -1,11 +1,8 @@
 //! The second half of every pipeline: decoded video, scaled to the letterbox's inner size, in `BGRx`, into a [`Frame`].
 //!
-//! `videoscale → capsfilter → videoconvert → appsink`, with no queue between: all of it runs on the thread that pushes the
-//! decoded buffer. The source size seen in the newest caps at the scaler's input is therefore exactly that of the buffer
-//! that arrives at the sink, also when the resolution changes in mid-stream.
-//!
-//! Scaling comes before the color conversion because the network's input is usually smaller than the source, so that fewer
-//! pixels are converted.
+//! `entry → steps → appsink`, with no queue between: all of it runs on the thread that pushes the decoded buffer. The source
+//! size seen in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
+//! resolution changes in mid-stream. Which steps there are is decided when the caps come: by [`route`], for any unit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +11,25 @@ use std::time::{Duration, Instant, SystemTime};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
-use gstreamer_video as gst_video;
 
+use crate::config::Scaling;
 use crate::source::elements::make;
+use crate::source::steps::{Memory, route};
 use crate::source::{Flow, SourceContext, SourceError};
 use crate::telemetry::Stage;
-use crate::types::{Frame, FrameMeta, Letterbox, Picture, Size};
+use crate::types::{Frame, FrameMeta, Letterbox, Size};
+
+use super::chain::{Chain, Place, form_of};
+use super::equipment::Equipment;
+use super::findings::Findings;
+use super::sample::Reader;
+
+/// Where the last step of a Jetson leaves its pictures. Whoever makes it [`Memory::Nvmm`] lets the sink take that too, and
+/// teaches [`Reader`] to read it.
+const OUTPUT: Memory = Memory::System;
+
+/// Name of the sink in its pipeline.
+pub(super) const SINK: &str = "sink";
 
 /// What the streaming thread and the supervisor both see.
 pub(super) struct Progress {
@@ -74,13 +84,12 @@ pub(super) struct Scaler {
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     context: &SourceContext,
+    equipment: &Equipment,
+    scaling: Scaling,
+    findings: &Arc<Findings>,
 ) -> Result<Scaler, SourceError> {
-    let scale = make("videoscale", "scale")?;
-    // The letterbox's aspect is ours: the scaler must fill its output and never draw borders.
-    scale.set_property("add-borders", false);
-    let size_filter = make("capsfilter", "size")?;
-    let convert = make("videoconvert", "convert")?;
-    let sink = make("appsink", "sink")?
+    let entry = make("identity", "entry")?;
+    let sink = make("appsink", SINK)?
         .downcast::<gst_app::AppSink>()
         .map_err(|element| SourceError::Build(format!("{} is no appsink", element.name())))?;
     sink.set_property("sync", false);
@@ -91,18 +100,34 @@ pub(super) fn add(
             .field("format", "BGRx")
             .build(),
     ));
-
     pipeline
-        .add_many([&scale, &size_filter, &convert, sink.upcast_ref()])
-        .map_err(build_error)?;
-    gst::Element::link_many([&scale, &size_filter, &convert, sink.upcast_ref()])
-        .map_err(build_error)?;
+        .add_many([&entry, sink.upcast_ref()])
+        .map_err(|error| SourceError::Build(error.to_string()))?;
 
-    let input = scale
+    let input = entry
         .static_pad("sink")
-        .ok_or_else(|| SourceError::Build("videoscale has no sink pad".to_owned()))?;
+        .ok_or_else(|| SourceError::Build("identity has no sink pad".to_owned()))?;
     let source_size = Arc::new(Mutex::new(Size::new(1, 1)));
-    watch_source_size(&input, size_filter, context, Arc::clone(&source_size));
+    let mut fitter = Fitter {
+        context: context.clone(),
+        scaling,
+        findings: Arc::clone(findings),
+        source_size: Arc::clone(&source_size),
+        chain: Chain::default(),
+        place: Place {
+            pipeline: pipeline.downgrade(),
+            entry,
+            sink: sink.clone().upcast(),
+            equipment: equipment.clone(),
+        },
+    };
+    let fitter = Mutex::new(move |event: &gst::EventRef| fitter.see(event));
+    input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
+        if let Some(event) = info.event() {
+            (fitter.lock().unwrap_or_else(PoisonError::into_inner))(event);
+        }
+        gst::PadProbeReturn::Ok
+    });
 
     let progress = Arc::new(Progress::new());
     let mut taker = Taker {
@@ -110,7 +135,7 @@ pub(super) fn add(
         source_size,
         progress: Arc::clone(&progress),
         stopped: false,
-        layout: None,
+        reader: Reader::default(),
     };
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
@@ -132,29 +157,55 @@ pub(super) fn add(
     Ok(Scaler { input, progress })
 }
 
-/// Keeps the capsfilter at the letterbox's inner size for whatever size the source has now.
-fn watch_source_size(
-    input: &gst::Pad,
-    size_filter: gst::Element,
-    context: &SourceContext,
+/// Fits the chain to whatever form the source's pictures have now.
+struct Fitter {
+    context: SourceContext,
+    scaling: Scaling,
+    findings: Arc<Findings>,
     source_size: Arc<Mutex<Size>>,
-) {
-    let (network_input, placement, name) = (context.input, context.placement, context.name.clone());
-    input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
-        if let Some(gst::EventView::Caps(event)) = info.event().map(|event| event.view())
-            && let Ok(video) = gst_video::VideoInfo::from_caps(event.caps())
-        {
-            let size = Size::new(video.width(), video.height());
-            let inner = Letterbox::new(size, network_input, placement).inner;
-            let before = std::mem::replace(&mut *source_size.lock().unwrap_or_else(PoisonError::into_inner), size);
-            if before != size {
-                log::info!(source = name.as_str(), size:%, inner:%; "video format {}", event.caps());
+    chain: Chain,
+    place: Place,
+}
+
+impl Fitter {
+    fn see(&mut self, event: &gst::EventRef) {
+        match event.view() {
+            gst::EventView::Caps(event) => {
+                if let Err(reason) = self.fit(event.caps()) {
+                    self.findings.refuse(reason.clone());
+                    gst::element_error!(self.place.entry, gst::StreamError::Format, ("{reason}"));
+                }
             }
-            let caps = gst::Caps::builder("video/x-raw").field("width", inner.width.cast_signed()).field("height", inner.height.cast_signed());
-            size_filter.set_property("caps", caps.build());
+            gst::EventView::Eos(_) => self.chain.pass_end(&self.place),
+            _ => {}
         }
-        gst::PadProbeReturn::Ok
-    });
+    }
+
+    fn fit(&mut self, caps: &gst::CapsRef) -> Result<(), String> {
+        let from = form_of(caps).ok_or_else(|| {
+            format!(
+                "the decoder gives {caps}, and what is scaled is raw video with a size and a format"
+            )
+        })?;
+        let size = from.size;
+        let inner = Letterbox::new(size, self.context.input, self.context.placement).inner;
+        let before = std::mem::replace(
+            &mut *self
+                .source_size
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+            size,
+        );
+        if before != size {
+            log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
+        }
+        let scalers = self.place.equipment.scalers();
+        let route = route(&from, inner, self.scaling, &scalers, OUTPUT)?;
+        if let Some(note) = route.note {
+            self.findings.add_note(note);
+        }
+        self.chain.fit(route.steps, &self.place)
+    }
 }
 
 /// Turns samples into frames on the streaming thread.
@@ -164,15 +215,7 @@ struct Taker {
     progress: Arc<Progress>,
     /// No more frames are wanted; what a decoder still pushes is turned away.
     stopped: bool,
-    /// Size, stride and offset of the caps seen last: parsing them for every frame would be waste.
-    layout: Option<(gst::Caps, Layout)>,
-}
-
-#[derive(Clone, Copy)]
-struct Layout {
-    size: Size,
-    stride: usize,
-    offset: usize,
+    reader: Reader,
 }
 
 impl Taker {
@@ -219,18 +262,8 @@ impl Taker {
         captured_at: SystemTime,
         entered_at: Instant,
     ) -> Option<Frame> {
-        let buffer = sample.buffer_owned()?;
-        let layout = self.layout(sample.caps()?, &buffer)?;
-        let pts = buffer.pts().map(Into::into);
-        let mapped = buffer.into_mapped_buffer_readable().ok()?;
-        let picture = Picture::new(
-            layout.size,
-            layout.stride,
-            Box::new(Pixels {
-                mapped,
-                offset: layout.offset,
-            }),
-        )?;
+        let pts = sample.buffer()?.pts().map(Into::into);
+        let picture = self.reader.read(sample)?;
         let source_size = *self
             .source_size
             .lock()
@@ -249,46 +282,4 @@ impl Taker {
             truth: Vec::new(),
         })
     }
-
-    fn layout(&mut self, caps: &gst::CapsRef, buffer: &gst::Buffer) -> Option<Layout> {
-        if self
-            .layout
-            .as_ref()
-            .is_none_or(|(known, _)| known.as_ref() != caps)
-        {
-            let video = gst_video::VideoInfo::from_caps(caps).ok()?;
-            let layout = Layout {
-                size: Size::new(video.width(), video.height()),
-                stride: usize::try_from(*video.stride().first()?).ok()?,
-                offset: *video.offset().first()?,
-            };
-            self.layout = Some((caps.to_owned(), layout));
-        }
-        let mut layout = self.layout.as_ref()?.1;
-        // The buffer's own layout wins over the default one of its caps.
-        if let Some(meta) = buffer.meta::<gst_video::VideoMeta>() {
-            layout.stride = usize::try_from(*meta.stride().first()?).ok()?;
-            layout.offset = *meta.offset().first()?;
-        }
-        Some(layout)
-    }
-}
-
-/// A mapped GStreamer buffer, given back to its pool when the frame is dropped.
-struct Pixels {
-    mapped: gst::MappedBuffer<gst::buffer::Readable>,
-    offset: usize,
-}
-
-impl AsRef<[u8]> for Pixels {
-    fn as_ref(&self) -> &[u8] {
-        self.mapped
-            .as_slice()
-            .get(self.offset..)
-            .unwrap_or_default()
-    }
-}
-
-fn build_error(error: impl std::fmt::Display) -> SourceError {
-    SourceError::Build(error.to_string())
 }

@@ -1,19 +1,19 @@
 //! One session with a GStreamer pipeline: play, watch its bus, and bring it down whatever happens.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::config::SourceConfig;
+use crate::config::{SourceConfig, SourceUri};
 use crate::source::{End, SourceContext, SourceError, WATCH_INTERVAL};
 
 use super::build::Launch;
 use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
+use super::survey;
 
 /// How long a pipeline that failed may take to say why.
 const EXPLANATION: Duration = Duration::from_secs(2);
@@ -55,6 +55,7 @@ pub(super) fn run(
         }
         if !announced && launch.progress.frames() > 0 {
             announced = true;
+            session.confirm()?;
             first_frame();
         }
         if context.stop.is_stopped() {
@@ -88,7 +89,37 @@ struct Session<'a> {
     dots_done: u64,
 }
 
+/// A CSI camera's driver says little about what is wrong.
+fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
+    match error {
+        SourceError::Element {
+            element,
+            message,
+            hint,
+        } => SourceError::Element {
+            hint: camera::csi_hint(uri, &element).or(hint),
+            element,
+            message,
+        },
+        other => other,
+    }
+}
+
 impl Session<'_> {
+    /// Looks at what the pipeline has really made, and holds it against the configuration.
+    fn confirm(&self) -> Result<(), SourceError> {
+        let plan = survey::survey(self.launch);
+        log::info!(source = self.context.name.as_str(); "{plan}");
+        for note in &plan.notes {
+            log::warn!(source = self.context.name.as_str(); "{note}");
+        }
+        (self.context.on_plan)(&plan);
+        match plan.refused_by(self.config.decoder, self.config.scaling) {
+            Some(reason) => Err(SourceError::Refused(reason)),
+            None => Ok(()),
+        }
+    }
+
     /// `Some` when the session is over.
     fn handle(&mut self, message: &gst::Message) -> Result<Option<End>, SourceError> {
         match message.view() {
@@ -98,9 +129,14 @@ impl Session<'_> {
                 if self.context.stop.is_stopped() {
                     return Ok(Some(End::Stopped));
                 }
+                if let Some(reason) = self.launch.findings.take_refusal() {
+                    return Err(SourceError::Refused(reason));
+                }
+                let uri = &self.config.uri;
                 Err(
-                    camera::format_error(&self.config.uri, &self.launch.pipeline, error)
-                        .unwrap_or_else(|| element_error(error, self.missing.take())),
+                    camera::format_error(uri, &self.launch.pipeline, error).unwrap_or_else(|| {
+                        with_camera_hint(uri, element_error(error, self.missing.take()))
+                    }),
                 )
             }
             gst::MessageView::Warning(warning) => {
@@ -130,11 +166,15 @@ impl Session<'_> {
             if let Some(missing) = self.missing.take() {
                 return Err(missing.into_error());
             }
-            let others = self
-                .launch
-                .others
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            if matches!(self.config.uri, SourceUri::Csi { .. }) {
+                let element = camera::ELEMENT.to_owned();
+                return Err(SourceError::Element {
+                    hint: camera::csi_hint(&self.config.uri, &element),
+                    element,
+                    message: "the camera's driver ended without a picture".to_owned(),
+                });
+            }
+            let others = self.launch.findings.others();
             return Err(if others.is_empty() {
                 SourceError::Empty
             } else {

@@ -1,0 +1,237 @@
+//! Which unit of this machine captures, decodes and scales video, by which GStreamer element: by the machine alone.
+//!
+//! Whether the elements are installed and have the properties named here is asked of GStreamer, in the room `source`.
+
+use super::{Family, Machine};
+
+/// What works on video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum VideoUnit {
+    /// The image signal processor of a Jetson, which takes pictures of CSI cameras.
+    Isp,
+    /// The video decoder.
+    Nvdec,
+    /// The JPEG decoder.
+    Nvjpg,
+    /// The video image compositor, which crops, scales and converts colors.
+    Vic,
+    /// The GPU, which has the network to run.
+    Gpu,
+    /// Another accelerator, such as the decoder of a graphics card.
+    Accelerator,
+    /// The processor.
+    Cpu,
+}
+
+impl VideoUnit {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Isp => "ISP",
+            Self::Nvdec => "NVDEC",
+            Self::Nvjpg => "NVJPG",
+            Self::Vic => "VIC",
+            Self::Gpu => "GPU",
+            Self::Accelerator => "accelerator",
+            Self::Cpu => "CPU",
+        }
+    }
+}
+
+/// How a unit is put to work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnitElement {
+    /// Factory name of the element.
+    pub element: &'static str,
+    /// The property that chooses the unit, with its word, where the element knows several units.
+    pub setting: Option<(&'static str, &'static str)>,
+}
+
+/// The elements that put this machine's units to work, or a sentence each that says why there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VideoUnits {
+    /// Takes pictures of CSI cameras.
+    pub camera: Result<UnitElement, String>,
+    /// Decodes H.264 and H.265.
+    pub decoder: Result<UnitElement, String>,
+    /// Decode Motion JPEG, best first.
+    pub jpeg_decoders: Result<[UnitElement; 2], String>,
+    /// Crops, scales and converts colors on the VIC.
+    pub vic: Result<UnitElement, String>,
+    /// Does the same on the GPU.
+    pub gpu: Result<UnitElement, String>,
+}
+
+/// The camera's element: it needs nvargus-daemon, and gives pictures in NVMM alone.
+const CAMERA: UnitElement = plain("nvarguscamerasrc");
+
+/// The decoder's element. For Motion JPEG it must be told so, and then uses the JPEG decoder.
+const DECODER: UnitElement = plain("nvv4l2decoder");
+const JPEG_DECODERS: [UnitElement; 2] = [DECODER, plain("nvjpegdec")];
+
+/// The property of `nvvidconv` that chooses the unit. Without it the element chooses by itself, and may choose otherwise
+/// tomorrow; `Default` is therefore never used.
+const COMPUTE: &str = "compute-hw";
+const VIC: UnitElement = UnitElement {
+    element: "nvvidconv",
+    setting: Some((COMPUTE, "VIC")),
+};
+const GPU: UnitElement = UnitElement {
+    element: "nvvidconv",
+    setting: Some((COMPUTE, "GPU")),
+};
+
+const fn plain(element: &'static str) -> UnitElement {
+    UnitElement {
+        element,
+        setting: None,
+    }
+}
+
+impl VideoUnits {
+    /// What `machine` has. A Jetson or a release of L4T that this version does not know is not trusted to behave as
+    /// documented: its decoder, VIC and GPU are left alone. Its camera is tried all the same, as nothing can stand in for it.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        let known = known(machine);
+        let unit = |has: Option<bool>, name: &str, unit: UnitElement| match (&known, has) {
+            (Err(reason), _) => Err(reason.clone()),
+            (Ok(()), Some(true)) => Ok(unit),
+            (Ok(()), _) => Err(format!("{} has no {name}", machine.family.name())),
+        };
+        let decoder = unit(machine.units.nvdec, "NVDEC", DECODER);
+        Self {
+            camera: match machine.is_jetson() {
+                true => Ok(CAMERA),
+                false => {
+                    Err("this machine is no Jetson: it has no connector for CSI cameras".to_owned())
+                }
+            },
+            jpeg_decoders: decoder.clone().map(|_| JPEG_DECODERS),
+            decoder,
+            vic: unit(machine.units.vic, "VIC", VIC),
+            gpu: unit(Some(true), "GPU", GPU),
+        }
+    }
+}
+
+/// Whether what is documented for JetPack holds here, or why that is not known.
+fn known(machine: &Machine) -> Result<(), String> {
+    match (machine.family, machine.release, machine.jetpack) {
+        (Family::NoJetson, ..) => Err("this machine is no Jetson".to_owned()),
+        (Family::UnknownJetson, ..) => {
+            Err("this version of jetwatch does not know this Jetson, nor what its units can do".to_owned())
+        }
+        (_, None, _) => Err(
+            "the release of L4T is not known, so neither is what its elements can do (/etc/nv_tegra_release)".to_owned(),
+        ),
+        (_, Some(release), None) => Err(format!(
+            "this version of jetwatch does not know L4T {release}, nor what its elements can do"
+        )),
+        (_, Some(_), Some(_)) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ComputeUnits, Release};
+    use super::*;
+
+    fn machine(family: Family, release: &str, vic: Option<bool>) -> Machine {
+        let release = Release::read(release);
+        Machine {
+            family,
+            model: None,
+            module: None,
+            chip: None,
+            release,
+            jetpack: release.and_then(|release| release.jetpack()),
+            units: ComputeUnits {
+                dla_cores: None,
+                nvdec: vic,
+                nvenc: None,
+                vic,
+            },
+            notes: Vec::new(),
+        }
+    }
+
+    const R35: &str = "# R35 (release), REVISION: 4.1";
+    const R36: &str = "# R36 (release), REVISION: 4.3";
+
+    #[test]
+    fn known_jetsons_use_their_own_units() {
+        for family in [
+            Family::XavierNx,
+            Family::AgxXavier,
+            Family::OrinNano,
+            Family::OrinNx,
+            Family::AgxOrin,
+        ] {
+            for release in [R35, R36] {
+                let units = VideoUnits::of(&machine(family, release, Some(true)));
+                assert_eq!(units.camera, Ok(CAMERA));
+                assert_eq!(units.decoder, Ok(DECODER));
+                assert_eq!(units.jpeg_decoders, Ok(JPEG_DECODERS));
+                assert_eq!(
+                    units.vic.map(|unit| unit.setting),
+                    Ok(Some(("compute-hw", "VIC")))
+                );
+                assert_eq!(
+                    units.gpu.map(|unit| unit.setting),
+                    Ok(Some(("compute-hw", "GPU")))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_alone_and_says_why() {
+        let cases = [
+            (Family::NoJetson, "", Some(false), "is no Jetson"),
+            (
+                Family::UnknownJetson,
+                R35,
+                None,
+                "does not know this Jetson",
+            ),
+            (
+                Family::OrinNx,
+                "",
+                Some(true),
+                "release of L4T is not known",
+            ),
+            (
+                Family::OrinNx,
+                "# R99 (release), REVISION: 1.0",
+                Some(true),
+                "does not know L4T 99.1.0",
+            ),
+        ];
+        for (family, release, vic, wanted) in cases {
+            let units = VideoUnits::of(&machine(family, release, vic));
+            let reasons = [
+                units.decoder.expect_err("no decoder"),
+                units.jpeg_decoders.expect_err("no JPEG decoder"),
+                units.vic.expect_err("no VIC"),
+                units.gpu.expect_err("no GPU"),
+            ];
+            for reason in reasons {
+                assert!(reason.contains(wanted), "{family:?}: {reason}");
+            }
+            assert_eq!(units.camera.is_ok(), family != Family::NoJetson);
+        }
+    }
+
+    #[test]
+    fn a_unit_that_a_known_machine_lacks_is_named() {
+        let units = VideoUnits::of(&machine(Family::XavierNx, R35, Some(false)));
+        assert_eq!(units.vic, Err("Jetson Xavier NX has no VIC".to_owned()));
+        assert_eq!(
+            units.decoder,
+            Err("Jetson Xavier NX has no NVDEC".to_owned())
+        );
+        assert!(units.gpu.is_ok());
+    }
+}

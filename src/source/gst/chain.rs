@@ -1,0 +1,180 @@
+//! The elements that scale, between `entry` and `sink`: made when the size and form of the pictures are known, and again when
+//! a change of them needs other elements.
+//!
+//! All of it happens on the thread that pushes the pictures, inside the event that announces their form: no picture is on its
+//! way through the elements that are taken out.
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use crate::platform::VideoUnit;
+use crate::source::SourceError;
+use crate::source::elements::{make, set_if_known};
+use crate::source::steps::{Form, Memory, Step};
+
+use super::equipment::Equipment;
+
+/// The caps feature of a Jetson's surfaces.
+pub(super) const NVMM: &str = "memory:NVMM";
+
+/// The elements of all steps.
+#[derive(Default)]
+pub(super) struct Chain {
+    steps: Vec<Step>,
+    /// In the order of the data.
+    elements: Vec<gst::Element>,
+    /// The filter that sets each step's size.
+    filters: Vec<gst::Element>,
+}
+
+/// Where the chain stands.
+pub(super) struct Place {
+    pub(super) pipeline: gst::glib::WeakRef<gst::Pipeline>,
+    pub(super) entry: gst::Element,
+    pub(super) sink: gst::Element,
+    pub(super) equipment: Equipment,
+}
+
+impl Chain {
+    /// Makes the elements do `steps`, which are not empty.
+    pub(super) fn fit(&mut self, steps: Vec<Step>, place: &Place) -> Result<(), String> {
+        if self.steps.is_empty() || !is_alike(&self.steps, &steps) {
+            self.build(&steps, place)?;
+        }
+        for (filter, step) in self.filters.iter().zip(&steps) {
+            filter.set_property("caps", caps_behind(step));
+        }
+        self.steps = steps;
+        Ok(())
+    }
+
+    /// Lets the end of media pass when no picture has ever come.
+    pub(super) fn pass_end(&self, place: &Place) {
+        if self.elements.is_empty() && place.entry.link(&place.sink).is_err() {
+            log::warn!("the end of media does not reach the sink");
+        }
+    }
+
+    fn build(&mut self, steps: &[Step], place: &Place) -> Result<(), String> {
+        let pipeline = place.pipeline.upgrade().ok_or("the pipeline is gone")?;
+        let said = |error: SourceError| error.to_string();
+        let failed = |error: gst::glib::BoolError| error.to_string();
+        self.take_out(&pipeline, place);
+        for (index, step) in steps.iter().enumerate() {
+            let filter = make("capsfilter", &named("size", index)).map_err(said)?;
+            match step.unit {
+                VideoUnit::Vic | VideoUnit::Gpu => {
+                    let converter = converter(step, index, &place.equipment)?;
+                    self.elements.extend([converter, filter.clone()]);
+                }
+                _ => {
+                    // Scaling comes before the color conversion because the network's input is usually smaller than the
+                    // source, so that fewer pixels are converted.
+                    let scale = make("videoscale", &named("scale", index)).map_err(said)?;
+                    // The letterbox's aspect is ours: the scaler must fill its output and never draw borders.
+                    scale.set_property("add-borders", false);
+                    let convert = make("videoconvert", "convert").map_err(said)?;
+                    self.elements.extend([scale, filter.clone(), convert]);
+                }
+            }
+            self.filters.push(filter);
+        }
+        pipeline.add_many(&self.elements).map_err(failed)?;
+        let whole = std::iter::once(&place.entry)
+            .chain(&self.elements)
+            .chain(std::iter::once(&place.sink));
+        gst::Element::link_many(whole).map_err(failed)?;
+        for element in self.elements.iter().rev() {
+            element.sync_state_with_parent().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn take_out(&mut self, pipeline: &gst::Pipeline, place: &Place) {
+        self.filters.clear();
+        let elements = std::mem::take(&mut self.elements);
+        if let (Some(first), Some(last)) = (elements.first(), elements.last()) {
+            place.entry.unlink(first);
+            last.unlink(&place.sink);
+        }
+        for element in &elements {
+            if element.set_state(gst::State::Null).is_err() || pipeline.remove(element).is_err() {
+                log::warn!("{} does not leave its pipeline", element.name());
+            }
+        }
+    }
+}
+
+/// A converter of the Jetson for one step, told which unit to use.
+fn converter(step: &Step, index: usize, equipment: &Equipment) -> Result<gst::Element, String> {
+    let unit = equipment.scaler(step.unit)?;
+    let converter =
+        make(unit.element, &named("scale", index)).map_err(|error| error.to_string())?;
+    if let Some((property, word)) = unit.setting
+        && !set_if_known(property, &converter, word)
+    {
+        return Err(format!("{} does not take {property}={word}", unit.element));
+    }
+    // As on the processor. The element's own default is the nearest pixel, which networks are not trained with.
+    set_if_known("interpolation-method", &converter, "Bilinear");
+    // Rows of pixels one after another, which is what a network's input is written from.
+    set_if_known("bl-output", &converter, "false");
+    if step.unit == VideoUnit::Gpu {
+        // The GPU writes to its own memory alone.
+        set_if_known("nvbuf-memory-type", &converter, "nvbuf-mem-cuda-device");
+    }
+    Ok(converter)
+}
+
+fn named(what: &str, index: usize) -> String {
+    match index {
+        0 => what.to_owned(),
+        index => format!("{what}-{}", index + 1),
+    }
+}
+
+/// Whether the same elements do both, with other sizes.
+fn is_alike(before: &[Step], now: &[Step]) -> bool {
+    let kind = |step: &Step| (step.unit, step.to.memory, step.to.format.clone());
+    before.len() == now.len() && before.iter().zip(now).all(|(a, b)| kind(a) == kind(b))
+}
+
+/// What the filter behind a step lets through. The processor's filter stands before the color conversion, so that it says
+/// nothing of the format.
+fn caps_behind(step: &Step) -> gst::Caps {
+    let Form {
+        size,
+        format,
+        memory,
+    } = &step.to;
+    let mut caps = gst::Caps::builder("video/x-raw")
+        .field("width", size.width.cast_signed())
+        .field("height", size.height.cast_signed());
+    if step.unit != VideoUnit::Cpu {
+        caps = caps.field("format", format);
+    }
+    match memory {
+        Memory::System => caps.build(),
+        Memory::Nvmm => caps.features([NVMM]).build(),
+    }
+}
+
+/// The form of pictures with these caps; `None` when they are no raw video.
+pub(super) fn form_of(caps: &gst::CapsRef) -> Option<Form> {
+    let video = caps
+        .structure(0)
+        .filter(|video| video.name() == "video/x-raw")?;
+    let side = |name: &str| u32::try_from(video.get::<i32>(name).ok()?).ok();
+    let is_nvmm = caps
+        .features(0)
+        .is_some_and(|features| features.contains(NVMM));
+    Some(Form {
+        size: crate::types::Size::new(side("width")?, side("height")?),
+        format: video.get::<String>("format").ok()?,
+        memory: if is_nvmm {
+            Memory::Nvmm
+        } else {
+            Memory::System
+        },
+    })
+}

@@ -1,0 +1,51 @@
+//! What the threads of a pipeline find out while it is put together, for the supervisor that watches it.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Findings of one session.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    others: Mutex<Vec<String>>,
+    notes: Mutex<Vec<String>>,
+    refusal: Mutex<Option<String>>,
+}
+
+impl Findings {
+    /// A stream that turned out not to be the video, by its media type.
+    pub(super) fn add_other(&self, media_type: String) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.push(media_type);
+    }
+
+    /// Media types that turned out not to be video.
+    pub(super) fn others(&self) -> Vec<String> {
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.clone()
+    }
+
+    /// Why something is not done by a better unit; said once.
+    pub(super) fn add_note(&self, note: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// All notes so far.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.clone()
+    }
+
+    /// Why the session must end; the first reason counts. An error on the pipeline's bus must follow, which wakes the supervisor.
+    pub(super) fn refuse(&self, reason: String) {
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        refusal.get_or_insert(reason);
+    }
+
+    /// The reason for which the session ended, if it was one of ours.
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        refusal.take()
+    }
+}

@@ -1,0 +1,668 @@
+//! Cameras, servers and files through the units of a Jetson that is made of doubles: who decodes and scales, in how many steps,
+//! what is refused, and what is done when a unit or an element is not there.
+//!
+//! The doubles do on the processor what a Jetson's units do, within their documented limits; see `tests/virtual_jetson`.
+
+#[path = "support/jetson_elements.rs"]
+mod jetson_elements;
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+mod support;
+#[path = "support/virtual_jetson.rs"]
+mod virtual_jetson;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+
+use gstreamer as gst;
+use jetwatch::config::{DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri};
+use jetwatch::platform::{Machine, VideoUnit};
+use jetwatch::source::gst::expect;
+use jetwatch::source::{Plan, SourceError, Work};
+use jetwatch::types::{Placement, Size};
+
+use jetson_elements::JetsonElements;
+use onnx_file::TinyNetwork;
+use sha2::{Digest, Sha256};
+use support::clips;
+use support::collector::{Collector, INPUT, config};
+use support::daemon::{Setup, eventually, finish, stderr};
+use support::rtsp::RtspServer;
+use virtual_jetson::VirtualJetson;
+
+/// Loads the doubles into this process, as L4T's own elements are on a Jetson.
+fn load() {
+    gst::init().expect("GStreamer starts");
+    let path = jetson_elements::plugin().join("libgstvirtualjetson.so");
+    gst::Plugin::load_file(path).expect("the plug-in loads");
+}
+
+fn csi(size: Option<(u32, u32)>) -> SourceUri {
+    SourceUri::Csi {
+        sensor: 0,
+        mode: None,
+        size,
+        fps: Some(30),
+    }
+}
+
+fn rtsp(server: &RtspServer) -> SourceUri {
+    SourceUri::Rtsp {
+        location: server.uri(),
+        user: None,
+        password: None,
+        transport: RtspTransport::Tcp,
+        latency: Duration::from_millis(100),
+    }
+}
+
+fn launch(elements: &str) -> SourceUri {
+    SourceUri::Launch(elements.to_owned())
+}
+
+fn vic(uri: SourceUri) -> SourceConfig {
+    SourceConfig {
+        scaling: Scaling::Vic,
+        ..config(uri)
+    }
+}
+
+/// Takes `frames` frames on the machine, and gives its plan and the size of its pictures.
+fn take(machine: &VirtualJetson, config: &SourceConfig, frames: usize) -> (Plan, Size) {
+    let collector = Collector::start_on(&machine.root(), config, frames);
+    let plans = std::sync::Arc::clone(&collector.plans);
+    let (seen, result) = collector.join();
+    result.unwrap_or_else(|error| panic!("{}: {error}", config.uri));
+    assert!(
+        seen.len() >= frames.min(5),
+        "{}: {} frames",
+        config.uri,
+        seen.len()
+    );
+    assert!(seen.iter().all(|frame| frame.mean > 0.1), "black pictures");
+    let plan = plans.lock().unwrap().last().cloned();
+    (plan.expect("a plan"), seen[0].picture)
+}
+
+/// Why a source is refused on the machine, at its first session.
+fn refusal(machine: &VirtualJetson, config: &SourceConfig) -> String {
+    let collector = Collector::start_on(&machine.root(), config, usize::MAX);
+    let trouble = eventually("a refusal", || collector.troubles().first().cloned());
+    assert_eq!(collector.count(), 0, "a frame came: {trouble}");
+    let _ = collector.stop();
+    trouble
+}
+
+/// The units of a plan, by work, in order.
+fn units(plan: &Plan) -> Vec<(Work, VideoUnit)> {
+    plan.steps
+        .iter()
+        .map(|step| (step.work, step.unit))
+        .collect()
+}
+
+use VideoUnit::{Cpu, Isp, Nvdec, Nvjpg, Vic};
+use Work::{Capture, Color, Copy, Decode, Read, Receive, Scale};
+
+#[test]
+fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
+    load();
+    let (plan, size) = take(
+        &VirtualJetson::xavier_nx(),
+        &vic(csi(Some((1920, 1080)))),
+        5,
+    );
+    assert_eq!(units(&plan), [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
+    assert_eq!(size, Size::new(416, 234));
+    let scale = &plan.steps[1];
+    assert_eq!(scale.element, "nvvidconv");
+    assert_eq!(scale.detail, "1920×1080 NV12 in NVMM to 416×234 BGRx");
+    assert!(plan.notes.is_empty(), "{plan:?}");
+}
+
+#[test]
+fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
+    load();
+    let (machine, folder) = (
+        VirtualJetson::orin_nx(),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let clip = clips::mp4(folder.path(), "a.mp4", 640, 480, 20);
+    let (plan, _) = take(&machine, &vic(SourceUri::File(clip)), usize::MAX);
+    let from_file = [(Read, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)];
+    assert_eq!(units(&plan), from_file);
+
+    let path = folder.path().join("b.mkv");
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers=20 ! video/x-raw,format=I420,width=320,height=240 ! x265enc speed-preset=ultrafast \
+         ! h265parse ! matroskamux ! filesink location={}",
+        path.display()
+    ));
+    let (plan, _) = take(&machine, &vic(SourceUri::File(path)), usize::MAX);
+    assert_eq!(units(&plan), from_file);
+
+    let server = RtspServer::start(0, &[]);
+    let (plan, size) = take(&machine, &vic(rtsp(&server)), 10);
+    assert_eq!(
+        units(&plan),
+        [(Receive, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)]
+    );
+    assert_eq!(size, Size::new(416, 312));
+}
+
+#[test]
+fn a_usb_camera_in_jpeg_is_decoded_by_nvjpg_and_a_raw_one_goes_to_the_vic() {
+    load();
+    let machine = VirtualJetson::xavier_nx();
+    let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=640,height=480,framerate=60/1 ! jpegenc ! identity";
+    let (plan, _) = take(&machine, &vic(launch(jpeg)), 5);
+    let kinds = units(&plan);
+    assert_eq!(
+        kinds[1..],
+        [(Decode, Nvjpg), (Scale, Vic), (Copy, Cpu)],
+        "{plan}"
+    );
+    let raw = "videotestsrc is-live=true ! video/x-raw,format=YUY2,width=640,height=480,framerate=60/1 ! identity";
+    let (plan, size) = take(&machine, &vic(launch(raw)), 5);
+    assert_eq!(
+        units(&plan)[1..],
+        [(Copy, Cpu), (Scale, Vic), (Copy, Cpu)],
+        "{plan}"
+    );
+    assert_eq!(size, Size::new(416, 312));
+}
+
+#[test]
+fn pictures_are_alike_by_the_vic_and_by_the_processor() {
+    load();
+    let (machine, folder) = (
+        VirtualJetson::xavier_nx(),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let clip = SourceUri::File(clips::mp4(folder.path(), "a.mp4", 640, 480, 10));
+    let means = |scaling| {
+        let config = SourceConfig {
+            scaling,
+            ..config(clip.clone())
+        };
+        let (seen, result) = Collector::start_on(&machine.root(), &config, usize::MAX).join();
+        result.expect("the file is sound");
+        seen.iter().map(|frame| frame.mean).collect::<Vec<_>>()
+    };
+    let (by_vic, by_cpu) = (means(Scaling::Vic), means(Scaling::Cpu));
+    assert_eq!((by_vic.len(), by_cpu.len()), (10, 10));
+    for (a, b) in by_vic.iter().zip(&by_cpu) {
+        assert!((a - b).abs() < 2.0, "{by_vic:?} and {by_cpu:?}");
+    }
+}
+
+#[test]
+fn more_than_a_factor_of_sixteen_takes_two_steps() {
+    load();
+    let raw = "videotestsrc is-live=true ! video/x-raw,format=NV12,width=7680,height=500,framerate=10/1 ! identity";
+    let (plan, size) = take(&VirtualJetson::xavier_nx(), &vic(launch(raw)), 5);
+    let scales: Vec<&str> = plan
+        .steps
+        .iter()
+        .filter(|step| step.work == Scale)
+        .map(|step| step.detail.as_str())
+        .collect();
+    assert_eq!(
+        scales,
+        [
+            "7680×500 NV12 to 1788×116 NV12 in NVMM",
+            "1788×116 NV12 in NVMM to 416×27 BGRx"
+        ]
+    );
+    assert_eq!(size, Size::new(416, 27));
+}
+
+#[test]
+fn a_change_of_resolution_makes_other_steps() {
+    load();
+    let folder = tempfile::tempdir().expect("a folder");
+    // The second half has a picture of 8 rows for the network, which the VIC cannot write.
+    let path = clips::two_resolutions(folder.path(), (640, 480), (1664, 32), 10);
+    let machine = VirtualJetson::xavier_nx();
+    let collector = Collector::start_on(
+        &machine.root(),
+        &config(SourceUri::File(path.clone())),
+        usize::MAX,
+    );
+    let (seen, result) = collector.join();
+    result.expect("the processor does what the VIC cannot");
+    let sizes: Vec<Size> = seen.iter().map(|frame| frame.picture).collect();
+    assert_eq!(sizes.len(), 20);
+    assert!(sizes[..10].iter().all(|size| *size == Size::new(416, 312)));
+    assert!(sizes[10..].iter().all(|size| *size == Size::new(416, 8)));
+    let (_, result) =
+        Collector::start_on(&machine.root(), &vic(SourceUri::File(path)), usize::MAX).join();
+    let text = result.expect_err("the VIC alone is wanted").to_string();
+    assert!(text.contains("416×8") && text.contains("16×16"), "{text}");
+}
+
+#[test]
+fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
+    load();
+    let machine = VirtualJetson::xavier_nx();
+    let live = |caps: &str| {
+        launch(&format!(
+            "videotestsrc is-live=true ! video/x-raw,{caps},framerate=30/1 ! identity"
+        ))
+    };
+    for (caps, wanted) in [
+        ("format=RGB,width=640,height=480", "the source gives RGB"),
+        (
+            "format=NV12,width=1920,height=30",
+            "network's picture has 416×6 pixels",
+        ),
+        (
+            "format=NV12,width=8,height=480",
+            "the source has 8×480 pixels",
+        ),
+    ] {
+        let uri = live(caps);
+        let reason = refusal(&machine, &vic(uri.clone()));
+        assert!(
+            reason.contains(wanted) && reason.contains("scaling is vic"),
+            "{caps}: {reason}"
+        );
+        let (plan, _) = take(&machine, &config(uri), 5);
+        assert!(
+            plan.notes.iter().any(|note| note.contains(wanted)),
+            "{plan:?}"
+        );
+        assert!(units(&plan).contains(&(Scale, Cpu)), "{plan}");
+    }
+    // Elements of the user's own that scale elsewhere.
+    let own = launch(
+        "videotestsrc is-live=true ! video/x-raw,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
+    );
+    let collector = Collector::start_on(&machine.root(), &vic(own), usize::MAX);
+    let reason = eventually("a refusal", || collector.troubles().first().cloned());
+    let _ = collector.stop();
+    assert!(
+        reason.contains("scaling is to run on the VIC")
+            && reason.contains("scale by CPU (videoscale"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
+    load();
+    let (machine, folder) = (
+        VirtualJetson::xavier_nx(),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let path = folder.path().join("422.mp4");
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers=10 ! video/x-raw,format=Y42B,width=320,height=240,framerate=30/1 \
+         ! x264enc speed-preset=ultrafast ! mp4mux ! filesink location={}",
+        path.display()
+    ));
+    let uri = SourceUri::File(path);
+    let (plan, _) = take(&machine, &config(uri.clone()), usize::MAX);
+    assert!(units(&plan).contains(&(Decode, Cpu)), "{plan}");
+    assert!(
+        plan.notes.iter().any(|note| note.contains("this is 4:2:2")),
+        "{plan:?}"
+    );
+    let strict = SourceConfig {
+        decoder: DecoderChoice::Hardware,
+        ..config(uri)
+    };
+    let reason = refusal(&machine, &strict);
+    assert!(
+        reason.contains("decoder is hardware, but NVDEC"),
+        "{reason}"
+    );
+
+    // Other codecs are never given to it.
+    let theora = SourceUri::File(clips::theora(folder.path(), "a.ogv", 320, 240, 10));
+    let (plan, _) = take(&machine, &config(theora.clone()), usize::MAX);
+    assert_eq!(
+        units(&plan)[1..],
+        [(Decode, Cpu), (Copy, Cpu), (Scale, Vic), (Copy, Cpu)],
+        "{plan}"
+    );
+    let strict = SourceConfig {
+        decoder: DecoderChoice::Hardware,
+        ..config(theora)
+    };
+    let collector = Collector::start_on(&machine.root(), &strict, usize::MAX);
+    let (_, result) = collector.join();
+    let text = result.expect_err("the processor decodes").to_string();
+    assert!(text.contains("decoder is hardware"), "{text}");
+}
+
+#[test]
+fn the_configuration_can_leave_the_units_alone() {
+    load();
+    let (machine, folder) = (
+        VirtualJetson::xavier_nx(),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let uri = SourceUri::File(clips::mp4(folder.path(), "a.mp4", 640, 480, 10));
+    let software = SourceConfig {
+        decoder: DecoderChoice::Software,
+        scaling: Scaling::Cpu,
+        ..config(uri.clone())
+    };
+    let (plan, _) = take(&machine, &software, usize::MAX);
+    assert_eq!(
+        units(&plan),
+        [(Read, Cpu), (Decode, Cpu), (Scale, Cpu), (Color, Cpu)]
+    );
+    // Decoded in NVMM, and copied from there by the only element that can.
+    let half = SourceConfig {
+        scaling: Scaling::Cpu,
+        ..config(uri.clone())
+    };
+    let (plan, _) = take(&machine, &half, usize::MAX);
+    assert_eq!(
+        units(&plan),
+        [
+            (Read, Cpu),
+            (Decode, Nvdec),
+            (Copy, Cpu),
+            (Scale, Cpu),
+            (Color, Cpu)
+        ],
+        "{plan}"
+    );
+    let gpu = SourceConfig {
+        scaling: Scaling::Gpu,
+        ..config(uri)
+    };
+    let (plan, _) = take(&machine, &gpu, usize::MAX);
+    assert!(units(&plan).contains(&(Scale, VideoUnit::Gpu)), "{plan}");
+}
+
+#[test]
+fn an_unknown_release_is_not_trusted() {
+    load();
+    let machine = VirtualJetson::orin_nx();
+    machine.write("/etc/nv_tegra_release", "# R99 (release), REVISION: 1.0\n");
+    let folder = tempfile::tempdir().expect("a folder");
+    let uri = SourceUri::File(clips::mp4(folder.path(), "a.mp4", 320, 240, 10));
+    let (plan, _) = take(&machine, &config(uri.clone()), usize::MAX);
+    assert_eq!(
+        units(&plan),
+        [(Read, Cpu), (Decode, Cpu), (Scale, Cpu), (Color, Cpu)]
+    );
+    let wanted = "does not know L4T 99.1.0";
+    assert!(
+        plan.notes.iter().any(|note| note.contains(wanted)),
+        "{plan:?}"
+    );
+    let reason = refusal(&machine, &vic(uri));
+    assert!(reason.contains(wanted), "{reason}");
+}
+
+#[test]
+fn a_file_plays_again_and_again_through_the_units() {
+    load();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = vic(SourceUri::File(clips::mp4(
+        folder.path(),
+        "a.mp4",
+        320,
+        240,
+        10,
+    )));
+    config.loop_at_end = true;
+    let machine = VirtualJetson::xavier_nx();
+    let (seen, result) = Collector::start_on(&machine.root(), &config, 35).join();
+    result.expect("the file is sound");
+    assert_eq!(seen.len(), 35);
+}
+
+#[test]
+fn the_plan_is_known_before_anything_is_opened() {
+    load();
+    let machine = Machine::find(&VirtualJetson::xavier_nx().root());
+    let plan = |config: &SourceConfig| expect(config, &machine, INPUT, Placement::TopLeft);
+    let known = plan(&vic(csi(Some((1920, 1080))))).expect("possible");
+    assert_eq!(units(&known), [(Capture, Isp), (Scale, Vic)]);
+    assert_eq!(
+        known.steps[1].detail,
+        "1920×1080 NV12 in NVMM to 416×234 BGRx"
+    );
+    let two = plan(&vic(csi(Some((7680, 4320))))).expect("possible");
+    assert_eq!(units(&two), [(Capture, Isp), (Scale, Vic), (Scale, Vic)]);
+    let refused = plan(&vic(csi(Some((1920, 32))))).expect_err("too flat for the VIC");
+    assert!(matches!(refused, SourceError::Refused(_)), "{refused}");
+    let file = plan(&vic(SourceUri::File(Path::new("/nowhere.mp4").into()))).expect("possible");
+    assert_eq!(
+        units(&file),
+        [(Read, Cpu), (Decode, Nvdec), (Decode, Nvjpg), (Scale, Vic)]
+    );
+
+    let other = tempfile::tempdir().expect("a folder");
+    let machine = Machine::find(&jetwatch::platform::Root::new(other.path()));
+    let plan = |config: &SourceConfig| expect(config, &machine, INPUT, Placement::TopLeft);
+    let camera = plan(&config(csi(None))).expect_err("no Jetson").to_string();
+    assert!(
+        camera.contains("no Jetson") && camera.contains("v4l2://"),
+        "{camera}"
+    );
+    let file = SourceUri::File(Path::new("/nowhere.mp4").into());
+    let error = plan(&vic(file.clone())).expect_err("no VIC").to_string();
+    assert!(error.contains("no Jetson"), "{error}");
+    let hardware = SourceConfig {
+        decoder: DecoderChoice::Hardware,
+        ..config(file)
+    };
+    let error = plan(&hardware).expect_err("no NVDEC").to_string();
+    assert!(error.contains("decoder is hardware"), "{error}");
+}
+
+/// Whether there is a library to run the network of the daemon's tests; says so if not.
+fn library_is_missing() -> bool {
+    let missing = std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty());
+    if missing {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+    }
+    missing
+}
+
+/// A configuration of these sources, with a network of 96×64 pixels that sees nothing.
+fn daemon(sources: &str) -> Setup {
+    let setup = Setup::new(&format!(
+        "sources:\n{sources}detector: {{backend: onnx, model: model}}\npublish: {{mqtt: off}}\n"
+    ));
+    let (cells, row) = (126, 7);
+    let network = TinyNetwork {
+        input: "images",
+        input_shape: [Some(1), Some(3), Some(64), Some(96)],
+        output: "output",
+        output_shape: [cells, row],
+        rows: vec![0.0; (cells * row) as usize],
+        mask: vec![0.0; (cells * row) as usize],
+        second_input: false,
+    };
+    let bytes = network.bytes();
+    let mut digest = String::new();
+    for byte in Sha256::digest(&bytes) {
+        write!(digest, "{byte:02x}").expect("a string takes it");
+    }
+    let folder = setup.path("model");
+    fs::create_dir(&folder).expect("the folder is writable");
+    fs::write(folder.join("tiny.onnx"), bytes).expect("the folder is writable");
+    let yaml = format!(
+        "name: tiny\ninput: {{name: images, width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {{layout: yolox, name: output}}\nlabels: [person, car]\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\nfiles: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
+    );
+    fs::write(folder.join("model.yaml"), yaml).expect("the folder is writable");
+    setup
+}
+
+/// A CSI camera, a server, a file and a camera that sends JPEG, all of which the VIC is to scale.
+fn four_sources(server: &RtspServer, clip: &Path) -> String {
+    let jpeg = "launch:videotestsrc is-live=true ! video/x-raw,format=I420,width=640,height=480,framerate=30/1 ! jpegenc ! identity";
+    format!(
+        "  - {{name: lens, uri: 'csi://0', width: 1920, height: 1080, fps: 30, scaling: vic}}\n\
+         \x20 - {{name: gate, uri: '{}', decoder: hardware, scaling: vic}}\n\
+         \x20 - {{name: tape, uri: '{}', loop: true, scaling: vic}}\n\
+         \x20 - {{name: desk, uri: '{jpeg}', scaling: vic}}\n",
+        server.uri(),
+        clip.display()
+    )
+}
+
+/// Runs a command of the daemon on the machine, with its elements where there are any.
+fn command(
+    setup: &Setup,
+    machine: &VirtualJetson,
+    elements: Option<&JetsonElements>,
+    arguments: &[&str],
+) -> Output {
+    let mut command = setup.command(arguments[0]);
+    command
+        .args(&arguments[1..])
+        .arg("--root")
+        .arg(machine.path("/"));
+    match elements {
+        Some(elements) => command.envs(elements.environment()),
+        None => command.env_remove("GST_PLUGIN_PATH"),
+    };
+    finish(&mut command)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn four_sources_run_and_nothing_of_them_is_scaled_elsewhere_than_on_the_vic() {
+    if library_is_missing() {
+        return;
+    }
+    let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
+    let (server, media) = (
+        RtspServer::start(0, &[]),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
+    let setup = daemon(&four_sources(&server, &clip));
+    let run = command(
+        &setup,
+        &machine,
+        Some(&elements),
+        &["run", "--duration", "6s"],
+    );
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let work = elements.work();
+    let done: BTreeSet<(&str, &str)> = work
+        .iter()
+        .filter(|work| work.frames > 0)
+        .map(|work| (work.element.as_str(), work.engine.as_str()))
+        .collect();
+    assert_eq!(
+        done,
+        BTreeSet::from([
+            ("nvarguscamerasrc", "ISP"),
+            ("nvv4l2decoder", "NVDEC"),
+            ("nvv4l2decoder", "NVJPG"),
+            ("nvvidconv", "VIC"),
+        ])
+    );
+    // 1920 pixels to 96 are a factor of 20: two steps, and only the last picture leaves NVMM.
+    let lens: Vec<_> = work
+        .iter()
+        .filter(|work| work.element == "nvvidconv" && work.from.contains("1920x1080"))
+        .collect();
+    assert_eq!(lens.len(), 1, "{work:?}");
+    assert!(lens[0].to.starts_with("NVMM NV12 430x242"), "{lens:?}");
+    for work in &work {
+        let leaves = work.to.starts_with("system");
+        assert_eq!(work.cpu_copy, leaves, "{work:?}");
+        assert!(!leaves || work.to.contains("BGRx"), "{work:?}");
+    }
+}
+
+#[test]
+fn check_tells_the_plan_and_what_is_wrong_with_it() {
+    if library_is_missing() {
+        return;
+    }
+    let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
+    let (server, media) = (
+        RtspServer::start(0, &[]),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
+    let setup = daemon(&four_sources(&server, &clip));
+    let right = command(&setup, &machine, Some(&elements), &["check"]);
+    let said = stdout(&right);
+    assert_eq!(right.status.code(), Some(0), "{said}{}", stderr(&right));
+    for line in [
+        "ok     machine: Jetson Xavier NX (p3668-0000), L4T 35.4.1, JetPack 5.1.2",
+        "ok     plan lens: capture by ISP (nvarguscamerasrc, 1920×1080 NV12 in NVMM); \
+         scale by VIC (nvvidconv, 1920×1080 NV12 in NVMM to 430×242 NV12 in NVMM); \
+         scale by VIC (nvvidconv, 430×242 NV12 in NVMM to 96×54 BGRx); copy by CPU (nvvidconv, 96×54 BGRx out of NVMM)",
+        "ok     plan gate: receive by CPU (rtspsrc); decode by NVDEC (nvv4l2decoder, video/x-h264 to 320×240 NV12 in NVMM); scale by VIC",
+        "ok     plan tape: read by CPU (filesrc); decode by NVDEC (nvv4l2decoder",
+        "; decode by NVJPG (nvv4l2decoder, image/jpeg to 640×480 NV12 in NVMM); scale by VIC",
+    ] {
+        assert!(said.contains(line), "{line}\nis not in\n{said}");
+    }
+
+    // The camera's daemon does not run.
+    elements.remove("nvargus-daemon");
+    let broken = command(&setup, &machine, Some(&elements), &["check"]);
+    let said = stdout(&broken);
+    assert_eq!(broken.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("wrong  source lens: camera: ")
+            && said.contains("systemctl status nvargus-daemon"),
+        "{said}"
+    );
+    assert!(said.contains("unknown plan lens: expected"), "{said}");
+
+    // JetPack's elements are not installed.
+    let bare = command(&setup, &machine, None, &["check"]);
+    let said = stdout(&bare);
+    assert_eq!(bare.status.code(), Some(1), "{said}");
+    for line in [
+        "wrong  plan lens: csi://0: GStreamer element nvarguscamerasrc is missing; install it with: apt-get install nvidia-l4t-gstreamer",
+        "wrong  plan gate: decoder is hardware, but nothing but the CPU decodes",
+        "wrong  plan tape: scaling is vic, but the VIC cannot do it: GStreamer element nvvidconv is missing",
+    ] {
+        assert!(said.contains(line), "{line}\nis not in\n{said}");
+    }
+}
+
+#[test]
+fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
+    if library_is_missing() {
+        return;
+    }
+    let media = tempfile::tempdir().expect("a folder");
+    let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
+    let setup = daemon(&format!("  - {{name: tape, uri: '{}'}}\n", clip.display()));
+    let plan = "plan tape: read by CPU (filesrc); decode by CPU (avdec_h264";
+    let bare = command(&setup, &VirtualJetson::orin_nx(), None, &["check"]);
+    let said = stdout(&bare);
+    assert_eq!(bare.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains(plan)
+            && said.contains("the CPU scales, not the VIC: GStreamer element nvvidconv is missing"),
+        "{said}"
+    );
+    // The elements alone make no Jetson.
+    let elements = JetsonElements::new();
+    let other = VirtualJetson::orin_nx();
+    other.remove("/proc/device-tree/compatible");
+    let said = stdout(&command(&setup, &other, Some(&elements), &["check"]));
+    assert!(
+        said.contains(plan) && said.contains("this machine is no Jetson"),
+        "{said}"
+    );
+}
