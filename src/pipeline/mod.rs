@@ -22,6 +22,7 @@ mod meter;
 mod reorder;
 mod report;
 mod sinks;
+mod surfaces;
 mod worker;
 
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ use crate::detect::{DetectError, Prepared};
 use crate::platform::{Machine, Root};
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
-    self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
+    self, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken, Surfaces,
 };
 use crate::telemetry::{self, Pulses, Recorder, service};
 use crate::track::{IouTracker, Lifecycle};
@@ -103,6 +104,7 @@ pub struct Pipeline {
     duration: Option<Duration>,
     dot: Dot,
     machine: Arc<Machine>,
+    surfaces: Option<Arc<Surfaces>>,
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
@@ -180,6 +182,7 @@ impl Pipeline {
         };
         let follower = spawn("follow", move || follower.run(&heard))?;
 
+        let machine = Arc::new(Machine::find(&options.root));
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
         let mut pipeline = Self {
             stop,
@@ -189,7 +192,8 @@ impl Pipeline {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),
             },
-            machine: Arc::new(Machine::find(&options.root)),
+            surfaces: surfaces::shared(&prepared, &machine),
+            machine,
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -334,6 +338,7 @@ impl Pipeline {
             counters: Arc::clone(counters),
             pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
             machine: Arc::clone(&self.machine),
+            surfaces: self.surfaces.clone(),
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -132,6 +132,7 @@ impl Collector {
             },
             counters: Arc::clone(&counters),
             pulse: Arc::new(Pulses::default().join(&config.name)),
+            surfaces: None,
             machine: Arc::new(Machine::find(machine)),
             on_plan: Arc::new(move |plan| planning.lock().unwrap().push(plan.clone())),
         };

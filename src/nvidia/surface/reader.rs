@@ -1,7 +1,7 @@
 //! What turns pictures in NVMM into addresses for the kernel.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gstreamer as gst;
@@ -21,6 +21,8 @@ pub struct SurfaceReader {
     device: Arc<Device>,
     /// Held while a memory is looked at, so that none is registered twice.
     turn: Mutex<()>,
+    /// Whether a picture was refused: what one pool gives wrong, the next gives wrong too.
+    has_refused: AtomicBool,
 }
 
 impl SurfaceReader {
@@ -34,11 +36,28 @@ impl SurfaceReader {
             counts: Arc::default(),
             device: Arc::clone(device),
             turn: Mutex::new(()),
+            has_refused: AtomicBool::new(false),
         })
     }
 
     /// The picture as memory that the GPU reads. The first time that the pool gives a memory it is registered.
+    ///
+    /// After an error whoever asked should go on with copies: see [`is_usable`](Self::is_usable).
     pub fn surface(&self, picture: &NvmmPicture) -> Result<Surface, SurfaceError> {
+        let surface = self.look_at(picture);
+        if surface.is_err() {
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        surface
+    }
+
+    /// Whether every picture so far could be read in place.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        !self.has_refused.load(Ordering::Relaxed)
+    }
+
+    fn look_at(&self, picture: &NvmmPicture) -> Result<Surface, SurfaceError> {
         let memories = picture.buffer.n_memory();
         if memories != 1 {
             return Err(SurfaceError::Unexpected {
@@ -82,7 +101,8 @@ impl fmt::Debug for SurfaceReader {
     }
 }
 
-/// A picture that the GPU reads in place. While this lives, the pool does not give its memory to anyone.
+/// A picture that the GPU reads in place. While this or a clone of it lives, the pool does not give its memory to anyone.
+#[derive(Clone)]
 pub struct Surface {
     registration: Arc<Registration>,
     /// Dropped last: the registration is good while the memory lives.
