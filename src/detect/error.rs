@@ -239,6 +239,7 @@ impl DetectError {
             Self::Infer { .. }
             | Self::BatchSize { .. }
             | Self::PictureSize { .. }
+            | Self::Surface(_)
             | Self::UnknownTruth { .. } => false,
         }
     }

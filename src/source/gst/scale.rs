@@ -92,10 +92,10 @@ pub(super) fn add(
     sink.set_property("enable-last-sample", false);
     sink.set_property("max-buffers", 1_u32);
     // In which memory is the last step's business, and the reader's.
-    let taken = gst::Caps::builder("video/x-raw").field("format", "BGRx");
-    let mut taken_caps = taken.clone().build();
-    taken_caps.merge(taken.features([NVMM]).build());
-    sink.set_caps(Some(&taken_caps));
+    let taken = || gst::Caps::builder("video/x-raw").field("format", "BGRx");
+    let mut caps = taken().build();
+    caps.merge(taken().features([NVMM]).build());
+    sink.set_caps(Some(&caps));
     pipeline
         .add_many([&entry, sink.upcast_ref()])
         .map_err(|error| SourceError::Build(error.to_string()))?;
