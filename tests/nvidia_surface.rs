@@ -82,7 +82,7 @@ impl Drop for Pictures {
 fn source(frames: u32) -> String {
     format!(
         "videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,format=I420,width=832,height=468,framerate=30/1 ! nvvidconv \
-         ! video/x-raw(memory:NVMM),format=NV12"
+         ! video/x-raw(memory:NVMM),format=NV12,width=832,height=468"
     )
 }
 
