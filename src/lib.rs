@@ -15,7 +15,7 @@
 //! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
-//! platform   FLOOR 1  what machine this is, how it does, and its settings: Jetson model and release, loads, clocks, power modes
+//! platform   FLOOR 1  what machine this is, its units for video, how it does, and its settings: Jetson model and release, loads, clocks
 //! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses, what systemd is told
 //! types      FLOOR 0  frame, box, letterbox geometry, detection, track, event: plain data
 //! nvidia     CELLAR   the only unsafe: TensorRT by tables of its methods, CUDA and the kernel that makes tensors; all loaded at run time

@@ -280,7 +280,7 @@ fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
     }
     // Elements of the user's own that scale elsewhere.
     let own = launch(
-        "videotestsrc is-live=true ! video/x-raw,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
+        "videotestsrc is-live=true ! video/x-raw,format=NV12,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
     );
     let collector = Collector::start_on(&machine.root(), &vic(own), usize::MAX);
     let reason = eventually("a refusal", || collector.troubles().first().cloned());
@@ -603,7 +603,7 @@ fn check_tells_the_plan_and_what_is_wrong_with_it() {
     let said = stdout(&right);
     assert_eq!(right.status.code(), Some(0), "{said}{}", stderr(&right));
     for line in [
-        "ok     machine: Jetson Xavier NX (p3668-0000), L4T 35.4.1, JetPack 5.1.2",
+        "ok     machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2",
         "ok     plan lens: capture by ISP (nvarguscamerasrc, 1920×1080 NV12 in NVMM); \
          scale by VIC (nvvidconv, 1920×1080 NV12 in NVMM to 430×242 NV12 in NVMM); \
          scale by VIC (nvvidconv, 430×242 NV12 in NVMM to 96×54 BGRx); copy by CPU (nvvidconv, 96×54 BGRx out of NVMM)",
@@ -665,4 +665,56 @@ fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
         said.contains(plan) && said.contains("this machine is no Jetson"),
         "{said}"
     );
+}
+
+#[test]
+fn sessions_leave_nothing_open() {
+    load();
+    let (machine, folder) = (
+        VirtualJetson::xavier_nx(),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let path = folder.path().join("422.mp4");
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers=5 ! video/x-raw,format=Y42B,width=320,height=240,framerate=30/1 \
+         ! x264enc speed-preset=ultrafast ! mp4mux ! filesink location={}",
+        path.display()
+    ));
+    let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=64,height=48,framerate=60/1 ! jpegenc ! identity";
+    let configs = [
+        vic(SourceUri::File(clips::mp4(
+            folder.path(),
+            "a.mp4",
+            320,
+            240,
+            5,
+        ))),
+        config(SourceUri::File(path)),
+        vic(csi(Some((1280, 720)))),
+        vic(launch(jpeg)),
+    ];
+    let round = || {
+        for config in &configs {
+            let (seen, result) = Collector::start_on(&machine.root(), config, 3).join();
+            result.unwrap_or_else(|error| panic!("{}: {error}", config.uri));
+            assert!(seen.len() >= 3);
+        }
+    };
+    let open = || {
+        fs::read_dir("/proc/self/fd")
+            .expect("/proc is there")
+            .count()
+    };
+    // Plug-ins and their pools of threads settle in the first rounds.
+    for _ in 0..3 {
+        round();
+    }
+    let before = open();
+    for _ in 0..10 {
+        round();
+    }
+    // A pipeline that stays takes two descriptors at least, so that forty would stay.
+    eventually("what was opened is closed", || {
+        (open() <= before + 4).then_some(())
+    });
 }

@@ -270,7 +270,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__check)
-            opts="-c -h --config --file-only --help"
+            opts="-c -h --config --file-only --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -281,6 +281,10 @@ _jetwatch() {
                     return 0
                     ;;
                 -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1156,7 +1160,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__run)
-            opts="-c -h --config --duration --max-frames --warmup-frames --stats --dot --dump-detections --help"
+            opts="-c -h --config --duration --max-frames --warmup-frames --stats --dot --dump-detections --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1191,6 +1195,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --dump-detections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -164,8 +164,11 @@ fn open(
         placement,
         &stop,
         Arc::new(move |frame| {
-            let _ = frame_news.send(News::Frame(frame.meta.source_size));
-            Flow::Stop
+            // One is enough; that it goes on until it is stopped tells an end of its own from ours.
+            if frame.meta.seq == 0 {
+                let _ = frame_news.send(News::Frame(frame.meta.source_size));
+            }
+            Flow::Continue
         }),
         Arc::new(move |_, state, reason| {
             if state == SourceState::Offline {

@@ -120,7 +120,7 @@ pub(super) fn look_for(
         None => Err(format!(
             "GStreamer element {factory} of this release has no property {property}, so that nothing says what it would run on"
         )),
-        Some(spec) if !takes(&spec, word) => Err(format!(
+        Some(spec) if spelled(&spec, word).is_none() => Err(format!(
             "property {property} of GStreamer element {factory} does not know {word}"
         )),
         Some(_) => Ok(()),
@@ -131,11 +131,11 @@ pub(super) fn look_for(
 pub(super) fn set_if_known(property: &'static str, element: &gst::Element, word: &str) -> bool {
     let known = element
         .find_property(property)
-        .is_some_and(|spec| takes(&spec, word));
-    if known {
+        .and_then(|spec| spelled(&spec, word));
+    if let Some(word) = &known {
         element.set_property_from_str(property, word);
     }
-    known
+    known.is_some()
 }
 
 /// Whether decodebin must leave a factory out: NVIDIA's decoders are put in place by us alone, and where the processor is to
@@ -151,12 +151,16 @@ pub(super) fn is_left_to_us(factory: &glib::Value, choice: DecoderChoice) -> boo
     is_of_l4t || (choice == DecoderChoice::Software && factory.klass().contains("Hardware"))
 }
 
-/// Whether a property can be set to this word.
-fn takes(spec: &glib::ParamSpec, word: &str) -> bool {
-    match glib::EnumClass::with_type(spec.value_type()) {
-        Some(class) => class.value_by_nick(word).is_some(),
-        None => glib::Value::deserialize(word, spec.value_type()).is_ok(),
-    }
+/// A word as this property spells it; `None` where it does not take it. Releases differ in large and small letters.
+fn spelled(spec: &glib::ParamSpec, word: &str) -> Option<String> {
+    let Some(class) = glib::EnumClass::with_type(spec.value_type()) else {
+        let taken = glib::Value::deserialize(word, spec.value_type()).is_ok();
+        return taken.then(|| word.to_owned());
+    };
+    let mut words = class.values().iter().map(glib::EnumValue::nick);
+    words
+        .find(|known| known.eq_ignore_ascii_case(word))
+        .map(str::to_owned)
 }
 
 fn package_of(factory: &str) -> &'static str {

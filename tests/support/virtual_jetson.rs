@@ -1,4 +1,5 @@
 //! A Jetson made of files: a folder that stands for `/`, with doubles of JetPack's tools. See `tests/virtual_jetson/README.md`.
+#![allow(dead_code)]
 
 use std::fs;
 use std::os::unix::fs::symlink;

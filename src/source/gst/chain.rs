@@ -5,6 +5,7 @@
 //! way through the elements that are taken out.
 
 use gstreamer as gst;
+use gstreamer::glib::WeakRef;
 use gstreamer::prelude::*;
 
 use crate::platform::VideoUnit;
@@ -34,12 +35,30 @@ pub(super) struct Chain {
     filters: Vec<gst::Element>,
 }
 
-/// Where the chain stands.
+/// Where the chain stands. The pipeline's elements hold what holds this, so that it must not hold them.
 pub(super) struct Place {
-    pub(super) pipeline: gst::glib::WeakRef<gst::Pipeline>,
-    pub(super) entry: gst::Element,
-    pub(super) sink: gst::Element,
+    pub(super) pipeline: WeakRef<gst::Pipeline>,
+    pub(super) entry: WeakRef<gst::Element>,
+    pub(super) sink: WeakRef<gst::Element>,
     pub(super) equipment: Equipment,
+}
+
+/// The same while it is worked on.
+struct Ground {
+    pipeline: gst::Pipeline,
+    entry: gst::Element,
+    sink: gst::Element,
+}
+
+impl Place {
+    /// `None` when the pipeline is on its way down.
+    fn ground(&self) -> Option<Ground> {
+        Some(Ground {
+            pipeline: self.pipeline.upgrade()?,
+            entry: self.entry.upgrade()?,
+            sink: self.sink.upgrade()?,
+        })
+    }
 }
 
 impl Chain {
@@ -57,16 +76,19 @@ impl Chain {
 
     /// Lets the end of media pass when no picture has ever come.
     pub(super) fn pass_end(&self, place: &Place) {
-        if self.elements.is_empty() && place.entry.link(&place.sink).is_err() {
+        let Some(ground) = place.ground().filter(|_| self.elements.is_empty()) else {
+            return;
+        };
+        if ground.entry.link(&ground.sink).is_err() {
             log::warn!("the end of media does not reach the sink");
         }
     }
 
     fn build(&mut self, steps: &[Step], place: &Place) -> Result<(), String> {
-        let pipeline = place.pipeline.upgrade().ok_or("the pipeline is gone")?;
+        let ground = place.ground().ok_or("the pipeline is gone")?;
         let said = |error: SourceError| error.to_string();
         let failed = |error: gst::glib::BoolError| error.to_string();
-        self.take_out(&pipeline, place);
+        self.take_out(&ground);
         for (index, step) in steps.iter().enumerate() {
             let filter = make("capsfilter", &named("size", index)).map_err(said)?;
             match step.unit {
@@ -86,10 +108,10 @@ impl Chain {
             }
             self.filters.push(filter);
         }
-        pipeline.add_many(&self.elements).map_err(failed)?;
-        let whole = std::iter::once(&place.entry)
+        ground.pipeline.add_many(&self.elements).map_err(failed)?;
+        let whole = std::iter::once(&ground.entry)
             .chain(&self.elements)
-            .chain(std::iter::once(&place.sink));
+            .chain(std::iter::once(&ground.sink));
         gst::Element::link_many(whole).map_err(failed)?;
         for element in self.elements.iter().rev() {
             element.sync_state_with_parent().map_err(failed)?;
@@ -97,15 +119,17 @@ impl Chain {
         Ok(())
     }
 
-    fn take_out(&mut self, pipeline: &gst::Pipeline, place: &Place) {
+    fn take_out(&mut self, ground: &Ground) {
         self.filters.clear();
         let elements = std::mem::take(&mut self.elements);
         if let (Some(first), Some(last)) = (elements.first(), elements.last()) {
-            place.entry.unlink(first);
-            last.unlink(&place.sink);
+            ground.entry.unlink(first);
+            last.unlink(&ground.sink);
         }
         for element in &elements {
-            if element.set_state(gst::State::Null).is_err() || pipeline.remove(element).is_err() {
+            if element.set_state(gst::State::Null).is_err()
+                || ground.pipeline.remove(element).is_err()
+            {
                 log::warn!("{} does not leave its pipeline", element.name());
             }
         }
@@ -123,7 +147,12 @@ fn converter(step: &Step, index: usize, equipment: &Equipment) -> Result<gst::El
         return Err(format!("{} does not take {property}={word}", unit.element));
     }
     // As on the processor. The element's own default is the nearest pixel, which networks are not trained with.
-    set_if_known("interpolation-method", &converter, "Bilinear");
+    if !set_if_known("interpolation-method", &converter, "Bilinear") {
+        log::warn!(
+            "{} does not scale bilinearly on this release: detections may suffer",
+            unit.element
+        );
+    }
     // Rows of pixels one after another, which is what a network's input is written from.
     set_if_known("bl-output", &converter, "false");
     if step.to.memory == Memory::Nvmm && step.to.format == TAKEN {

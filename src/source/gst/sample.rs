@@ -14,12 +14,14 @@ use crate::source::SourceContext;
 use crate::types::{Picture, Size};
 
 use super::chain::NVMM;
+use super::findings::Findings;
 
 /// Reads samples. It remembers the layout of the caps seen last: parsing them for every frame would be waste.
 pub(super) struct Reader {
     layout: Option<(gst::Caps, Layout)>,
     surfaces: Option<Arc<SurfaceReader>>,
     source: String,
+    findings: Arc<Findings>,
 }
 
 #[derive(Clone, Copy)]
@@ -32,11 +34,12 @@ struct Layout {
 
 impl Reader {
     /// For the samples of one session.
-    pub(super) fn new(context: &SourceContext) -> Self {
+    pub(super) fn new(context: &SourceContext, findings: &Arc<Findings>) -> Self {
         Self {
             layout: None,
             surfaces: context.surfaces.clone(),
             source: context.name.clone(),
+            findings: Arc::clone(findings),
         }
     }
 
@@ -66,6 +69,7 @@ impl Reader {
             Ok(surface) => Some(Picture::elsewhere(size, surface)),
             Err(error) => {
                 log::warn!(source = self.source.as_str(); "{error}; from now on pictures are copied");
+                self.findings.lose_place();
                 None
             }
         }

@@ -24,6 +24,9 @@ use super::equipment::Equipment;
 use super::findings::Findings;
 use super::sample::Reader;
 
+/// Name of the scaler's first element in its pipeline.
+pub(super) const ENTRY: &str = "entry";
+
 /// Name of the sink in its pipeline.
 pub(super) const SINK: &str = "sink";
 
@@ -84,7 +87,7 @@ pub(super) fn add(
     scaling: Scaling,
     findings: &Arc<Findings>,
 ) -> Result<Scaler, SourceError> {
-    let entry = make("identity", "entry")?;
+    let entry = make("identity", ENTRY)?;
     let sink = make("appsink", SINK)?
         .downcast::<gst_app::AppSink>()
         .map_err(|element| SourceError::Build(format!("{} is no appsink", element.name())))?;
@@ -112,8 +115,8 @@ pub(super) fn add(
         chain: Chain::default(),
         place: Place {
             pipeline: pipeline.downgrade(),
-            entry,
-            sink: sink.clone().upcast(),
+            entry: entry.downgrade(),
+            sink: sink.upcast_ref::<gst::Element>().downgrade(),
             equipment: equipment.clone(),
         },
     };
@@ -131,7 +134,7 @@ pub(super) fn add(
         source_size,
         progress: Arc::clone(&progress),
         stopped: false,
-        reader: Reader::new(context),
+        reader: Reader::new(context, findings),
     };
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
@@ -169,7 +172,9 @@ impl Fitter {
             gst::EventView::Caps(event) => {
                 if let Err(reason) = self.fit(event.caps()) {
                     self.findings.refuse(reason.clone());
-                    gst::element_error!(self.place.entry, gst::StreamError::Format, ("{reason}"));
+                    if let Some(entry) = self.place.entry.upgrade() {
+                        gst::element_error!(entry, gst::StreamError::Format, ("{reason}"));
+                    }
                 }
             }
             gst::EventView::Eos(_) => self.chain.pass_end(&self.place),

@@ -13,6 +13,7 @@ use super::build::Launch;
 use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
+use super::scale::ENTRY;
 use super::survey;
 
 /// How long a pipeline that failed may take to say why.
@@ -37,7 +38,7 @@ pub(super) fn run(
         dots_done: context.dot.requests.load(Ordering::Relaxed),
     };
 
-    let refused = launch.pipeline.set_state(gst::State::Playing).is_err();
+    let refused = start(&launch.pipeline).is_err();
     let asked_at = Instant::now();
     let mut announced = false;
     loop {
@@ -68,6 +69,17 @@ pub(super) fn run(
         }
         session.dump_if_asked();
     }
+}
+
+/// Starts to play, with the entry of the scaler first. A pipeline begins with the elements that lead nowhere, and what decodes
+/// is one of them until its media is known: it might push its first picture to an entry that does not listen yet, and would
+/// then stand still without a word.
+fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
+    pipeline.set_state(gst::State::Ready)?;
+    if let Some(entry) = pipeline.by_name(ENTRY) {
+        entry.set_state(gst::State::Paused)?;
+    }
+    pipeline.set_state(gst::State::Playing).map(|_| ())
 }
 
 /// Brings the pipeline down on every way out, panics included.
@@ -111,7 +123,7 @@ impl Session<'_> {
         let plan = survey::survey(self.launch);
         log::info!(source = self.context.name.as_str(); "{plan}");
         for note in &plan.notes {
-            log::warn!(source = self.context.name.as_str(); "{note}");
+            log::info!(source = self.context.name.as_str(); "{note}");
         }
         (self.context.on_plan)(&plan);
         match plan.refused_by(self.config.decoder, self.config.scaling) {
@@ -131,6 +143,9 @@ impl Session<'_> {
                 }
                 if let Some(reason) = self.launch.findings.take_refusal() {
                     return Err(SourceError::Refused(reason));
+                }
+                if self.launch.findings.has_lost_place() {
+                    return Err(SourceError::NotInPlace);
                 }
                 let uri = &self.config.uri;
                 Err(

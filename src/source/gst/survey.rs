@@ -191,11 +191,12 @@ fn unit_of_converter(element: &gst::Element) -> VideoUnit {
             let (_, choice) = glib::EnumValue::from_value(&value)?;
             Some(choice.nick().to_owned())
         });
-    match word.as_deref() {
-        Some("VIC") => VideoUnit::Vic,
-        Some("GPU") => VideoUnit::Gpu,
-        _ => VideoUnit::Accelerator,
-    }
+    let units = [VideoUnit::Vic, VideoUnit::Gpu];
+    let named = units.into_iter().find(|unit| {
+        word.as_deref()
+            .is_some_and(|word| word.eq_ignore_ascii_case(unit.name()))
+    });
+    named.unwrap_or(VideoUnit::Accelerator)
 }
 
 fn is_on(element: &gst::Element, property: &str) -> bool {
