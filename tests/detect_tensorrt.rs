@@ -582,15 +582,20 @@ impl Jetson {
         })
     }
 
-    /// Runs the clip through the VIC and a detector with these settings.
-    fn run(&self, detector: &str, environment: &[(&str, &str)]) -> (Vec<Vec<f64>>, String) {
+    /// A configuration with the clip, the VIC, and a detector with these settings.
+    fn setup(&self, detector: &str) -> Setup {
         let setup = setup(detector, 1, None);
         let yaml = fs::read_to_string(&setup.config).expect("it is there");
         let (_, rest) = yaml.split_once('\n').expect("sources first");
         let uri = self.clip.display();
         let source = format!("{{name: cam, uri: '{uri}', decoder: hardware, scaling: vic}}");
         fs::write(&setup.config, format!("sources: [{source}]\n{rest}")).expect("written");
-        let mut command = setup.command("run");
+        setup
+    }
+
+    /// A command of the daemon on this machine.
+    fn command(&self, setup: &Setup, command: &str) -> Command {
+        let mut command = setup.command(command);
         command.envs(self.elements.environment());
         let folders = [&cuda::double(), &self.double, &jetson_elements::plugin()];
         let folders = folders.map(|folder| folder.display().to_string()).join(":");
@@ -598,9 +603,16 @@ impl Jetson {
             .env("LD_LIBRARY_PATH", folders)
             .env("JETWATCH_DOUBLE_INTEGRATED", "1")
             .env("JETWATCH_DOUBLE_COUNTS", "1")
-            .envs(environment.iter().copied())
             .arg("--root")
             .arg(self.machine.path("/"));
+        command
+    }
+
+    /// Runs the clip and gives the detections and what was said.
+    fn run(&self, detector: &str, environment: &[(&str, &str)]) -> (Vec<Vec<f64>>, String) {
+        let setup = self.setup(detector);
+        let mut command = self.command(&setup, "run");
+        command.envs(environment.iter().copied());
         let (found, _, said) = run(&setup, command);
         (found, said)
     }
@@ -642,6 +654,22 @@ fn on_a_jetson_no_picture_is_copied_on_its_way_to_the_network() {
     for words in [
         "double: libcuda: EGL images: registered=0 ever=8",
         "double: libnvbufsurface: alive: surfaces=0 images=0 made images=8",
+    ] {
+        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+    }
+
+    // Batches of several workers hold more pictures at a time, and the pool is enough for them.
+    let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
+    let (found, _) = jetson.run(&settings, &[]);
+    assert_same(&found, &wanted, "two workers");
+    assert!(jetson.elements.work().iter().all(|work| !work.cpu_copy));
+
+    // The check plans so too.
+    let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for words in [
+        "pictures: read by the GPU where the VIC leaves them",
+        "scale by VIC (nvvidconv, 256×192 NV12 in NVMM to 128×96 BGRx in NVMM)",
     ] {
         assert!(said.contains(words), "`{words}` is not in:\n{said}");
     }
