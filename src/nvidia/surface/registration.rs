@@ -106,8 +106,8 @@ impl Registration {
             library: Arc::clone(library),
             counts: Arc::clone(counts),
         };
-        let image = layout.egl_image(&read(picture, layout.picture_bytes)?);
-        let image = image.ok_or_else(|| {
+        let address = layout.egl_image(&read(picture, layout.picture_bytes)?);
+        let address = address.ok_or_else(|| {
             short(
                 "eglImage",
                 "empty".to_owned(),
@@ -116,7 +116,7 @@ impl Registration {
         })?;
         // SAFETY: the image was just made and lives until `made` is dropped, behind the registration. The engines write to the
         // memory only when the pool has it back, which it gets after the GPU has read it.
-        let pixels = unsafe { EglPixels::register(device, image as *mut c_void) }?;
+        let pixels = unsafe { EglPixels::register(device, address as *mut c_void) }?;
         let registration = Self {
             pixels,
             wanted: *wanted,
