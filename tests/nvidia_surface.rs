@@ -95,7 +95,7 @@ fn nvmm(buffer: gst::Buffer, pixels: PixelFormat) -> NvmmPicture {
 }
 
 /// Rows of a buffer in the system's memory, without padding at this width.
-fn row<'a>(bytes: &'a [u8], pixels: PixelFormat, y: u32) -> &'a [u8] {
+fn row(bytes: &[u8], pixels: PixelFormat, y: u32) -> &[u8] {
     let pitch = match pixels {
         PixelFormat::Bgrx => 4 * WIDTH as usize,
         PixelFormat::Nv12(_) => WIDTH as usize,
