@@ -18,7 +18,7 @@
 //! platform   FLOOR 1  what machine this is, its units for video, how it does, and its settings: Jetson model and release, loads, clocks
 //! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses, what systemd is told
 //! types      FLOOR 0  frame, box, letterbox geometry, detection, track, event: plain data
-//! nvidia     CELLAR   the only unsafe: TensorRT by tables of its methods, CUDA and the kernel that makes tensors; all loaded at run time
+//! nvidia     CELLAR   the only unsafe: TensorRT by tables of its methods, CUDA, the kernel that makes tensors, surfaces in NVMM; all loaded at run time
 //! ```
 //!
 //! Data runs one way, each step taking its input by value:
@@ -29,6 +29,7 @@
 //!
 //! - Pictures come already scaled to the letterbox's inner size and always in `BGRx`; padding, layout and normalization are
 //!   written with the tensor, in one place, and [`types::Letterbox`] alone knows the way there and back.
+//! - On a Jetson whose detector is TensorRT they stay in NVMM: the VIC writes them, the GPU reads them in place.
 //! - Workers take frames from the lanes when they are free, so that no batch grows old in a queue. A live lane keeps the
 //!   newest frame and counts what it replaces; a file's lane makes its reader wait.
 //! - There is no async runtime in the chain. The MQTT client and the embedded broker have one each, on their own threads.

@@ -12,21 +12,28 @@
 
 #[path = "support/cuda.rs"]
 mod cuda;
+#[path = "support/jetson_elements.rs"]
+mod jetson_elements;
 #[path = "support/onnx_graph.rs"]
 mod onnx_graph;
 mod support;
 #[path = "support/tensorrt.rs"]
 mod tensorrt;
+#[path = "support/virtual_jetson.rs"]
+mod virtual_jetson;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use jetson_elements::JetsonElements;
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use support::clips;
 use support::daemon::{Setup, finish, stderr};
+use virtual_jetson::VirtualJetson;
 
 const WIDTH: usize = 128;
 const HEIGHT: usize = 96;
@@ -541,4 +548,158 @@ fn the_doctor_finds_a_detector_that_sees_something_else() {
         said.contains("drawn otherwise than when they were recorded"),
         "{said}"
     );
+}
+
+/// A Jetson Xavier NX of doubles, with a clip that it decodes, and the double of a TensorRT to run the network.
+struct Jetson {
+    machine: VirtualJetson,
+    elements: JetsonElements,
+    clip: PathBuf,
+    double: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Jetson {
+    const FRAMES: u32 = 40;
+
+    /// `None` where there is no double of TensorRT.
+    fn new() -> Option<Self> {
+        let double = doubles().into_iter().next()?;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let clip = folder.path().join("bars.mp4");
+        clips::gst_launch(&format!(
+            "videotestsrc num-buffers={} horizontal-speed=4 ! video/x-raw,format=I420,width=256,height=192,framerate=30/1 ! \
+             x264enc speed-preset=ultrafast key-int-max=10 bframes=0 ! mp4mux ! filesink location={}",
+            Self::FRAMES,
+            clip.display()
+        ));
+        Some(Self {
+            machine: VirtualJetson::xavier_nx(),
+            elements: JetsonElements::new(),
+            clip,
+            double,
+            _folder: folder,
+        })
+    }
+
+    /// A configuration with the clip, the VIC, and a detector with these settings.
+    fn setup(&self, detector: &str) -> Setup {
+        let setup = setup(detector, 1, None);
+        let yaml = fs::read_to_string(&setup.config).expect("it is there");
+        let (_, rest) = yaml.split_once('\n').expect("sources first");
+        let uri = self.clip.display();
+        let source = format!("{{name: cam, uri: '{uri}', decoder: hardware, scaling: vic}}");
+        fs::write(&setup.config, format!("sources: [{source}]\n{rest}")).expect("written");
+        setup
+    }
+
+    /// A command of the daemon on this machine.
+    fn command(&self, setup: &Setup, command: &str) -> Command {
+        let mut command = setup.command(command);
+        command.envs(self.elements.environment());
+        let folders = [&cuda::double(), &self.double, &jetson_elements::plugin()];
+        let folders = folders.map(|folder| folder.display().to_string()).join(":");
+        command
+            .env("LD_LIBRARY_PATH", folders)
+            .env("JETWATCH_DOUBLE_INTEGRATED", "1")
+            .env("JETWATCH_DOUBLE_COUNTS", "1")
+            .arg("--root")
+            .arg(self.machine.path("/"));
+        command
+    }
+
+    /// Runs the clip and gives the detections and what was said.
+    fn run(&self, detector: &str, environment: &[(&str, &str)]) -> (Vec<Vec<f64>>, String) {
+        let setup = self.setup(detector);
+        let mut command = self.command(&setup, "run");
+        command.envs(environment.iter().copied());
+        let (found, _, said) = run(&setup, command);
+        (found, said)
+    }
+}
+
+#[test]
+fn on_a_jetson_no_picture_is_copied_on_its_way_to_the_network() {
+    let Some(jetson) = Jetson::new() else { return };
+    if cuda::only_real() || library_is_missing() {
+        return;
+    }
+    // ONNX Runtime reads the processor's memory: the same pictures by way of the copy.
+    let (wanted, _) = jetson.run("backend: onnx, onnx_provider: cpu", &[]);
+    assert!(wanted.len() >= Jetson::FRAMES as usize, "bright bars");
+    let work = jetson.elements.work();
+    assert!(work.iter().any(|work| work.cpu_copy), "{work:?}");
+
+    let jetson = Jetson {
+        elements: JetsonElements::new(),
+        ..jetson
+    };
+    let (found, said) = jetson.run(BUILDING, &[]);
+    assert!(
+        said.contains("pictures scaled by the VIC stay in NVMM"),
+        "{said}"
+    );
+    assert_same(&found, &wanted, "in place");
+    let work = jetson.elements.work();
+    let elements: Vec<&str> = work.iter().map(|work| work.element.as_str()).collect();
+    assert_eq!(elements, ["nvv4l2decoder", "nvvidconv"], "{work:?}");
+    assert!(work.iter().all(|work| !work.cpu_copy), "{work:?}");
+    assert!(
+        work.iter()
+            .all(|work| work.frames == u64::from(Jetson::FRAMES)),
+        "{work:?}"
+    );
+    assert_eq!(work[1].to, "NVMM BGRx 128x96 pitch");
+    // Registered once for each buffer of the pool, and nothing is left behind.
+    for words in [
+        "double: libcuda: EGL images: registered=0 ever=8",
+        "double: libnvbufsurface: alive: surfaces=0 images=0 made images=8",
+    ] {
+        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+    }
+
+    // Batches of several workers hold more pictures at a time, and the pool is enough for them.
+    let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
+    let (found, _) = jetson.run(&settings, &[]);
+    assert_same(&found, &wanted, "two workers");
+    assert!(jetson.elements.work().iter().all(|work| !work.cpu_copy));
+
+    // The check plans so too.
+    let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for words in [
+        "pictures: read by the GPU where the VIC leaves them",
+        "scale by VIC (nvvidconv, 256×192 NV12 in NVMM to 128×96 BGRx in NVMM)",
+    ] {
+        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+    }
+}
+
+#[test]
+fn surfaces_that_cannot_be_read_in_place_are_copied() {
+    let Some(jetson) = Jetson::new() else { return };
+    if cuda::only_real() || library_is_missing() {
+        return;
+    }
+    let (wanted, _) = jetson.run("backend: onnx, onnx_provider: cpu", &[]);
+    let jetson = Jetson {
+        elements: JetsonElements::new(),
+        ..jetson
+    };
+    let fails = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
+    let (found, said) = jetson.run(BUILDING, &fails);
+    assert!(
+        said.contains("NvBufSurfaceMapEglImage of libnvbufsurface failed"),
+        "{said}"
+    );
+    assert!(said.contains("from now on pictures are copied"), "{said}");
+    // The first picture was lost, with its session; the next session begins anew.
+    assert_eq!(found.len(), wanted.len());
+    let work = jetson.elements.work();
+    let copied: u64 = work
+        .iter()
+        .filter(|work| work.cpu_copy)
+        .map(|work| work.frames)
+        .sum();
+    assert_eq!(copied, u64::from(Jetson::FRAMES), "{work:?}");
 }

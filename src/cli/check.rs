@@ -11,7 +11,7 @@ use crate::config::{Broker, Config, SourceConfig, SourceUri};
 use crate::detect::{self, Prepared};
 use crate::platform::{Machine, Root};
 use crate::publish;
-use crate::source::{self, Flow, Plan, SourceContext, StopToken};
+use crate::source::{self, Flow, Plan, SourceContext, StopToken, Surfaces};
 use crate::telemetry::{self, Recorder};
 use crate::types::{Placement, Size, SourceState};
 
@@ -61,8 +61,14 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         for note in &machine.notes {
             lines.unknown("machine", note);
         }
+        let place = Place {
+            surfaces: prepared
+                .as_ref()
+                .and_then(|prepared| check_surfaces(prepared, &machine, &mut lines)),
+            machine,
+        };
         for source in &config.sources {
-            check_source(source, prepared.as_ref(), &machine, &mut lines);
+            check_source(source, prepared.as_ref(), &place, &mut lines);
         }
         check_broker(&config, &mut lines);
     }
@@ -93,6 +99,33 @@ fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
     }
 }
 
+/// What sources are opened on.
+struct Place {
+    machine: Arc<Machine>,
+    /// There where pictures stay in NVMM.
+    surfaces: Option<Arc<Surfaces>>,
+}
+
+/// Whether the detector reads a Jetson's pictures where the VIC leaves them; no word about it on other machines.
+fn check_surfaces(
+    prepared: &Prepared,
+    machine: &Machine,
+    lines: &mut Lines,
+) -> Option<Arc<Surfaces>> {
+    let release = machine.release?;
+    match prepared.surfaces(Some(release.major)) {
+        Ok(Some(surfaces)) => {
+            lines.ok("pictures", "read by the GPU where the VIC leaves them");
+            Some(surfaces)
+        }
+        Ok(None) => None,
+        Err(error) => {
+            lines.unknown("pictures", &error.to_string());
+            None
+        }
+    }
+}
+
 /// What one source gave: the size of its pictures, how long the first took, and who did what.
 struct Opened {
     size: Size,
@@ -111,7 +144,7 @@ enum News {
 fn check_source(
     source: &SourceConfig,
     prepared: Option<&Prepared>,
-    machine: &Arc<Machine>,
+    place: &Place,
     lines: &mut Lines,
 ) {
     let (what, plan) = (
@@ -120,12 +153,12 @@ fn check_source(
     );
     let input = prepared.map_or(detect::scripted::INPUT, Prepared::input_size);
     let placement = prepared.map_or_else(Default::default, Prepared::placement);
-    let expected = match source::gst::expect(source, machine, input, placement) {
+    let expected = match source::gst::expect(source, &place.machine, input, placement) {
         Ok(expected) => expected,
         // It would fail in the same way when it is opened.
         Err(error) => return lines.wrong(&plan, &error.to_string()),
     };
-    match open(source, input, placement, machine) {
+    match open(source, input, placement, place) {
         Ok(opened) => {
             let waited = opened.waited.as_millis();
             let text = format!("{} pixels, first frame after {waited} ms", opened.size);
@@ -153,7 +186,7 @@ fn open(
     source: &SourceConfig,
     input: Size,
     placement: Placement,
-    machine: &Arc<Machine>,
+    place: &Place,
 ) -> Result<Opened, String> {
     let (news, heard) = unbounded();
     let (frame_news, plan_news) = (news.clone(), news.clone());
@@ -177,7 +210,8 @@ fn open(
             }
         }),
     );
-    context.machine = Arc::clone(machine);
+    context.machine = Arc::clone(&place.machine);
+    context.surfaces.clone_from(&place.surfaces);
     context.on_plan = Arc::new(move |plan| {
         let _ = plan_news.send(News::Plan(plan.clone()));
     });

@@ -7,6 +7,7 @@ use super::model::ModelError;
 use super::runtime::RuntimeError;
 use crate::nvidia::cuda::CudaError;
 use crate::nvidia::execution::ExecutionError;
+use crate::nvidia::surface::SurfaceError;
 use crate::nvidia::tensorrt::TensorRtError;
 use crate::types::{Size, SourceId};
 
@@ -38,6 +39,9 @@ pub enum DetectError {
     /// A run on the GPU failed.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
+    /// Pictures of a Jetson's engines cannot be read in place.
+    #[error(transparent)]
+    Surface(#[from] SurfaceError),
     /// Neither TensorRT nor ONNX Runtime can run the model.
     #[error("no runtime can run the model here. TensorRT: {tensorrt}. ONNX Runtime: {onnx}")]
     NoRuntime {
@@ -235,6 +239,7 @@ impl DetectError {
             Self::Infer { .. }
             | Self::BatchSize { .. }
             | Self::PictureSize { .. }
+            | Self::Surface(_)
             | Self::UnknownTruth { .. } => false,
         }
     }

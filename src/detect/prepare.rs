@@ -11,6 +11,7 @@ use super::scripted::{self, ScriptedDetector};
 use super::tensorrt::{LayerTime, TensorRtModel};
 use super::{ClassFilter, DetectError, Detector};
 use crate::config::{Backend, DetectorConfig, ScriptedConfig};
+use crate::nvidia::surface::SurfaceReader;
 use crate::telemetry::Recorder;
 use crate::types::{Frame, Placement, Size};
 
@@ -175,6 +176,18 @@ impl Prepared {
             Kind::Onnx(model) => model.spec().input.placement,
             Kind::TensorRt(model) => model.spec().input.placement,
             Kind::Scripted(_) => scripted::PLACEMENT,
+        }
+    }
+
+    /// What the sources need so that this detector reads pictures in NVMM in place, on a Jetson with L4T's release of this first
+    /// number; `None` when it reads the processor's memory alone. An error says why pictures have to be copied.
+    pub fn surfaces(
+        &self,
+        release: Option<u32>,
+    ) -> Result<Option<Arc<SurfaceReader>>, DetectError> {
+        match &self.kind {
+            Kind::TensorRt(model) => Ok(Some(model.surfaces(release)?)),
+            Kind::Onnx(_) | Kind::Scripted(_) => Ok(None),
         }
     }
 

@@ -21,6 +21,7 @@ pub use crate::nvidia::execution::LayerTime;
 use crate::nvidia::execution::{
     ConstantPlan, Execution, GpuTimes, Inner, InputPlan, InputSource, OutputPlan, Plan,
 };
+use crate::nvidia::surface::{Surface, SurfaceError, SurfaceReader};
 use crate::nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
 use crate::telemetry::{Recorder, Stage};
 use crate::types::{Detection, Frame, Letterbox};
@@ -154,6 +155,12 @@ impl TensorRtModel {
         self.slots
     }
 
+    /// What lets sources hand on pictures in a Jetson's NVMM without a copy, for L4T's release of this first number; an error says
+    /// why pictures are to be copied.
+    pub fn surfaces(&self, release: Option<u32>) -> Result<Arc<SurfaceReader>, SurfaceError> {
+        SurfaceReader::open(release, &self.device).map(Arc::new)
+    }
+
     /// Takes an execution. Beyond the number of workers that the model was opened for, one more is made.
     pub fn detector(
         &self,
@@ -280,7 +287,7 @@ impl Detector for TensorRtDetector {
     }
 }
 
-/// Copies a frame's picture into slot `index`, and says how it lies there.
+/// Copies a frame's picture into slot `index`, or has it read where it is, and says how it lies in the tensor.
 fn write(
     input: &InputSpec,
     execution: &mut Execution,
@@ -294,7 +301,10 @@ fn write(
         left: letterbox.left,
         top: letterbox.top,
     };
-    execution.write(index, inner, |row| frame.picture.row(row))?;
+    match frame.picture.handle::<Surface>() {
+        Some(surface) => execution.place(index, inner, surface.clone())?,
+        None => execution.write(index, inner, |row| frame.picture.row(row))?,
+    }
     Ok(letterbox)
 }
 

@@ -23,6 +23,7 @@ pub use times::{GpuTimes, LayerTime, StageTimes};
 pub(in crate::nvidia) use enqueue::Enqueue;
 
 use super::cuda::{CudaError, Device};
+use super::surface::Surface;
 use lanes::Lanes;
 use work::Work;
 
@@ -75,6 +76,19 @@ impl Execution {
         self.work.slots.picture(index, inner, row)
     }
 
+    /// Has the GPU read slot `index`, from 0, where `surface` lies, in the next run. After that run the slot is empty and the
+    /// surface let go.
+    ///
+    /// The same errors as of [`write`](Self::write), and a surface of another size or with pixels of another format.
+    pub fn place(
+        &mut self,
+        index: usize,
+        inner: Inner,
+        surface: Surface,
+    ) -> Result<(), ExecutionError> {
+        self.work.slots.place(index, inner, surface)
+    }
+
     /// Slot `index`, from 0, of an input that the host writes: the picture's part of the tensor. It is the same memory at
     /// each call and keeps what was written.
     pub fn write_tensor(&mut self, index: usize) -> Result<&mut [u8], ExecutionError> {
@@ -119,14 +133,13 @@ impl Execution {
             self.lanes.take_layer_times()?;
             Ok(self.work.times(marks)?)
         });
-        let times = match done {
-            Ok(times) => times,
-            Err(error) => {
-                // What is still in the stream must not write to memory that the caller looks at.
-                let _ = self.work.stream.synchronize();
-                return Err(error);
-            }
-        };
+        if done.is_err() {
+            // What is still in the stream must not write to memory that the caller looks at.
+            let _ = self.work.stream.synchronize();
+        }
+        // The stream is empty: the pools may have their pictures back.
+        self.work.slots.let_go();
+        let times = done?;
         self.count = count;
         if !is_recorded {
             self.lanes.record(&self.work, count);

@@ -23,6 +23,7 @@ mod meter;
 mod reorder;
 mod report;
 mod sinks;
+mod surfaces;
 mod threads;
 mod worker;
 
@@ -40,6 +41,7 @@ use crate::platform::{Machine, Root};
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, ArgusRestarts, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
+    Surfaces,
 };
 use crate::telemetry::{Pulses, Recorder, service};
 use crate::track::{IouTracker, Lifecycle};
@@ -107,6 +109,7 @@ pub struct Pipeline {
     duration: Option<Duration>,
     dot: Dot,
     machine: Arc<Machine>,
+    surfaces: Option<Arc<Surfaces>>,
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
@@ -187,6 +190,7 @@ impl Pipeline {
         };
         let follower = spawn("follow", move || follower.run(&heard))?;
 
+        let machine = Arc::new(Machine::find(&options.root));
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
         let mut pipeline = Self {
             stop,
@@ -196,7 +200,8 @@ impl Pipeline {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),
             },
-            machine: Arc::new(Machine::find(&options.root)),
+            surfaces: surfaces::shared(&prepared, &machine),
+            machine,
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -356,6 +361,7 @@ impl Pipeline {
             pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&self.machine),
+            surfaces: self.surfaces.clone(),
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -93,6 +93,7 @@ pub const ELEMENTS: &[ElementFacts] = &[
             "interpolation-method",
             "bl-output",
             "nvbuf-memory-type",
+            "output-buffers",
         ],
     ),
 ];

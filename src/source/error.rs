@@ -67,6 +67,11 @@ pub enum SourceError {
         /// What to do.
         hint: Option<&'static str>,
     },
+    /// A picture in NVMM could not be read where it is; what comes next is copied, so that opening it again helps.
+    #[error(
+        "a picture in NVMM cannot be read in place (the log says why); it is opened again, with copies"
+    )]
+    NotInPlace,
     /// Frames stopped coming.
     #[error("no frame for {} ms (stall_timeout_ms)", waited.as_millis())]
     Stalled {
@@ -107,6 +112,7 @@ impl SourceError {
             | Self::MissingElement { .. }
             | Self::Launch(_)
             | Self::Unsupported { .. } => true,
+            Self::NotInPlace => false,
             _ => !live,
         }
     }

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+pub use crate::nvidia::surface::SurfaceReader as Surfaces;
 use crate::platform::{Machine, Root};
 use crate::telemetry::{Pulse, Pulses, Recorder};
 use crate::types::{Frame, Placement, Size, SourceId, SourceState};
@@ -101,6 +102,8 @@ pub struct SourceContext {
     pub argus: Arc<ArgusRestarts>,
     /// The machine whose units may work on the video.
     pub machine: Arc<Machine>,
+    /// Where the detector reads a Jetson's surfaces in place: what makes pictures of them. Then the VIC leaves pictures in NVMM.
+    pub surfaces: Option<Arc<Surfaces>>,
     /// Hears, on the supervisor's thread, who does what in a session that has given its first frame.
     pub on_plan: Arc<dyn Fn(&Plan) + Send + Sync>,
 }
@@ -131,6 +134,7 @@ impl SourceContext {
             pulse: Arc::new(Pulses::default().join(name)),
             argus: Arc::new(ArgusRestarts::never()),
             machine: Arc::new(Machine::find(&Root::default())),
+            surfaces: None,
             on_plan: Arc::new(|_| {}),
         }
     }

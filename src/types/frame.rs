@@ -1,5 +1,6 @@
 //! One picture on its way through the chain, with the data that rides along.
 
+use std::any::Any;
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -43,10 +44,18 @@ pub struct TruthBox {
 pub struct Picture {
     /// Width and height in pixels.
     pub size: Size,
-    /// Bytes from one row to the next, at least `size.width * PIXEL_BYTES`.
+    /// Bytes from one row to the next, at least `size.width * PIXEL_BYTES`; 0 when the rows lie elsewhere.
     pub stride: usize,
-    /// The rows; whoever lent the memory gets it back when this is dropped.
-    pixels: Box<dyn AsRef<[u8]> + Send + Sync>,
+    /// Whoever lent the memory gets it back when this is dropped.
+    pixels: Pixels,
+}
+
+/// Where the rows lie.
+enum Pixels {
+    /// In memory of the processor.
+    Rows(Box<dyn AsRef<[u8]> + Send + Sync>),
+    /// In memory that only its maker and the detector know how to read.
+    Elsewhere(Box<dyn Any + Send + Sync>),
 }
 
 impl Picture {
@@ -64,20 +73,43 @@ impl Picture {
         (stride >= row && (*pixels).as_ref().len() >= needed).then_some(Self {
             size,
             stride,
-            pixels,
+            pixels: Pixels::Rows(pixels),
         })
     }
 
-    /// Row `y` as `size.width` pixels of [`PIXEL_BYTES`] bytes. Panics when `y` is not below the height.
+    /// A picture whose pixels do not lie in the processor's memory. `handle` is what its reader knows it by; only a detector that
+    /// asked its sources for such pictures gets any.
+    pub fn elsewhere(size: Size, handle: impl Any + Send + Sync) -> Self {
+        Self {
+            size,
+            stride: 0,
+            pixels: Pixels::Elsewhere(Box::new(handle)),
+        }
+    }
+
+    /// What a picture that lies elsewhere is known by, if it is an `H`.
+    #[must_use]
+    pub fn handle<H: Any>(&self) -> Option<&H> {
+        match &self.pixels {
+            Pixels::Rows(_) => None,
+            Pixels::Elsewhere(handle) => handle.downcast_ref(),
+        }
+    }
+
+    /// Row `y` as `size.width` pixels of [`PIXEL_BYTES`] bytes. Panics when `y` is not below the height, and when the rows lie
+    /// elsewhere.
     #[must_use]
     pub fn row(&self, y: u32) -> &[u8] {
+        let Pixels::Rows(pixels) = &self.pixels else {
+            panic!("a picture that is not in the processor's memory was asked for its rows");
+        };
         assert!(
             y < self.size.height,
             "row {y} of a picture with {} rows",
             self.size.height
         );
         let start = y as usize * self.stride;
-        &(*self.pixels).as_ref()[start..start + self.size.width as usize * PIXEL_BYTES]
+        &(**pixels).as_ref()[start..start + self.size.width as usize * PIXEL_BYTES]
     }
 }
 
@@ -101,6 +133,20 @@ pub struct Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_picture_elsewhere_is_known_by_its_handle() {
+        let size = Size {
+            width: 3,
+            height: 2,
+        };
+        let picture = Picture::elsewhere(size, 7_u64);
+        assert_eq!(picture.handle::<u64>(), Some(&7));
+        assert_eq!(picture.handle::<u32>(), None);
+        assert_eq!(format!("{picture:?}"), "Picture(3×2, stride 0)");
+        let rows = Picture::new(size, 12, Box::new(vec![0; 24])).expect("large enough");
+        assert_eq!(rows.handle::<u64>(), None);
+    }
 
     #[test]
     fn a_picture_refuses_memory_that_is_too_small() {

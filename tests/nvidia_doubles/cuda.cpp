@@ -6,7 +6,7 @@
 //
 // Environment: JETWATCH_DOUBLE_DRIVER (11040), JETWATCH_DOUBLE_GPUS (1), JETWATCH_DOUBLE_INTEGRATED (0),
 // JETWATCH_DOUBLE_GPU_BYTES (2^30, page-locked memory counts too), JETWATCH_DOUBLE_FAIL (CALL:CODE[:CALLS BEFORE]),
-// JETWATCH_DOUBLE_COUNTS (set: says at the end what is still alive).
+// JETWATCH_DOUBLE_COUNTS (set: says at the end what is still alive). EGL images are those of the double of libnvbufsurface.
 #include <atomic>
 #include <cctype>
 #include <cstdarg>
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "../../src/nvidia/cuda/preprocess.cu"
+#include "surface.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -67,7 +68,7 @@ u64 setting(const char *name, u64 otherwise) {
 
 using Operation = std::function<int()>;
 
-enum class Kind { Context, Stream, Event, Graph, GraphExec, Module, Function };
+enum class Kind { Context, Stream, Event, Graph, GraphExec, Module, Function, Resource };
 const char *const KIND_NAMES[] = {"contexts", "streams", "events", "graphs", "graph launches", "modules"};
 
 struct Object {
@@ -101,6 +102,12 @@ struct Module : Object {
     std::vector<Function *> functions;
 };
 
+// An EGL image that is registered: its memory is the GPU's for so long.
+struct Resource : Object {
+    const surfaces::EglImage *image = nullptr;
+    u64 address = 0;
+};
+
 struct Range {
     u64 begin, bytes;
     bool is_host;
@@ -118,15 +125,17 @@ struct World {
     // Grows with every change of `memory`, so that remembered ranges are forgotten.
     std::atomic<u64> generation{1};
     std::unordered_map<std::string, u64> calls;
+    u64 registered = 0, registrations = 0;
 
     ~World() {
         if (!getenv("JETWATCH_DOUBLE_COUNTS")) return;
         size_t counts[6] = {};
         for (auto &[_, kind] : objects)
-            if (kind != Kind::Function) counts[static_cast<int>(kind)]++;
+            if (kind != Kind::Function && kind != Kind::Resource) counts[static_cast<int>(kind)]++;
         fputs("double: libcuda: alive:", stderr);
         for (int kind = 0; kind < 6; kind++) fprintf(stderr, " %s=%zu", KIND_NAMES[kind], counts[kind]);
         fprintf(stderr, " memory=%zu bytes=%llu\n", memory.size(), used);
+        if (registrations) fprintf(stderr, "double: libcuda: EGL images: registered=%llu ever=%llu\n", registered, registrations);
     }
 };
 
@@ -762,4 +771,65 @@ EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *), void *argume
         function(argument);
         return SUCCESS;
     });
+}
+
+namespace {
+
+// CUDA's description of a registered image, as cudaEGL.h documents it.
+struct EglFrame {
+    void *planes[3];
+    u32 width, height, depth, pitch, plane_count, channels, type, color, element;
+};
+static_assert(sizeof(EglFrame) == 64 && offsetof(EglFrame, pitch) == 36 && offsetof(EglFrame, type) == 48);
+enum : u32 { FRAME_ARRAY = 0, FRAME_PITCH = 1, UNSIGNED_INT8 = 1 };
+
+} // namespace
+
+EXPORT int cuGraphicsEGLRegisterImage(void **resource, void *image_handle, u32 flags) {
+    ENTER(true);
+    NOT_RECORDING();
+    const auto *image = static_cast<const surfaces::EglImage *>(image_handle);
+    if (!resource || !image || flags > 2) return INVALID_VALUE;
+    if (image->mark != surfaces::EglImage::kMark) wrong("%s: %p is no EGL image, or one that was destroyed", __func__, image_handle);
+    Resource *made = make<Resource>(Kind::Resource);
+    made->image = image;
+    made->address = reinterpret_cast<u64>(image->memory);
+    world().memory[made->address] = {made->address, image->bytes, false};
+    world().generation++;
+    world().registered++;
+    world().registrations++;
+    *resource = made;
+    return SUCCESS;
+}
+
+EXPORT int cuGraphicsUnregisterResource(void *handle) {
+    ENTER(true);
+    NOT_RECORDING();
+    Resource *resource = CHECK(Resource, handle);
+    if (resource->image->mark != surfaces::EglImage::kMark) wrong("%s: the EGL image was destroyed before", __func__);
+    world().memory.erase(resource->address);
+    world().generation++;
+    world().registered--;
+    destroy(resource);
+    return SUCCESS;
+}
+
+EXPORT int cuGraphicsResourceGetMappedEglFrame(void *frame_pointer, void *handle, u32 index, u32 level) {
+    ENTER(true);
+    auto *frame = static_cast<EglFrame *>(frame_pointer);
+    if (!frame || index || level) return INVALID_VALUE;
+    const surfaces::EglImage *image = CHECK(Resource, handle)->image;
+    *frame = EglFrame();
+    bool is_block = image->layout == surfaces::kBlock;
+    for (u32 plane = 0; plane < image->planes.count && plane < 3; plane++)
+        // An array's handle is no address.
+        frame->planes[plane] = is_block ? handle : image->memory + image->planes.offset[plane];
+    frame->width = image->width;
+    frame->height = image->height;
+    frame->pitch = is_block ? 0 : image->planes.pitch[0];
+    frame->plane_count = image->planes.count;
+    frame->channels = image->planes.pixel_bytes[0];
+    frame->type = is_block ? FRAME_ARRAY : FRAME_PITCH;
+    frame->element = UNSIGNED_INT8;
+    return SUCCESS;
 }

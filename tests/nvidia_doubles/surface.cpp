@@ -8,7 +8,7 @@
 // the end what is still there, and how often EGL images were made).
 #include "surface.h"
 
-#include <atomic>
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +18,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <unordered_set>
+#include <vector>
 
 using namespace surfaces;
 
@@ -36,7 +36,8 @@ constexpr uint32_t kPitchStep = 256, kPlaneStep = 4096;
 
 struct World {
     std::mutex mutex;
-    std::unordered_set<const Surface *> alive;
+    // A plain list: the tables of newer compilers need a newer library of C++ than Ubuntu 20.04 and Debian 11 have.
+    std::vector<const Surface *> alive;
     uint64_t images = 0, made_images = 0;
     std::map<std::string, uint64_t> calls;
 
@@ -60,10 +61,15 @@ bool asked_to_fail(const char *call) {
     return world().calls[call]++ >= before;
 }
 
+bool is_alive(const Surface *surface) {
+    const std::vector<const Surface *> &alive = world().alive;
+    return std::find(alive.begin(), alive.end(), surface) != alive.end();
+}
+
 #define ENTER(surface)                                                                                                  \
     std::lock_guard<std::mutex> lock(world().mutex);                                                                    \
     if (!(surface)) return -1;                                                                                          \
-    if (!world().alive.count(surface)) wrong(__func__, "no surface, or one that was destroyed");                        \
+    if (!is_alive(surface)) wrong(__func__, "no surface, or one that was destroyed");                        \
     if (asked_to_fail(__func__)) return -1
 
 struct Shape {
@@ -141,7 +147,7 @@ EXPORT int NvBufSurfaceCreate(Surface **surface, uint32_t batch, CreateParameter
     made->batch = 1;
     made->memory_type = kSurfaceArray;
     made->pictures = picture;
-    world().alive.insert(made);
+    world().alive.push_back(made);
     *surface = made;
     return 0;
 }
@@ -152,7 +158,8 @@ EXPORT int NvBufSurfaceDestroy(Surface *surface) {
     if (picture->mapped.egl_image) wrong(__func__, "the surface still has an EGL image");
     munmap(memory_of(*picture), picture->bytes);
     close(static_cast<int>(picture->descriptor));
-    world().alive.erase(surface);
+    std::vector<const Surface *> &alive = world().alive;
+    alive.erase(std::find(alive.begin(), alive.end(), surface));
     delete picture;
     delete surface;
     return 0;

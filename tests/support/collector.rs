@@ -133,6 +133,7 @@ impl Collector {
             counters: Arc::clone(&counters),
             pulse: Arc::new(Pulses::default().join(&config.name)),
             argus: Arc::new(jetwatch::source::ArgusRestarts::never()),
+            surfaces: None,
             machine: Arc::new(Machine::find(machine)),
             on_plan: Arc::new(move |plan| planning.lock().unwrap().push(plan.clone())),
         };

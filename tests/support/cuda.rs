@@ -53,6 +53,17 @@ pub fn has_gpu() -> bool {
         .any(|path| Path::new(path).exists())
 }
 
+/// What is said of a machine without a GPU that can be used: some have NVIDIA's driver library all the same, as other packages
+/// bring it along.
+pub fn said_without_gpu() -> &'static str {
+    let known = Command::new("/sbin/ldconfig").arg("-p").output();
+    let known = known.expect("the loader's cache can be listed").stdout;
+    match String::from_utf8_lossy(&known).contains("libcuda.so") {
+        true => "NVIDIA's driver is installed but sees no GPU",
+        false => "NVIDIA's driver library libcuda.so was not found",
+    }
+}
+
 /// Runs `test` in a child with the double and gives what it said on stderr.
 pub fn on_double(test: &str, settings: &[(&str, &str)]) -> String {
     let folder = double();

@@ -100,7 +100,7 @@ functions! {
 ///
 /// # Safety
 /// `F` must be the type of a C function with the signature that CUDA documents for `name`, and libcuda must be present.
-unsafe fn symbol<F: Copy>(name: &'static str) -> Result<F, CudaError> {
+pub(super) unsafe fn symbol<F: Copy>(name: &'static str) -> Result<F, CudaError> {
     // SAFETY: `Library::open` has seen that the library is there, so cudarc opens it and does not panic.
     let library = unsafe { sys::culib() };
     // SAFETY: the caller vouches for the signature; cudarc never closes the library, so the copied pointer stays valid.

@@ -7,11 +7,12 @@
 //! ```text
 //!   Library ─► Device ─┬─► Stream ─► Graph
 //!    (libcuda)         ├─► Event
-//!                      ├─► DeviceBuffer, PinnedBuffer
+//!                      ├─► DeviceBuffer, PinnedBuffer, EglPixels
 //!                      └─► Kernels ─► Preprocess
 //! ```
 
 mod device;
+mod egl;
 mod error;
 mod event;
 mod graph;
@@ -28,6 +29,7 @@ pub use memory::{DeviceBuffer, PinnedBuffer};
 pub use preprocess::{ColorMatrix, Element, PixelFormat, PlaneOrder, TensorFormat};
 pub use stream::Stream;
 
+pub(in crate::nvidia) use egl::EglPixels;
 pub(in crate::nvidia) use event::Recording;
 pub(in crate::nvidia) use graph::Graph;
 pub(in crate::nvidia) use kernels::{Grid, Kernel, Kernels};

@@ -2,6 +2,7 @@
 
 use super::error::ExecutionError;
 use crate::nvidia::cuda::{PICTURE_BYTES, PictureEntry, PinnedBuffer, PixelFormat, TensorFormat};
+use crate::nvidia::surface::Surface;
 
 /// Each slot begins at a multiple of this many bytes.
 const ALIGNMENT: usize = 256;
@@ -38,6 +39,8 @@ enum Kind {
 /// Page-locked memory in slots.
 pub(super) struct Slots {
     memory: PinnedBuffer,
+    /// Pictures that the GPU reads in place in the next run, by slot.
+    placed: Vec<Option<Surface>>,
     kind: Kind,
     batch: usize,
     /// Bytes before the first slot.
@@ -71,6 +74,7 @@ impl Slots {
             head: head(batch),
             slot: slot(pixels, tensor),
             memory,
+            placed: (0..batch).map(|_| None).collect(),
         };
         // Pictures without pixels, until others are written.
         for index in 0..batch {
@@ -83,6 +87,7 @@ impl Slots {
     pub(super) fn tensors(memory: PinnedBuffer, slot: usize, batch: usize) -> Self {
         Self {
             memory,
+            placed: Vec::new(),
             kind: Kind::Tensors,
             batch,
             head: 0,
@@ -120,35 +125,10 @@ impl Slots {
         inner: Inner,
         row: impl Fn(u32) -> &'a [u8],
     ) -> Result<(), ExecutionError> {
-        self.check_index(index)?;
-        let Kind::Pictures {
-            pixels,
-            width,
-            height,
-            pitch,
-            base,
-        } = self.kind
-        else {
-            return Err(ExecutionError::Use {
-                what: "what is written",
-                found: "a picture".to_owned(),
-                expected: "tensors".to_owned(),
-            });
-        };
-        let fits =
-            |begin: u32, len: u32, all: u32| begin.checked_add(len).is_some_and(|end| end <= all);
-        if !fits(inner.left, inner.width, width) || !fits(inner.top, inner.height, height) {
-            return Err(ExecutionError::Use {
-                what: "the picture",
-                found: format!(
-                    "{}×{} at {}, {}",
-                    inner.width, inner.height, inner.left, inner.top
-                ),
-                expected: format!("a part of {width}×{height}"),
-            });
-        }
+        let (pixels, pitch, base) = self.check_picture(index, inner)?;
         let row_bytes = row_bytes(pixels, inner.width);
         let rows = rows(pixels, inner.height);
+        self.placed[index] = None;
         let begin = self.head + index * self.slot;
         let slot = &mut self.memory.as_mut_slice()[begin..][..self.slot];
         for (y, into) in (0..rows).zip(slot.chunks_mut(pitch)) {
@@ -179,6 +159,93 @@ impl Slots {
             },
         );
         Ok(())
+    }
+
+    /// Has the GPU read slot `index` where `surface` lies; see [`Execution::place`](super::Execution::place).
+    pub(super) fn place(
+        &mut self,
+        index: usize,
+        inner: Inner,
+        surface: Surface,
+    ) -> Result<(), ExecutionError> {
+        let (pixels, ..) = self.check_picture(index, inner)?;
+        let refuse = |found: String| ExecutionError::Use {
+            what: "the surface",
+            found,
+            expected: format!("{}×{} in {pixels:?}, in rows", inner.width, inner.height),
+        };
+        let (width, height) = surface.size();
+        if (width, height) != (inner.width, inner.height) || surface.pixels() != pixels {
+            return Err(refuse(format!(
+                "{width}×{height} in {:?}",
+                surface.pixels()
+            )));
+        }
+        let planes = surface
+            .planes()
+            .ok_or_else(|| refuse("without rows".to_owned()))?;
+        self.set_entry(
+            index,
+            PictureEntry {
+                pixels: planes.pixels.0,
+                chroma: planes.chroma.0,
+                pitch: planes.pixels.1,
+                chroma_pitch: planes.chroma.1,
+                width,
+                height,
+                left: inner.left,
+                top: inner.top,
+                unused: [0; 2],
+            },
+        );
+        self.placed[index] = Some(surface);
+        Ok(())
+    }
+
+    /// Empties the slots whose pictures were read in place. The GPU must be done with them.
+    pub(super) fn let_go(&mut self) {
+        for index in 0..self.placed.len() {
+            if self.placed[index].is_some() {
+                self.set_entry(index, PictureEntry::default());
+                self.placed[index] = None;
+            }
+        }
+    }
+
+    /// Whether a picture can lie so in slot `index`; gives its format, the pitch of slots, and where the GPU sees them.
+    fn check_picture(
+        &self,
+        index: usize,
+        inner: Inner,
+    ) -> Result<(PixelFormat, usize, u64), ExecutionError> {
+        self.check_index(index)?;
+        let Kind::Pictures {
+            pixels,
+            width,
+            height,
+            pitch,
+            base,
+        } = self.kind
+        else {
+            return Err(ExecutionError::Use {
+                what: "what is written",
+                found: "a picture".to_owned(),
+                expected: "tensors".to_owned(),
+            });
+        };
+        let fits =
+            |begin: u32, len: u32, all: u32| begin.checked_add(len).is_some_and(|end| end <= all);
+        if fits(inner.left, inner.width, width) && fits(inner.top, inner.height, height) {
+            return Ok((pixels, pitch, base));
+        }
+        Err(ExecutionError::Use {
+            what: "the picture",
+            found: format!(
+                "{}×{} at {}, {}",
+                inner.width, inner.height, inner.left, inner.top
+            ),
+            expected: format!("a part of {width}×{height}"),
+        })
     }
 
     fn set_entry(&mut self, index: usize, entry: PictureEntry) {

@@ -18,6 +18,13 @@ use super::equipment::Equipment;
 /// The caps feature of a Jetson's surfaces.
 pub(super) const NVMM: &str = "memory:NVMM";
 
+/// The format that the detector takes.
+const TAKEN: &str = "BGRx";
+
+/// Buffers of a pool whose pictures the detector reads in place: one is written, one waits in its lane, the others are with the
+/// workers. A pool that has run dry makes the source wait.
+const SHARED_BUFFERS: &str = "8";
+
 /// The elements of all steps.
 #[derive(Default)]
 pub(super) struct Chain {
@@ -148,6 +155,10 @@ fn converter(step: &Step, index: usize, equipment: &Equipment) -> Result<gst::El
     }
     // Rows of pixels one after another, which is what a network's input is written from.
     set_if_known("bl-output", &converter, "false");
+    if step.to.memory == Memory::Nvmm && step.to.format == TAKEN {
+        // These wait for the detector where they are.
+        set_if_known("output-buffers", &converter, SHARED_BUFFERS);
+    }
     if step.unit == VideoUnit::Gpu {
         // The GPU writes to its own memory alone.
         set_if_known("nvbuf-memory-type", &converter, "nvbuf-mem-cuda-device");

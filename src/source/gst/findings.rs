@@ -1,5 +1,6 @@
 //! What the threads of a pipeline find out while it is put together, for the supervisor that watches it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Findings of one session.
@@ -8,6 +9,7 @@ pub(super) struct Findings {
     others: Mutex<Vec<String>>,
     notes: Mutex<Vec<String>>,
     refusal: Mutex<Option<String>>,
+    not_in_place: AtomicBool,
 }
 
 impl Findings {
@@ -41,6 +43,16 @@ impl Findings {
     pub(super) fn refuse(&self, reason: String) {
         let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         refusal.get_or_insert(reason);
+    }
+
+    /// A picture in NVMM could not be read in place: the session must end and the next copy. An error on the bus must follow.
+    pub(super) fn lose_place(&self) {
+        self.not_in_place.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that has happened.
+    pub(super) fn has_lost_place(&self) -> bool {
+        self.not_in_place.load(Ordering::Relaxed)
     }
 
     /// The reason for which the session ended, if it was one of ours.

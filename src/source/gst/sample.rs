@@ -1,17 +1,27 @@
 //! A sample of the sink as a [`Picture`]: the one place that knows in which memory its pixels lie.
 //!
-//! Today that is the processor's. A sample whose caps say `memory:NVMM` would become a picture that holds its surface here,
-//! and nowhere else; the steps before the sink can leave their pictures there already.
+//! In the processor's, or, where the detector reads a Jetson's surfaces in place, in `memory:NVMM`: such a picture holds its
+//! surface, and the pool has it back when the picture is dropped.
+
+use std::sync::Arc;
 
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
+use crate::nvidia::cuda::PixelFormat;
+use crate::nvidia::surface::{NvmmPicture, SurfaceReader};
+use crate::source::SourceContext;
 use crate::types::{Picture, Size};
 
+use super::chain::NVMM;
+use super::findings::Findings;
+
 /// Reads samples. It remembers the layout of the caps seen last: parsing them for every frame would be waste.
-#[derive(Default)]
 pub(super) struct Reader {
     layout: Option<(gst::Caps, Layout)>,
+    surfaces: Option<Arc<SurfaceReader>>,
+    source: String,
+    findings: Arc<Findings>,
 }
 
 #[derive(Clone, Copy)]
@@ -19,14 +29,38 @@ struct Layout {
     size: Size,
     stride: usize,
     offset: usize,
+    is_nvmm: bool,
 }
 
 impl Reader {
+    /// For the samples of one session.
+    pub(super) fn new(context: &SourceContext, findings: &Arc<Findings>) -> Self {
+        Self {
+            layout: None,
+            surfaces: context.surfaces.clone(),
+            source: context.name.clone(),
+            findings: Arc::clone(findings),
+        }
+    }
+
+    /// For samples in the processor's memory, outside of any session.
+    pub(super) fn of_plain_samples() -> Self {
+        Self {
+            layout: None,
+            surfaces: None,
+            source: String::new(),
+            findings: Arc::default(),
+        }
+    }
+
     /// The picture of a sample, which gives its buffer back when it is dropped; `None` when the buffer does not hold what its
     /// caps promise.
     pub(super) fn read(&mut self, sample: &gst::Sample) -> Option<Picture> {
         let buffer = sample.buffer_owned()?;
         let layout = self.layout(sample.caps()?, &buffer)?;
+        if layout.is_nvmm {
+            return self.in_place(buffer, layout.size);
+        }
         let mapped = buffer.into_mapped_buffer_readable().ok()?;
         Picture::new(
             layout.size,
@@ -36,6 +70,19 @@ impl Reader {
                 offset: layout.offset,
             }),
         )
+    }
+
+    /// A picture of NVMM that stays there. `None` when it cannot be read in place: the next session copies.
+    fn in_place(&self, buffer: gst::Buffer, size: Size) -> Option<Picture> {
+        let picture = NvmmPicture::new(buffer, size.width, size.height, PixelFormat::Bgrx);
+        match self.surfaces.as_ref()?.surface(&picture) {
+            Ok(surface) => Some(Picture::elsewhere(size, surface)),
+            Err(error) => {
+                log::warn!(source = self.source.as_str(); "{error}; from now on pictures are copied");
+                self.findings.lose_place();
+                None
+            }
+        }
     }
 
     fn layout(&mut self, caps: &gst::CapsRef, buffer: &gst::Buffer) -> Option<Layout> {
@@ -49,6 +96,9 @@ impl Reader {
                 size: Size::new(video.width(), video.height()),
                 stride: usize::try_from(*video.stride().first()?).ok()?,
                 offset: *video.offset().first()?,
+                is_nvmm: caps
+                    .features(0)
+                    .is_some_and(|features| features.contains(NVMM)),
             };
             self.layout = Some((caps.to_owned(), layout));
         }

@@ -19,14 +19,10 @@ use crate::source::{Flow, SourceContext, SourceError};
 use crate::telemetry::Stage;
 use crate::types::{Frame, FrameMeta, Letterbox, Size};
 
-use super::chain::{Chain, Place, form_of};
+use super::chain::{Chain, NVMM, Place, form_of};
 use super::equipment::Equipment;
 use super::findings::Findings;
 use super::sample::Reader;
-
-/// Where the last step of a Jetson leaves its pictures. Whoever makes it [`Memory::Nvmm`] lets the sink take that too, and
-/// teaches [`Reader`] to read it.
-const OUTPUT: Memory = Memory::System;
 
 /// Name of the scaler's first element in its pipeline.
 pub(super) const ENTRY: &str = "entry";
@@ -98,11 +94,11 @@ pub(super) fn add(
     sink.set_property("sync", false);
     sink.set_property("enable-last-sample", false);
     sink.set_property("max-buffers", 1_u32);
-    sink.set_caps(Some(
-        &gst::Caps::builder("video/x-raw")
-            .field("format", "BGRx")
-            .build(),
-    ));
+    // In which memory is the last step's business, and the reader's.
+    let taken = || gst::Caps::builder("video/x-raw").field("format", "BGRx");
+    let mut caps = taken().build();
+    caps.merge(taken().features([NVMM]).build());
+    sink.set_caps(Some(&caps));
     pipeline
         .add_many([&entry, sink.upcast_ref()])
         .map_err(|error| SourceError::Build(error.to_string()))?;
@@ -138,7 +134,7 @@ pub(super) fn add(
         source_size,
         progress: Arc::clone(&progress),
         stopped: false,
-        reader: Reader::default(),
+        reader: Reader::new(context, findings),
     };
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
@@ -205,11 +201,23 @@ impl Fitter {
             log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
         }
         let scalers = self.place.equipment.scalers();
-        let route = route(&from, inner, self.scaling, &scalers, OUTPUT)?;
+        let route = route(&from, inner, self.scaling, &scalers, self.output())?;
         if let Some(note) = route.note {
             self.findings.add_note(note);
         }
         self.chain.fit(route.steps, &self.place)
+    }
+}
+
+impl Fitter {
+    /// Where the last step of a Jetson leaves its pictures.
+    fn output(&self) -> Memory {
+        // The GPU's converter leaves them in memory of CUDA, which is no surface that the engines share.
+        let is_shared = self.scaling != Scaling::Gpu;
+        match &self.context.surfaces {
+            Some(surfaces) if is_shared && surfaces.is_usable() => Memory::Nvmm,
+            _ => Memory::System,
+        }
     }
 }
 

@@ -144,6 +144,9 @@ impl Session<'_> {
                 if let Some(reason) = self.launch.findings.take_refusal() {
                     return Err(SourceError::Refused(reason));
                 }
+                if self.launch.findings.has_lost_place() {
+                    return Err(SourceError::NotInPlace);
+                }
                 let uri = &self.config.uri;
                 Err(
                     camera::format_error(uri, &self.launch.pipeline, error).unwrap_or_else(|| {

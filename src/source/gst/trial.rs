@@ -82,7 +82,7 @@ pub fn scale(converter: Option<UnitElement>) -> Result<Outcome, String> {
     let picture = draw(LARGE, 0);
     let pictures = vec![picture; SCALED];
     let (sample, ms_per_picture) = run(&caps.build(), &pictures, &elements)?;
-    let picture = Reader::default()
+    let picture = Reader::of_plain_samples()
         .read(&sample)
         .ok_or("the picture cannot be read")?;
     let mut samples = Vec::new();

@@ -144,7 +144,9 @@ bool Rows::open(GstBuffer *buffer, const GstVideoInfo &info, GstMapFlags flags) 
     surface_ = surface_of(buffer);
     is_written_ = flags & GST_MAP_WRITE;
     if (!surface_) {
-        is_open_ = gst_video_frame_map(&frame, const_cast<GstVideoInfo *>(&info), buffer, flags);
+        // Before GStreamer 1.20 it wants to be able to write there.
+        GstVideoInfo copy = info;
+        is_open_ = gst_video_frame_map(&frame, &copy, buffer, flags);
         return is_open_;
     }
     const Picture &picture = surface_->pictures[0];

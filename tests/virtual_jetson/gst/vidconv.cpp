@@ -66,16 +66,12 @@ struct State {
 
 static State *state_of(gpointer self) { return static_cast<DoubleNvVidConv *>(self)->state; }
 
-// Any size and both memories, in the order of preference: the memory that it has already first.
-static GstCaps *any_place(const GstStructure *of, bool nvmm_first) {
-    GstCaps *caps = gst_caps_new_empty();
-    for (bool nvmm : {nvmm_first, !nvmm_first}) {
-        GstStructure *structure = gst_structure_copy(of);
-        gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
-        gst_structure_remove_fields(structure, "format", "colorimetry", "chroma-site", "interlace-mode", nullptr);
-        gst_caps_append_structure_full(caps, structure, nvmm ? gst_caps_features_new(NVMM, nullptr) : nullptr);
-    }
-    return caps;
+// Any size in one of the memories.
+static void append_place(GstCaps *caps, const GstStructure *of, bool nvmm) {
+    GstStructure *structure = gst_structure_copy(of);
+    gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
+    gst_structure_remove_fields(structure, "format", "colorimetry", "chroma-site", "interlace-mode", nullptr);
+    gst_caps_append_structure_full(caps, structure, nvmm ? gst_caps_features_new(NVMM, nullptr) : nullptr);
 }
 
 static GstCaps *transform_caps(GstBaseTransform *base, GstPadDirection direction, GstCaps *caps, GstCaps *filter) {
@@ -83,9 +79,10 @@ static GstCaps *transform_caps(GstBaseTransform *base, GstPadDirection direction
     GstCaps *result = gst_caps_new_empty();
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
         GstCapsFeatures *features = gst_caps_get_features(caps, i);
-        bool nvmm_first = state->part.element || (features && gst_caps_features_contains(features, NVMM));
-        GstCaps *places = any_place(gst_caps_get_structure(caps, i), nvmm_first);
-        result = gst_caps_merge(result, places);
+        const GstStructure *of = gst_caps_get_structure(caps, i);
+        append_place(result, of, true);
+        // One side must be NVMM; only a part takes pictures from the software decoder's memory to the system's.
+        if (state->part.element || (features && gst_caps_features_contains(features, NVMM))) append_place(result, of, false);
     }
     GstCaps *possible = gst_static_pad_template_get_caps(direction == GST_PAD_SINK ? &src_template : &sink_template);
     if (state->part.element && direction == GST_PAD_SINK) {
@@ -146,10 +143,6 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *from, GstCaps *to) {
     scaling.flip = is_part ? 0 : state->values.as_int(FLIP);
     bool on_gpu = !is_part && state->values.as_int(ENGINE) == 1;
     set_crop(state, &scaling);
-    if (!is_part && !state->from_nvmm && !state->to_nvmm) {
-        GST_ELEMENT_ERROR(base, CORE, NEGOTIATION, ("one side of nvvidconv must be " NVMM), ("both are in system memory"));
-        return FALSE;
-    }
     bool is_nv12 = GST_VIDEO_INFO_FORMAT(&state->to) == GST_VIDEO_FORMAT_NV12;
     state->to_block = state->to_nvmm && is_nv12 && (is_part ? state->part.gives_block : state->values.as_bool(BLOCK));
     state->refusal = is_part || on_gpu ? "" : vic_refusal(scaling);

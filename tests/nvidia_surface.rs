@@ -1,0 +1,346 @@
+//! Pictures in NVMM that the GPU reads in place: the same tensors as by the copy, each buffer of a pool registered once, and
+//! everything that does not look as it should refused without harm.
+//!
+//! On doubles of L4T's elements, libnvbufsurface and libcuda: they say nothing about a Jetson's own libraries beyond what
+//! NVIDIA documents of them.
+
+#[path = "support/cuda.rs"]
+mod cuda;
+#[path = "support/jetson_elements.rs"]
+mod jetson_elements;
+
+use std::sync::Arc;
+
+use cuda::{double, echo, is_child, noise, tensor};
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_app::AppSink;
+use jetson_elements::plugin;
+use jetwatch::nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat};
+use jetwatch::nvidia::execution::Inner;
+use jetwatch::nvidia::surface::{NvmmPicture, SurfaceError, SurfaceReader};
+
+const WIDTH: u32 = 416;
+const HEIGHT: u32 = 234;
+const INNER: Inner = Inner {
+    width: WIDTH,
+    height: HEIGHT,
+    left: 0,
+    top: 91,
+};
+const NV12: PixelFormat = PixelFormat::Nv12(ColorMatrix::Bt601);
+
+/// Runs `body` in a child that finds the doubles, with more in its environment, and gives what the child said at its end.
+fn with_doubles(test: &str, more: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) -> String {
+    if is_child(test) {
+        gst::init().expect("GStreamer starts");
+        let path = plugin().join("libgstvirtualjetson.so");
+        gst::Plugin::load_file(path).expect("the plug-in loads");
+        body(Device::open(0).expect("the double"));
+        return String::new();
+    }
+    let folders = format!("{}:{}", double().display(), plugin().display());
+    let mut settings = vec![
+        ("LD_LIBRARY_PATH", folders.as_str()),
+        ("JETWATCH_DOUBLE_INTEGRATED", "1"),
+    ];
+    settings.extend(more);
+    cuda::on_double(test, &settings)
+}
+
+/// A pipeline that ends in an appsink.
+struct Pictures {
+    pipeline: gst::Pipeline,
+    sink: AppSink,
+}
+
+impl Pictures {
+    fn play(chain: &str) -> Self {
+        let text = format!("{chain} ! appsink name=out sync=false max-buffers=1");
+        let pipeline = gst::parse::launch(&text).expect("a pipeline");
+        let pipeline = pipeline.downcast::<gst::Pipeline>().expect("a pipeline");
+        let sink = pipeline.by_name("out").expect("an element");
+        let sink = sink.downcast::<AppSink>().expect("an appsink");
+        pipeline.set_state(gst::State::Playing).expect("it plays");
+        Self { pipeline, sink }
+    }
+
+    /// The next buffer, `None` at the end.
+    fn next(&self) -> Option<gst::Buffer> {
+        let sample = self.sink.pull_sample().ok()?;
+        sample.buffer_owned()
+    }
+}
+
+impl Drop for Pictures {
+    fn drop(&mut self) {
+        self.pipeline.set_state(gst::State::Null).expect("it stops");
+    }
+}
+
+/// Moving pictures of a size that makes the VIC scale.
+fn source(frames: u32) -> String {
+    format!(
+        "videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,format=I420,width=832,height=468,framerate=30/1 ! nvvidconv \
+         ! video/x-raw(memory:NVMM),format=NV12,width=832,height=468"
+    )
+}
+
+fn caps(memory: &str, format: &str) -> String {
+    format!("video/x-raw{memory},format={format},width={WIDTH},height={HEIGHT}")
+}
+
+fn nvmm(buffer: gst::Buffer, pixels: PixelFormat) -> NvmmPicture {
+    NvmmPicture::new(buffer, WIDTH, HEIGHT, pixels)
+}
+
+/// Rows of a buffer in the system's memory, without padding at this width.
+fn row(bytes: &[u8], pixels: PixelFormat, y: u32) -> &[u8] {
+    let pitch = match pixels {
+        PixelFormat::Bgrx => 4 * WIDTH as usize,
+        PixelFormat::Nv12(_) => WIDTH as usize,
+    };
+    &bytes[y as usize * pitch..][..pitch]
+}
+
+/// Compares the tensors of both ways, picture by picture.
+fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Element) {
+    const FRAMES: u32 = 12;
+    let reader = SurfaceReader::open(Some(35), device).expect("the double of libnvbufsurface");
+    let echo = echo(pixels, tensor(416, 416, element), 2);
+    let mut in_place = echo.execution(device).expect("an execution");
+    let mut copied = echo.execution(device).expect("an execution");
+    let converter = "nvvidconv interpolation-method=1 bl-output=false output-buffers=3";
+    let engines = Pictures::play(&format!(
+        "{} ! {converter} ! {}",
+        source(FRAMES),
+        caps("(memory:NVMM)", format)
+    ));
+    let plain = Pictures::play(&format!(
+        "{} ! {converter} ! {}",
+        source(FRAMES),
+        caps("", format)
+    ));
+    let mut frames = 0;
+    while let (Some(one), Some(other)) = (engines.next(), plain.next()) {
+        let surface = reader.surface(&nvmm(one, pixels)).expect("a surface");
+        in_place.place(1, INNER, surface).expect("it fits");
+        let bytes = other.map_readable().expect("mapped");
+        copied
+            .write(1, INNER, |y| row(&bytes, pixels, y))
+            .expect("it fits");
+        in_place.run(2).expect("it runs");
+        copied.run(2).expect("it runs");
+        let (one, other) = (in_place.output(0), copied.output(0));
+        assert!(one == other, "frame {frames}: other bytes");
+        // Slot 0 is all padding, slot 1 is not.
+        let (padding, picture) = one.split_at(one.len() / 2);
+        assert!(padding != picture, "frame {frames}: a picture");
+        frames += 1;
+    }
+    assert_eq!(frames, FRAMES);
+    // As many as the pool has buffers, not as many as there were frames; and the run lets its pictures go.
+    assert_eq!(reader.registrations(), 3);
+    in_place.run(2).expect("it runs");
+    let (padding, empty) = in_place.output(0).split_at(in_place.output(0).len() / 2);
+    assert!(padding == empty, "the slot is empty after its run");
+    drop(engines);
+    assert_eq!(reader.registered(), 0, "freed with the pool's memory");
+}
+
+/// What the doubles say at the end when nothing was left behind.
+fn assert_clean(said: &str, images: u32) {
+    for words in [
+        "double: libcuda: alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0".to_owned(),
+        format!("double: libcuda: EGL images: registered=0 ever={images}"),
+        format!("double: libnvbufsurface: alive: surfaces=0 images=0 made images={images}"),
+    ] {
+        assert!(said.contains(&words), "`{words}` is not in:\n{said}");
+    }
+}
+
+#[test]
+fn in_place_gives_the_same_tensor_as_the_copy() {
+    let said = with_doubles(
+        "in_place_gives_the_same_tensor_as_the_copy",
+        &[],
+        |device| {
+            compare(&device, "BGRx", PixelFormat::Bgrx, Element::F32);
+        },
+    );
+    if !said.is_empty() {
+        assert_clean(&said, 3);
+    }
+}
+
+#[test]
+fn in_place_gives_the_same_tensor_of_nv12() {
+    let said = with_doubles("in_place_gives_the_same_tensor_of_nv12", &[], |device| {
+        compare(&device, "NV12", NV12, Element::I8 { scale: 2.0 });
+    });
+    if !said.is_empty() {
+        assert_clean(&said, 3);
+    }
+}
+
+#[test]
+fn pictures_in_tiles_are_refused() {
+    with_doubles("pictures_in_tiles_are_refused", &[], |device| {
+        let reader = SurfaceReader::open(Some(36), &device).expect("a reader");
+        // nvvidconv's own default for NV12.
+        let chain = format!(
+            "{} ! nvvidconv ! {}",
+            source(1),
+            caps("(memory:NVMM)", "NV12")
+        );
+        let pictures = Pictures::play(&chain);
+        let buffer = pictures.next().expect("a picture");
+        let error = reader
+            .surface(&nvmm(buffer, NV12))
+            .expect_err("block-linear");
+        assert_eq!(error, SurfaceError::BlockLinear);
+        assert!(error.to_string().contains("bl-output=false"), "{error}");
+        assert_eq!(reader.registrations(), 0);
+    });
+}
+
+#[test]
+fn unknown_releases_fall_back_to_the_copy_and_say_so() {
+    with_doubles(
+        "unknown_releases_fall_back_to_the_copy_and_say_so",
+        &[],
+        |device| {
+            for (release, words) in [(Some(32), "L4T 32"), (Some(38), "L4T 38"), (None, "no L4T")] {
+                let error = SurfaceReader::open(release, &device).expect_err("unknown");
+                let text = error.to_string();
+                assert!(
+                    text.contains(words) && text.contains("copied instead"),
+                    "{text}"
+                );
+            }
+        },
+    );
+}
+
+#[test]
+fn without_the_library_the_reason_is_said() {
+    let test = "without_the_library_the_reason_is_said";
+    if is_child(test) {
+        let device = Device::open(0).expect("the double");
+        let error = SurfaceReader::open(Some(35), &device).expect_err("no library");
+        let text = error.to_string();
+        let words = ["libnvbufsurface cannot be used", "copied instead"];
+        assert!(words.iter().all(|words| text.contains(words)), "{text}");
+        return;
+    }
+    cuda::on_double(test, &[]);
+}
+
+#[test]
+fn buffers_of_another_layout_are_errors_and_no_crash() {
+    with_doubles(
+        "buffers_of_another_layout_are_errors_and_no_crash",
+        &[],
+        |device| {
+            let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
+            let refused = |bytes: Vec<u8>| {
+                let buffer = gst::Buffer::from_mut_slice(bytes);
+                let picture = nvmm(buffer, PixelFormat::Bgrx);
+                reader.surface(&picture).expect_err("no surface")
+            };
+            for bytes in [0, 1, 8, 31, 32, 63, 64, 4096] {
+                refused(vec![0; bytes]);
+                for seed in 0..50 {
+                    refused(noise(bytes, seed));
+                }
+            }
+            // All right up to the address, which leads to nowhere, to the text of the program, or to what is no picture.
+            let nowhere = [
+                8,
+                0xdead_beef_0000,
+                u64::MAX - 7,
+                noise as *const () as u64 & !7,
+            ];
+            for address in nowhere {
+                let mut bytes = vec![0; 64];
+                for (at, number) in [(4, 1_u32), (8, 1), (16, 4)] {
+                    bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+                }
+                bytes[24..32].copy_from_slice(&address.to_ne_bytes());
+                let error = refused(bytes);
+                assert!(matches!(error, SurfaceError::Unexpected { .. }), "{error}");
+            }
+            // Of another size than the caps said.
+            let chain = format!(
+                "{} ! nvvidconv ! {}",
+                source(1),
+                caps("(memory:NVMM)", "BGRx")
+            );
+            let pictures = Pictures::play(&chain);
+            let buffer = pictures.next().expect("a picture");
+            let picture = NvmmPicture::new(buffer.clone(), WIDTH + 2, HEIGHT, PixelFormat::Bgrx);
+            let text = reader
+                .surface(&picture)
+                .expect_err("another size")
+                .to_string();
+            assert!(
+                text.contains("its size is 416×234, expected 418×234"),
+                "{text}"
+            );
+            let text = reader
+                .surface(&nvmm(buffer, NV12))
+                .expect_err("another format");
+            assert!(text.to_string().contains("colorFormat is 24"), "{text}");
+            assert_eq!(reader.registrations(), 0);
+        },
+    );
+}
+
+#[test]
+fn a_library_that_refuses_is_an_error_of_that_picture() {
+    let test = "a_library_that_refuses_is_an_error_of_that_picture";
+    let settings = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
+    with_doubles(test, &settings, |device| {
+        let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
+        let chain = format!(
+            "{} ! nvvidconv ! {}",
+            source(1),
+            caps("(memory:NVMM)", "BGRx")
+        );
+        let pictures = Pictures::play(&chain);
+        let buffer = pictures.next().expect("a picture");
+        let error = reader
+            .surface(&nvmm(buffer, PixelFormat::Bgrx))
+            .expect_err("refused");
+        assert!(
+            error.to_string().contains("NvBufSurfaceMapEglImage"),
+            "{error}"
+        );
+        assert_eq!(reader.registered(), 0);
+    });
+}
+
+#[test]
+fn a_gpu_that_refuses_leaves_no_image_behind() {
+    let test = "a_gpu_that_refuses_leaves_no_image_behind";
+    let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphicsEGLRegisterImage:1:1")];
+    let said = with_doubles(test, &settings, |device| {
+        let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
+        let chain = format!(
+            "{} ! nvvidconv ! {}",
+            source(2),
+            caps("(memory:NVMM)", "BGRx")
+        );
+        let pictures = Pictures::play(&chain);
+        let (first, second) = (pictures.next(), pictures.next());
+        let picture =
+            |buffer: Option<gst::Buffer>| nvmm(buffer.expect("a picture"), PixelFormat::Bgrx);
+        reader.surface(&picture(first)).expect("the first is taken");
+        let error = reader.surface(&picture(second)).expect_err("refused");
+        assert!(matches!(error, SurfaceError::Cuda(_)), "{error}");
+        assert_eq!(reader.registered(), 1);
+    });
+    if !said.is_empty() {
+        assert!(said.contains("images=0 made images=2"), "{said}");
+    }
+}
