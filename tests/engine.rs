@@ -3,6 +3,8 @@
 //! The doubles lie where `tests/nvidia_doubles/build` puts them, the real library where `JETWATCH_TENSORRT` says; a test for which
 //! there is none says so and passes.
 
+#[path = "support/cuda.rs"]
+mod cuda;
 mod support;
 
 use std::fs;
