@@ -149,6 +149,19 @@ def the_camera_service():
     run("systemctl", "stop", unit)
 
 
+def a_full_disk():
+    """A file system of half a megabyte where the models belong."""
+    version, pid = run("dpkg-query", "--show", "--showformat=${Version}", "jetwatch").stdout, show("MainPID")
+    models = "/usr/share/jetwatch/models"
+    run("mount", "-t", "tmpfs", "-o", "size=512k", "full", models)
+    done = run("dpkg", "--force-confold", "--install", "/opt/appliance/newer.deb", check=False)
+    run("umount", models)
+    held("an upgrade fails on a full disk", done.returncode != 0 and "No space left" in done.stdout, done.stdout[-400:])
+    held("the older version is still installed", run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout == f"installed {version}", done.stdout)
+    held("its files are whole", not run("dpkg", "--verify", "jetwatch", check=False).stdout.replace(f"??5?????? c {CONFIG}", "").strip(), run("dpkg", "--verify", "jetwatch", check=False).stdout)
+    held("the daemon has run on", show("MainPID") == pid and is_up(), (pid, show("MainPID")))
+
+
 def the_newer_version():
     # The kernel's setting cannot be written in a container: this file stands for it.
     write("/run/paranoid", "4\n")
@@ -197,6 +210,7 @@ go_through([
     a_wrong_configuration,
     another_instance,
     the_camera_service,
+    a_full_disk,
     the_newer_version,
     stopped,
     removed,
