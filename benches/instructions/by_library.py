@@ -50,7 +50,7 @@ def main():
     each = {name: (count - before.get(name, 0)) / more for name, count in after.items()}
     ours = {name: count for name, count in each.items() if not VENDOR.search(name)}
     vendor = sum(each.values()) - sum(ours.values())
-    print(f"instructions a frame, over {more} frames (1920x1080, four sources):")
+    print(f"instructions a frame, over {more} frames (four sources):")
     for name, count in sorted(ours.items(), key=lambda pair: -pair[1])[:12]:
         print(f"  {name:36} {count:12,.0f}")
     total = sum(ours.values())

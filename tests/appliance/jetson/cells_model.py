@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a model folder for the doubles of TensorRT: `cells_model.py FOLDER`. What they compute of it stands in
+"""Writes a model folder for the doubles of TensorRT: `cells_model.py FOLDER [WIDTH HEIGHT]`. What they compute of it stands in
 tests/nvidia_doubles/README.md: a box for each 32 by 32 pixels, with their brightness as its score.
 
 The operators here only lead from the input to an output of that shape; nothing else runs them.
@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "v4l2"))
 from tiny_model import FLOAT, INT, INT64, INTS, data, node, number, tensor, value_info
 
-WIDTH, HEIGHT = 128, 96
+WIDTH, HEIGHT = (int(size) for size in sys.argv[2:4] or (128, 96))
 CELLS = WIDTH // 32 * (HEIGHT // 32)
 
 
