@@ -2,10 +2,13 @@
 
 pub mod capture;
 mod error;
+pub mod evidence;
 pub mod projection;
 pub mod schema;
 pub mod spread;
+pub mod stages;
 pub mod table;
 pub mod tables;
+pub mod verdict;
 
 pub use error::ReportError;

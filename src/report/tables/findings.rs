@@ -19,7 +19,7 @@ fn is_function(name: &str, stem: &str) -> bool {
 }
 
 /// Whether a call waits until the GPU is done with all that it was told.
-pub(in super::super) fn waits_for_gpu(name: &str) -> bool {
+pub(in crate::report) fn waits_for_gpu(name: &str) -> bool {
     ["DeviceSynchronize", "StreamSynchronize", "CtxSynchronize"]
         .iter()
         .any(|stem| is_function(name, stem))
@@ -85,14 +85,14 @@ const HOST_TO_DEVICE: i8 = 1;
 const SMALL: i64 = 64_000;
 
 /// An asynchronous copy that waits all the same.
-pub(in super::super) fn is_pageable_async(name: &str, transfer: &Transfer) -> bool {
+pub(in crate::report) fn is_pageable_async(name: &str, transfer: &Transfer) -> bool {
     is_function(name, "Memcpy")
         && name.contains("Async")
         && (transfer.source == PAGEABLE || transfer.target == PAGEABLE)
 }
 
 /// A copy that waits.
-pub(in super::super) fn is_sync_copy(name: &str, transfer: &Transfer) -> bool {
+pub(in crate::report) fn is_sync_copy(name: &str, transfer: &Transfer) -> bool {
     is_function(name, "Memcpy")
         && !name.contains("Async")
         && !(transfer.bytes <= SMALL && transfer.direction == HOST_TO_DEVICE)
@@ -113,7 +113,7 @@ fn memory_kind(kind: i8) -> Cell {
 }
 
 /// Operations of a kind with the calls that made them, the longest first, whose function and size fit.
-pub(in super::super) fn transfers(
+pub(in crate::report) fn transfers(
     capture: &Capture,
     kind: Kind,
     fits: fn(&str, &Transfer) -> bool,

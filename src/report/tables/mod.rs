@@ -14,6 +14,7 @@ use super::projection::{Nesting, Projected, project};
 use super::spread::Spread;
 use super::table::{Cell, Table};
 
+pub(super) use findings::{is_pageable_async, is_sync_copy};
 pub use gpu_time::{Busy, busy};
 
 /// A capture with what several tables need of it, made once when the first asks.
