@@ -142,6 +142,8 @@ pub const THREADS: TableShape = TableShape {
 pub struct Export {
     /// The file.
     pub path: PathBuf,
+    /// The file that errors name: the report that nsys made this one of, or itself.
+    pub shown: PathBuf,
     tables: HashMap<String, Vec<String>>,
     /// The version of nsys that exported it, where it says so (from 2022 on).
     pub nsys: Option<String>,
@@ -150,10 +152,11 @@ pub struct Export {
 }
 
 impl Export {
-    /// Looks into a file that is a SQLite database. Errors where it is damaged or no export of nsys.
-    pub fn open(path: &Path) -> Result<Self, ReportError> {
+    /// Looks into a file that is a SQLite database; errors name `shown`. Errors where it is damaged or no export of nsys.
+    pub fn open(path: &Path, shown: &Path) -> Result<Self, ReportError> {
         let mut export = Self {
             path: path.to_owned(),
+            shown: shown.to_owned(),
             tables: HashMap::new(),
             nsys: None,
             schema: None,
@@ -234,7 +237,7 @@ impl Export {
     pub fn require(&self, shape: &TableShape) -> Result<(), ReportError> {
         if !self.has(shape) {
             return Err(ReportError::NoTable {
-                path: self.path.clone(),
+                path: self.shown.clone(),
                 table: shape.name,
                 what: shape.what,
                 advice: shape.advice,
@@ -267,7 +270,7 @@ impl Export {
     #[must_use]
     pub fn no_column(&self, shape: &TableShape, column: &str) -> ReportError {
         ReportError::NoColumn {
-            path: self.path.clone(),
+            path: self.shown.clone(),
             table: shape.name.to_owned(),
             column: column.to_owned(),
             version: self.version(),
@@ -278,7 +281,7 @@ impl Export {
     #[must_use]
     pub fn broken(&self, cause: rusqlite::Error) -> ReportError {
         ReportError::Database {
-            path: self.path.clone(),
+            path: self.shown.clone(),
             cause,
         }
     }

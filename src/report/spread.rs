@@ -63,6 +63,18 @@ impl Spread {
 pub fn spreads<K: Hash + Eq + Clone>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
 ) -> Vec<(K, Spread)> {
+    let of_all = grouped(rows, Spread::of);
+    of_all
+        .into_iter()
+        .filter_map(|(key, spread)| Some((key, spread?)))
+        .collect()
+}
+
+/// What `make` makes of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+pub fn grouped<K: Hash + Eq + Clone, T>(
+    rows: impl Iterator<Item = (K, i64)> + Clone,
+    mut make: impl FnMut(&mut [i64]) -> T,
+) -> Vec<(K, T)> {
     let mut numbers: HashMap<K, usize> = HashMap::new();
     let mut keys: Vec<K> = Vec::new();
     let mut counts: Vec<usize> = Vec::new();
@@ -91,10 +103,10 @@ pub fn spreads<K: Hash + Eq + Clone>(
     let mut rest = values.as_mut_slice();
     keys.into_iter()
         .zip(counts)
-        .filter_map(|(key, count)| {
+        .map(|(key, count)| {
             let (own, others) = std::mem::take(&mut rest).split_at_mut(count);
             rest = others;
-            Some((key, Spread::of(own)?))
+            (key, make(own))
         })
         .collect()
 }

@@ -2,6 +2,7 @@
 //!
 //! CSV has nsys's headings, units and roundings, so that what reads the one reads the other.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
@@ -20,10 +21,10 @@ pub enum Unit {
 }
 
 /// One column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// Heading.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What its numbers are.
     pub unit: Unit,
 }
@@ -32,7 +33,7 @@ pub struct Column {
 #[must_use]
 pub const fn plain(name: &'static str) -> Column {
     Column {
-        name,
+        name: Cow::Borrowed(name),
         unit: Unit::Plain,
     }
 }
@@ -41,7 +42,7 @@ pub const fn plain(name: &'static str) -> Column {
 #[must_use]
 pub const fn ns(name: &'static str) -> Column {
     Column {
-        name,
+        name: Cow::Borrowed(name),
         unit: Unit::Ns,
     }
 }
@@ -50,7 +51,7 @@ pub const fn ns(name: &'static str) -> Column {
 #[must_use]
 pub const fn percent(name: &'static str) -> Column {
     Column {
-        name,
+        name: Cow::Borrowed(name),
         unit: Unit::Percent,
     }
 }
@@ -59,7 +60,7 @@ pub const fn percent(name: &'static str) -> Column {
 #[must_use]
 pub const fn bytes(name: &'static str) -> Column {
     Column {
-        name,
+        name: Cow::Borrowed(name),
         unit: Unit::Bytes,
     }
 }
@@ -150,7 +151,7 @@ impl Table {
     /// For a terminal: times and sizes with a fitting unit, numbers to the right.
     #[must_use]
     pub fn in_text(&self) -> String {
-        let heads = self.columns.iter().map(|column| column.name.to_owned());
+        let heads = self.columns.iter().map(|column| column.name.to_string());
         let mut lines: Vec<Vec<String>> = vec![heads.collect()];
         lines.extend(self.rows.iter().map(|row| {
             let cells = row.iter().zip(&self.columns);
@@ -196,7 +197,7 @@ impl Table {
     #[must_use]
     pub fn in_csv(&self) -> String {
         let heads = self.columns.iter().map(|column| match column.unit {
-            Unit::Plain => column.name.to_owned(),
+            Unit::Plain => column.name.to_string(),
             Unit::Ns => format!("{} (ns)", column.name),
             Unit::Percent => format!("{} (%)", column.name),
             Unit::Bytes => format!("{} (MB)", column.name),
@@ -223,7 +224,7 @@ impl Table {
                     Cell::Part(number) => json!(number),
                 };
                 let head = match column.unit {
-                    Unit::Plain => column.name.to_owned(),
+                    Unit::Plain => column.name.to_string(),
                     Unit::Ns => format!("{} (ns)", column.name),
                     Unit::Percent => format!("{} (%)", column.name),
                     Unit::Bytes => format!("{} (bytes)", column.name),

@@ -139,7 +139,7 @@ fn assemble(
 
 fn too_many_threads(export: &Export) -> ReportError {
     ReportError::Nothing {
-        path: export.path.clone(),
+        path: export.shown.clone(),
         reason:
             "it has events of more than 65536 threads; look at a part of it with --from and --until"
                 .to_owned(),
@@ -482,7 +482,7 @@ impl Fields<'_> {
     fn wrong(&self, at: usize, found: ValueRef<'_>, expected: &'static str) -> ReportError {
         let mut columns = self.shape.needed.iter().chain(self.shape.optional);
         ReportError::Value {
-            path: self.export.path.clone(),
+            path: self.export.shown.clone(),
             table: self.shape.name,
             row: self.number(),
             column: columns.nth(at).copied().unwrap_or("its number"),

@@ -135,7 +135,7 @@ pub fn find_range(export: &Export, wanted: &str) -> Result<Window, ReportError> 
                 .flatten()
                 .collect();
             Err(ReportError::NoRange {
-                path: export.path.clone(),
+                path: export.shown.clone(),
                 wanted: wanted.to_owned(),
                 known: if names.is_empty() {
                     "none".to_owned()

@@ -93,10 +93,9 @@ pub(in crate::report) fn is_pageable_async(name: &str, transfer: &Transfer) -> b
 
 /// A copy that waits.
 pub(in crate::report) fn is_sync_copy(name: &str, transfer: &Transfer) -> bool {
-    is_function(name, "Memcpy")
-        && !name.contains("Async")
-        && !(transfer.bytes <= SMALL && transfer.direction == HOST_TO_DEVICE)
-        && !transfer.within_device
+    let returns_at_once = transfer.bytes <= SMALL && transfer.direction == HOST_TO_DEVICE;
+    let is_sync = is_function(name, "Memcpy") && !name.contains("Async");
+    is_sync && !returns_at_once && !transfer.within_device
 }
 
 fn is_sync_set(name: &str, transfer: &Transfer) -> bool {

@@ -12,6 +12,7 @@ use std::cell::OnceCell;
 use super::capture::{Capture, Has};
 use super::projection::{Nesting, Projected, project};
 use super::spread::Spread;
+use super::stages::Chain;
 use super::table::{Cell, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
@@ -27,6 +28,7 @@ pub struct Look<'a> {
     nesting: OnceCell<Nesting>,
     projections: OnceCell<Vec<Projected>>,
     busy: OnceCell<Vec<Busy>>,
+    chain: OnceCell<Chain>,
 }
 
 impl<'a> Look<'a> {
@@ -39,6 +41,7 @@ impl<'a> Look<'a> {
             nesting: OnceCell::new(),
             projections: OnceCell::new(),
             busy: OnceCell::new(),
+            chain: OnceCell::new(),
         }
     }
 
@@ -51,6 +54,11 @@ impl<'a> Look<'a> {
     pub fn projections(&self) -> &[Projected] {
         self.projections
             .get_or_init(|| project(self.capture, self.nesting()))
+    }
+
+    /// jetwatch's stages.
+    pub fn chain(&self) -> &Chain {
+        self.chain.get_or_init(|| Chain::of(self))
     }
 
     /// When each GPU was busy.
@@ -75,6 +83,13 @@ pub struct Recipe {
 
 /// All tables, in the order in which they are printed.
 pub const RECIPES: &[Recipe] = &[
+    Recipe {
+        name: "stages",
+        about: "jetwatch's stages: time, waiting, who waits for whom, and the critical path",
+        is_possible: |has| has.ranges,
+        needs: &super::schema::NVTX,
+        make: |look| look.chain().table(),
+    },
     Recipe {
         name: "nvtx_sum",
         about: "NVTX ranges by name and style",
