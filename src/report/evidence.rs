@@ -1,11 +1,12 @@
 //! What verdicts are made of: a few shares and sums of a capture.
 
+use std::collections::HashMap;
+
 use crate::telemetry::Stage;
 
 use super::capture::{Capture, Kind};
-use super::projection::pairs;
 use super::stages::{Chain, DETECTING, stages_by_name};
-use super::tables::Look;
+use super::tables::{Busy, Look, is_pageable_async, is_sync_copy};
 
 /// Numbers of one capture. Shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -79,7 +80,7 @@ impl Evidence {
         };
         let span_ns = (until - from).max(1);
         let of_span = |ns: i64| ns as f64 / span_ns as f64;
-        let most_busy = |busy: &[super::tables::Busy]| {
+        let most_busy = |busy: &[Busy]| {
             let each = busy.iter().map(|busy| of_span(busy.within(from, until)));
             each.reduce(f64::max)
         };
@@ -111,25 +112,25 @@ impl Evidence {
             ..Self::default()
         };
         evidence.launching = launching(look, chain);
-        evidence.look_at_pairs(capture, span_ns);
+        evidence.look_at_pairs(look, span_ns);
         evidence
     }
 
     /// What needs calls with their operations.
-    fn look_at_pairs(&mut self, capture: &Capture, span_ns: i64) {
-        use super::tables::{is_pageable_async, is_sync_copy};
+    fn look_at_pairs(&mut self, look: &Look<'_>, span_ns: i64) {
+        let capture = look.capture;
         if capture.operations.is_empty() {
             return;
         }
         let is_source: Vec<bool> = source_threads(capture);
         let mut all: i64 = 0;
         let mut foreign: i64 = 0;
-        let mut by_kernel: std::collections::HashMap<(u32, u16), i64> = Default::default();
+        let mut by_kernel: HashMap<(u32, u16), i64> = HashMap::new();
         let mut pageable = (0, 0);
         let mut synchronous = (0, 0);
-        for (call, operation) in pairs(capture) {
-            let call = &capture.calls[call as usize];
-            let done = &capture.operations[operation as usize];
+        for (call, operation) in look.pairs() {
+            let call = &capture.calls[*call as usize];
+            let done = &capture.operations[*operation as usize];
             let time = done.end - done.start;
             all += time;
             if done.kind == Kind::Kernel && is_source[usize::from(call.thread)] {
@@ -205,12 +206,17 @@ fn disk(capture: &Capture, span_ns: i64) -> (f64, String) {
     }
 }
 
-/// Share of the time of `infer` in calls that launch kernels.
+/// Share of the time of `infer` in calls that launch kernels, by the threads that infer.
 fn launching(look: &Look<'_>, chain: &Chain) -> f64 {
     let capture = look.capture;
     let Some(infer) = chain.stage(Stage::Infer) else {
         return 0.0;
     };
+    let stage_of = stages_by_name(capture);
+    let mut infers = vec![false; capture.threads.len()];
+    for range in &capture.ranges {
+        infers[usize::from(range.thread)] |= stage_of.get(&range.name) == Some(&Stage::Infer);
+    }
     let launches: Vec<bool> = capture
         .names
         .iter()
@@ -219,8 +225,8 @@ fn launching(look: &Look<'_>, chain: &Chain) -> f64 {
     let sum: i64 = capture
         .calls
         .iter()
-        .filter(|call| launches[call.name as usize])
+        .filter(|call| launches[call.name as usize] && infers[usize::from(call.thread)])
         .map(|call| call.end - call.start)
         .sum();
-    sum as f64 / (infer.total_ns as f64).max(1.0)
+    (sum as f64 / (infer.total_ns as f64).max(1.0)).min(1.0)
 }

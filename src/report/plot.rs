@@ -137,7 +137,7 @@ fn stream_lanes(capture: &Capture, from: i64, until: i64) -> Vec<Lane> {
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
         let done = &capture.operations[at as usize];
-        (done.process, done.device, done.stream)
+        &capture.streams[usize::from(done.stream)]
     };
     order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
     let mut lanes: Vec<Lane> = Vec::new();
@@ -146,7 +146,7 @@ fn stream_lanes(capture: &Capture, from: i64, until: i64) -> Vec<Lane> {
         let done = &capture.operations[at as usize];
         if last.replace(key(at)) != Some(key(at)) {
             lanes.push(Lane {
-                title: format!("GPU {} stream {}", done.device, done.stream),
+                title: format!("GPU {} stream {}", key(at).device, key(at).number),
                 blocks: Vec::new(),
             });
         }

@@ -93,8 +93,7 @@ pub struct Projected {
 
 /// All projections, in the order of the capture's ranges.
 #[must_use]
-pub fn project(capture: &Capture, nesting: &Nesting) -> Vec<Projected> {
-    let pairs = pairs(capture);
+pub fn project(capture: &Capture, nesting: &Nesting, pairs: &[(u32, u32)]) -> Vec<Projected> {
     let empty = Projected {
         range: NO_RANGE,
         start: i64::MAX,
@@ -104,13 +103,13 @@ pub fn project(capture: &Capture, nesting: &Nesting) -> Vec<Projected> {
     };
     // A place for each range only when it is met with an operation: most ranges of the CPU have none.
     let mut place = vec![NO_RANGE; capture.ranges.len()];
-    let mut found: Vec<(Projected, u32)> = Vec::new();
+    let mut found: Vec<Projected> = Vec::new();
     let mut next = nesting.order.iter().copied().peekable();
     let mut open: Vec<u32> = Vec::new();
     let mut thread = None;
     for (call, operation) in pairs {
-        let call = &capture.calls[call as usize];
-        let operation = &capture.operations[operation as usize];
+        let call = &capture.calls[*call as usize];
+        let operation = &capture.operations[*operation as usize];
         if thread.replace(call.thread) != Some(call.thread) {
             open.clear();
         }
@@ -131,20 +130,23 @@ pub fn project(capture: &Capture, nesting: &Nesting) -> Vec<Projected> {
             let place = &mut place[*at as usize];
             if *place == NO_RANGE {
                 *place = found.len() as u32;
-                found.push((empty, 0));
+                found.push(empty);
             }
-            let (projected, last) = &mut found[*place as usize];
+            let projected = &mut found[*place as usize];
             // One call may start many kernels, as a graph does: nsys counts calls. Pairs of one call follow each other.
-            if projected.operations == 0 || *last != call.correlation {
+            // Until children are counted, their place keeps the last call.
+            if projected.operations == 0 || projected.children != call.correlation {
                 projected.operations += 1;
             }
-            *last = call.correlation;
+            projected.children = call.correlation;
             projected.range = *at;
             projected.start = projected.start.min(operation.start);
             projected.end = projected.end.max(operation.end);
         }
     }
-    let mut found: Vec<Projected> = found.into_iter().map(|(projected, _)| projected).collect();
+    for projected in &mut found {
+        projected.children = 0;
+    }
     for at in 0..found.len() {
         let parent = nesting.parent[found[at].range as usize];
         // What a child did, its parent did, so that it has a place.
@@ -160,30 +162,39 @@ pub fn project(capture: &Capture, nesting: &Nesting) -> Vec<Projected> {
 /// belongs to every call of its id.
 #[must_use]
 pub fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
-    let process_of = |global: i64| capture.processes.iter().position(|other| *other == global);
-    let of_thread: Vec<Option<u16>> = capture
-        .threads
+    let mut processes: Vec<i64> = capture
+        .streams
         .iter()
-        .map(|thread| process_of(thread.global_process()).map(|at| at as u16))
+        .filter_map(|stream| stream.process)
         .collect();
+    processes.sort_unstable();
+    processes.dedup();
+    // Where one stream's process is not known, none is compared.
     let is_known = capture
-        .operations
+        .streams
         .iter()
-        .all(|done| done.process != u16::MAX);
-    let process = |thread: u16| {
+        .all(|stream| stream.process.is_some());
+    let number = |global: Option<i64>| {
+        let at = global.and_then(|global| processes.binary_search(&global).ok());
         if is_known {
-            of_thread[usize::from(thread)].unwrap_or(u16::MAX)
+            at.unwrap_or(usize::MAX)
         } else {
             0
         }
     };
+    let threads = capture.threads.iter();
+    let of_thread: Vec<usize> = threads
+        .map(|thread| number(Some(thread.global_process())))
+        .collect();
+    let streams = capture.streams.iter();
+    let of_stream: Vec<usize> = streams.map(|stream| number(stream.process)).collect();
     let call_key = |at: &u32| {
         let call = &capture.calls[*at as usize];
-        (process(call.thread), call.correlation)
+        (of_thread[usize::from(call.thread)], call.correlation)
     };
     let operation_key = |at: &u32| {
         let done = &capture.operations[*at as usize];
-        (if is_known { done.process } else { 0 }, done.correlation)
+        (of_stream[usize::from(done.stream)], done.correlation)
     };
     let mut calls: Vec<u32> = (0..capture.calls.len() as u32).collect();
     let mut operations: Vec<u32> = (0..capture.operations.len() as u32).collect();

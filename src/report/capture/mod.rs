@@ -25,8 +25,8 @@ pub struct Capture {
     pub names: Vec<String>,
     /// Threads in the order in which they were met.
     pub threads: Vec<Thread>,
-    /// Processes that used a GPU, as nsys numbers them: machine and process, the thread's bits zero.
-    pub processes: Vec<i64>,
+    /// Streams that operations ran on.
+    pub streams: Vec<Stream>,
     /// NVTX ranges in the order of the database.
     pub ranges: Vec<Range>,
     /// Calls of CUDA in the order of the database.
@@ -217,14 +217,30 @@ pub struct Operation {
     pub name: Name,
     /// Index of its detail.
     pub detail: u32,
-    /// The CUDA stream.
-    pub stream: u32,
-    /// Index in [`Capture::processes`]; `u16::MAX` where the export does not say.
-    pub process: u16,
-    /// The GPU.
-    pub device: u8,
+    /// Index in [`Capture::streams`].
+    pub stream: u16,
     /// What it was.
     pub kind: Kind,
+}
+
+/// A CUDA stream: where operations run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Stream {
+    /// Its process as nsys numbers it: machine and process, the thread's bits zero; `None` where the export does not say.
+    pub process: Option<i64>,
+    /// The GPU.
+    pub device: i64,
+    /// Its number.
+    pub number: i64,
+}
+
+impl Stream {
+    /// Its process's number; zero where the export does not say.
+    #[must_use]
+    pub fn process_number(&self) -> i64 {
+        self.process
+            .map_or(0, |global| (global >> 24) & 0x00ff_ffff)
+    }
 }
 
 /// Grid and block of a kernel.

@@ -11,7 +11,7 @@ use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
 use super::names::{RangeNames, Texts, Threads, named, process_of};
 use super::{
-    Call, Capture, Has, Kind, Launch, Name, Operation, Range, Style, Transfer, Wait, Window,
+    Call, Capture, Has, Kind, Launch, Name, Operation, Range, Stream, Style, Transfer, Wait, Window,
 };
 
 /// Hears how far reading is: rows read, and rows in all. Called from several threads.
@@ -127,7 +127,7 @@ fn assemble(
             &names,
         )?,
         names,
-        processes: operations.processes,
+        streams: operations.streams,
         ranges: ranges.ranges,
         calls: calls.calls,
         operations: operations.operations,
@@ -178,7 +178,9 @@ struct OperationsRead {
     operations: Vec<Operation>,
     launches: Vec<Launch>,
     transfers: Vec<Transfer>,
-    processes: Vec<i64>,
+    streams: Vec<Stream>,
+    /// The last stream, and its number: operations of one come in runs.
+    last: Option<(Stream, u16)>,
 }
 
 impl Source<'_> {
@@ -391,16 +393,26 @@ impl Source<'_> {
         if !self.window.holds(start, end) {
             return Ok(());
         }
-        let process = match fields.optional(at)? {
-            Some(global) => {
-                let known = read.processes.iter().position(|other| *other == global);
+        let stream = Stream {
+            process: fields.optional(at)?,
+            device: fields.optional(at + 1)?.unwrap_or(0),
+            number: fields.optional(at + 3)?.unwrap_or(0),
+        };
+        let stream = match read.last {
+            Some((last, number)) if last == stream => number,
+            _ => {
+                let known = read.streams.iter().position(|other| *other == stream);
                 let index = known.unwrap_or_else(|| {
-                    read.processes.push(global);
-                    read.processes.len() - 1
+                    read.streams.push(stream);
+                    read.streams.len() - 1
                 });
-                u16::try_from(index).unwrap_or(u16::MAX)
+                let number = u16::try_from(index).map_err(|_| ReportError::Nothing {
+                    path: self.export.shown.clone(),
+                    reason: "it has events of more than 65536 CUDA streams; look at a part of it with --from and --until".to_owned(),
+                })?;
+                read.last = Some((stream, number));
+                number
             }
-            None => u16::MAX,
         };
         read.operations.push(Operation {
             start,
@@ -408,9 +420,7 @@ impl Source<'_> {
             correlation: fields.correlation(2)?,
             name,
             detail,
-            stream: context(fields.optional(at + 3)?),
-            process,
-            device: u8::try_from(fields.optional(at + 1)?.unwrap_or(0)).unwrap_or(u8::MAX),
+            stream,
             kind,
         });
         Ok(())

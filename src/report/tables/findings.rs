@@ -6,7 +6,6 @@
 use std::cmp::Reverse;
 
 use super::super::capture::{Call, Capture, Kind, Operation, Transfer};
-use super::super::projection::pairs;
 use super::super::table::{Cell, Table, bytes, ns, plain};
 use super::Look;
 
@@ -112,20 +111,19 @@ fn memory_kind(kind: i8) -> Cell {
 }
 
 /// Operations of a kind with the calls that made them, the longest first, whose function and size fit.
-pub(in crate::report) fn transfers(
-    capture: &Capture,
+fn transfers<'a>(
+    look: &Look<'a>,
     kind: Kind,
     fits: fn(&str, &Transfer) -> bool,
-) -> Vec<(&Operation, &Call, Transfer)> {
-    if !capture.operations.iter().any(|done| done.kind == kind) {
-        return Vec::new();
-    }
-    let mut found: Vec<(&Operation, &Call, Transfer)> = pairs(capture)
-        .into_iter()
+) -> Vec<(&'a Operation, &'a Call, Transfer)> {
+    let capture = look.capture;
+    let mut found: Vec<(&Operation, &Call, Transfer)> = look
+        .pairs()
+        .iter()
         .map(|(call, done)| {
             (
-                &capture.operations[done as usize],
-                &capture.calls[call as usize],
+                &capture.operations[*done as usize],
+                &capture.calls[*call as usize],
             )
         })
         .filter(|(done, _)| done.kind == kind)
@@ -155,7 +153,7 @@ fn copies(
         plain("API Name"),
     ];
     let mut table = Table::new(name, title, &columns);
-    let found = transfers(look.capture, Kind::Copy, fits);
+    let found = transfers(look, Kind::Copy, fits);
     table.more = found.len().saturating_sub(look.rows);
     for (done, call, transfer) in found.iter().take(look.rows) {
         let mut row = vec![
@@ -173,12 +171,13 @@ fn copies(
 /// Size, place and function.
 fn rest(capture: &Capture, done: &Operation, call: &Call, transfer: &Transfer) -> [Cell; 6] {
     let thread = &capture.threads[usize::from(call.thread)];
+    let stream = &capture.streams[usize::from(done.stream)];
     [
         transfer.bytes.into(),
         thread.process().into(),
-        i64::from(done.device).into(),
+        stream.device.into(),
         i64::from(transfer.context).into(),
-        i64::from(done.stream).into(),
+        stream.number.into(),
         capture.name(call.name).into(),
     ]
 }
@@ -205,7 +204,7 @@ pub(super) fn sets_sync(look: &Look<'_>) -> Table {
         plain("API Name"),
     ];
     let mut table = Table::new("cuda_memset_sync", "Synchronous memory sets", &columns);
-    let found = transfers(look.capture, Kind::Set, is_sync_set);
+    let found = transfers(look, Kind::Set, is_sync_set);
     table.more = found.len().saturating_sub(look.rows);
     for (done, call, transfer) in found.iter().take(look.rows) {
         let mut row = vec![

@@ -15,7 +15,7 @@ pub struct Busy {
     /// The process's number.
     pub process: i64,
     /// The GPU.
-    pub device: u8,
+    pub device: i64,
     /// Begin and end of each time, in order and apart, in ns.
     pub times: Vec<(i64, i64)>,
 }
@@ -56,21 +56,23 @@ impl Busy {
 #[must_use]
 pub fn busy(capture: &Capture) -> Vec<Busy> {
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
-    order.sort_by_key(|at| {
-        let done = &capture.operations[*at as usize];
-        (done.process, done.device, done.start)
-    });
-    let mut all: Vec<((u16, u8), Busy)> = Vec::new();
+    let key = |at: u32| {
+        let done = &capture.operations[at as usize];
+        let stream = &capture.streams[usize::from(done.stream)];
+        (stream.process, stream.device)
+    };
+    // Nearly in order already, which a stable sort makes use of.
+    order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
+    let mut all: Vec<((Option<i64>, i64), Busy)> = Vec::new();
     for at in order {
         let done = &capture.operations[at as usize];
-        let key = (done.process, done.device);
-        if all.last().is_none_or(|(last, _)| *last != key) {
-            let global = capture.processes.get(usize::from(done.process));
+        if all.last().is_none_or(|(last, _)| *last != key(at)) {
+            let stream = &capture.streams[usize::from(done.stream)];
             all.push((
-                key,
+                key(at),
                 Busy {
-                    process: global.map_or(0, |global| (global >> 24) & 0x00ff_ffff),
-                    device: done.device,
+                    process: stream.process_number(),
+                    device: stream.device,
                     times: Vec::new(),
                 },
             ));
@@ -113,7 +115,7 @@ pub(super) fn gaps(look: &Look<'_>) -> Table {
                 (*duration).into(),
                 (*start).into(),
                 busy.process.into(),
-                i64::from(busy.device).into(),
+                busy.device.into(),
             ]
         }));
     table
@@ -143,7 +145,7 @@ pub(super) fn utilization(look: &Look<'_>) -> Table {
                 (width as i64).into(),
                 (from + (width * part as f64) as i64).into(),
                 busy.process.into(),
-                i64::from(busy.device).into(),
+                busy.device.into(),
             ]);
         }
     }

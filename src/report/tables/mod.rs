@@ -10,7 +10,7 @@ mod waits;
 use std::cell::OnceCell;
 
 use super::capture::{Capture, Has};
-use super::projection::{Nesting, Projected, project};
+use super::projection::{Nesting, Projected, pairs, project};
 use super::spread::Spread;
 use super::stages::Chain;
 use super::table::{Cell, Table};
@@ -26,6 +26,7 @@ pub struct Look<'a> {
     /// Most rows of a table that lists single events.
     pub rows: usize,
     nesting: OnceCell<Nesting>,
+    pairs: OnceCell<Vec<(u32, u32)>>,
     projections: OnceCell<Vec<Projected>>,
     busy: OnceCell<Vec<Busy>>,
     chain: OnceCell<Chain>,
@@ -39,6 +40,7 @@ impl<'a> Look<'a> {
             capture,
             rows,
             nesting: OnceCell::new(),
+            pairs: OnceCell::new(),
             projections: OnceCell::new(),
             busy: OnceCell::new(),
             chain: OnceCell::new(),
@@ -50,10 +52,15 @@ impl<'a> Look<'a> {
         self.nesting.get_or_init(|| Nesting::of(self.capture))
     }
 
+    /// Calls with the operations that they made.
+    pub fn pairs(&self) -> &[(u32, u32)] {
+        self.pairs.get_or_init(|| pairs(self.capture))
+    }
+
     /// Ranges that made the GPU do something.
     pub fn projections(&self) -> &[Projected] {
         self.projections
-            .get_or_init(|| project(self.capture, self.nesting()))
+            .get_or_init(|| project(self.capture, self.nesting(), self.pairs()))
     }
 
     /// jetwatch's stages.
