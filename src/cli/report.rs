@@ -174,7 +174,11 @@ fn warnings(digests: &[Digest]) -> Vec<String> {
 fn compared(args: &ReportArgs, digests: &[Digest]) -> Vec<Table> {
     match digests {
         [before, after] if args.diff => {
-            vec![compare::overview(digests), compare::diff(before, after)]
+            vec![
+                compare::overview(digests),
+                compare::diff(before, after),
+                compare::verdicts(before, after),
+            ]
         }
         [_] => Vec::new(),
         _ => vec![

@@ -156,7 +156,7 @@ fn of_export(
         version: capture.version.clone(),
         tables,
         verdict: is_ours.then(|| findings.iter().map(|finding| finding.in_words()).collect()),
-        digest: Digest::of(&look, evidence.gpu_busy),
+        digest: Digest::of(&look, evidence.gpu_busy, &findings),
         plot: (request.plots == Plots::Drawn).then(|| Plot::of(&look)),
     })
 }

@@ -174,6 +174,7 @@ impl Benchmark {
             gpu_busy: None,
             ranges: ranges.collect(),
             workload: self.workload,
+            rules: Vec::new(),
         }
     }
 }

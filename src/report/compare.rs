@@ -185,6 +185,26 @@ pub fn diff(before: &Digest, after: &Digest) -> Table {
     table
 }
 
+/// What the verdict says of the first alone, of the second alone, and of both.
+#[must_use]
+pub fn verdicts(before: &Digest, after: &Digest) -> Table {
+    let title = format!("Verdict of {} and of {}", before.title, after.title);
+    let mut table = Table::new("diff_verdict", title, &[plain("Rule"), plain("Change")]);
+    let new = after
+        .rules
+        .iter()
+        .filter(|rule| !before.rules.contains(rule));
+    for rule in before.rules.iter().chain(new) {
+        let change = match (before.rules.contains(rule), after.rules.contains(rule)) {
+            (true, true) => "same",
+            (true, false) => "gone",
+            (false, _) => "new",
+        };
+        table.rows.push(vec![(*rule).into(), change.into()]);
+    }
+    table
+}
+
 /// The change in hundredths.
 fn ratio(old: Option<f64>, new: Option<f64>) -> Option<f64> {
     let old = old.filter(|old| *old > 0.0)?;
@@ -374,6 +394,18 @@ mod tests {
         assert_eq!(
             (&rows[0][2], &rows[0][5]),
             (&Cell::Part(-25.0), &Cell::Part(-50.0))
+        );
+    }
+
+    #[test]
+    fn verdicts_come_and_go() {
+        let mut before = digest("a", Vec::new());
+        before.rules = vec!["gpu_saturated", "decode_limit"];
+        let mut after = digest("b", Vec::new());
+        after.rules = vec!["decode_limit", "tracking_limit"];
+        assert_eq!(
+            verdicts(&before, &after).in_csv(),
+            "Rule,Change\ngpu_saturated,gone\ndecode_limit,same\ntracking_limit,new\n"
         );
     }
 

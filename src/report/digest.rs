@@ -8,6 +8,7 @@ use super::capture::{Capture, Kind, Name};
 use super::spread::{Spread, grouped};
 use super::stages::stages_by_name;
 use super::tables::Look;
+use super::verdict::Finding;
 
 /// One report in short.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -24,6 +25,8 @@ pub struct Digest {
     pub ranges: Vec<RangeDigest>,
     /// What it was a run of.
     pub workload: Workload,
+    /// Rules of the verdict that spoke.
+    pub rules: Vec<&'static str>,
 }
 
 /// A range in short. Times in ns.
@@ -65,7 +68,7 @@ pub struct Workload {
 impl Digest {
     /// Of a capture.
     #[must_use]
-    pub fn of(look: &Look<'_>, gpu_busy: Option<f64>) -> Self {
+    pub fn of(look: &Look<'_>, gpu_busy: Option<f64>, findings: &[Finding]) -> Self {
         let capture = look.capture;
         let mut gpu: HashMap<Name, (i64, u64)> = HashMap::new();
         for projected in look.projections() {
@@ -104,6 +107,7 @@ impl Digest {
             gpu_busy,
             ranges,
             workload: workload(capture),
+            rules: findings.iter().map(|finding| finding.rule).collect(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Rows are small and flat, names are numbers into one list: ten million of them fit where the database's own pages would
 //! not. `read` fills it; the tables beside it only look.
 
+mod fields;
 mod names;
 mod read;
 mod window;

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use rusqlite::Row;
-use rusqlite::types::ValueRef;
-
 use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
+use super::fields::{Fields, context, kind, small};
 use super::names::{RangeNames, Texts, Threads, named, process_of};
 use super::{
     Call, Capture, Has, Kind, Launch, Name, Operation, Range, Stream, Style, Transfer, Wait, Window,
@@ -424,80 +422,5 @@ impl Source<'_> {
             kind,
         });
         Ok(())
-    }
-}
-
-fn small(value: Option<i64>) -> i32 {
-    value.map_or(0, |value| i32::try_from(value).unwrap_or(i32::MAX))
-}
-
-fn kind(value: Option<i64>) -> i8 {
-    value.map_or(-1, |value| i8::try_from(value).unwrap_or(-1))
-}
-
-fn context(value: Option<i64>) -> u32 {
-    value.map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX))
-}
-
-/// The fields of one row, by their places in [`Export::query`].
-struct Fields<'a> {
-    export: &'a Export,
-    shape: &'static TableShape,
-    row: &'a Row<'a>,
-}
-
-impl Fields<'_> {
-    /// A whole number that must be there.
-    fn need(&self, at: usize) -> Result<i64, ReportError> {
-        match self.row.get_ref(at) {
-            Ok(ValueRef::Integer(value)) => Ok(value),
-            Ok(found) => Err(self.wrong(at, found, "a whole number")),
-            Err(cause) => Err(self.export.broken(cause)),
-        }
-    }
-
-    /// A whole number, or nothing.
-    fn optional(&self, at: usize) -> Result<Option<i64>, ReportError> {
-        match self.row.get_ref(at) {
-            Ok(ValueRef::Integer(value)) => Ok(Some(value)),
-            Ok(ValueRef::Null) => Ok(None),
-            Ok(found) => Err(self.wrong(at, found, "a whole number or nothing")),
-            Err(cause) => Err(self.export.broken(cause)),
-        }
-    }
-
-    /// The number that ties calls to operations; nothing is tied to zero.
-    fn correlation(&self, at: usize) -> Result<u32, ReportError> {
-        let value = self.optional(at)?.unwrap_or(0);
-        u32::try_from(value)
-            .map_err(|_| self.wrong(at, ValueRef::Integer(value), "a number of 32 bits"))
-    }
-
-    /// A text; empty for nothing.
-    fn text(&self, at: usize) -> Result<&[u8], ReportError> {
-        match self.row.get_ref(at) {
-            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes),
-            Ok(ValueRef::Null) => Ok(&[]),
-            Ok(found) => Err(self.wrong(at, found, "a text")),
-            Err(cause) => Err(self.export.broken(cause)),
-        }
-    }
-
-    /// The row's number, which stands last.
-    fn number(&self) -> i64 {
-        let last = self.shape.needed.len() + self.shape.optional.len();
-        self.row.get(last).unwrap_or(-1)
-    }
-
-    fn wrong(&self, at: usize, found: ValueRef<'_>, expected: &'static str) -> ReportError {
-        let mut columns = self.shape.needed.iter().chain(self.shape.optional);
-        ReportError::Value {
-            path: self.export.shown.clone(),
-            table: self.shape.name,
-            row: self.number(),
-            column: columns.nth(at).copied().unwrap_or("its number"),
-            found: format!("{found:?}"),
-            expected,
-        }
     }
 }

@@ -3,8 +3,8 @@
 mod cuda;
 mod findings;
 mod gpu_time;
-mod nvtx;
 mod projected;
+mod ranges;
 mod waits;
 
 use std::cell::OnceCell;
@@ -102,28 +102,28 @@ pub const RECIPES: &[Recipe] = &[
         about: "NVTX ranges by name and style",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: nvtx::sum,
+        make: ranges::sum,
     },
     Recipe {
         name: "nvtx_pushpop_sum",
         about: "NVTX push/pop ranges by name",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: nvtx::push_pop_sum,
+        make: ranges::push_pop_sum,
     },
     Recipe {
         name: "nvtx_startend_sum",
         about: "NVTX start/end ranges by name",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: nvtx::start_end_sum,
+        make: ranges::start_end_sum,
     },
     Recipe {
         name: "nvtx_pace",
         about: "From start to start of each range's instances on each thread",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: nvtx::pace,
+        make: ranges::pace,
     },
     Recipe {
         name: "nvtx_gpu_proj_sum",
