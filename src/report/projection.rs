@@ -35,7 +35,7 @@ impl Nesting {
             (range.thread, range.start, Reverse(range.end), range.row)
         });
         let mut parent = vec![NO_RANGE; ranges.len()];
-        let mut level = vec![0; ranges.len()];
+        let mut level: Vec<u16> = vec![0; ranges.len()];
         let mut open: Vec<u32> = Vec::new();
         let mut thread = None;
         for at in &order {
@@ -51,7 +51,7 @@ impl Nesting {
                 .min_by_key(|other| ranges[**other as usize].duration());
             if let Some(around) = around {
                 parent[*at as usize] = *around;
-                level[*at as usize] = level[*around as usize] + 1;
+                level[*at as usize] = level[*around as usize].saturating_add(1);
             }
             open.push(*at);
         }

@@ -55,24 +55,46 @@ struct Step {
     stage: Stage,
 }
 
+/// The steps of each thread in the order of time, as numbers of ranges: there are millions of them.
+struct Steps<'a> {
+    capture: &'a Capture,
+    threads: Vec<Vec<(u32, Stage)>>,
+}
+
+impl Steps<'_> {
+    fn step(&self, (range, stage): (u32, Stage)) -> Step {
+        let range = &self.capture.ranges[range as usize];
+        Step {
+            start: range.start,
+            end: range.end,
+            stage,
+        }
+    }
+
+    /// The steps of a thread.
+    fn of<'b>(&'b self, thread: &'b [(u32, Stage)]) -> impl Iterator<Item = Step> + 'b {
+        thread.iter().map(|step| self.step(*step))
+    }
+}
+
 impl Chain {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.
     #[must_use]
     pub fn of(look: &Look<'_>) -> Self {
         let capture = look.capture;
         let stage_of = stages_by_name(capture);
-        let threads = steps(look, &stage_of);
-        let all = || threads.iter().flatten();
+        let steps = steps(look, &stage_of);
+        let all = || steps.threads.iter().flat_map(|thread| steps.of(thread));
         let Some(from) = all().map(|step| step.start).min() else {
             return Self::default();
         };
         let until = all().map(|step| step.end).max().unwrap_or(from);
         let span = (until - from).max(1);
         let mut times: HashMap<Stage, StageTimes> = HashMap::new();
-        for steps in &threads {
+        for thread in &steps.threads {
             let mut before = from;
             let mut met: Vec<Stage> = Vec::new();
-            for step in steps {
+            for step in steps.of(thread) {
                 let times = times.entry(step.stage).or_insert_with(|| StageTimes {
                     stage: step.stage,
                     threads: 0,
@@ -112,7 +134,7 @@ impl Chain {
             span: (from, until),
             critical_ns: 0,
         };
-        walk(&threads, &mut times);
+        walk(&steps, &mut times);
         for stage in Stage::ALL {
             if let Some(mut times) = times.remove(&stage) {
                 times.share = times.total_ns as f64 / (span as f64 * times.threads as f64);
@@ -215,45 +237,45 @@ pub(super) fn stages_by_name(capture: &Capture) -> HashMap<u32, Stage> {
         .collect()
 }
 
-/// The steps of each thread in the order of time; ranges of stages in other stages are left out.
-fn steps(look: &Look<'_>, stage_of: &HashMap<u32, Stage>) -> Vec<Vec<Step>> {
+/// The steps of a capture; ranges of stages in other stages are left out.
+fn steps<'a>(look: &Look<'a>, stage_of: &HashMap<u32, Stage>) -> Steps<'a> {
     let capture = look.capture;
-    let mut threads: Vec<Vec<Step>> = vec![Vec::new(); capture.threads.len()];
+    let mut threads: Vec<Vec<(u32, Stage)>> = vec![Vec::new(); capture.threads.len()];
     for at in &look.nesting().order {
         let range = &capture.ranges[*at as usize];
         let Some(stage) = stage_of.get(&range.name) else {
             continue;
         };
         let steps = &mut threads[usize::from(range.thread)];
-        if steps.last().is_none_or(|last| last.end <= range.start) {
-            steps.push(Step {
-                start: range.start,
-                end: range.end,
-                stage: *stage,
-            });
+        let before = steps
+            .last()
+            .map(|(last, _)| capture.ranges[*last as usize].end);
+        if before.is_none_or(|end| end <= range.start) {
+            steps.push((*at, *stage));
         }
     }
     threads.retain(|steps| !steps.is_empty());
-    threads
+    Steps { capture, threads }
 }
 
 /// A step by its thread and its place there.
-type Place = (usize, usize);
+type Place = (u32, u32);
 
 /// Steps of a stage by their ends.
 type Ends = Vec<(i64, Place)>;
 
 /// Adds the critical path to the stages' times.
-fn walk(threads: &[Vec<Step>], times: &mut HashMap<Stage, StageTimes>) {
-    let ends_of = |wanted: &[Stage]| {
-        let mut ends: Ends = Vec::new();
-        for (thread, steps) in threads.iter().enumerate() {
-            for (at, step) in steps.iter().enumerate() {
-                if wanted.contains(&step.stage) {
-                    ends.push((step.end, (thread, at)));
-                }
-            }
-        }
+fn walk(steps: &Steps<'_>, times: &mut HashMap<Stage, StageTimes>) {
+    let places = |wanted: &'static [Stage]| {
+        (0..).zip(&steps.threads).flat_map(move |(thread, ranges)| {
+            let of_thread = (0..).zip(steps.of(ranges));
+            of_thread
+                .filter(|(_, step)| wanted.contains(&step.stage))
+                .map(move |(at, step)| (step.end, (thread, at)))
+        })
+    };
+    let ends_of = |wanted| {
+        let mut ends: Ends = places(wanted).collect();
         ends.sort_unstable();
         ends
     };
@@ -263,10 +285,13 @@ fn walk(threads: &[Vec<Step>], times: &mut HashMap<Stage, StageTimes>) {
         let at = ends.partition_point(|(end, _)| *end <= until);
         Some(ends[at.checked_sub(1)?].1)
     };
-    let last = ends_of(&Stage::ALL).last().map(|(_, place)| *place);
-    let Some(mut place) = last else { return };
-    let step_at = |place: Place| threads[place.0][place.1];
-    let mut cursor = step_at(place).end;
+    let Some((mut cursor, mut place)) = places(&Stage::ALL).max() else {
+        return;
+    };
+    let step_at = |(thread, at): Place| {
+        let thread = &steps.threads[thread as usize];
+        steps.step(thread[at as usize])
+    };
     loop {
         let step = step_at(place);
         let own = place.1.checked_sub(1).map(|at| (place.0, at));

@@ -3,7 +3,8 @@
 
     nsys_export.py FILE [--ranges N]
 
-The tables have the columns that nsys documents; a million ranges are about 250 MB.
+The tables have the columns that nsys documents; with the context switches that nsys writes beside them, and that the report
+does not read, five million ranges with as many calls and kernels are one gigabyte.
 """
 import argparse
 import os
@@ -32,6 +33,7 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT
     launchType INTEGER, cacheConfig INTEGER, registersPerThread INTEGER NOT NULL, gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL,
     blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL, staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL,
     localMemoryPerThread INTEGER NOT NULL, localMemoryTotal INTEGER NOT NULL, gridId INTEGER NOT NULL);
+CREATE TABLE SCHED_EVENTS (start INTEGER NOT NULL, cpu INTEGER NOT NULL, isSchedIn INTEGER NOT NULL, globalTid INTEGER);
 BEGIN;
 """)
 stages = ["source", "batch", "tensor", "infer", "decode", "track", "publish"]
@@ -65,6 +67,10 @@ db.executemany(
 db.executemany(
     "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 1, 7, ?, ?, ?, ?, NULL, 1, 0, 32, ?, 1, 1, 128, 1, 1, 0, 0, 0, 0, ?)",
     ((start + 3_000, start + 3_000 + 50 * (at % 97), at + 1, process, 9 + at % 40, 9 + at % 40, 1 + at % 5, at) for at, stage, start, _ in rows()),
+)
+db.executemany(
+    "INSERT INTO SCHED_EVENTS VALUES (?, ?, ?, ?)",
+    ((start + at_end * 4_000, at % 6, at_end, number[threads[stages[stage]]]) for at, stage, start, _ in rows() for at_end in (0, 1)),
 )
 db.execute("COMMIT")
 print(a.file, os.path.getsize(a.file) >> 20, "MiB")

@@ -67,7 +67,6 @@ pub(super) fn api_sync(look: &Look<'_>) -> Table {
 const PAGEABLE: i8 = 0;
 const PINNED: i8 = 1;
 const MANAGED: i8 = 4;
-const MANAGED_STATIC: i8 = 6;
 const KINDS: [&str; 8] = [
     "Pageable",
     "Pinned",
@@ -100,7 +99,7 @@ pub(in crate::report) fn is_sync_copy(name: &str, transfer: &Transfer) -> bool {
 fn is_sync_set(name: &str, transfer: &Transfer) -> bool {
     is_function(name, "Memset")
         && !name.to_ascii_lowercase().contains("async")
-        && matches!(transfer.target, PINNED | MANAGED | MANAGED_STATIC)
+        && matches!(transfer.target, PINNED | MANAGED)
 }
 
 fn memory_kind(kind: i8) -> Cell {
