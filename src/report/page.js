@@ -91,8 +91,8 @@ function timeline(plot) {
   const tip = make("p", { class: "tip" }, "Wheel or + and − zoom, dragging or arrows move, a double click or 0 shows all.");
   const row = 20, left = 170, top = 22;
   const view = { from: 0, until: plot.length };
-  const hue = (name) => { let hash = 7; for (const letter of plot.names[name]) hash = (hash * 31 + letter.codePointAt(0)) % 360; return hash; };
-  const colors = plot.names.map((_, name) => `hsl(${hue(name)} 55% 52%)`);
+  // Neighbors in the list are far apart on the wheel of colors.
+  const colors = plot.names.map((_, name) => `hsl(${(205 + name * 137.5) % 360} 50% 48%)`);
   const height = top + plot.lanes.length * row + 4;
   const width = () => canvas.clientWidth;
   const x = (at) => left + ((at - view.from) / (view.until - view.from)) * (width() - left);

@@ -338,7 +338,7 @@ mod tests {
         table.keep(1);
         assert_eq!(
             table.in_text(),
-            "A table\n  Name          Avg     Time     Size\n  a, \"b\"    1.23 µs  100.0 %  1.50 MB\n  and 1 more rows (--rows)\n"
+            "A table\n  Name        Avg     Time     Size\n  a, \"b\"  1.23 µs  100.0 %  1.50 MB\n  and 1 more rows (--rows)\n"
         );
         table.rows.clear();
         assert!(table.in_text().contains("  nothing\n"));

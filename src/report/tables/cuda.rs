@@ -21,9 +21,12 @@ const fn times(count: &'static str) -> [Column; 8] {
 
 /// A function's name without the version that CUDA's runtime appends, such as `_v3020`.
 pub(super) fn function(name: &str) -> &str {
-    let cut = name.len().saturating_sub(6);
-    match name.get(cut..cut + 2) {
-        Some("_v") => &name[..cut],
+    let suffix = name
+        .len()
+        .checked_sub(6)
+        .map(|cut| name.split_at_checked(cut));
+    match suffix.flatten() {
+        Some((stem, version)) if version.starts_with("_v") => stem,
         _ => name,
     }
 }
