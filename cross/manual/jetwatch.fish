@@ -28,10 +28,11 @@ complete -c jetwatch -n "__fish_jetwatch_needs_command" -s h -l help -d 'Print h
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -s V -l version -d 'Print version'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "watch" -d 'Print the messages of a broker as they come'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
@@ -46,24 +47,11 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l warmup-frames 
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l stats -d 'Write the run\'s numbers to this file as JSON' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dot -d 'Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dump-detections -d 'Write every frame\'s detections, before the tracker, as MOTChallenge text (one source only)' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s c -l config -d 'Configuration file' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -l file-only -d 'Check the file alone: open no model, source or broker'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s h -l help -d 'Print help'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l only -d 'Examine these parts alone' -r -f -a "config\t'The configuration file'
-platform\t'Machine, release, memory, disk, clock'
-libraries\t'NVIDIA\'s libraries, ONNX Runtime, GStreamer'
-elements\t'GStreamer\'s elements and their properties'
-scaling\t'Scaling and decoding, each unit against the processor'
-cameras\t'Cameras and who may use them'
-engine\t'GPU, engines, and the detector at work'
-power\t'Settings of the machine, and what slows it down'
-profiling\t'Who may profile, and with what'
-service\t'systemd\'s unit and the journal'
-broker\t'The broker'"
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s c -l config -d 'Configuration file; by default /etc/jetwatch/jetwatch.yaml where it is there' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s c -l config -d 'Configuration file whose detector is examined' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l model -d 'Model folder; by default that of the shipped network' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l precision -d 'Precision to examine; by default int8 where the model has it, else its first' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l tensorrt -d 'Path of libnvinfer.so, or the folder that holds it' -r -F
@@ -71,9 +59,8 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l engines -d 
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l onnxruntime -d 'Path of libonnxruntime.so' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l record -d 'Write what ONNX Runtime finds in all precisions to this file: golden.json of a model folder' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l json -d 'Write the results to this file as JSON' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l root -d 'Folder that stands for the whole system, for tests' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l detector -d 'Examine the detector alone, and build its engine if it is missing: TensorRT and ONNX Runtime, as far as they are here, against recorded detections'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l detector -d 'Examine the detector: TensorRT and ONNX Runtime, as far as they are here, against recorded detections'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l source -d 'Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l model -d 'Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l duration -d 'End after this time, such as 20s or 5m' -r
@@ -91,6 +78,39 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l warmup-frames -d 'Frames to run before measuring' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l preload -d 'Frames to load beforehand; they are used in turns' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -s t -l table -d 'Tables to show, or all of them' -r -f -a "verdict\t''
+stages\t''
+nvtx_sum\t''
+nvtx_pushpop_sum\t''
+nvtx_startend_sum\t''
+nvtx_pace\t''
+nvtx_gpu_proj_sum\t''
+nvtx_gpu_proj_trace\t''
+cuda_api_sum\t''
+cuda_gpu_kern_sum\t''
+cuda_gpu_kern_gb_sum\t''
+cuda_gpu_mem_time_sum\t''
+cuda_gpu_mem_size_sum\t''
+cuda_api_sync\t''
+cuda_memcpy_async\t''
+cuda_memcpy_sync\t''
+cuda_memset_sync\t''
+gpu_gaps\t''
+gpu_time_util\t''
+osrt_sum\t''
+osrt_waits\t''
+all\t''"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -s f -l format -d 'How to write them' -r -f -a "text\t'For a terminal'
+csv\t'With the headings and units of `nsys stats`'
+json\t'One object with everything'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -l html -d 'Write one page with tables and plots to this file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -l from -d 'Look at events from this time after the capture\'s start on, such as 1.5s or 300ms' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -l until -d 'Look at events up to this time' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -l within -d 'Look at events during this NVTX range: `jetwatch:infer`, or `infer@jetwatch` as nsys has it; `jetwatch:infer#3` is its third' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -l rows -d 'Most rows of a table for a terminal or a page, and of one that lists single events; 0: all' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -l nsys -d 'The nsys that exports reports' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -l diff -d 'Say what changed from the first of two files to the second'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -f -a "list" -d 'List the networks that can be fetched'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand model; and not __fish_seen_subcommand_from list fetch inspect init help" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
@@ -219,19 +239,20 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l format -d '
 png\t'Without loss'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l threads -d 'Threads that draw; by default one for each core' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "bench" -d 'Measure parts of the chain'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench model engine eval tune track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "list" -d 'List the networks that can be fetched'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
