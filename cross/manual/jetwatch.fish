@@ -28,7 +28,7 @@ complete -c jetwatch -n "__fish_jetwatch_needs_command" -s h -l help -d 'Print h
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -s V -l version -d 'Print version'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "watch" -d 'Print the messages of a broker as they come'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "bench" -d 'Measure parts of the chain'
@@ -47,11 +47,24 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l warmup-frames 
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l stats -d 'Write the run\'s numbers to this file as JSON' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dot -d 'Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dump-detections -d 'Write every frame\'s detections, before the tracker, as MOTChallenge text (one source only)' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s c -l config -d 'Configuration file' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -l file-only -d 'Check the file alone: open no model, source or broker'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s h -l help -d 'Print help'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s c -l config -d 'Configuration file whose detector is examined' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l only -d 'Examine these parts alone' -r -f -a "config\t'The configuration file'
+platform\t'Machine, release, memory, disk, clock'
+libraries\t'NVIDIA\'s libraries, ONNX Runtime, GStreamer'
+elements\t'GStreamer\'s elements and their properties'
+scaling\t'Scaling and decoding, each unit against the processor'
+cameras\t'Cameras and who may use them'
+engine\t'GPU, engines, and the detector at work'
+power\t'Settings of the machine, and what slows it down'
+profiling\t'Who may profile, and with what'
+service\t'systemd\'s unit and the journal'
+broker\t'The broker'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s c -l config -d 'Configuration file; by default /etc/jetwatch/jetwatch.yaml where it is there' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l model -d 'Model folder; by default that of the shipped network' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l precision -d 'Precision to examine; by default int8 where the model has it, else its first' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l tensorrt -d 'Path of libnvinfer.so, or the folder that holds it' -r -F
@@ -59,8 +72,9 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l engines -d 
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l onnxruntime -d 'Path of libonnxruntime.so' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l record -d 'Write what ONNX Runtime finds in all precisions to this file: golden.json of a model folder' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l json -d 'Write the results to this file as JSON' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l detector -d 'Examine the detector: TensorRT and ONNX Runtime, as far as they are here, against recorded detections'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l root -d 'Folder that stands for the whole system, for tests' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -l detector -d 'Examine the detector alone, and build its engine if it is missing: TensorRT and ONNX Runtime, as far as they are here, against recorded detections'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l source -d 'Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l model -d 'Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l duration -d 'End after this time, such as 20s or 5m' -r
@@ -241,7 +255,7 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l threads -d 
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "doctor" -d 'Prove on this machine that the detector works: the same detections as recorded, and how fast'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "bench" -d 'Measure parts of the chain'
