@@ -41,7 +41,7 @@ use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
     self, ArgusRestarts, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use crate::telemetry::{Pulses, Recorder, service};
+use crate::telemetry::{Pulses, Recorder, Trace, service};
 use crate::track::{IouTracker, Lifecycle};
 use crate::types::SourceId;
 
@@ -80,8 +80,12 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// End after this many frames, over all sources.
     pub max_frames: Option<u64>,
+    /// End after this many batches.
+    pub max_batches: Option<u64>,
     /// Measure only after this many frames.
     pub warmup_frames: u64,
+    /// Keeps every single range of every stage.
+    pub trace: Option<Trace>,
     /// Folder for DOT graphs of the GStreamer pipelines.
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
@@ -128,7 +132,7 @@ impl Pipeline {
     /// Builds and starts the whole chain. Returns when every thread runs and every worker's detector is loaded; sources may still be connecting.
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
-        let recorder = Recorder::default();
+        let recorder = Recorder::with_trace(options.trace.clone());
         let pulses = Pulses::default();
         let announcer = Announcer::new(config, &pulses);
         let prepared = Arc::new(announcer.prepare(&recorder)?);
@@ -143,11 +147,8 @@ impl Pipeline {
             .iter()
             .map(|source| source.uri.is_live())
             .collect();
-        let lanes = Arc::new(Lanes::new(
-            &live,
-            config.detector.batch_size,
-            options.max_frames,
-        ));
+        let lanes = Lanes::new(&live, config.detector.batch_size, options.max_frames);
+        let lanes = Arc::new(lanes.with_most_batches(options.max_batches));
         let counters: Vec<Arc<SourceCounters>> =
             config.sources.iter().map(|_| Arc::default()).collect();
         let names = config.sources.iter().map(|source| source.name.clone());

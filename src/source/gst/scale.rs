@@ -234,6 +234,7 @@ impl Taker {
         let seq = self.context.counters.next_seq();
         let frame = {
             let recorder = self.context.recorder.clone();
+            let _whole = recorder.batch(Level::Source, 1);
             let _range = recorder.range_with_payload(Stage::Source, 1, seq);
             self.frame(&sample, seq, captured_at, entered_at)
                 .ok_or_else(|| {
