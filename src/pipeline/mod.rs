@@ -23,6 +23,7 @@ mod meter;
 mod reorder;
 mod report;
 mod sinks;
+mod stage_alone;
 mod threads;
 mod worker;
 
@@ -52,6 +53,7 @@ pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use report::{Report, SourceReport};
+pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
 use attend::Attendant;

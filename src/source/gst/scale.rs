@@ -16,7 +16,7 @@ use crate::config::Scaling;
 use crate::source::elements::make;
 use crate::source::steps::{Memory, route};
 use crate::source::{Flow, SourceContext, SourceError};
-use crate::telemetry::Stage;
+use crate::telemetry::{Level, Stage};
 use crate::types::{Frame, FrameMeta, Letterbox, Size};
 
 use super::chain::{Chain, Place, form_of};
