@@ -113,6 +113,7 @@ pub struct Pipeline {
     duration: Option<Duration>,
     dot: Dot,
     machine: Arc<Machine>,
+    runs: String,
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
@@ -200,6 +201,7 @@ impl Pipeline {
                 requests: Arc::new(AtomicU64::new(0)),
             },
             machine: Arc::new(Machine::find(&options.root)),
+            runs: prepared.describe(),
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -381,6 +383,12 @@ impl Pipeline {
     #[must_use]
     pub fn broker_address(&self) -> Option<std::net::SocketAddr> {
         self.broker.as_ref().map(EmbeddedBroker::local_addr)
+    }
+
+    /// The detector in words: what runs which network.
+    #[must_use]
+    pub fn runs(&self) -> &str {
+        &self.runs
     }
 
     /// Numbers for a progress line.
