@@ -43,7 +43,7 @@ impl Observer {
             let mut throttling = Throttling::default();
             while !stopped.wait(LOOK) {
                 let readings = Readings::read(&looked, &known);
-                let begun = throttling.look(&readings).into_iter().filter(|change| change.begins);
+                let begun = throttling.look(&readings).into_iter().filter(|change| change.began);
                 let causes = begun.map(|change| change.cause.to_string());
                 kept.lock().unwrap_or_else(PoisonError::into_inner).extend(causes);
             }
