@@ -162,7 +162,11 @@ mod tests {
         let found = Comparison::of(&[100.0, 50.0, 200.0], &[110.0, 60.0, 210.0]).expect("pairs");
         let wanted = [1.1, 1.2, 1.05];
         assert!(
-            found.ratios.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-12),
+            found
+                .ratios
+                .iter()
+                .zip(wanted)
+                .all(|(found, wanted)| (found - wanted).abs() < 1e-12),
             "{found:?}"
         );
         assert!((found.statistics.median - 1.1).abs() < 1e-12 && found.is_clear);

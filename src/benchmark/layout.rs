@@ -52,11 +52,15 @@ pub fn document(measured: &Measured, meta: Value) -> Value {
 fn whole(measured: &Measured) -> Map<String, Value> {
     let batches = || measured.levels.iter().flat_map(|run| &run.batches);
     let began = batches().map(|batch| batch.started).min();
-    let ended = batches().map(|batch| batch.started + batch.times.wall).max();
+    let ended = batches()
+        .map(|batch| batch.started + batch.times.wall)
+        .max();
     let last = measured.levels.last();
     let times = Times {
         items: last.map_or(0, |run| items(&run.batches)),
-        wall: ended.unwrap_or_default().saturating_sub(began.unwrap_or_default()),
+        wall: ended
+            .unwrap_or_default()
+            .saturating_sub(began.unwrap_or_default()),
         busy: batches().map(|batch| batch.times.busy).sum(),
         gpu: batches().map(|batch| batch.times.gpu).sum(),
     };
@@ -76,8 +80,14 @@ fn level(run: &LevelRun) -> Value {
     let mut add = |key: &str, value: Value| level.insert(key.to_owned(), value);
     add("cpu_time_minus_warmup", ms(measured.wall));
     add("gpu_time_minus_warmup", ms(measured.gpu));
-    add("cpu_time_minus_warmup_per_item", per_item(measured.wall, measured.items));
-    add("gpu_time_minus_warmup_per_item", per_item(measured.gpu, measured.items));
+    add(
+        "cpu_time_minus_warmup_per_item",
+        per_item(measured.wall, measured.items),
+    );
+    add(
+        "gpu_time_minus_warmup_per_item",
+        per_item(measured.gpu, measured.items),
+    );
     add("total_items_minus_warmup", measured.items.into());
     add("total_items_warmup", (all.items - measured.items).into());
     for (number, batch) in run.batches.iter().enumerate() {
@@ -101,7 +111,8 @@ fn nested(batch: &Batch) -> Map<String, Value> {
         let mut range = leaf(found);
         if *stage == Stage::Infer {
             let inside = gpu.iter().filter_map(|stage| Some((stage, times(stage)?)));
-            range.extend(inside.map(|(stage, times)| (stage.name().to_owned(), leaf(times).into())));
+            range
+                .extend(inside.map(|(stage, times)| (stage.name().to_owned(), leaf(times).into())));
         }
         tree.insert(stage.name().to_owned(), range.into());
     }
@@ -117,7 +128,10 @@ fn leaf(times: &Times) -> Map<String, Value> {
         ("gpu_time_per_item", per_item(times.gpu, times.items)),
         ("total_items", times.items.into()),
     ];
-    pairs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
+    pairs
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect()
 }
 
 /// The union of the batches' trees, every number described over the batches that have it.
@@ -167,7 +181,10 @@ fn fields(statistics: &Statistics) -> Map<String, Value> {
         ("percentile_95", round(statistics.percentile_95)),
         ("percentile_99", round(statistics.percentile_99)),
     ];
-    pairs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
+    pairs
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect()
 }
 
 /// What a time means in batches or frames per second; the least time gives the most of them.
@@ -198,7 +215,9 @@ fn means_of(described: &Value) -> Value {
     if let Some(mean) = tree.get("mean") {
         return mean.clone();
     }
-    let means = tree.iter().map(|(key, value)| (key.clone(), means_of(value)));
+    let means = tree
+        .iter()
+        .map(|(key, value)| (key.clone(), means_of(value)));
     Value::Object(means.collect())
 }
 

@@ -12,7 +12,9 @@ pub fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
     let part = |name: &'static str| -> Result<Value, BenchmarkError> {
         let parts: Option<Vec<&Value>> = documents.iter().map(|each| each.get(name)).collect();
         let parts = parts.filter(|parts| !parts.is_empty() && parts.iter().all(|p| p.is_object()));
-        Ok(average(&parts.ok_or(BenchmarkError::Foreign { what: name })?))
+        Ok(average(
+            &parts.ok_or(BenchmarkError::Foreign { what: name })?,
+        ))
     };
     let data = part("data")?;
     Ok(json!({
@@ -76,9 +78,13 @@ mod tests {
         assert_eq!(data["cpu_time"], 3.0);
         assert_eq!(data["batch_1"]["cpu_time"], 7.0);
         assert_eq!(joined["mean_data"]["jetwatch/detect"]["cpu_time"], 3.0);
-        let stats = &joined["data_stats_minus_warmup_mean_all_procs"]["jetwatch/detect"]["cpu_time"];
+        let stats =
+            &joined["data_stats_minus_warmup_mean_all_procs"]["jetwatch/detect"]["cpu_time"];
         assert_eq!(stats["throughput"]["unit"], "batches_per_second");
-        assert_eq!(stats["throughput"]["percentile_68_range"], json!([3.0, 2.0]));
+        assert_eq!(
+            stats["throughput"]["percentile_68_range"],
+            json!([3.0, 2.0])
+        );
         assert!(mean(&[json!({})], Value::Null).is_err());
         assert!(mean(&[], Value::Null).is_err());
     }

@@ -220,7 +220,9 @@ impl LevelRun {
             .iter()
             .map(|batch| batch.started + batch.times.wall)
             .max();
-        let seconds = ended.unwrap_or_default().saturating_sub(began.unwrap_or_default());
+        let seconds = ended
+            .unwrap_or_default()
+            .saturating_sub(began.unwrap_or_default());
         let items: usize = measured.iter().map(|batch| batch.times.items).sum();
         per_second(items, seconds)
     }

@@ -91,7 +91,12 @@ mod tests {
     fn one_number_is_all_of_them() {
         let found = Statistics::of(&[3.0]).expect("a number");
         assert_eq!(
-            (found.mean, found.std, found.percentile_16, found.percentile_99),
+            (
+                found.mean,
+                found.std,
+                found.percentile_16,
+                found.percentile_99
+            ),
             (3.0, 0.0, 3.0, 3.0)
         );
         assert_eq!(Statistics::of(&[]), None);

@@ -109,7 +109,10 @@ mod tests {
                 parts.join(" ")
             })
             .collect();
-        assert_eq!(shown, ["a1 bx", "a1 by", "a1 bz", "a2 bx", "a2 by", "a2 bz"]);
+        assert_eq!(
+            shown,
+            ["a1 bx", "a1 by", "a1 bz", "a2 bx", "a2 by", "a2 bz"]
+        );
         assert_eq!(cross(&[]).expect("no keys"), [vec![]]);
         let twice = [axes[0].clone(), axes[0].clone()];
         assert!(matches!(cross(&twice), Err(BenchmarkError::Twice { key }) if key == "a"));

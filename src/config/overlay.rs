@@ -159,9 +159,17 @@ mod tests {
             ("detector.classes", "[car]"),
         ])
         .expect("all are keys");
-        assert_eq!((config.detector.batch_size, config.detector.workers), (4, 3));
+        assert_eq!(
+            (config.detector.batch_size, config.detector.workers),
+            (4, 3)
+        );
         assert!(config.publish.mqtt.is_some(), "the word made room");
-        assert!(config.sources.iter().all(|s| s.stall_timeout.as_millis() == 1000));
+        assert!(
+            config
+                .sources
+                .iter()
+                .all(|s| s.stall_timeout.as_millis() == 1000)
+        );
         let seed = |source: usize| match &config.sources[source].uri {
             SourceUri::Synthetic(scene) => scene.seed,
             other => panic!("{other:?}"),
@@ -173,7 +181,11 @@ mod tests {
     #[test]
     fn what_cannot_be_set_is_told() {
         let cases: [(&str, &str, &str); 6] = [
-            ("detector.batchsize", "4", "did you mean `detector.batch_size`?"),
+            (
+                "detector.batchsize",
+                "4",
+                "did you mean `detector.batch_size`?",
+            ),
             ("worker", "4", "did you mean `detector.workers`?"),
             ("xyz", "4", "unknown key"),
             ("user", "x", "several keys end so"),

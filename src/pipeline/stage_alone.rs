@@ -168,7 +168,10 @@ fn sources_alone(
         }
         std::thread::sleep(WATCH / 4);
     }
-    let ended: Vec<_> = handles.into_iter().map(source::SourceHandle::join).collect();
+    let ended: Vec<_> = handles
+        .into_iter()
+        .map(source::SourceHandle::join)
+        .collect();
     ended.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(done.load(Ordering::Acquire))
 }
@@ -187,8 +190,11 @@ fn workers_alone(
     let ready = Arc::new(std::sync::Barrier::new(config.detector.workers));
     let mut threads = Vec::new();
     for index in 0..config.detector.workers {
-        let (prepared, preloaded, recorder) =
-            (Arc::clone(prepared), Arc::clone(&preloaded), recorder.clone());
+        let (prepared, preloaded, recorder) = (
+            Arc::clone(prepared),
+            Arc::clone(&preloaded),
+            recorder.clone(),
+        );
         let (budget, done, ready) = (Arc::clone(&budget), Arc::clone(&done), Arc::clone(&ready));
         threads.push(spawn(&format!("detect-{index}"), move || {
             let made = prepared.make_detector(index);
@@ -222,7 +228,11 @@ struct Seen {
 }
 
 impl Seen {
-    fn collect(config: &Config, prepared: &Prepared, preload: usize) -> Result<Self, PipelineError> {
+    fn collect(
+        config: &Config,
+        prepared: &Prepared,
+        preload: usize,
+    ) -> Result<Self, PipelineError> {
         let preloaded = load_frames(&config.sources[0], prepared, preload)?;
         let mut detector = prepared.make_detector(0)?;
         let mut frames = Vec::with_capacity(preloaded.len());
@@ -241,16 +251,19 @@ impl Seen {
         let back = (1..last).rev();
         let places: Vec<usize> = (0..=last).chain(back).collect();
         let began = SystemTime::now();
-        (0_u64..).zip(places.into_iter().cycle()).map(move |(seq, place)| {
-            let (meta, detections) = &self.frames[place];
-            let meta = FrameMeta {
-                seq,
-                captured_at: began + Duration::from_millis(33) * u32::try_from(seq).unwrap_or(0),
-                entered_at: Instant::now(),
-                ..*meta
-            };
-            (meta, detections.as_slice())
-        })
+        (0_u64..)
+            .zip(places.into_iter().cycle())
+            .map(move |(seq, place)| {
+                let (meta, detections) = &self.frames[place];
+                let meta = FrameMeta {
+                    seq,
+                    captured_at: began
+                        + Duration::from_millis(33) * u32::try_from(seq).unwrap_or(0),
+                    entered_at: Instant::now(),
+                    ..*meta
+                };
+                (meta, detections.as_slice())
+            })
     }
 
     fn track(&self, config: &Config, budget: &Budget, recorder: &Recorder) -> u64 {

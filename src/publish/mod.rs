@@ -148,6 +148,8 @@ pub struct Stats {
     pub messages: SinkCounts,
     /// How the machine does; `None` until it was read.
     pub machine: Option<MachineStats>,
+    /// Times of the stages that have run.
+    pub stages: Vec<StageSummary>,
 }
 
 /// How the machine does.

@@ -39,15 +39,22 @@ impl Observer {
         let stop = StopToken::default();
         let (looked, kept, stopped) = (root.clone(), Arc::clone(&seen), stop.clone());
         let known = machine.clone();
-        let thread = thread::Builder::new().name("observe".to_owned()).spawn(move || {
-            let mut throttling = Throttling::default();
-            while !stopped.wait(LOOK) {
-                let readings = Readings::read(&looked, &known);
-                let begun = throttling.look(&readings).into_iter().filter(|change| change.began);
-                let causes = begun.map(|change| change.cause.to_string());
-                kept.lock().unwrap_or_else(PoisonError::into_inner).extend(causes);
-            }
-        });
+        let thread = thread::Builder::new()
+            .name("observe".to_owned())
+            .spawn(move || {
+                let mut throttling = Throttling::default();
+                while !stopped.wait(LOOK) {
+                    let readings = Readings::read(&looked, &known);
+                    let begun = throttling
+                        .look(&readings)
+                        .into_iter()
+                        .filter(|change| change.began);
+                    let causes = begun.map(|change| change.cause.to_string());
+                    kept.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .extend(causes);
+                }
+            });
         Self {
             root: root.clone(),
             machine,
@@ -72,10 +79,18 @@ impl Observer {
             let _ = thread.join();
         }
         let after = Readings::read(&self.root, &self.machine);
-        let mut throttled = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut throttled = self
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         throttled.extend(after.throttled());
         let events = after.events_since(&self.before);
-        throttled.extend(events.iter().map(|(name, count)| format!("{name}: {count} times")));
+        throttled.extend(
+            events
+                .iter()
+                .map(|(name, count)| format!("{name}: {count} times")),
+        );
         let mode = PowerModes::current(&self.root).ok().map(|id| {
             let modes = PowerModes::read(&self.root).ok();
             let known = modes.as_ref().and_then(|modes| modes.by_id(id));
@@ -129,5 +144,8 @@ fn hash(file: Option<&Path>, args: &BenchArgs, settings: &[(String, String)]) ->
     for (key, value) in settings {
         hash.update(format!("\0{key}={value}"));
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

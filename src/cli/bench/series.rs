@@ -109,7 +109,10 @@ impl<'a> Plan<'a> {
             }
             for index in order {
                 if stop.is_stopped() {
-                    bail!("stopped by a signal; what was measured before lies in {}", self.args.output.display());
+                    bail!(
+                        "stopped by a signal; what was measured before lies in {}",
+                        self.args.output.display()
+                    );
                 }
                 let point = &self.points[index];
                 let result = self.run_point(point, round, &stop);
@@ -144,14 +147,19 @@ impl<'a> Plan<'a> {
             .map(|point| point.runs.iter().filter(|run| run.error.is_some()).count())
             .sum();
         if failed > 0 {
-            eprintln!("jetwatch: {failed} runs failed; see the messages above and {}", path.display());
+            eprintln!(
+                "jetwatch: {failed} runs failed; see the messages above and {}",
+                path.display()
+            );
             return Ok(Exit::Failure);
         }
         Ok(Exit::Success)
     }
 
     fn comparison(&self, results: &[PointResult]) -> Option<Comparison> {
-        let [first, second] = results else { return None };
+        let [first, second] = results else {
+            return None;
+        };
         self.args.compare.as_ref()?;
         // A pair of which one failed is left out.
         let pairs = first.runs.iter().zip(&second.runs);
@@ -161,7 +169,11 @@ impl<'a> Plan<'a> {
     }
 
     fn tell(&self, point: &Point, result: &RunResult) {
-        let name = if point.name.is_empty() { "run" } else { &point.name };
+        let name = if point.name.is_empty() {
+            "run"
+        } else {
+            &point.name
+        };
         let told = match (&result.error, result.fps) {
             (Some(error), _) => format!("failed: {error}"),
             (None, fps) => format!("{:.1} frames/s", fps.unwrap_or_default()),
@@ -214,7 +226,9 @@ impl<'a> Plan<'a> {
                         command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
                     }
                 }
-                let child = command.spawn().context("cannot start a process of this program")?;
+                let child = command
+                    .spawn()
+                    .context("cannot start a process of this program")?;
                 started.push((own, child));
             }
         }
@@ -224,16 +238,22 @@ impl<'a> Plan<'a> {
             let status = child.wait()?;
             ensure!(status.success(), "{} ended with {status}", own.display());
             let path = own.join(FILE);
-            let text = fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
+            let text =
+                fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
             documents.push(serde_json::from_slice::<Value>(&text)?);
         }
-        let speeds = documents.iter().map(|document| Speed::deserialize_from(&document["speed"]));
+        let speeds = documents
+            .iter()
+            .map(|document| Speed::deserialize_from(&document["speed"]));
         let speeds = speeds.collect::<anyhow::Result<Vec<Speed>>>()?;
         if count > 1 {
             let args = json!({ "num_processes": processes, "num_gpus": gpus, "warmup_batches": self.args.warmup });
             let machine = &documents[0]["meta"]["machine_name"];
             let meta = json!({ "args": args, "machine_name": machine, "cores": cores });
-            write(&folder.join("benchmark_mean.json"), &mean(&documents, meta)?)?;
+            write(
+                &folder.join("benchmark_mean.json"),
+                &mean(&documents, meta)?,
+            )?;
         }
         Ok(speeds)
     }
@@ -243,7 +263,11 @@ impl<'a> Plan<'a> {
         let args = self.args;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("bench").arg("--one-of-several");
-        command.arg("--output").arg(folder).arg("--root").arg(&args.root);
+        command
+            .arg("--output")
+            .arg(folder)
+            .arg("--root")
+            .arg(&args.root);
         command.args(["--warmup".to_owned(), args.warmup.to_string()]);
         command.args(["--preload".to_owned(), args.preload.to_string()]);
         if let Some(config) = &point.config {
@@ -253,8 +277,15 @@ impl<'a> Plan<'a> {
             ("--source", args.source.clone()),
             ("--model", args.model.clone()),
             ("--batches", args.batches.map(|batches| batches.to_string())),
-            ("--frames", args.most_frames().map(|frames| frames.to_string())),
-            ("--duration", args.duration.map(|time| format!("{}ms", time.as_millis().max(1)))),
+            (
+                "--frames",
+                args.most_frames().map(|frames| frames.to_string()),
+            ),
+            (
+                "--duration",
+                args.duration
+                    .map(|time| format!("{}ms", time.as_millis().max(1))),
+            ),
             ("--only", args.only.map(name_of_part)),
         ];
         for (option, value) in texts {
@@ -316,7 +347,8 @@ fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()
 
 /// The processor cores that this process may use.
 fn allowed_cores() -> anyhow::Result<Vec<String>> {
-    let set = rustix::thread::sched_getaffinity(None).context("cannot ask for the processor cores")?;
+    let set =
+        rustix::thread::sched_getaffinity(None).context("cannot ask for the processor cores")?;
     let cores = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
     Ok(cores.map(|core| core.to_string()).collect())
 }
@@ -336,7 +368,9 @@ fn name_of(settings: &[(String, String)]) -> String {
     let part = |(key, value): &(String, String)| format!("{key}={value}");
     let name = settings.iter().map(part).collect::<Vec<_>>().join(",");
     let is_plain = |c: char| c.is_alphanumeric() || "=,._-".contains(c);
-    name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+    name.chars()
+        .map(|c| if is_plain(c) { c } else { '_' })
+        .collect()
 }
 
 fn described((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
@@ -344,7 +378,11 @@ fn described((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
     let inference: Vec<f64> = runs.iter().filter_map(|run| run.inference_fps).collect();
     PointResult {
         name: point.name.clone(),
-        settings: point.settings.iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        settings: point
+            .settings
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect(),
         warnings: Noise::of(&fps).iter().map(Noise::describe).collect(),
         fps: Statistics::of(&fps),
         inference_fps: Statistics::of(&inference),
@@ -359,12 +397,18 @@ fn print(results: &[PointResult]) {
         "point", "runs", "frames/s", "from to", "network alone"
     );
     for point in results {
-        let name = if point.name.is_empty() { "run" } else { &point.name };
+        let name = if point.name.is_empty() {
+            "run"
+        } else {
+            &point.name
+        };
         let Some(fps) = &point.fps else {
             println!("{name:<40} {:>5} {:>12}", 0, "failed");
             continue;
         };
-        let inference = point.inference_fps.map_or("-".to_owned(), |fps| format!("{:.1}", fps.median));
+        let inference = point
+            .inference_fps
+            .map_or("-".to_owned(), |fps| format!("{:.1}", fps.median));
         println!(
             "{name:<40} {:>5} {:>12.1} {:>20} {inference:>14}",
             fps.count,

@@ -7,7 +7,10 @@ use super::single::Speed;
 /// Prints the ranges of a `benchmark.json`, its speeds, and what limits them.
 pub(super) fn print(document: &Value, speed: &Speed) {
     let meta = &document["meta"];
-    println!("Machine:   {}", meta["machine_name"].as_str().unwrap_or("unknown"));
+    println!(
+        "Machine:   {}",
+        meta["machine_name"].as_str().unwrap_or("unknown")
+    );
     if let Some(mode) = meta["power_mode"].as_str() {
         println!("Power:     {mode}");
     }
@@ -75,9 +78,9 @@ fn indented(name: &str) -> String {
 }
 
 fn speeds(speed: &Speed) {
-    let inference = speed
-        .inference_fps
-        .map_or_else(String::new, |fps| format!(", network alone {fps:.1} frames/s"));
+    let inference = speed.inference_fps.map_or_else(String::new, |fps| {
+        format!(", network alone {fps:.1} frames/s")
+    });
     let batches = speed
         .batches
         .map_or_else(String::new, |batches| format!(" in {batches} batches"));

@@ -68,7 +68,9 @@ impl HeldClocks {
 impl Drop for HeldClocks {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            log::error!("the clocks stay held: {error}; give them back with `jetwatch tune restore`");
+            log::error!(
+                "the clocks stay held: {error}; give them back with `jetwatch tune restore`"
+            );
         }
     }
 }
