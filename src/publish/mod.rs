@@ -33,6 +33,7 @@ pub use wire::{Encoder, Moment, SCHEMA_VERSION};
 
 use crate::platform::Readings;
 use crate::platform::throttling::{Cause, Change};
+use crate::telemetry::StageSummary;
 use crate::types::{FrameMeta, SourceState, Track, TrackEvent};
 
 /// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
