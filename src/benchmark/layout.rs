@@ -29,7 +29,7 @@ pub fn document(measured: &Measured, meta: Value) -> Value {
         means.insert(prefix.clone(), means_of(&described));
         statistics.insert(prefix.clone(), described);
         totals.insert(prefix.clone(), run.batches.len().into());
-        warmups.insert(prefix, run.warmup.into());
+        warmups.insert(prefix, run.front.into());
     }
     levels.extend(whole(measured));
     let mut meta = match meta {

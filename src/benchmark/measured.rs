@@ -21,8 +21,10 @@ pub struct Measured {
 pub struct LevelRun {
     /// Which.
     pub level: Level,
-    /// Batches that are dropped at the front and at the end: as many frames as the detector's warm-up has.
-    pub warmup: usize,
+    /// Batches that are dropped at the front. Levels that work on single frames drop as many frames as the detector does.
+    pub front: usize,
+    /// Batches that are dropped at the end.
+    pub back: usize,
     /// All of them in the order of their numbers.
     pub batches: Vec<Batch>,
 }
@@ -80,18 +82,16 @@ impl Measured {
                 };
                 batch.add(stage, times(entry));
             }
-            let warmup = match level {
-                Level::Detect => warmup,
-                Level::Source | Level::Follow => warmup * batch_size,
-            };
             if !batches.is_empty() {
                 levels.push(LevelRun {
                     level,
-                    warmup,
+                    front: 0,
+                    back: 0,
                     batches: batches.into_values().collect(),
                 });
             }
         }
+        drop_warmup(&mut levels, warmup, batch_size);
         let measured = Self { levels };
         let total = measured.most_batches();
         if measured.levels.is_empty()
@@ -120,7 +120,22 @@ impl Measured {
     /// Frames per second from one end of the chain to the other, without the warm-up: of the last level that was measured.
     #[must_use]
     pub fn fps(&self) -> f64 {
-        self.levels.last().map_or(0.0, LevelRun::items_per_second)
+        let Some(run) = self.levels.last() else {
+            return 0.0;
+        };
+        let measured = run.measured();
+        let ended = measured.iter().map(Batch::ended).max();
+        // From the end of the warm-up: results come in bursts, and a burst's own beginning is too late.
+        let warm = run.batches[..run.front].iter().map(Batch::ended).max();
+        let began = warm.or_else(|| {
+            let all = self.levels.iter().flat_map(|run| &run.batches);
+            all.map(|batch| batch.started).min()
+        });
+        let time = ended
+            .unwrap_or_default()
+            .saturating_sub(began.unwrap_or_default());
+        let items = measured.iter().map(|batch| batch.times.items).sum();
+        per_second(items, time)
     }
 
     /// Frames per second that the networks alone would do: frames per second inside them, times the workers. `None`: none ran.
@@ -183,6 +198,10 @@ fn times(entry: &Entry) -> Times {
 }
 
 impl Batch {
+    fn ended(&self) -> Duration {
+        self.started + self.times.wall
+    }
+
     fn add(&mut self, stage: Stage, times: Times) {
         self.stages.entry(stage as usize).or_default().add(times);
         if stage.is_on_gpu() {
@@ -207,24 +226,29 @@ impl LevelRun {
     /// The batches without the warm-up.
     #[must_use]
     pub fn measured(&self) -> &[Batch] {
-        let end = self.batches.len().saturating_sub(self.warmup);
-        self.batches.get(self.warmup..end).unwrap_or_default()
+        let end = self.batches.len().saturating_sub(self.back);
+        self.batches.get(self.front..end).unwrap_or_default()
     }
+}
 
-    /// Frames per second from the beginning of the first measured batch to the end of the last.
-    #[must_use]
-    pub fn items_per_second(&self) -> f64 {
-        let measured = self.measured();
-        let began = measured.iter().map(|batch| batch.started).min();
-        let ended = measured
-            .iter()
-            .map(|batch| batch.started + batch.times.wall)
-            .max();
-        let seconds = ended
-            .unwrap_or_default()
-            .saturating_sub(began.unwrap_or_default());
-        let items: usize = measured.iter().map(|batch| batch.times.items).sum();
-        per_second(items, seconds)
+/// Says what each level drops: the detector `warmup` batches at both ends, the others the frames that were in those.
+fn drop_warmup(levels: &mut [LevelRun], warmup: usize, batch_size: usize) {
+    let detect = levels.iter().find(|run| run.level == Level::Detect);
+    let frames = |batches: &mut dyn Iterator<Item = &Batch>| -> usize {
+        batches.take(warmup).map(|batch| batch.times.items).sum()
+    };
+    let (front, back) = match detect {
+        Some(run) => (
+            frames(&mut run.batches.iter()),
+            frames(&mut run.batches.iter().rev()),
+        ),
+        None => (warmup * batch_size, warmup * batch_size),
+    };
+    for run in levels {
+        (run.front, run.back) = match run.level {
+            Level::Detect => (warmup, warmup),
+            Level::Source | Level::Follow => (front, back),
+        };
     }
 }
 
@@ -293,5 +317,98 @@ impl RangeNumbers {
             gpu_time_per_item: on_gpu(each(&|t| per_item(t.gpu, t.items))),
             throughput: per_second(items, if wall.is_zero() { gpu } else { wall }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn entry(level: Level, batch: u64, stage: Option<Stage>, from_ms: u32, ms: u32) -> Entry {
+        Entry {
+            level,
+            batch,
+            stage,
+            items: 2,
+            started: MS * from_ms,
+            wall: MS * ms,
+            cpu: MS * ms / 2,
+        }
+    }
+
+    /// Five batches of two frames, each 10 ms long with 6 ms of network, of which the GPU works 4; the last number is missing.
+    fn entries() -> Vec<Entry> {
+        let mut all = Vec::new();
+        for batch in 0..5_u32 {
+            let (number, at) = (u64::from(batch), batch * 10);
+            all.push(entry(Level::Detect, number, Some(Stage::GpuNetwork), at, 4));
+            all.push(entry(Level::Detect, number, Some(Stage::Infer), at, 6));
+            all.push(entry(Level::Detect, number, None, at, 10));
+            for frame in 0..2 {
+                let number = number * 2 + frame;
+                let follow = |stage| Entry {
+                    items: 1,
+                    ..entry(Level::Follow, number, stage, at + 10, 1)
+                };
+                all.extend([follow(Some(Stage::Track)), follow(None)]);
+            }
+        }
+        all.push(entry(Level::Detect, 6, Some(Stage::Batch), 50, 9));
+        all
+    }
+
+    #[test]
+    fn numbers_computed_by_hand() {
+        let measured = Measured::new(&entries(), 1, 8).expect("three batches are left");
+        // From 11 ms, the end of the second frame, to 41 ms: six frames.
+        assert!(
+            (measured.fps() - 6.0 / 0.030).abs() < 1e-9,
+            "{}",
+            measured.fps()
+        );
+        // Two frames in 6 ms, on two workers.
+        let inference = measured.inference_fps(2).expect("a network");
+        assert!((inference - 2.0 * 2.0 / 0.006).abs() < 1e-6, "{inference}");
+        let rows = measured.rows();
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        let wanted = [
+            "detect",
+            "detect/infer",
+            "detect/gpu_network",
+            "follow",
+            "follow/track",
+        ];
+        assert_eq!(names, wanted);
+        let counts = |row: &Row| {
+            let (with, minus) = (&row.with_warmup, &row.minus_warmup);
+            (with.batches, with.items, minus.batches, minus.items)
+        };
+        assert_eq!(counts(&rows[1]), (5, 10, 3, 6));
+        assert_eq!(counts(&rows[4]), (10, 10, 6, 6));
+        let infer = &rows[1].minus_warmup;
+        let gpu = infer.gpu_time.expect("the GPU works in it");
+        let found = [infer.cpu_time.mean, infer.busy_time.mean, gpu.mean];
+        for (found, wanted) in found.into_iter().zip([6.0, 3.0, 4.0]) {
+            assert!((found - wanted).abs() < 1e-9, "{found}, wanted {wanted}");
+        }
+        assert!((infer.cpu_time_per_item.median - 3.0).abs() < 1e-9);
+        assert!(rows[3].minus_warmup.gpu_time.is_none());
+    }
+
+    #[test]
+    fn a_warm_up_that_takes_all_is_an_error() {
+        let error = Measured::new(&entries(), 3, 8)
+            .expect_err("nothing is left")
+            .to_string();
+        assert!(
+            error.contains("5 ran") && error.contains("drops 3"),
+            "{error}"
+        );
+        assert!(Measured::new(&[], 0, 1).is_err());
+        // Without a warm-up the run counts from its beginning: ten frames in 51 ms.
+        let all = Measured::new(&entries(), 0, 8).expect("all are left");
+        assert!((all.fps() - 10.0 / 0.051).abs() < 1e-9, "{}", all.fps());
     }
 }
