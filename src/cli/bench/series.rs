@@ -142,13 +142,14 @@ impl<'a> Plan<'a> {
             }
             println!("Written: {}", path.display());
         }
-        let failed: usize = results
-            .iter()
-            .map(|point| point.runs.iter().filter(|run| run.error.is_some()).count())
-            .sum();
+        let runs = || results.iter().flat_map(|point| &point.runs);
+        let (all, failed) = (
+            runs().count(),
+            runs().filter(|run| run.error.is_some()).count(),
+        );
         if failed > 0 {
             eprintln!(
-                "jetwatch: {failed} runs failed; see the messages above and {}",
+                "jetwatch: {failed} of {all} runs failed; see the messages above and {}",
                 path.display()
             );
             return Ok(Exit::Failure);
