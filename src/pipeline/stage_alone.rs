@@ -87,7 +87,12 @@ pub fn part_alone(
         source::gst::init(&config.log.gst_debug)?;
     }
     let recorder = Recorder::with_trace(Some(trace.clone()));
-    let prepared = Arc::new(detect::prepare(&config.detector, &recorder)?);
+    let of_detector = match part {
+        Part::Detect => recorder.clone(),
+        // What it does is not measured.
+        _ => Recorder::default(),
+    };
+    let prepared = Arc::new(detect::prepare(&config.detector, &of_detector)?);
     match part {
         Part::Decode => sources_alone(&config.sources, &prepared, budget, &recorder),
         Part::Scale => {
@@ -95,14 +100,12 @@ pub fn part_alone(
             sources_alone(&still, &prepared, budget, &recorder)
         }
         Part::Detect => workers_alone(config, &prepared, preload, budget, &recorder),
-        Part::Track | Part::Publish => {
-            // Pictures pass the detector before anything is measured.
-            let unmeasured = detect::prepare(&config.detector, &Recorder::default())?;
-            let seen = Seen::collect(config, &unmeasured, preload)?;
-            match part {
-                Part::Track => Ok(seen.track(config, &budget, &recorder)),
-                _ => seen.publish(config, prepared.labels(), &budget, &recorder),
-            }
+        Part::Track => {
+            Ok(Seen::collect(config, &prepared, preload)?.track(config, &budget, &recorder))
+        }
+        Part::Publish => {
+            let seen = Seen::collect(config, &prepared, preload)?;
+            seen.publish(config, prepared.labels(), &budget, &recorder)
         }
     }
 }
