@@ -284,8 +284,10 @@ impl Range<'_> {
 impl Drop for Range<'_> {
     fn drop(&mut self) {
         let Some(items) = self.items else { return };
-        let wall = self.started.elapsed();
+        // First: asking for it enters the kernel, where a thread on a crowded machine may lose its processor. That time is the
+        // stage's.
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
+        let wall = self.started.elapsed();
         self.recorder.add(self.stage, items, wall, cpu);
         if let Some(trace) = &self.recorder.trace {
             trace.keep(Some(self.stage), items, self.started, wall, cpu);

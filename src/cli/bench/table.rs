@@ -56,8 +56,8 @@ fn ranges_table(ranges: &[Value]) {
         println!(
             "{:<20} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10.1}",
             indented(range["name"].as_str().unwrap_or("?")),
-            numbers["batches"],
-            numbers["items"],
+            numbers["batches"].to_string(),
+            numbers["items"].to_string(),
             ms(kind, "mean"),
             ms(kind, "std"),
             ms(kind, "median"),
