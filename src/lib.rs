@@ -14,6 +14,7 @@
 //! accuracy   FLOOR 2  detections against annotated pictures, by COCO's protocol: pure
 //! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
 //! report     FLOOR 2  profiles and benchmarks in: tables, verdicts and plots out; offline, no pipeline
+//! benchmark  FLOOR 2  traces of runs to statistics, to `benchmark.json` and to comparisons: pure
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! platform   FLOOR 1  what machine this is, its units for video, how it does, and its settings: Jetson model and release, loads, clocks
@@ -37,6 +38,7 @@
 //! - NVIDIA's libraries and ONNX Runtime are opened at run time and never linked. Unsafe code stands in the cellar `nvidia` alone.
 
 pub mod accuracy;
+pub mod benchmark;
 pub mod catalog;
 pub mod cli;
 pub mod config;

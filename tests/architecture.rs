@@ -17,6 +17,7 @@ const FLOORS: &[(&str, i32)] = &[
     ("detect", 2),
     ("track", 2),
     ("accuracy", 2),
+    ("benchmark", 2),
     ("analytics", 2),
     ("render", 2),
     ("catalog", 2),

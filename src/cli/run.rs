@@ -66,6 +66,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             .map(|path| dump_to(path, &config))
             .transpose()?,
         root: Root::new(&args.root),
+        ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
     log::info!(sources = config.sources.len(); "running as {}", config.device);

@@ -18,6 +18,7 @@ mod load;
 mod map;
 mod mask;
 mod node;
+mod overlay;
 mod parse_uri;
 mod schema;
 mod secret;
