@@ -14,6 +14,7 @@ mod eval;
 mod exit;
 mod lines;
 mod model;
+mod profile;
 mod progress;
 mod run;
 mod scenes;
@@ -51,6 +52,8 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Measure parts of the chain.
     Bench(bench::BenchArgs),
+    /// Record the daemon by Nsight Systems, here or over ssh, and say where its time goes.
+    Profile(profile::ProfileArgs),
     /// Fetch networks, look into ONNX files, and describe them for the daemon.
     Model(model::ModelArgs),
     /// Build and look into what TensorRT runs: the engine of a network for this machine's GPU.
@@ -79,6 +82,7 @@ pub fn main() -> ExitCode {
             | Command::Model(_)
             | Command::Engine(_)
             | Command::Tune(_)
+            | Command::Profile(_)
     ) {
         environment::complete();
     }
@@ -89,6 +93,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, started),
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Engine(args) => engine::run(&args),
         Command::Eval(args) => eval::run(&args),

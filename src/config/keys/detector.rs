@@ -38,7 +38,7 @@ pub const DETECTOR: &[Key] = &[
     ),
     Key::or(
         "batch_size",
-        Form::count(1, 64, "frames"),
+        Form::count(1, MAX_BATCH_SIZE, "frames"),
         Fallback::Integer(1),
         "Most frames in one batch.",
     ),
