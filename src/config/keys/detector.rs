@@ -1,7 +1,7 @@
 //! Keys of `detector` and of the sections in it.
 
-use super::super::ENGINES_FOLDER;
 use super::super::form::{Fallback, Form, Key, Unit};
+use super::super::{ENGINES_FOLDER, MAX_BATCH_SIZE};
 
 /// `detector`.
 pub const DETECTOR: &[Key] = &[
