@@ -13,7 +13,7 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 # Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 
-.PHONY: help demo build test quantize-test tensorrt-test gpu-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 lint bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 lint bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,11 @@ tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real lib
 gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
 	@.ci/setup build doubles
 	@tests/gpu/run
+
+nsys-test: ## Prove `jetwatch report` against Nsight Systems itself (Debian's non-free package, 185 MB to download, and Chromium).
+	@.ci/setup build run nsys
+	@command -v nsys >/dev/null
+	cargo test --locked --test nsys_report
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime

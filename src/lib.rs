@@ -14,6 +14,7 @@
 //! accuracy   FLOOR 2  detections against annotated pictures, by COCO's protocol: pure
 //! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
 //! profile    FLOOR 2  profiles taken: nsys around the daemon, here or over ssh; it starts programs and knows no pipeline
+//! report     FLOOR 2  profiles and benchmarks in: tables, verdicts and plots out; offline, no pipeline
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! platform   FLOOR 1  what machine this is, its units for video, how it does, and its settings: Jetson model and release, loads, clocks
@@ -45,6 +46,7 @@ pub mod pipeline;
 pub mod platform;
 pub mod profile;
 pub mod publish;
+pub mod report;
 pub mod source;
 pub mod telemetry;
 pub mod track;

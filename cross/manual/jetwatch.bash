@@ -40,6 +40,9 @@ _jetwatch() {
             jetwatch,model)
                 cmd="jetwatch__subcmd__model"
                 ;;
+            jetwatch,report)
+                cmd="jetwatch__subcmd__report"
+                ;;
             jetwatch,run)
                 cmd="jetwatch__subcmd__run"
                 ;;
@@ -102,6 +105,9 @@ _jetwatch() {
                 ;;
             jetwatch__subcmd__help,model)
                 cmd="jetwatch__subcmd__help__subcmd__model"
+                ;;
+            jetwatch__subcmd__help,report)
+                cmd="jetwatch__subcmd__help__subcmd__report"
                 ;;
             jetwatch__subcmd__help,run)
                 cmd="jetwatch__subcmd__help__subcmd__run"
@@ -218,7 +224,7 @@ _jetwatch() {
 
     case "${cmd}" in
         jetwatch)
-            opts="-h -V --help --version run check doctor demo watch bench model engine eval tune track scenes help"
+            opts="-h -V --help --version run check doctor demo watch bench report model engine eval tune track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -640,7 +646,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__help)
-            opts="run check doctor demo watch bench model engine eval tune track scenes help"
+            opts="run check doctor demo watch bench report model engine eval tune track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -852,6 +858,20 @@ _jetwatch() {
         jetwatch__subcmd__help__subcmd__model__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1160,6 +1180,60 @@ _jetwatch() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__report)
+            opts="-t -f -h --table --format --html --diff --from --until --within --rows --nsys --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --table)
+                    COMPREPLY=($(compgen -W "verdict stages nvtx_sum nvtx_pushpop_sum nvtx_startend_sum nvtx_pace nvtx_gpu_proj_sum nvtx_gpu_proj_trace cuda_api_sum cuda_gpu_kern_sum cuda_gpu_kern_gb_sum cuda_gpu_mem_time_sum cuda_gpu_mem_size_sum cuda_api_sync cuda_memcpy_async cuda_memcpy_sync cuda_memset_sync gpu_gaps gpu_time_util osrt_sum osrt_waits all" -- "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -W "verdict stages nvtx_sum nvtx_pushpop_sum nvtx_startend_sum nvtx_pace nvtx_gpu_proj_sum nvtx_gpu_proj_trace cuda_api_sum cuda_gpu_kern_sum cuda_gpu_kern_gb_sum cuda_gpu_mem_time_sum cuda_gpu_mem_size_sum cuda_api_sync cuda_memcpy_async cuda_memcpy_sync cuda_memset_sync gpu_gaps gpu_time_util osrt_sum osrt_waits all" -- "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text csv json" -- "${cur}"))
+                    return 0
+                    ;;
+                -f)
+                    COMPREPLY=($(compgen -W "text csv json" -- "${cur}"))
+                    return 0
+                    ;;
+                --html)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --until)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --within)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nsys)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

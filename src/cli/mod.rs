@@ -16,6 +16,7 @@ mod lines;
 mod model;
 mod profile;
 mod progress;
+mod report;
 mod run;
 mod scenes;
 mod signals;
@@ -54,6 +55,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Record the daemon by Nsight Systems, here or over ssh, and say where its time goes.
     Profile(profile::ProfileArgs),
+    /// Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots.
+    Report(report::ReportArgs),
     /// Fetch networks, look into ONNX files, and describe them for the daemon.
     Model(model::ModelArgs),
     /// Build and look into what TensorRT runs: the engine of a network for this machine's GPU.
@@ -83,6 +86,7 @@ pub fn main() -> ExitCode {
             | Command::Engine(_)
             | Command::Tune(_)
             | Command::Profile(_)
+            | Command::Report(_)
     ) {
         environment::complete();
     }
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Profile(args) => profile::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Engine(args) => engine::run(&args),
         Command::Eval(args) => eval::run(&args),

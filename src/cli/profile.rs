@@ -15,6 +15,7 @@ use crate::profile::{
     Configuration, Exporter, Order, Place, ProfileError, Stopper, Subject, Taken, Taker, User,
 };
 
+use super::report::{self, ReportArgs};
 use super::{Exit, parse_duration};
 
 /// What `jetwatch profile` is told.
@@ -183,6 +184,8 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
             exporter.export(&files.report, &files.export)?;
             eprintln!("jetwatch: exported to {}", files.export.display());
         }
+        let exports = files.into_iter().map(|files| files.export).collect();
+        report::run(&ReportArgs::of(exports, &args.nsys))?;
     }
     Ok(if status == 0 {
         Exit::Success

@@ -1,0 +1,227 @@
+//! One report from its file to its tables, its verdict and what is compared or drawn of it.
+
+use std::path::Path;
+
+use super::benchmark::Benchmark;
+use super::capture::{Progress, Window, find_range, read};
+use super::digest::Digest;
+use super::evidence::Evidence;
+use super::input::{Input, open};
+use super::plot::Plot;
+use super::schema::{Export, NVTX};
+use super::table::{Table, plain};
+use super::tables::{Look, RECIPES, Recipe};
+use super::verdict::judge;
+use super::{ReportError, capture::Has};
+
+/// What is wanted of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Names of tables; none: those of [`USUAL`], `all`: all that the report has something for.
+    pub tables: &'a [String],
+    /// Most rows of a table of single events.
+    pub rows: usize,
+    /// The part to look at.
+    pub window: Window,
+    /// An occurrence of a range to look within.
+    pub within: Option<&'a str>,
+    /// Whether to make what plots need.
+    pub plots: Plots,
+    /// The program that exports reports.
+    pub nsys: &'a Path,
+}
+
+/// Whether plots are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plots {
+    /// They are.
+    Drawn,
+    /// They are not, and what they need is not made.
+    Unwanted,
+}
+
+/// Tables that are shown when none is asked for.
+pub const USUAL: [&str; 7] = [
+    "verdict",
+    "stages",
+    "nvtx_sum",
+    "nvtx_gpu_proj_sum",
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_mem_time_sum",
+    "cuda_api_sum",
+];
+
+/// The word for all tables.
+pub const ALL: &str = "all";
+
+/// What a report says.
+#[derive(Debug)]
+pub struct Analysis {
+    /// What to call it.
+    pub title: String,
+    /// What wrote it, in words.
+    pub version: String,
+    /// The tables that were asked for, in their order.
+    pub tables: Vec<Table>,
+    /// The verdict in sentences; `None` where no stages of jetwatch are in it.
+    pub verdict: Option<Vec<String>>,
+    /// What is compared with others.
+    pub digest: Digest,
+    /// What is drawn.
+    pub plot: Option<Plot>,
+}
+
+/// Reads a report and counts it. Blocks: a second for a million events.
+pub fn analyze(
+    path: &Path,
+    title: &str,
+    request: &Request<'_>,
+    progress: Progress<'_>,
+) -> Result<Analysis, ReportError> {
+    match open(path, request.nsys)? {
+        Input::Benchmark { bytes } => {
+            let benchmark = Benchmark::parse(path, &bytes)?;
+            let table = benchmark.table();
+            Ok(Analysis {
+                title: title.to_owned(),
+                version: "benchmark.json".to_owned(),
+                tables: vec![table],
+                verdict: None,
+                digest: benchmark.digest(title),
+                plot: None,
+            })
+        }
+        Input::Export {
+            path: exported,
+            _folder,
+        } => {
+            // Errors name the file that was given, not the one that nsys made of it: that one is gone when they are read.
+            let export = Export::open(&exported, path)?;
+            of_export(&export, title, request, progress)
+        }
+    }
+}
+
+fn of_export(
+    export: &Export,
+    title: &str,
+    request: &Request<'_>,
+    progress: Progress<'_>,
+) -> Result<Analysis, ReportError> {
+    let has = Has::of(export);
+    let recipes = wanted(export, has, request.tables)?;
+    let mut window = request.window;
+    if let Some(range) = request.within {
+        window = window.and(find_range(export, range)?);
+    }
+    let capture = read(export, title, window, progress)?;
+    let nothing = |reason: &str| ReportError::Nothing {
+        path: export.shown.clone(),
+        reason: reason.to_owned(),
+    };
+    if capture.span().is_none() && capture.waits.is_empty() {
+        return Err(if window == Window::default() {
+            nothing("it holds no event; profile for longer, or with --trace=cuda,nvtx,osrt")
+        } else {
+            nothing("no event is in the part that was asked for; widen --from, --until or --within")
+        });
+    }
+    if request.tables.is_empty() && capture.ranges.is_empty() {
+        return Err(nothing(
+            "it holds no NVTX range here; profile with --trace=nvtx, or ask for other tables with --table",
+        ));
+    }
+    let look = Look::new(&capture, request.rows);
+    let chain = look.chain();
+    let evidence = Evidence::of(&look, chain);
+    let is_ours = !chain.stages.is_empty();
+    let findings = if is_ours {
+        judge(&evidence)
+    } else {
+        Vec::new()
+    };
+    let mut tables = Vec::new();
+    for recipe in recipes {
+        let table = match recipe {
+            Wanted::Verdict => verdict_table(&findings),
+            Wanted::Recipe(recipe) => (recipe.make)(&look),
+        };
+        // What was not asked for by name, and has nothing to say, is left out.
+        if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL) {
+            tables.push(table);
+        }
+    }
+    Ok(Analysis {
+        title: title.to_owned(),
+        version: capture.version.clone(),
+        tables,
+        verdict: is_ours.then(|| findings.iter().map(|finding| finding.in_words()).collect()),
+        digest: Digest::of(&look, evidence.gpu_busy, &findings),
+        plot: (request.plots == Plots::Drawn).then(|| Plot::of(&look)),
+    })
+}
+
+/// A table that was asked for.
+enum Wanted {
+    Verdict,
+    Recipe(&'static Recipe),
+}
+
+/// The tables of a request. Errors where one needs what is not in the export.
+fn wanted(export: &Export, has: Has, names: &[String]) -> Result<Vec<Wanted>, ReportError> {
+    let usual = USUAL.map(str::to_owned);
+    let is_all = names.iter().any(|name| name == ALL);
+    if names.is_empty() {
+        export.require(&NVTX)?;
+    }
+    let by_name = if names.is_empty() { &usual[..] } else { names };
+    let mut wanted = Vec::new();
+    if is_all || by_name.iter().any(|name| name == VERDICT) {
+        wanted.push(Wanted::Verdict);
+    }
+    for recipe in RECIPES {
+        let is_named = by_name.iter().any(|name| name == recipe.name);
+        if (recipe.is_possible)(has) {
+            if is_all || is_named {
+                wanted.push(Wanted::Recipe(recipe));
+            }
+        } else if is_named && !names.is_empty() && !is_all {
+            export.require(recipe.needs)?;
+            // What the recipe names is there, so it is the other half that is missing.
+            export.require(&NVTX)?;
+            export.require(&super::schema::KERNELS)?;
+        }
+    }
+    Ok(wanted)
+}
+
+/// The name of the table of findings.
+pub const VERDICT: &str = "verdict";
+
+/// All names of tables with what they show, in the order in which they are printed.
+pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let verdict = (VERDICT, "what the numbers mean, and the keys to change");
+    let others = RECIPES.iter().map(|recipe| (recipe.name, recipe.about));
+    std::iter::once(verdict).chain(others)
+}
+
+fn verdict_table(findings: &[super::verdict::Finding]) -> Table {
+    let columns = [
+        plain("Rule"),
+        plain("Finding"),
+        plain("Evidence"),
+        plain("Advice"),
+        plain("Keys"),
+    ];
+    let mut table = Table::new(VERDICT, "Verdict", &columns);
+    table.rows.extend(findings.iter().map(|finding| {
+        vec![
+            finding.rule.into(),
+            finding.text.as_str().into(),
+            finding.evidence.as_str().into(),
+            finding.advice.into(),
+            finding.keys.join(" ").into(),
+        ]
+    }));
+    table
+}

@@ -1,0 +1,330 @@
+//! `benchmark.json` as CV-CUDA's tools and `jetwatch bench` write it.
+//!
+//! Older ones have `data`, `mean_data` and `meta`: nested ranges with `cpu_time` and `gpu_time` in milliseconds. Newer ones
+//! have `data_stats_minus_warmup`: the same with `mean`, `median` and so on for each time. Both are read; ranges are named
+//! by their path.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::ReportError;
+use super::digest::{Digest, RangeDigest, Workload};
+use super::table::{Cell, Table, ns, plain};
+
+/// Milliseconds to ns.
+const MS: f64 = 1e6;
+
+/// A benchmark.
+#[derive(Debug)]
+pub(super) struct Benchmark {
+    ranges: Vec<Timed>,
+    workload: Workload,
+}
+
+/// One range: its path, and what is known of its times in ms.
+#[derive(Debug, Default)]
+struct Timed {
+    path: String,
+    cpu: Statistics,
+    gpu: Statistics,
+    cpu_per_item: Option<f64>,
+    gpu_per_item: Option<f64>,
+    items: Option<f64>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Statistics {
+    mean: Option<f64>,
+    median: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    deviation: Option<f64>,
+    count: Option<f64>,
+}
+
+impl Benchmark {
+    /// Reads one. Errors where it is no benchmark, or nothing is left of it after the warm-up.
+    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ReportError> {
+        let wrong = |reason: String| ReportError::Benchmark {
+            path: path.to_owned(),
+            reason,
+        };
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+            wrong(format!(
+                "it is no complete JSON ({error}); was the benchmark cut off? Run it again"
+            ))
+        })?;
+        let object = value
+            .as_object()
+            .ok_or_else(|| wrong("it is no JSON object".to_owned()))?;
+        let sets = ["data_stats_minus_warmup", "mean_data", "data_mean", "data"];
+        let set = sets
+            .into_iter()
+            .find(|set| object.contains_key(*set))
+            .ok_or_else(|| {
+                let found: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
+                wrong(format!(
+                    "found the keys {}, expected {} of a benchmark",
+                    if found.is_empty() {
+                        "none".to_owned()
+                    } else {
+                        found.join(", ")
+                    },
+                    sets.join(" or ")
+                ))
+            })?;
+        let mut ranges = Vec::new();
+        let tree = object[set].as_object().ok_or_else(|| {
+            wrong(format!(
+                "{set} is {}, expected an object",
+                kind(&object[set])
+            ))
+        })?;
+        walk(tree, "", &mut ranges).map_err(|problem| wrong(format!("{set}{problem}")))?;
+        if ranges.is_empty() {
+            return Err(wrong(format!(
+                "{set} is empty: no batch is left after the warm-up, which is dropped at the front and at the end; run more \
+                 than twice as many batches as the warm-up has"
+            )));
+        }
+        let empty = Map::new();
+        let meta = object
+            .get("meta")
+            .and_then(Value::as_object)
+            .unwrap_or(&empty);
+        let text = |name: &str| {
+            meta.get(name).map(|value| {
+                value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), ToOwned::to_owned)
+            })
+        };
+        Ok(Self {
+            workload: Workload {
+                batch_size: meta.get("batch_size").and_then(Value::as_u64),
+                config: text("config_hash").or_else(|| text("measured_by")),
+                ..Workload::default()
+            },
+            ranges,
+        })
+    }
+
+    /// All ranges with their times.
+    pub(super) fn table(&self) -> Table {
+        let columns = [
+            plain("Range"),
+            plain("Items"),
+            ns("CPU Avg"),
+            ns("CPU Med"),
+            ns("CPU Min"),
+            ns("CPU Max"),
+            ns("CPU StdDev"),
+            ns("CPU Per Item"),
+            ns("GPU Avg"),
+            ns("GPU Med"),
+            ns("GPU Per Item"),
+        ];
+        let mut table = Table::new(
+            "benchmark",
+            "Ranges of the benchmark, after warm-up",
+            &columns,
+        );
+        let ns = |ms: Option<f64>| Cell::from(ms.map(|ms| ms * MS));
+        table.rows.extend(self.ranges.iter().map(|timed| {
+            vec![
+                timed.path.as_str().into(),
+                timed.items.map(|items| items as i64).into(),
+                ns(timed.cpu.mean),
+                ns(timed.cpu.median),
+                ns(timed.cpu.min),
+                ns(timed.cpu.max),
+                ns(timed.cpu.deviation),
+                ns(timed.cpu_per_item),
+                ns(timed.gpu.mean),
+                ns(timed.gpu.median),
+                ns(timed.gpu_per_item),
+            ]
+        }));
+        table
+    }
+
+    /// What is compared with other reports.
+    pub(super) fn digest(self, title: &str) -> Digest {
+        let ranges = self.ranges.into_iter().map(|timed| {
+            let cpu_ns = timed.cpu.mean.unwrap_or(0.0) * MS;
+            let count = timed.cpu.count.map_or(1, |count| count as u64);
+            RangeDigest {
+                name: timed.path,
+                count,
+                cpu_ns,
+                cpu_deviation_ns: timed.cpu.deviation.unwrap_or(0.0) * MS,
+                cpu_total_ns: cpu_ns * count as f64,
+                median_ns: timed.cpu.median.unwrap_or(0.0) * MS,
+                max_ns: timed.cpu.max.unwrap_or(0.0) * MS,
+                outliers: 0,
+                // CV-CUDA writes zero where a range had nothing to do on the GPU.
+                gpu_ns: timed.gpu.mean.filter(|ms| *ms > 0.0).map(|ms| ms * MS),
+            }
+        });
+        Digest {
+            title: title.to_owned(),
+            version: "benchmark.json".to_owned(),
+            span_ns: None,
+            gpu_busy: None,
+            ranges: ranges.collect(),
+            workload: self.workload,
+            rules: Vec::new(),
+        }
+    }
+}
+
+/// Takes every object with a time for a range. An error says where a time is no number.
+fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<Timed>) -> Result<(), String> {
+    if tree.contains_key("cpu_time") || tree.contains_key("gpu_time") {
+        let number = |names: &[&str]| {
+            let found = names.iter().find_map(|name| tree.get(*name));
+            found.and_then(|value| statistics(value)?.mean)
+        };
+        let time = |name: &str| match tree.get(name) {
+            None | Some(Value::Null) => Ok(Statistics::default()),
+            Some(value) => statistics(value)
+                .ok_or_else(|| format!(".{path}.{name} is {}, expected a time in ms", kind(value))),
+        };
+        ranges.push(Timed {
+            path: path.to_owned(),
+            cpu: time("cpu_time")?,
+            gpu: time("gpu_time")?,
+            cpu_per_item: number(&["cpu_time_minus_warmup_per_item", "cpu_time_per_item"]),
+            gpu_per_item: number(&["gpu_time_minus_warmup_per_item", "gpu_time_per_item"]),
+            items: number(&["total_items_minus_warmup", "total_items"]),
+        });
+    }
+    for (name, value) in tree {
+        if name.starts_with("cpu_time") || name.starts_with("gpu_time") {
+            continue;
+        }
+        if let Some(inner) = value.as_object() {
+            let separator = if path.is_empty() { "" } else { "/" };
+            walk(inner, &format!("{path}{separator}{name}"), ranges)?;
+        }
+    }
+    Ok(())
+}
+
+/// A time as one number, as a list of one for each batch, or with its statistics.
+fn statistics(value: &Value) -> Option<Statistics> {
+    match value {
+        Value::Number(number) => Some(Statistics {
+            mean: number.as_f64(),
+            ..Statistics::default()
+        }),
+        Value::Array(values) => {
+            let values: Vec<f64> = values.iter().map(Value::as_f64).collect::<Option<_>>()?;
+            let count = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / count;
+            (count > 0.0).then(|| Statistics {
+                mean: Some(mean),
+                min: values.iter().copied().reduce(f64::min),
+                max: values.iter().copied().reduce(f64::max),
+                count: Some(count),
+                ..Statistics::default()
+            })
+        }
+        Value::Object(fields) => {
+            let number = |name: &str| fields.get(name).and_then(Value::as_f64);
+            number("mean")?;
+            Some(Statistics {
+                mean: number("mean"),
+                median: number("median"),
+                min: number("min"),
+                max: number("max"),
+                deviation: number("std"),
+                count: number("count"),
+            })
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(json: &str) -> Result<Digest, String> {
+        let found = Benchmark::parse(Path::new("benchmark.json"), json.as_bytes());
+        Ok(found.map_err(|error| error.to_string())?.digest("a"))
+    }
+
+    #[test]
+    fn both_sets_of_keys_are_read() {
+        let older = r#"{"data": {"run": {"cpu_time": 90}}, "meta": {"batch_size": 4}, "mean_data": {"run/pipeline": {
+            "cpu_time": 3.5, "gpu_time": 2.25, "cpu_time_per_item": 0.875, "total_items": 4, "decode": {"cpu_time": 1.5, "gpu_time": 0}}}}"#;
+        let found = digest(older).expect("a benchmark");
+        let of = |found: &Digest, at: usize| {
+            let range = &found.ranges[at];
+            (range.name.clone(), range.cpu_ns, range.gpu_ns)
+        };
+        assert_eq!(
+            of(&found, 0),
+            ("run/pipeline".to_owned(), 3.5e6, Some(2.25e6))
+        );
+        assert_eq!(
+            of(&found, 1),
+            ("run/pipeline/decode".to_owned(), 1.5e6, None)
+        );
+        assert_eq!(found.workload.batch_size, Some(4));
+
+        let newer = r#"{"data": {}, "data_stats_minus_warmup": {"run": {"pipeline": {
+            "cpu_time": {"mean": 4.0, "median": 3.9, "std": 0.5, "min": 3, "max": 6, "count": 10}, "gpu_time": {"mean": 1}}}}}"#;
+        let found = digest(newer).expect("a benchmark");
+        assert_eq!(
+            of(&found, 0),
+            ("run/pipeline".to_owned(), 4.0e6, Some(1.0e6))
+        );
+        let range = &found.ranges[0];
+        assert_eq!(
+            (range.count, range.max_ns, range.cpu_deviation_ns),
+            (10, 6.0e6, 0.5e6)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (json, said) in [
+            ("{\"data\": {", "no complete JSON"),
+            ("[]", "no JSON object"),
+            (
+                "{}",
+                "found the keys none, expected data_stats_minus_warmup",
+            ),
+            ("{\"results\": 1}", "found the keys results"),
+            (
+                "{\"data\": [], \"meta\": {}}",
+                "data is a list, expected an object",
+            ),
+            (
+                "{\"data\": {\"a\": {\"cpu_time\": 1}}, \"mean_data\": {}}",
+                "no batch is left after the warm-up",
+            ),
+            (
+                "{\"mean_data\": {\"a\": {\"cpu_time\": \"fast\"}}}",
+                "mean_data.a.cpu_time is a text, expected a time in ms",
+            ),
+        ] {
+            let error = digest(json).expect_err(json);
+            assert!(error.contains(said), "{json}: {error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The fields of one row: whole numbers and texts, or an error that names table, row and column.
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+use super::super::ReportError;
+use super::super::schema::{Export, TableShape};
+
+/// A number of blocks or threads; zero where it is not there.
+pub(super) fn small(value: Option<i64>) -> i32 {
+    value.map_or(0, |value| i32::try_from(value).unwrap_or(i32::MAX))
+}
+
+/// One of CUPTI's kinds; -1 where it is not there.
+pub(super) fn kind(value: Option<i64>) -> i8 {
+    value.map_or(-1, |value| i8::try_from(value).unwrap_or(-1))
+}
+
+/// Number of a context; zero where it is not there.
+pub(super) fn context(value: Option<i64>) -> u32 {
+    value.map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+/// The fields of one row, by their places in [`Export::query`].
+pub(super) struct Fields<'a> {
+    pub(super) export: &'a Export,
+    pub(super) shape: &'static TableShape,
+    pub(super) row: &'a Row<'a>,
+}
+
+impl Fields<'_> {
+    /// A whole number that must be there.
+    pub(super) fn need(&self, at: usize) -> Result<i64, ReportError> {
+        match self.row.get_ref(at) {
+            Ok(ValueRef::Integer(value)) => Ok(value),
+            Ok(found) => Err(self.wrong(at, found, "a whole number")),
+            Err(cause) => Err(self.export.broken(cause)),
+        }
+    }
+
+    /// A whole number, or nothing.
+    pub(super) fn optional(&self, at: usize) -> Result<Option<i64>, ReportError> {
+        match self.row.get_ref(at) {
+            Ok(ValueRef::Integer(value)) => Ok(Some(value)),
+            Ok(ValueRef::Null) => Ok(None),
+            Ok(found) => Err(self.wrong(at, found, "a whole number or nothing")),
+            Err(cause) => Err(self.export.broken(cause)),
+        }
+    }
+
+    /// The number that ties calls to operations; nothing is tied to zero.
+    pub(super) fn correlation(&self, at: usize) -> Result<u32, ReportError> {
+        let value = self.optional(at)?.unwrap_or(0);
+        u32::try_from(value)
+            .map_err(|_| self.wrong(at, ValueRef::Integer(value), "a number of 32 bits"))
+    }
+
+    /// A text; empty for nothing.
+    pub(super) fn text(&self, at: usize) -> Result<&[u8], ReportError> {
+        match self.row.get_ref(at) {
+            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes),
+            Ok(ValueRef::Null) => Ok(&[]),
+            Ok(found) => Err(self.wrong(at, found, "a text")),
+            Err(cause) => Err(self.export.broken(cause)),
+        }
+    }
+
+    /// The row's number, which stands last.
+    pub(super) fn number(&self) -> i64 {
+        let last = self.shape.needed.len() + self.shape.optional.len();
+        self.row.get(last).unwrap_or(-1)
+    }
+
+    fn wrong(&self, at: usize, found: ValueRef<'_>, expected: &'static str) -> ReportError {
+        let mut columns = self.shape.needed.iter().chain(self.shape.optional);
+        ReportError::Value {
+            path: self.export.shown.clone(),
+            table: self.shape.name,
+            row: self.number(),
+            column: columns.nth(at).copied().unwrap_or("its number"),
+            found: format!("{found:?}"),
+            expected,
+        }
+    }
+}

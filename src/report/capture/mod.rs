@@ -1,0 +1,304 @@
+//! What a profile holds, in memory: ranges, calls of CUDA, what the GPU did, and waits in the operating system's libraries.
+//!
+//! Rows are small and flat, names are numbers into one list: ten million of them fit where the database's own pages would
+//! not. `read` fills it; the tables beside it only look.
+
+mod fields;
+mod names;
+mod read;
+mod window;
+
+pub use read::{Progress, read};
+pub use window::{Window, find_range, parse_time};
+
+use super::schema::Export;
+
+/// One profile.
+#[derive(Debug, Default)]
+pub struct Capture {
+    /// What to call it: the file's name.
+    pub title: String,
+    /// The version of the nsys that exported it, in words.
+    pub version: String,
+    /// Which tables of the database were there.
+    pub has: Has,
+    /// All names.
+    pub names: Vec<String>,
+    /// Threads in the order in which they were met.
+    pub threads: Vec<Thread>,
+    /// Streams that operations ran on.
+    pub streams: Vec<Stream>,
+    /// NVTX ranges in the order of the database.
+    pub ranges: Vec<Range>,
+    /// Calls of CUDA in the order of the database.
+    pub calls: Vec<Call>,
+    /// What the GPU did in the order of the database, kernels first, then copies, sets and graphs.
+    pub operations: Vec<Operation>,
+    /// Details of kernels: grid and block, each pair once.
+    pub launches: Vec<Launch>,
+    /// Details of copies and sets.
+    pub transfers: Vec<Transfer>,
+    /// Calls of the operating system's libraries.
+    pub waits: Vec<Wait>,
+}
+
+/// Which kinds of events were traced: the table was in the export.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Has {
+    /// NVTX.
+    pub ranges: bool,
+    /// CUDA's calls.
+    pub calls: bool,
+    /// Kernels.
+    pub kernels: bool,
+    /// Copies.
+    pub copies: bool,
+    /// Memory sets.
+    pub sets: bool,
+    /// CUDA graphs.
+    pub graphs: bool,
+    /// The operating system's libraries.
+    pub waits: bool,
+}
+
+impl Has {
+    /// What the export has.
+    #[must_use]
+    pub fn of(export: &Export) -> Self {
+        use super::schema::{CALLS, COPIES, GRAPHS, KERNELS, NVTX, SETS, WAITS};
+        Self {
+            ranges: export.has(&NVTX),
+            calls: export.has(&CALLS),
+            kernels: export.has(&KERNELS),
+            copies: export.has(&COPIES),
+            sets: export.has(&SETS),
+            graphs: export.has(&GRAPHS),
+            waits: export.has(&WAITS),
+        }
+    }
+
+    /// Whether anything of a GPU was traced.
+    #[must_use]
+    pub const fn operations(self) -> bool {
+        self.kernels || self.copies || self.sets || self.graphs
+    }
+}
+
+/// Number of a name in [`Capture::names`].
+pub type Name = u32;
+
+/// Number of a thread in [`Capture::threads`].
+pub type ThreadIndex = u16;
+
+/// One thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Machine, process and thread in one number, as nsys has it.
+    pub global: i64,
+    /// Its name: from NVTX, else from the operating system.
+    pub name: Option<String>,
+}
+
+impl Thread {
+    /// Its process, with the machine.
+    #[must_use]
+    pub const fn global_process(&self) -> i64 {
+        self.global & !0x00ff_ffff
+    }
+
+    /// Its process's number.
+    #[must_use]
+    pub const fn process(&self) -> i64 {
+        (self.global >> 24) & 0x00ff_ffff
+    }
+
+    /// Its own number.
+    #[must_use]
+    pub const fn number(&self) -> i64 {
+        self.global & 0x00ff_ffff
+    }
+
+    /// Its name, or its number where it has none.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.name {
+            Some(name) => name.clone(),
+            None => format!("thread {}", self.number()),
+        }
+    }
+}
+
+/// How a range was opened and closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Style {
+    /// On a stack of its thread.
+    PushPop,
+    /// By a handle.
+    StartEnd,
+    /// By a handle, and it ended on another thread.
+    Across,
+}
+
+impl Style {
+    /// The word in nsys's tables.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::PushPop => "PushPop",
+            Self::StartEnd | Self::Across => "StartEnd",
+        }
+    }
+}
+
+/// One NVTX range. Times are in ns from the capture's start.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    /// Begin.
+    pub start: i64,
+    /// End; that of the capture's last event for a range that was still open.
+    pub end: i64,
+    /// Domain and text.
+    pub name: Name,
+    /// Its row in the database.
+    pub row: u32,
+    /// Its payload, as far as it is a whole number: for jetwatch's stages the number of frames, or a frame's number.
+    pub payload: u32,
+    /// The thread that opened it.
+    pub thread: ThreadIndex,
+    /// How.
+    pub style: Style,
+}
+
+impl Range {
+    /// How long it was, in ns.
+    #[must_use]
+    pub const fn duration(&self) -> i64 {
+        self.end - self.start
+    }
+}
+
+/// One call of the CUDA runtime or driver.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    /// Begin, in ns.
+    pub start: i64,
+    /// End, in ns.
+    pub end: i64,
+    /// The function, with the suffix of its version.
+    pub name: Name,
+    /// Ties it to what it made the GPU do.
+    pub correlation: u32,
+    /// Who called.
+    pub thread: ThreadIndex,
+}
+
+/// What a GPU did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Ran a kernel; `detail` is a [`Launch`].
+    Kernel,
+    /// Copied; `detail` is a [`Transfer`].
+    Copy,
+    /// Set memory; `detail` is a [`Transfer`].
+    Set,
+    /// Ran a whole graph.
+    Graph,
+}
+
+/// One thing that a GPU did.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// Begin, in ns.
+    pub start: i64,
+    /// End, in ns.
+    pub end: i64,
+    /// Ties it to the call.
+    pub correlation: u32,
+    /// The kernel's name; for others their kind.
+    pub name: Name,
+    /// Index of its detail.
+    pub detail: u32,
+    /// Index in [`Capture::streams`].
+    pub stream: u16,
+    /// What it was.
+    pub kind: Kind,
+}
+
+/// A CUDA stream: where operations run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Stream {
+    /// Its process as nsys numbers it: machine and process, the thread's bits zero; `None` where the export does not say.
+    pub process: Option<i64>,
+    /// The GPU.
+    pub device: i64,
+    /// Its number.
+    pub number: i64,
+}
+
+impl Stream {
+    /// Its process's number; zero where the export does not say.
+    #[must_use]
+    pub fn process_number(&self) -> i64 {
+        self.process
+            .map_or(0, |global| (global >> 24) & 0x00ff_ffff)
+    }
+}
+
+/// Grid and block of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Launch {
+    /// Blocks in x, y, z.
+    pub grid: [i32; 3],
+    /// Threads of a block in x, y, z.
+    pub block: [i32; 3],
+}
+
+/// Size and ends of a copy or a set. Kinds are CUPTI's numbers, -1 where unknown.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer {
+    /// Bytes.
+    pub bytes: i64,
+    /// From where to where; -1 for a set.
+    pub direction: i8,
+    /// Kind of the memory that is read.
+    pub source: i8,
+    /// Kind of the memory that is written.
+    pub target: i8,
+    /// Whether both ends are on one and the same GPU.
+    pub within_device: bool,
+    /// The CUDA context.
+    pub context: u32,
+}
+
+/// One call of the operating system's libraries.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// Begin, in ns.
+    pub start: i64,
+    /// End, in ns.
+    pub end: i64,
+    /// The function.
+    pub name: Name,
+    /// Who called.
+    pub thread: ThreadIndex,
+}
+
+impl Capture {
+    /// The text of a name.
+    #[must_use]
+    pub fn name(&self, name: Name) -> &str {
+        &self.names[name as usize]
+    }
+
+    /// First begin and last end of all events, in ns; `None` without events.
+    #[must_use]
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let ranges = self.ranges.iter().map(|range| (range.start, range.end));
+        let calls = self.calls.iter().map(|call| (call.start, call.end));
+        let operations = self.operations.iter().map(|done| (done.start, done.end));
+        ranges
+            .chain(calls)
+            .chain(operations)
+            .reduce(|(start, end), (first, last)| (start.min(first), end.max(last)))
+    }
+}

@@ -1,0 +1,230 @@
+//! Numbers for threads and for the names of ranges, given while rows are read and resolved when all of them were seen.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use super::super::ReportError;
+use super::super::schema::{Export, STRINGS, THREADS};
+use super::{Name, Thread, ThreadIndex};
+
+/// The texts of `StringIds`, each with its number.
+#[derive(Debug)]
+pub(super) struct Texts {
+    names: HashMap<i64, Name>,
+    unknown: Name,
+}
+
+impl Texts {
+    /// Reads them all, and the list that the numbers point into.
+    pub(super) fn read(
+        export: &Export,
+        connection: &Connection,
+    ) -> Result<(Self, Vec<String>), ReportError> {
+        let broken = |cause| export.broken(cause);
+        let mut list = vec!["unknown".to_owned()];
+        let mut names = HashMap::new();
+        let mut statement = connection
+            .prepare(&export.query(&STRINGS))
+            .map_err(broken)?;
+        let mut rows = statement.query([]).map_err(broken)?;
+        while let Some(row) = rows.next().map_err(broken)? {
+            let id: i64 = row.get(0).map_err(broken)?;
+            // Texts are whatever the program gave; those that are no UTF-8 are shown with what they hold of it.
+            let text = row.get_ref(1).map_err(broken)?;
+            let text = text
+                .as_bytes_or_null()
+                .ok()
+                .flatten()
+                .map_or_else(String::new, |bytes| {
+                    String::from_utf8_lossy(bytes).into_owned()
+                });
+            names.insert(id, list.len() as Name);
+            list.push(text);
+        }
+        Ok((Self { names, unknown: 0 }, list))
+    }
+
+    /// The number of a text; that of `unknown` for an id that is not there.
+    pub(super) fn name(&self, id: i64) -> Name {
+        self.names.get(&id).copied().unwrap_or(self.unknown)
+    }
+
+    /// The number of a text, where it is there.
+    pub(super) fn find(&self, id: i64) -> Option<Name> {
+        self.names.get(&id).copied()
+    }
+}
+
+/// Numbers for threads.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    numbers: HashMap<i64, ThreadIndex>,
+    pub(super) globals: Vec<i64>,
+    /// The last one asked for: rows of one thread come in runs.
+    last: Option<(i64, ThreadIndex)>,
+}
+
+impl Threads {
+    /// The number of a thread; `None` beyond the 65 thousandth.
+    pub(super) fn number(&mut self, global: i64) -> Option<ThreadIndex> {
+        if let Some((last, number)) = self.last
+            && last == global
+        {
+            return Some(number);
+        }
+        let number = match self.numbers.get(&global) {
+            Some(number) => *number,
+            None => {
+                let number = ThreadIndex::try_from(self.globals.len()).ok()?;
+                self.numbers.insert(global, number);
+                self.globals.push(global);
+                number
+            }
+        };
+        self.last = Some((global, number));
+        Some(number)
+    }
+
+    /// Numbers of `other`'s threads here.
+    pub(super) fn merge(&mut self, other: &Self) -> Option<Vec<ThreadIndex>> {
+        other
+            .globals
+            .iter()
+            .map(|global| self.number(*global))
+            .collect()
+    }
+}
+
+/// What names a range: process, domain, and a registered text or one of its own.
+#[derive(Debug, Default)]
+pub(super) struct RangeNames {
+    registered: HashMap<(i64, i64, i64), u32>,
+    own: HashMap<(i64, i64), HashMap<Vec<u8>, u32>>,
+    keys: Vec<Key>,
+    last: Option<((i64, i64, i64), u32)>,
+}
+
+#[derive(Debug)]
+struct Key {
+    process: i64,
+    domain: i64,
+    text: Text,
+}
+
+#[derive(Debug)]
+enum Text {
+    Registered(i64),
+    Own(String),
+}
+
+/// Bits of a thread's number that name its process on its machine, as nsys compares them.
+const PROCESS: i64 = 0x0000_ffff_ff00_0000;
+
+impl RangeNames {
+    /// A number for a range with a registered text.
+    pub(super) fn registered(&mut self, global: i64, domain: i64, text: i64) -> u32 {
+        let key = (global & PROCESS, domain, text);
+        if let Some((last, number)) = self.last
+            && last == key
+        {
+            return number;
+        }
+        let next = self.keys.len() as u32;
+        let number = *self.registered.entry(key).or_insert(next);
+        if number == next {
+            self.keys.push(Key {
+                process: key.0,
+                domain,
+                text: Text::Registered(text),
+            });
+        }
+        self.last = Some((key, number));
+        number
+    }
+
+    /// A number for a range with a text of its own.
+    pub(super) fn own(&mut self, global: i64, domain: i64, text: &[u8]) -> u32 {
+        let process = global & PROCESS;
+        let texts = self.own.entry((process, domain)).or_default();
+        if let Some(number) = texts.get(text) {
+            return *number;
+        }
+        let number = self.keys.len() as u32;
+        texts.insert(text.to_vec(), number);
+        self.keys.push(Key {
+            process,
+            domain,
+            text: Text::Own(String::from_utf8_lossy(text).into_owned()),
+        });
+        number
+    }
+
+    /// Appends the names to `list` with their domains before them, as nsys writes them, equal ones once; gives each number's name.
+    pub(super) fn resolve(
+        self,
+        domains: &HashMap<(i64, i64), String>,
+        texts: &Texts,
+        list: &mut Vec<String>,
+    ) -> Vec<Name> {
+        let mut known: HashMap<String, Name> = HashMap::new();
+        let mut names = Vec::with_capacity(self.keys.len());
+        for key in self.keys {
+            let text = match key.text {
+                Text::Registered(id) => list[texts.name(id) as usize].clone(),
+                Text::Own(text) => text,
+            };
+            let name = match domains.get(&(key.process, key.domain)) {
+                Some(domain) => format!("{domain}:{text}"),
+                None => text,
+            };
+            let next = list.len() as Name;
+            let number = *known.entry(name.clone()).or_insert(next);
+            if number == next {
+                list.push(name);
+            }
+            names.push(number);
+        }
+        names
+    }
+}
+
+/// The part of a thread's number that domains are kept by.
+pub(super) const fn process_of(global: i64) -> i64 {
+    global & PROCESS
+}
+
+/// Threads with their names: what NVTX calls them, else what the operating system does.
+pub(super) fn named(
+    export: &Export,
+    connection: &Connection,
+    globals: &[i64],
+    mut by_nvtx: HashMap<i64, String>,
+    texts: &Texts,
+    list: &[String],
+) -> Result<Vec<Thread>, ReportError> {
+    let broken = |cause| export.broken(cause);
+    let mut by_system: HashMap<i64, String> = HashMap::new();
+    if export.has(&THREADS) {
+        export.require(&THREADS)?;
+        let mut statement = connection
+            .prepare(&export.query(&THREADS))
+            .map_err(broken)?;
+        let mut rows = statement.query([]).map_err(broken)?;
+        while let Some(row) = rows.next().map_err(broken)? {
+            let (id, global): (i64, Option<i64>) =
+                (row.get(0).map_err(broken)?, row.get(1).map_err(broken)?);
+            if let (Some(global), Some(name)) = (global, texts.find(id)) {
+                by_system.insert(global, list[name as usize].clone());
+            }
+        }
+    }
+    let threads = globals.iter().map(|global| Thread {
+        global: *global,
+        name: by_nvtx
+            .remove(global)
+            .or_else(|| by_system.remove(global))
+            .filter(|name| !name.is_empty()),
+    });
+    Ok(threads.collect())
+}

@@ -1,0 +1,426 @@
+//! Rows of the database to a capture: one pass over each table, tables side by side on threads of their own.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::super::ReportError;
+use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
+use super::fields::{Fields, context, kind, small};
+use super::names::{RangeNames, Texts, Threads, named, process_of};
+use super::{
+    Call, Capture, Has, Kind, Launch, Name, Operation, Range, Stream, Style, Transfer, Wait, Window,
+};
+
+/// Hears how far reading is: rows read, and rows in all. Called from several threads.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// Rows after which progress is told, and which a power of two makes cheap to ask for.
+const TELL_EVERY: u64 = 1 << 17;
+
+/// nsys's numbers of events. Those of `NVTXT` are ranges that were added to a report afterwards.
+const PUSH_POP: i64 = 59;
+const START_END: i64 = 60;
+const ADDED_PUSH_POP: i64 = 70;
+const ADDED_START_END: i64 = 71;
+const THREAD_NAME: i64 = 39;
+const DOMAIN: i64 = 75;
+
+/// nsys's number for a call of the operating system's libraries, beside marks of other classes in the same table.
+const WAIT_CLASS: i64 = 27;
+
+/// Reads what touches the window. Blocks; memory is about 40 bytes a row.
+pub fn read(
+    export: &Export,
+    title: &str,
+    window: Window,
+    progress: Progress<'_>,
+) -> Result<Capture, ReportError> {
+    let connection = export.connect()?;
+    let (texts, mut names) = Texts::read(export, &connection)?;
+    let [kernel_copy, kernel_set, kernel_graph] =
+        ["copy", "memory set", "CUDA graph"].map(|text| {
+            names.push(text.to_owned());
+            names.len() as Name - 1
+        });
+    let shapes = [&NVTX, &CALLS, &KERNELS, &COPIES, &SETS, &GRAPHS, &WAITS];
+    let mut total = 0;
+    for shape in shapes.into_iter().filter(|shape| export.has(shape)) {
+        export.require(shape)?;
+        let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
+        total += connection
+            .query_row(&query, [], |row| row.get::<_, i64>(0))
+            .map_err(|cause| export.broken(cause))?
+            .unsigned_abs();
+    }
+    let source = Source {
+        export,
+        window,
+        texts: &texts,
+        names: &names,
+        progress,
+        done: AtomicU64::new(0),
+        total,
+    };
+    if export.has(&NVTX)
+        && !["text", "textId"]
+            .iter()
+            .any(|column| export.has_column(&NVTX, column))
+    {
+        return Err(export.no_column(&NVTX, "text"));
+    }
+    let kinds = [kernel_copy, kernel_set, kernel_graph];
+    let (ranges, calls, operations) = thread::scope(|scope| {
+        let calls = scope.spawn(|| source.calls());
+        let operations = scope.spawn(|| source.operations(kinds));
+        let ranges = source.ranges();
+        (ranges, calls.join(), operations.join())
+    });
+    let ranges = ranges?;
+    let calls = calls.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let operations = operations.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    progress(total, total);
+    assemble(
+        export,
+        title,
+        &connection,
+        &texts,
+        names,
+        (ranges, calls, operations),
+    )
+}
+
+fn assemble(
+    export: &Export,
+    title: &str,
+    connection: &rusqlite::Connection,
+    texts: &Texts,
+    mut names: Vec<String>,
+    (mut ranges, mut calls, operations): (RangesRead, CallsRead, OperationsRead),
+) -> Result<Capture, ReportError> {
+    let resolved = ranges.names.resolve(&ranges.domains, texts, &mut names);
+    for range in &mut ranges.ranges {
+        range.name = resolved[range.name as usize];
+    }
+    let mut threads = ranges.threads;
+    let moved = threads
+        .merge(&calls.threads)
+        .ok_or_else(|| too_many_threads(export))?;
+    for call in &mut calls.calls {
+        call.thread = moved[usize::from(call.thread)];
+    }
+    for wait in &mut calls.waits {
+        wait.thread = moved[usize::from(wait.thread)];
+    }
+    Ok(Capture {
+        title: title.to_owned(),
+        version: export.version(),
+        has: Has::of(export),
+        threads: named(
+            export,
+            connection,
+            &threads.globals,
+            ranges.thread_names,
+            texts,
+            &names,
+        )?,
+        names,
+        streams: operations.streams,
+        ranges: ranges.ranges,
+        calls: calls.calls,
+        operations: operations.operations,
+        launches: operations.launches,
+        transfers: operations.transfers,
+        waits: calls.waits,
+    })
+}
+
+fn too_many_threads(export: &Export) -> ReportError {
+    ReportError::Nothing {
+        path: export.shown.clone(),
+        reason:
+            "it has events of more than 65536 threads; look at a part of it with --from and --until"
+                .to_owned(),
+    }
+}
+
+/// Where rows come from.
+struct Source<'a> {
+    export: &'a Export,
+    window: Window,
+    texts: &'a Texts,
+    names: &'a [String],
+    progress: Progress<'a>,
+    done: AtomicU64,
+    total: u64,
+}
+
+#[derive(Default)]
+struct RangesRead {
+    ranges: Vec<Range>,
+    names: RangeNames,
+    threads: Threads,
+    domains: HashMap<(i64, i64), String>,
+    thread_names: HashMap<i64, String>,
+}
+
+#[derive(Default)]
+struct CallsRead {
+    calls: Vec<Call>,
+    waits: Vec<Wait>,
+    threads: Threads,
+}
+
+#[derive(Default)]
+struct OperationsRead {
+    operations: Vec<Operation>,
+    launches: Vec<Launch>,
+    transfers: Vec<Transfer>,
+    streams: Vec<Stream>,
+    /// The last stream, and its number: operations of one come in runs.
+    last: Option<(Stream, u16)>,
+}
+
+impl Source<'_> {
+    /// Gives each row of a table to `take`; nothing where the table is not there.
+    fn rows(
+        &self,
+        shape: &'static TableShape,
+        mut take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
+    ) -> Result<(), ReportError> {
+        if !self.export.has(shape) {
+            return Ok(());
+        }
+        let broken = |cause| self.export.broken(cause);
+        let connection = self.export.connect()?;
+        let mut statement = connection
+            .prepare(&self.export.query(shape))
+            .map_err(broken)?;
+        let mut rows = statement.query([]).map_err(broken)?;
+        let mut read: u64 = 0;
+        while let Some(row) = rows.next().map_err(broken)? {
+            take(&Fields {
+                export: self.export,
+                shape,
+                row,
+            })?;
+            read += 1;
+            if read.is_multiple_of(TELL_EVERY) {
+                let done = self.done.fetch_add(TELL_EVERY, Ordering::Relaxed) + TELL_EVERY;
+                (self.progress)(done.min(self.total), self.total);
+            }
+        }
+        Ok(())
+    }
+
+    fn ranges(&self) -> Result<RangesRead, ReportError> {
+        const TEXT: usize = 4;
+        let mut read = RangesRead::default();
+        // An open range ends with the last event, which is known when all were read.
+        let mut last = i64::MIN;
+        let mut open: Vec<usize> = Vec::new();
+        self.rows(&NVTX, |fields| {
+            let start = fields.need(0)?;
+            let end = fields.optional(1)?;
+            last = last.max(start).max(end.unwrap_or(start));
+            let kind = fields.need(2)?;
+            let global = fields.need(3)?;
+            let domain = fields.optional(6)?.unwrap_or(0);
+            let style = match kind {
+                PUSH_POP | ADDED_PUSH_POP => Style::PushPop,
+                START_END | ADDED_START_END => Style::StartEnd,
+                DOMAIN | THREAD_NAME => {
+                    let text = fields.text(TEXT)?;
+                    let text = match fields.optional(5)?.and_then(|id| self.texts.find(id)) {
+                        Some(name) if text.is_empty() => self.names[name as usize].clone(),
+                        _ => String::from_utf8_lossy(text).into_owned(),
+                    };
+                    if kind == DOMAIN {
+                        read.domains
+                            .entry((process_of(global), domain))
+                            .or_insert(text);
+                    } else {
+                        read.thread_names.insert(global, text);
+                    }
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            };
+            if !self.window.holds(start, end.unwrap_or(i64::MAX)) {
+                return Ok(());
+            }
+            // A text that is registered comes first, as with nsys; an id that leads nowhere does not count.
+            let name = match fields.optional(5)? {
+                Some(id) if self.texts.find(id).is_some() => {
+                    read.names.registered(global, domain, id)
+                }
+                _ => read.names.own(global, domain, fields.text(TEXT)?),
+            };
+            // Exports of 2021 write zero where there is no other thread.
+            let across = fields
+                .optional(7)?
+                .is_some_and(|other| other != 0 && style == Style::StartEnd);
+            let payload = (8..12).find_map(|at| fields.optional(at).ok().flatten());
+            if end.is_none() {
+                open.push(read.ranges.len());
+            }
+            read.ranges.push(Range {
+                start,
+                end: end.unwrap_or(start),
+                name,
+                row: u32::try_from(fields.number()).unwrap_or(u32::MAX),
+                payload: payload.map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
+                thread: read
+                    .threads
+                    .number(global)
+                    .ok_or_else(|| too_many_threads(self.export))?,
+                style: if across { Style::Across } else { style },
+            });
+            Ok(())
+        })?;
+        for at in open {
+            read.ranges[at].end = last;
+        }
+        Ok(read)
+    }
+
+    fn calls(&self) -> Result<CallsRead, ReportError> {
+        let mut read = CallsRead::default();
+        self.rows(&CALLS, |fields| {
+            let (start, end) = (fields.need(0)?, fields.need(1)?);
+            if !self.window.holds(start, end) {
+                return Ok(());
+            }
+            read.calls.push(Call {
+                start,
+                end,
+                name: self.texts.name(fields.need(4)?),
+                correlation: fields.correlation(3)?,
+                thread: read
+                    .threads
+                    .number(fields.need(2)?)
+                    .ok_or_else(|| too_many_threads(self.export))?,
+            });
+            Ok(())
+        })?;
+        self.rows(&WAITS, |fields| {
+            let (start, end) = (fields.need(0)?, fields.need(1)?);
+            let is_wait = fields.optional(4)?.is_none_or(|class| class == WAIT_CLASS);
+            if !is_wait || !self.window.holds(start, end) {
+                return Ok(());
+            }
+            read.waits.push(Wait {
+                start,
+                end,
+                name: self.texts.name(fields.need(3)?),
+                thread: read
+                    .threads
+                    .number(fields.need(2)?)
+                    .ok_or_else(|| too_many_threads(self.export))?,
+            });
+            Ok(())
+        })?;
+        Ok(read)
+    }
+
+    fn operations(&self, [copy, set, graph]: [Name; 3]) -> Result<OperationsRead, ReportError> {
+        let mut read = OperationsRead::default();
+        let mut known: HashMap<Launch, u32> = HashMap::new();
+        self.rows(&KERNELS, |fields| {
+            let launch = Launch {
+                grid: [8, 9, 10].map(|at| small(fields.optional(at).ok().flatten())),
+                block: [11, 12, 13].map(|at| small(fields.optional(at).ok().flatten())),
+            };
+            let name = self.texts.name(fields.need(3)?);
+            let detail = *known.entry(launch).or_insert_with(|| {
+                read.launches.push(launch);
+                read.launches.len() as u32 - 1
+            });
+            self.operation(fields, 4, (Kind::Kernel, name, detail), &mut read)
+        })?;
+        self.rows(&COPIES, |fields| {
+            let ends = (fields.optional(11)?, fields.optional(12)?);
+            let transfer = Transfer {
+                bytes: fields.need(3)?,
+                direction: kind(fields.optional(4)?),
+                source: kind(fields.optional(9)?),
+                target: kind(fields.optional(10)?),
+                within_device: ends.0.is_some() && ends.0 == ends.1,
+                context: context(fields.optional(7)?),
+            };
+            let detail = read.transfers.len() as u32;
+            let before = read.operations.len();
+            self.operation(fields, 5, (Kind::Copy, copy, detail), &mut read)?;
+            if read.operations.len() > before {
+                read.transfers.push(transfer);
+            }
+            Ok(())
+        })?;
+        self.rows(&SETS, |fields| {
+            let transfer = Transfer {
+                bytes: fields.need(3)?,
+                direction: -1,
+                source: -1,
+                target: kind(fields.optional(8)?),
+                within_device: true,
+                context: context(fields.optional(6)?),
+            };
+            let detail = read.transfers.len() as u32;
+            let before = read.operations.len();
+            self.operation(fields, 4, (Kind::Set, set, detail), &mut read)?;
+            if read.operations.len() > before {
+                read.transfers.push(transfer);
+            }
+            Ok(())
+        })?;
+        self.rows(&GRAPHS, |fields| {
+            self.operation(fields, 3, (Kind::Graph, graph, 0), &mut read)
+        })?;
+        Ok(read)
+    }
+
+    /// What all tables of a GPU have in common; from `at` on stand process, device, context and stream.
+    fn operation(
+        &self,
+        fields: &Fields<'_>,
+        at: usize,
+        (kind, name, detail): (Kind, Name, u32),
+        read: &mut OperationsRead,
+    ) -> Result<(), ReportError> {
+        let (start, end) = (fields.need(0)?, fields.need(1)?);
+        if !self.window.holds(start, end) {
+            return Ok(());
+        }
+        let stream = Stream {
+            process: fields.optional(at)?,
+            device: fields.optional(at + 1)?.unwrap_or(0),
+            number: fields.optional(at + 3)?.unwrap_or(0),
+        };
+        let stream = match read.last {
+            Some((last, number)) if last == stream => number,
+            _ => {
+                let known = read.streams.iter().position(|other| *other == stream);
+                let index = known.unwrap_or_else(|| {
+                    read.streams.push(stream);
+                    read.streams.len() - 1
+                });
+                let number = u16::try_from(index).map_err(|_| ReportError::Nothing {
+                    path: self.export.shown.clone(),
+                    reason: "it has events of more than 65536 CUDA streams; look at a part of it with --from and --until".to_owned(),
+                })?;
+                read.last = Some((stream, number));
+                number
+            }
+        };
+        read.operations.push(Operation {
+            start,
+            end,
+            correlation: fields.correlation(2)?,
+            name,
+            detail,
+            stream,
+            kind,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! One page with everything in it: tables, verdicts, and plots drawn by a script of our own. It needs no network.
+
+use serde_json::{Value, json};
+
+use super::analysis::Analysis;
+use super::table::{Table, in_words};
+
+/// The page for these reports; `compared` are the tables that set them beside each other.
+#[must_use]
+pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> String {
+    let reports = analyses.iter().map(|analysis| {
+        let bars = analysis.digest.ranges.iter().map(|range| {
+            json!({"name": range.name, "cpu": range.cpu_ns, "gpu": range.gpu_ns, "total": range.cpu_total_ns})
+        });
+        json!({
+            "title": analysis.title,
+            "version": analysis.version,
+            "verdict": analysis.verdict,
+            "bars": bars.collect::<Vec<_>>(),
+            "plot": analysis.plot,
+            "tables": analysis.tables.iter().map(shown).collect::<Vec<_>>(),
+        })
+    });
+    let data = json!({
+        "reports": reports.collect::<Vec<_>>(),
+        "compared": compared.iter().map(shown).collect::<Vec<_>>(),
+        "warnings": warnings,
+    });
+    // Names come from profiled programs: nothing in them may end the script that holds them.
+    let data = data.to_string().replace('<', "\\u003c");
+    let (style, script) = (include_str!("page.css"), include_str!("page.js"));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>jetwatch report</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main id=\"page\"></main>\n\
+         <script id=\"data\" type=\"application/json\">{data}</script>\n<script>\n{script}</script>\n</body>\n</html>\n"
+    )
+}
+
+/// A table as the page shows it: texts, and which columns are numbers.
+fn shown(table: &Table) -> Value {
+    let heads: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+    let rows: Vec<Vec<String>> = table
+        .rows
+        .iter()
+        .map(|row| {
+            let cells = row.iter().zip(&table.columns);
+            cells
+                .map(|(cell, column)| in_words(cell, column.unit))
+                .collect()
+        })
+        .collect();
+    json!({"name": table.name, "title": table.title, "heads": heads, "rows": rows, "more": table.more})
+}

@@ -1,0 +1,136 @@
+//! What a file is, and how it comes to be read: exports as they are, reports through nsys, benchmarks as JSON.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::ReportError;
+
+/// The first bytes of a SQLite database.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Most of what nsys said that an error repeats.
+const MOST_SAID: usize = 400;
+
+/// A file that can be read.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A SQLite database, with the folder that holds it where nsys made it for this.
+    Export {
+        path: PathBuf,
+        _folder: Option<tempfile::TempDir>,
+    },
+    /// JSON.
+    Benchmark { bytes: Vec<u8> },
+}
+
+/// Finds out what a file is by what stands in it, and by its name where that does not say. A report is exported to a folder
+/// of its own, never beside itself: an export that lies there may be of an older report.
+pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
+    let read = |cause| ReportError::Read {
+        path: path.to_owned(),
+        cause,
+    };
+    let mut file = File::open(path).map_err(read)?;
+    let mut head = Vec::with_capacity(SQLITE.len());
+    file.by_ref()
+        .take(SQLITE.len() as u64)
+        .read_to_end(&mut head)
+        .map_err(read)?;
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let wrong = |found: &str| ReportError::Kind {
+        path: path.to_owned(),
+        found: found.to_owned(),
+    };
+    if head.is_empty() {
+        return Err(ReportError::Empty {
+            path: path.to_owned(),
+        });
+    }
+    if head == SQLITE {
+        return Ok(Input::Export {
+            path: path.to_owned(),
+            _folder: None,
+        });
+    }
+    match extension {
+        Some("nsys-rep") => export(path, nsys),
+        Some("qdrep" | "qdstrm") => Err(ReportError::OldReport {
+            path: path.to_owned(),
+        }),
+        Some("sqlite" | "db") => Err(wrong("no SQLite database")),
+        _ if head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') => {
+            let mut bytes = head;
+            file.read_to_end(&mut bytes).map_err(read)?;
+            Ok(Input::Benchmark { bytes })
+        }
+        Some("json") => Err(wrong("no JSON object")),
+        _ => Err(wrong("of an unknown kind")),
+    }
+}
+
+fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
+    let folder = tempfile::Builder::new()
+        .prefix("jetwatch-report-")
+        .tempdir()
+        .map_err(|cause| ReportError::Write {
+            path: std::env::temp_dir(),
+            cause,
+        })?;
+    let exported = folder.path().join("export.sqlite");
+    let done = Command::new(nsys)
+        .args([
+            "export",
+            "--type",
+            "sqlite",
+            "--force-overwrite",
+            "true",
+            "-o",
+        ])
+        .arg(&exported)
+        .arg(path)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|cause| ReportError::NoNsys {
+            path: path.to_owned(),
+            cause,
+        })?;
+    if !done.status.success() || !exported.exists() {
+        return Err(ReportError::Export {
+            path: path.to_owned(),
+            said: last_words(&done.stdout, &done.stderr),
+        });
+    }
+    Ok(Input::Export {
+        path: exported,
+        _folder: Some(folder),
+    })
+}
+
+/// The last line that is no bar of progress, shortened.
+fn last_words(stdout: &[u8], stderr: &[u8]) -> String {
+    let text = [stdout, b"\n", stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.split(['\n', '\r']).map(str::trim);
+    let last = lines.rfind(|line| !line.is_empty() && !line.contains('%'));
+    last.map_or_else(
+        || "it said nothing".to_owned(),
+        |line| line.chars().take(MOST_SAID).collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_of_progress_are_no_last_words() {
+        let said = last_words(
+            b"Exporting: [1%  ]\rExporting: [2% ]\n",
+            b"File is damaged.\n\n",
+        );
+        assert_eq!(said, "File is damaged.");
+        assert_eq!(last_words(b"", b""), "it said nothing");
+    }
+}

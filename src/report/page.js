@@ -1,0 +1,192 @@
+"use strict";
+// Draws the data that stands in the page: findings, tables, bars, utilization, and a timeline that zooms.
+const data = JSON.parse(document.getElementById("data").textContent);
+const page = document.getElementById("page");
+
+function make(tag, attributes, ...children) {
+  const svg = ["svg", "rect", "text", "path", "line", "title", "g"].includes(tag);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) element.setAttribute(name, value);
+  for (const child of children) element.append(child);
+  return element;
+}
+
+function time(ns) {
+  const size = Math.abs(ns);
+  if (size >= 1e9) return (ns / 1e9).toFixed(3) + " s";
+  if (size >= 1e6) return (ns / 1e6).toFixed(2) + " ms";
+  if (size >= 1e3) return (ns / 1e3).toFixed(2) + " µs";
+  return ns.toFixed(0) + " ns";
+}
+
+function table(shown) {
+  const isText = shown.heads.map((_, at) => shown.rows.some((row) => !/^-?[\d.]*( ?(%|ns|µs|ms|s|B|kB|MB|GB))?$/.test(row[at])));
+  const kind = (at) => (isText[at] ? { class: "text" } : {});
+  const head = make("tr", {}, ...shown.heads.map((name, at) => make("th", kind(at), name)));
+  const rows = shown.rows.map((row) => make("tr", {}, ...row.map((cell, at) => make("td", { ...kind(at), title: cell }, cell))));
+  const more = shown.more ? [make("p", { class: "hint" }, `and ${shown.more} more rows`)] : [];
+  const grid = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+  return make("details", { open: "" }, make("summary", {}, shown.title), make("div", { class: "scroll" }, grid), ...more);
+}
+
+// Mean times of the ranges that take most, CPU above GPU, for each report.
+function bars(reports) {
+  const totals = new Map();
+  for (const report of reports) for (const bar of report.bars) totals.set(bar.name, Math.max(totals.get(bar.name) || 0, bar.total));
+  const names = [...totals].sort((a, b) => b[1] - a[1]).slice(0, 16).map((entry) => entry[0]);
+  if (!names.length) return "";
+  const left = 240, width = 1180, row = 14, gap = 12;
+  const find = (report, name) => report.bars.find((bar) => bar.name === name);
+  const longest = Math.max(1, ...names.flatMap((name) => reports.map((report) => find(report, name)).filter(Boolean).flatMap((bar) => [bar.cpu, bar.gpu || 0])));
+  const svg = make("svg", { role: "img", "aria-label": "Mean time of each range" });
+  let y = 4;
+  for (const name of names) {
+    const label = make("text", { x: left - 8, y: y + 11, "text-anchor": "end" }, name.length > 34 ? name.slice(0, 33) + "…" : name);
+    label.append(make("title", {}, name));
+    svg.append(label);
+    for (const report of reports) {
+      const bar = find(report, name);
+      if (!bar) continue;
+      for (const [what, value] of [["cpu", bar.cpu], ["gpu", bar.gpu]]) {
+        if (value === null) continue;
+        const length = Math.max(1, (value / longest) * (width - left - 260));
+        svg.append(make("rect", { x: left, y, width: length, height: row - 3, class: what }));
+        const said = `${time(value)} ${what.toUpperCase()}${reports.length > 1 ? " " + report.title : ""}`;
+        svg.append(make("text", { x: left + length + 6, y: y + 10, class: "faint" }, said));
+        y += row;
+      }
+    }
+    y += gap;
+  }
+  svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
+  svg.setAttribute("width", "100%");
+  const keys = make("p", { class: "hint" }, "Mean time of an instance: ", make("span", { class: "key", style: "color: var(--cpu)" }, "CPU"), make("span", { class: "key", style: "color: var(--gpu)" }, "GPU, projected"));
+  return make("div", {}, make("h3", {}, "Ranges"), keys, make("div", { class: "scroll" }, svg));
+}
+
+function utilization(plot) {
+  return plot.gpus.map((gpu) => {
+    const width = 1180, height = 120, count = gpu.shares.length;
+    const svg = make("svg", { viewBox: `0 0 ${width} ${height + 24}`, width: "100%", role: "img", "aria-label": "GPU utilization" });
+    for (const share of [0, 0.5, 1]) {
+      const y = 6 + (1 - share) * (height - 6);
+      svg.append(make("line", { x1: 48, x2: width, y1: y, y2: y, class: "grid" }));
+      svg.append(make("text", { x: 40, y: y + 4, "text-anchor": "end", class: "faint" }, `${share * 100} %`));
+    }
+    const x = (at) => 48 + (at / count) * (width - 48);
+    const steps = gpu.shares.map((share, at) => { const y = 6 + (1 - share) * (height - 6); return `L${x(at)} ${y}L${x(at + 1)} ${y}`; });
+    svg.append(make("path", { class: "area", d: `M48 ${height}${steps.join("")}L${width} ${height}Z` }));
+    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+      const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
+      svg.append(make("text", { x: 48 + part * (width - 48), y: height + 18, "text-anchor": anchor, class: "faint" }, time(plot.start + part * plot.length)));
+    }
+    const mean = gpu.shares.reduce((sum, share) => sum + share, 0) / Math.max(1, count);
+    return make("div", {}, make("h3", {}, `Utilization of ${gpu.title}: ${(mean * 100).toFixed(1)} %`), svg);
+  });
+}
+
+// The wheel zooms at the pointer, dragging moves, a double click shows all again; keys do the same.
+function timeline(plot) {
+  const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": "Timeline" });
+  const tip = make("p", { class: "tip" }, "Wheel or + and − zoom, dragging or arrows move, a double click or 0 shows all.");
+  const row = 20, left = 170, top = 22;
+  const view = { from: 0, until: plot.length };
+  const hue = (name) => { let hash = 7; for (const letter of plot.names[name]) hash = (hash * 31 + letter.codePointAt(0)) % 360; return hash; };
+  const colors = plot.names.map((_, name) => `hsl(${hue(name)} 55% 52%)`);
+  const height = top + plot.lanes.length * row + 4;
+  const width = () => canvas.clientWidth;
+  const x = (at) => left + ((at - view.from) / (view.until - view.from)) * (width() - left);
+  const at = (pixel) => view.from + ((pixel - left) / (width() - left)) * (view.until - view.from);
+  function draw() {
+    const scale = window.devicePixelRatio || 1;
+    canvas.style.height = height + "px";
+    canvas.width = width() * scale;
+    canvas.height = height * scale;
+    const pen = canvas.getContext("2d");
+    const style = getComputedStyle(document.body);
+    const [ink, line] = ["--ink", "--line"].map((name) => style.getPropertyValue(name));
+    pen.scale(scale, scale);
+    pen.font = "12px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    for (let tick = 0; tick <= 6; tick += 1) {
+      const moment = view.from + (tick / 6) * (view.until - view.from);
+      pen.fillStyle = ink;
+      pen.textAlign = tick === 6 ? "right" : tick === 0 ? "left" : "center";
+      pen.fillText(time(plot.start + moment), x(moment), 10);
+      pen.fillStyle = line;
+      pen.fillRect(x(moment), top, 1, height);
+    }
+    plot.lanes.forEach((lane, number) => {
+      const y = top + number * row;
+      pen.fillStyle = ink;
+      pen.textAlign = "left";
+      pen.fillText(lane.title, 4, y + row / 2, left - 10);
+      for (const [from, until, name] of lane.blocks) {
+        if (until < view.from || from > view.until) continue;
+        const start = Math.max(left, x(from)), end = Math.min(width(), x(until));
+        pen.fillStyle = colors[name];
+        pen.fillRect(start, y + 2, Math.max(1, end - start), row - 4);
+        if (end - start > 40) {
+          pen.save();
+          pen.beginPath();
+          pen.rect(start, y, end - start - 2, row);
+          pen.clip();
+          pen.fillStyle = "#fff";
+          pen.fillText(plot.names[name], start + 4, y + row / 2);
+          pen.restore();
+        }
+      }
+    });
+  }
+  function show(from, until) {
+    const length = Math.min(plot.length, Math.max(100, until - from));
+    view.from = Math.min(Math.max(0, from), plot.length - length);
+    view.until = view.from + length;
+    draw();
+  }
+  const zoom = (factor, around) => show(around - (around - view.from) * factor, around + (view.until - around) * factor);
+  const move = (share) => { const step = (view.until - view.from) * share; show(view.from + step, view.until + step); };
+  const middle = () => (view.from + view.until) / 2;
+  canvas.addEventListener("wheel", (event) => { event.preventDefault(); zoom(event.deltaY > 0 ? 1.25 : 0.8, at(Math.max(left, event.offsetX))); }, { passive: false });
+  let held = null;
+  canvas.addEventListener("pointerdown", (event) => { held = { pixel: event.offsetX, from: view.from, until: view.until }; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointerup", () => { held = null; });
+  canvas.addEventListener("pointermove", (event) => {
+    if (held) {
+      const step = ((held.pixel - event.offsetX) / (width() - left)) * (held.until - held.from);
+      show(held.from + step, held.until + step);
+      return;
+    }
+    const lane = plot.lanes[Math.floor((event.offsetY - top) / row)];
+    const moment = at(event.offsetX), reach = (view.until - view.from) / (width() - left);
+    const block = lane && lane.blocks.find(([from, until]) => from - reach <= moment && until + reach >= moment);
+    tip.textContent = block ? `${lane.title}: ${plot.names[block[2]]}${block[3] > 1 ? ` and others, ${block[3]} in all` : ""}, ${time(block[1] - block[0])} from ${time(plot.start + block[0])}` : time(plot.start + moment);
+  });
+  canvas.addEventListener("dblclick", () => show(0, plot.length));
+  canvas.addEventListener("keydown", (event) => {
+    const act = { "+": () => zoom(0.5, middle()), "-": () => zoom(2, middle()), "0": () => show(0, plot.length), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2) }[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+  const button = (label, act) => { const element = make("button", { type: "button" }, label); element.addEventListener("click", act); return element; };
+  const controls = make("div", { class: "controls" }, button("+", () => zoom(0.5, middle())), button("−", () => zoom(2, middle())), button("◀", () => move(-0.2)), button("▶", () => move(0.2)), button("all", () => show(0, plot.length)));
+  new ResizeObserver(draw).observe(canvas);
+  return make("div", {}, make("h3", {}, "Timeline"), controls, canvas, tip);
+}
+
+page.append(make("h1", {}, "jetwatch report"));
+for (const warning of data.warnings) page.append(make("p", { class: "finding" }, warning));
+if (data.reports.length > 1) {
+  page.append(bars(data.reports));
+  for (const shown of data.compared) page.append(table(shown));
+}
+for (const report of data.reports) {
+  page.append(make("h2", {}, report.title), make("p", { class: "version" }, report.version));
+  for (const finding of report.verdict || []) page.append(make("p", { class: "finding" }, finding));
+  if (report.verdict && !report.verdict.length) page.append(make("p", { class: "finding" }, "No rule has anything to say: nothing stands out."));
+  if (data.reports.length === 1) page.append(bars([report]));
+  if (report.plot) {
+    page.append(...utilization(report.plot));
+    if (report.plot.lanes.length) page.append(timeline(report.plot));
+  }
+  for (const shown of report.tables) if (shown.name !== "verdict") page.append(table(shown));
+}

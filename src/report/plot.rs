@@ -1,0 +1,173 @@
+//! What is drawn of a capture: stage times, utilization over time, and a timeline that is coarse enough for a page.
+
+use serde::Serialize;
+
+use super::capture::Capture;
+use super::tables::Look;
+
+/// Points of utilization over time.
+const POINTS: usize = 600;
+/// A lane shows at most about twice as many blocks: what is closer together than this part of the capture is one block.
+const RESOLUTION: i64 = 3_000;
+/// Most lanes of a timeline.
+const MOST_LANES: usize = 48;
+/// Ranges in this many others are still shown.
+const DEEPEST: u16 = 4;
+
+/// What a page draws of one report. Times are in ns from `start`.
+#[derive(Debug, Serialize)]
+pub struct Plot {
+    /// Begin, in ns of the capture.
+    start: i64,
+    /// Length in ns.
+    length: i64,
+    /// Names that blocks point to.
+    names: Vec<String>,
+    /// Bars of ranges: name, mean on the CPU, mean on the GPU, in ns.
+    gpus: Vec<Gpu>,
+    /// Lanes of the timeline: threads with their ranges, then streams of GPUs.
+    lanes: Vec<Lane>,
+}
+
+#[derive(Debug, Serialize)]
+struct Gpu {
+    title: String,
+    /// Share of each part of the time in which it was busy, 0 to 1.
+    shares: Vec<f32>,
+}
+
+#[derive(Debug, Serialize)]
+struct Lane {
+    title: String,
+    /// Begin, end, name, and how many events are in it.
+    blocks: Vec<(i64, i64, u32, u32)>,
+}
+
+impl Plot {
+    /// Of a capture.
+    #[must_use]
+    pub fn of(look: &Look<'_>) -> Self {
+        let capture = look.capture;
+        let (from, until) = capture.span().unwrap_or_default();
+        let mut lanes = range_lanes(look, from, until);
+        lanes.extend(stream_lanes(capture, from, until));
+        lanes.truncate(MOST_LANES);
+        let gpus = look.busy().iter().map(|busy| Gpu {
+            title: format!("GPU {} of process {}", busy.device, busy.process),
+            shares: busy
+                .shares((from, until), POINTS)
+                .into_iter()
+                // Four digits are more than a screen shows.
+                .map(|share| ((share * 1e4).round() / 1e4) as f32)
+                .collect(),
+        });
+        let mut plot = Self {
+            start: from,
+            length: (until - from).max(1),
+            names: Vec::new(),
+            gpus: gpus.collect(),
+            lanes,
+        };
+        plot.keep_used_names(capture);
+        plot
+    }
+
+    /// Numbers names anew: a capture has more of them than a page shows.
+    fn keep_used_names(&mut self, capture: &Capture) {
+        let mut numbers = std::collections::HashMap::new();
+        for block in self.lanes.iter_mut().flat_map(|lane| &mut lane.blocks) {
+            let names = &mut self.names;
+            block.2 = *numbers.entry(block.2).or_insert_with(|| {
+                names.push(capture.name(block.2).to_owned());
+                names.len() as u32 - 1
+            });
+        }
+    }
+}
+
+/// Appends an event to a lane, or to its last block where both are too short to be seen apart.
+fn push(blocks: &mut Vec<(i64, i64, u32, u32)>, (start, end, name): (i64, i64, u32), least: i64) {
+    if let Some(last) = blocks.last_mut() {
+        let is_close = start - last.1 < least;
+        let is_short = last.1 - last.0 < least || end - start < least;
+        if is_close && is_short {
+            // The name of the longer one stays.
+            if end - start > last.1 - last.0 {
+                last.2 = name;
+            }
+            last.1 = last.1.max(end);
+            last.3 += 1;
+            return;
+        }
+    }
+    blocks.push((start, end, name, 1));
+}
+
+fn range_lanes(look: &Look<'_>, from: i64, until: i64) -> Vec<Lane> {
+    let capture = look.capture;
+    let nesting = look.nesting();
+    let least = ((until - from) / RESOLUTION).max(1);
+    let levels = usize::from(DEEPEST);
+    let mut lanes: Vec<Vec<(i64, i64, u32, u32)>> =
+        vec![Vec::new(); capture.threads.len() * levels];
+    for at in &nesting.order {
+        let level = nesting.level[*at as usize];
+        if level < DEEPEST {
+            let range = &capture.ranges[*at as usize];
+            let lane = usize::from(range.thread) * levels + usize::from(level);
+            let event = (range.start - from, range.end - from, range.name);
+            push(&mut lanes[lane], event, least);
+        }
+    }
+    let titled = lanes.into_iter().enumerate().map(|(lane, blocks)| {
+        let thread = capture.threads[lane / levels].title();
+        let title = match lane % levels {
+            0 => thread,
+            level => format!("{thread} +{level}"),
+        };
+        Lane { title, blocks }
+    });
+    let mut lanes: Vec<Lane> = titled.filter(|lane| !lane.blocks.is_empty()).collect();
+    lanes.sort_by(|a, b| a.title.cmp(&b.title));
+    lanes
+}
+
+fn stream_lanes(capture: &Capture, from: i64, until: i64) -> Vec<Lane> {
+    let least = ((until - from) / RESOLUTION).max(1);
+    let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
+    let key = |at: u32| {
+        let done = &capture.operations[at as usize];
+        &capture.streams[usize::from(done.stream)]
+    };
+    order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
+    let mut lanes: Vec<Lane> = Vec::new();
+    let mut last = None;
+    for at in order {
+        let done = &capture.operations[at as usize];
+        if last.replace(key(at)) != Some(key(at)) {
+            lanes.push(Lane {
+                title: format!("GPU {} stream {}", key(at).device, key(at).number),
+                blocks: Vec::new(),
+            });
+        }
+        if let Some(lane) = lanes.last_mut() {
+            let event = (done.start - from, done.end - from, done.name);
+            push(&mut lane.blocks, event, least);
+        }
+    }
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push;
+
+    #[test]
+    fn what_cannot_be_seen_apart_is_one_block() {
+        let mut blocks = Vec::new();
+        for event in [(0, 3, 1), (5, 9, 2), (11, 12, 1), (50, 90, 3), (92, 190, 4)] {
+            push(&mut blocks, event, 10);
+        }
+        assert_eq!(blocks, [(0, 12, 2, 3), (50, 90, 3, 1), (92, 190, 4, 1)]);
+    }
+}

@@ -1,0 +1,354 @@
+//! A table of what was found, and how it is written: for a terminal, as CSV, as JSON.
+//!
+//! CSV has nsys's headings, units and roundings, so that what reads the one reads the other.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+/// What a column's numbers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Texts and counts.
+    Plain,
+    /// Nanoseconds.
+    Ns,
+    /// Hundredths.
+    Percent,
+    /// Bytes; CSV gives them in MB as nsys does.
+    Bytes,
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Heading.
+    pub name: Cow<'static, str>,
+    /// What its numbers are.
+    pub unit: Unit,
+}
+
+/// A column without a unit.
+#[must_use]
+pub const fn plain(name: &'static str) -> Column {
+    Column {
+        name: Cow::Borrowed(name),
+        unit: Unit::Plain,
+    }
+}
+
+/// A column of times.
+#[must_use]
+pub const fn ns(name: &'static str) -> Column {
+    Column {
+        name: Cow::Borrowed(name),
+        unit: Unit::Ns,
+    }
+}
+
+/// A column of shares.
+#[must_use]
+pub const fn percent(name: &'static str) -> Column {
+    Column {
+        name: Cow::Borrowed(name),
+        unit: Unit::Percent,
+    }
+}
+
+/// A column of sizes.
+#[must_use]
+pub const fn bytes(name: &'static str) -> Column {
+    Column {
+        name: Cow::Borrowed(name),
+        unit: Unit::Bytes,
+    }
+}
+
+/// One value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Nothing is known.
+    None,
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Whole(i64),
+    /// A number that is shown with one digit behind the point, or three for bytes.
+    Part(f64),
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Whole(value)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        Self::Whole(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Self::Part(value)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None, Into::into)
+    }
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Its name on the command line and in JSON.
+    pub name: &'static str,
+    /// What it shows, in words.
+    pub title: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows, with a cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+    /// Rows that were left out behind these.
+    pub more: usize,
+}
+
+impl Table {
+    /// A table without rows.
+    #[must_use]
+    pub fn new(name: &'static str, title: impl Into<String>, columns: &[Column]) -> Self {
+        Self {
+            name,
+            title: title.into(),
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+            more: 0,
+        }
+    }
+
+    /// Leaves out what comes behind the first `most` rows.
+    pub fn keep(&mut self, most: usize) {
+        self.more += self.rows.len().saturating_sub(most);
+        self.rows.truncate(most);
+    }
+
+    /// For a terminal: times and sizes with a fitting unit, numbers to the right.
+    #[must_use]
+    pub fn in_text(&self) -> String {
+        let heads = self.columns.iter().map(|column| column.name.to_string());
+        let mut lines: Vec<Vec<String>> = vec![heads.collect()];
+        lines.extend(self.rows.iter().map(|row| {
+            let cells = row.iter().zip(&self.columns);
+            cells
+                .map(|(cell, column)| in_words(cell, column.unit))
+                .collect()
+        }));
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|at| {
+                lines
+                    .iter()
+                    .map(|line| line[at].chars().count())
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        let is_text: Vec<bool> = (0..self.columns.len())
+            .map(|at| self.rows.iter().any(|row| matches!(row[at], Cell::Text(_))))
+            .collect();
+        let mut text = format!("{}\n", self.title);
+        for line in lines {
+            let mut written = String::new();
+            for (at, cell) in line.iter().enumerate() {
+                let width = widths[at];
+                let _ = if is_text[at] {
+                    write!(written, "  {cell:<width$}")
+                } else {
+                    write!(written, "  {cell:>width$}")
+                };
+            }
+            let _ = writeln!(text, "{}", written.trim_end());
+        }
+        if self.rows.is_empty() {
+            text.push_str("  nothing\n");
+        }
+        if self.more > 0 {
+            let _ = writeln!(text, "  and {} more rows (--rows)", self.more);
+        }
+        text
+    }
+
+    /// As CSV with a line of headings.
+    #[must_use]
+    pub fn in_csv(&self) -> String {
+        let heads = self.columns.iter().map(|column| match column.unit {
+            Unit::Plain => column.name.to_string(),
+            Unit::Ns => format!("{} (ns)", column.name),
+            Unit::Percent => format!("{} (%)", column.name),
+            Unit::Bytes => format!("{} (MB)", column.name),
+        });
+        let mut text = csv_line(heads);
+        for row in &self.rows {
+            let cells = row.iter().zip(&self.columns);
+            text.push_str(&csv_line(
+                cells.map(|(cell, column)| exact(cell, column.unit)),
+            ));
+        }
+        text
+    }
+
+    /// As a list of objects, times in ns and sizes in bytes.
+    #[must_use]
+    pub fn in_json(&self) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            let cells = self.columns.iter().zip(row).map(|(column, cell)| {
+                let value = match cell {
+                    Cell::None => Value::Null,
+                    Cell::Text(text) => json!(text),
+                    Cell::Whole(number) => json!(number),
+                    Cell::Part(number) => json!(number),
+                };
+                let head = match column.unit {
+                    Unit::Plain => column.name.to_string(),
+                    Unit::Ns => format!("{} (ns)", column.name),
+                    Unit::Percent => format!("{} (%)", column.name),
+                    Unit::Bytes => format!("{} (bytes)", column.name),
+                };
+                (head, value)
+            });
+            Value::Object(Map::from_iter(cells))
+        });
+        Value::Array(rows.collect())
+    }
+}
+
+fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    let quoted = cells.map(|cell| {
+        if cell.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell
+        }
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// One digit behind the point, halves away from zero as SQLite rounds, where Rust's formatting takes the even one.
+fn one_digit(value: f64) -> String {
+    let tenths = (value * 10.0).round() / 10.0;
+    format!("{tenths:.1}")
+}
+
+/// As nsys writes it.
+fn exact(cell: &Cell, unit: Unit) -> String {
+    const MEGABYTE: f64 = 1e6;
+    match (cell, unit) {
+        (Cell::None, _) => "None".to_owned(),
+        (Cell::Text(text), _) => text.clone(),
+        (Cell::Whole(number), Unit::Bytes) => format!("{:.3}", *number as f64 / MEGABYTE),
+        (Cell::Part(number), Unit::Bytes) => format!("{:.3}", number / MEGABYTE),
+        (Cell::Whole(number), _) => number.to_string(),
+        (Cell::Part(number), _) => one_digit(*number),
+    }
+}
+
+/// As people read it.
+#[must_use]
+pub fn in_words(cell: &Cell, unit: Unit) -> String {
+    let number = match cell {
+        Cell::None => return "-".to_owned(),
+        Cell::Text(text) => return text.clone(),
+        Cell::Whole(number) if unit == Unit::Plain => return number.to_string(),
+        Cell::Whole(number) => *number as f64,
+        Cell::Part(number) => *number,
+    };
+    match unit {
+        Unit::Plain => one_digit(number),
+        Unit::Percent => format!("{} %", one_digit(number)),
+        Unit::Ns => time(number),
+        Unit::Bytes => scaled(number, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)]),
+    }
+}
+
+/// A time in ns with a fitting unit.
+#[must_use]
+pub fn time(ns: f64) -> String {
+    scaled(ns, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
+}
+
+fn scaled(number: f64, units: &[(&str, f64)]) -> String {
+    let fitting = units
+        .iter()
+        .rev()
+        .find(|(_, factor)| number.abs() >= *factor);
+    match fitting {
+        Some((unit, factor)) if *factor > 1.0 => format!("{:.2} {unit}", number / factor),
+        _ => format!("{number:.0} {}", units[0].0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(
+            "t",
+            "A table",
+            &[plain("Name"), ns("Avg"), percent("Time"), bytes("Size")],
+        );
+        table.rows.push(vec![
+            "a, \"b\"".into(),
+            1_234.25.into(),
+            99.95.into(),
+            1_500_000_i64.into(),
+        ]);
+        table
+            .rows
+            .push(vec![Cell::None, 7.0.into(), 0.05.into(), 0_i64.into()]);
+        table
+    }
+
+    #[test]
+    fn csv_is_quoted_and_rounded_as_nsys_does() {
+        assert_eq!(
+            table().in_csv(),
+            "Name,Avg (ns),Time (%),Size (MB)\n\"a, \"\"b\"\"\",1234.3,100.0,1.500\nNone,7.0,0.1,0.000\n"
+        );
+    }
+
+    #[test]
+    fn a_terminal_shows_units() {
+        let mut table = table();
+        table.keep(1);
+        assert_eq!(
+            table.in_text(),
+            "A table\n  Name          Avg     Time     Size\n  a, \"b\"    1.23 µs  100.0 %  1.50 MB\n  and 1 more rows (--rows)\n"
+        );
+        table.rows.clear();
+        assert!(table.in_text().contains("  nothing\n"));
+    }
+
+    #[test]
+    fn json_keeps_exact_numbers() {
+        let value = table().in_json();
+        assert_eq!(value[0]["Avg (ns)"], json!(1_234.25));
+        assert_eq!(value[0]["Size (bytes)"], json!(1_500_000));
+        assert_eq!(value[1]["Name"], Value::Null);
+    }
+}

@@ -1,0 +1,189 @@
+//! What the GPU did and which calls made it: sums by name.
+
+use super::super::capture::{Kind, Operation};
+use super::super::spread::{Spread, spreads};
+use super::super::table::{Cell, Column, Table, bytes, ns, percent, plain};
+use super::{Look, by_total, numbers};
+
+/// Headings of the eight numbers; nsys calls the third differently in each table.
+const fn times(count: &'static str) -> [Column; 8] {
+    [
+        percent("Time"),
+        ns("Total Time"),
+        plain(count),
+        ns("Avg"),
+        ns("Med"),
+        ns("Min"),
+        ns("Max"),
+        ns("StdDev"),
+    ]
+}
+
+/// A function's name without the version that CUDA's runtime appends, such as `_v3020`.
+pub(super) fn function(name: &str) -> &str {
+    let cut = name.len().saturating_sub(6);
+    match name.get(cut..cut + 2) {
+        Some("_v") => &name[..cut],
+        _ => name,
+    }
+}
+
+pub(super) fn api_sum(look: &Look<'_>) -> Table {
+    let capture = look.capture;
+    let calls = capture.calls.iter();
+    let (found, all) = by_total(spreads(
+        calls.map(|call| (call.name, call.end - call.start)),
+    ));
+    let columns = [&times("Num Calls")[..], &[plain("Name")]].concat();
+    let mut table = Table::new("cuda_api_sum", "Calls of CUDA", &columns);
+    table.rows.extend(found.iter().map(|(name, spread)| {
+        let mut row = numbers(spread, all);
+        row.push(function(capture.name(*name)).into());
+        row
+    }));
+    table
+}
+
+fn kernels<'a>(look: &Look<'a>) -> impl Iterator<Item = &'a Operation> + Clone {
+    let operations = look.capture.operations.iter();
+    operations.filter(|done| done.kind == Kind::Kernel)
+}
+
+pub(super) fn kernel_sum(look: &Look<'_>) -> Table {
+    let (found, all) = by_total(spreads(
+        kernels(look).map(|done| (done.name, done.end - done.start)),
+    ));
+    let columns = [&times("Instances")[..], &[plain("Name")]].concat();
+    let mut table = Table::new("cuda_gpu_kern_sum", "Kernels", &columns);
+    table.rows.extend(found.iter().map(|(name, spread)| {
+        let mut row = numbers(spread, all);
+        row.push(look.capture.name(*name).into());
+        row
+    }));
+    table
+}
+
+pub(super) fn kernel_grid_sum(look: &Look<'_>) -> Table {
+    let (found, all) = by_total(spreads(
+        kernels(look).map(|done| ((done.name, done.detail), done.end - done.start)),
+    ));
+    let columns = [
+        &times("Instances")[..],
+        &[plain("GridXYZ"), plain("BlockXYZ"), plain("Name")],
+    ]
+    .concat();
+    let mut table = Table::new(
+        "cuda_gpu_kern_gb_sum",
+        "Kernels by grid and block",
+        &columns,
+    );
+    table
+        .rows
+        .extend(found.iter().map(|((name, launch), spread)| {
+            let launch = look.capture.launches[*launch as usize];
+            let three = |[x, y, z]: [i32; 3]| Cell::Text(format!("{x:4} {y:4} {z:4}"));
+            let mut row = numbers(spread, all);
+            row.extend([
+                three(launch.grid),
+                three(launch.block),
+                look.capture.name(*name).into(),
+            ]);
+            row
+        }));
+    table
+}
+
+/// nsys's words for directions of copies, by CUPTI's number.
+const DIRECTIONS: [&str; 14] = [
+    "[CUDA memcpy Unknown]",
+    "[CUDA memcpy HtoD]",
+    "[CUDA memcpy DtoH]",
+    "[CUDA memcpy HtoA]",
+    "[CUDA memcpy AtoH]",
+    "[CUDA memcpy AtoA]",
+    "[CUDA memcpy AtoD]",
+    "[CUDA memcpy DtoA]",
+    "[CUDA memcpy DtoD]",
+    "[CUDA memcpy HtoH]",
+    "[CUDA memcpy PtoP]",
+    "[CUDA Unified Memory memcpy HtoD]",
+    "[CUDA Unified Memory memcpy DtoH]",
+    "[CUDA Unified Memory memcpy DtoD]",
+];
+
+/// Copies and sets: what they are called, how long they took and how much they moved.
+fn memory(look: &Look<'_>, value: fn(&Operation, i64) -> i64) -> Vec<(&'static str, Spread)> {
+    let capture = look.capture;
+    spreads(capture.operations.iter().filter_map(|done| {
+        let transfer = || capture.transfers[done.detail as usize];
+        let name = match done.kind {
+            Kind::Copy => {
+                let direction = usize::try_from(transfer().direction).unwrap_or(0);
+                DIRECTIONS.get(direction).copied().unwrap_or(DIRECTIONS[0])
+            }
+            Kind::Set => "[CUDA memset]",
+            Kind::Kernel | Kind::Graph => return None,
+        };
+        Some((name, value(done, transfer().bytes)))
+    }))
+}
+
+pub(super) fn memory_time_sum(look: &Look<'_>) -> Table {
+    let (found, all) = by_total(memory(look, |done, _| done.end - done.start));
+    let columns = [&times("Count")[..], &[plain("Operation")]].concat();
+    let mut table = Table::new(
+        "cuda_gpu_mem_time_sum",
+        "Copies and memory sets by time",
+        &columns,
+    );
+    table.rows.extend(found.iter().map(|(name, spread)| {
+        let mut row = numbers(spread, all);
+        row.push((*name).into());
+        row
+    }));
+    table
+}
+
+pub(super) fn memory_size_sum(look: &Look<'_>) -> Table {
+    let (found, _) = by_total(memory(look, |_, bytes| bytes));
+    let columns = [
+        bytes("Total"),
+        plain("Count"),
+        bytes("Avg"),
+        bytes("Med"),
+        bytes("Min"),
+        bytes("Max"),
+        bytes("StdDev"),
+        plain("Operation"),
+    ];
+    let mut table = Table::new(
+        "cuda_gpu_mem_size_sum",
+        "Copies and memory sets by size",
+        &columns,
+    );
+    table.rows.extend(found.iter().map(|(name, spread)| {
+        vec![
+            spread.total.into(),
+            spread.count.into(),
+            spread.mean.into(),
+            spread.median.into(),
+            spread.min.into(),
+            spread.max.into(),
+            spread.deviation.into(),
+            (*name).into(),
+        ]
+    }));
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::function;
+
+    #[test]
+    fn versions_are_no_part_of_a_name() {
+        assert_eq!(function("cudaMemcpyAsync_v3020"), "cudaMemcpyAsync");
+        assert_eq!(function("cuLaunchKernel"), "cuLaunchKernel");
+        assert_eq!(function("_v"), "_v");
+    }
+}

@@ -1,0 +1,174 @@
+//! When GPUs were busy and when they were not.
+
+use std::cmp::Reverse;
+
+use super::super::capture::Capture;
+use super::super::table::{Table, ns, percent, plain};
+use super::Look;
+
+/// Parts of the capture that utilization is given for, as nsys has it.
+const PARTS: usize = 30;
+
+/// One GPU in one process: the times in which it did anything, however much at once.
+#[derive(Debug, Clone)]
+pub struct Busy {
+    /// The process's number.
+    pub process: i64,
+    /// The GPU.
+    pub device: i64,
+    /// Begin and end of each time, in order and apart, in ns.
+    pub times: Vec<(i64, i64)>,
+}
+
+impl Busy {
+    /// From the first begin to the last end.
+    #[must_use]
+    pub fn span(&self) -> (i64, i64) {
+        let first = self.times.first().map_or(0, |time| time.0);
+        (first, self.times.last().map_or(first, |time| time.1))
+    }
+
+    /// How long it was busy between two times, in ns.
+    #[must_use]
+    pub fn within(&self, from: i64, until: i64) -> i64 {
+        let first = self.times.partition_point(|time| time.1 <= from);
+        self.times[first..]
+            .iter()
+            .take_while(|time| time.0 < until)
+            .map(|time| time.1.min(until) - time.0.max(from))
+            .sum()
+    }
+
+    /// Share of the time in which it was busy, in `parts` equal parts from `from` to `until`, each 0 to 1.
+    #[must_use]
+    pub fn shares(&self, (from, until): (i64, i64), parts: usize) -> Vec<f64> {
+        let width = (until - from) as f64 / parts as f64;
+        (0..parts)
+            .map(|part| {
+                let [start, end] = [part, part + 1].map(|edge| from + (width * edge as f64) as i64);
+                self.within(start, end) as f64 / ((end - start) as f64).max(1.0)
+            })
+            .collect()
+    }
+}
+
+/// When each GPU was busy, for each process that used it.
+#[must_use]
+pub fn busy(capture: &Capture) -> Vec<Busy> {
+    let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
+    let key = |at: u32| {
+        let done = &capture.operations[at as usize];
+        let stream = &capture.streams[usize::from(done.stream)];
+        (stream.process, stream.device)
+    };
+    // Nearly in order already, which a stable sort makes use of.
+    order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
+    let mut all: Vec<((Option<i64>, i64), Busy)> = Vec::new();
+    for at in order {
+        let done = &capture.operations[at as usize];
+        if all.last().is_none_or(|(last, _)| *last != key(at)) {
+            let stream = &capture.streams[usize::from(done.stream)];
+            all.push((
+                key(at),
+                Busy {
+                    process: stream.process_number(),
+                    device: stream.device,
+                    times: Vec::new(),
+                },
+            ));
+        }
+        if let Some((_, busy)) = all.last_mut() {
+            match busy.times.last_mut() {
+                Some(last) if last.1 >= done.start => last.1 = last.1.max(done.end),
+                _ => busy.times.push((done.start, done.end)),
+            }
+        }
+    }
+    all.into_iter().map(|(_, busy)| busy).collect()
+}
+
+pub(super) fn gaps(look: &Look<'_>) -> Table {
+    let mut found: Vec<(i64, i64, &Busy)> = look
+        .busy()
+        .iter()
+        .flat_map(|busy| {
+            let pairs = busy.times.windows(2);
+            pairs.map(move |pair| (pair[1].0 - pair[0].1, pair[0].1, busy))
+        })
+        .collect();
+    found.sort_by_key(|(duration, start, _)| (Reverse(*duration), *start));
+    let columns = [
+        plain("Row#"),
+        ns("Duration"),
+        ns("Start"),
+        plain("PID"),
+        plain("Device ID"),
+    ];
+    let mut table = Table::new("gpu_gaps", "Times in which a GPU did nothing", &columns);
+    table.more = found.len().saturating_sub(look.rows);
+    let shown = found.iter().take(look.rows).enumerate();
+    table
+        .rows
+        .extend(shown.map(|(at, (duration, start, busy))| {
+            vec![
+                (at as u64 + 1).into(),
+                (*duration).into(),
+                (*start).into(),
+                busy.process.into(),
+                busy.device.into(),
+            ]
+        }));
+    table
+}
+
+pub(super) fn utilization(look: &Look<'_>) -> Table {
+    let columns = [
+        plain("Row#"),
+        percent("In-Use"),
+        ns("Duration"),
+        ns("Start"),
+        plain("PID"),
+        plain("Device ID"),
+    ];
+    let mut table = Table::new(
+        "gpu_time_util",
+        "How much of the time a GPU was busy",
+        &columns,
+    );
+    for busy in look.busy() {
+        let (from, until) = busy.span();
+        let width = (until - from) as f64 / PARTS as f64;
+        for (part, share) in busy.shares((from, until), PARTS).iter().enumerate() {
+            table.rows.push(vec![
+                (part as u64 + 1).into(),
+                (share * 100.0).into(),
+                (width as i64).into(),
+                (from + (width * part as f64) as i64).into(),
+                busy.process.into(),
+                busy.device.into(),
+            ]);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_work_counts_once() {
+        let busy = Busy {
+            process: 1,
+            device: 0,
+            times: vec![(0, 10), (20, 30), (90, 100)],
+        };
+        assert_eq!(busy.within(5, 25), 10);
+        assert_eq!(busy.within(10, 20), 0);
+        assert_eq!(busy.span(), (0, 100));
+        assert_eq!(
+            busy.shares((0, 100), 4),
+            [15.0 / 25.0, 5.0 / 25.0, 0.0, 10.0 / 25.0]
+        );
+    }
+}

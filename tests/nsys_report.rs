@@ -1,0 +1,342 @@
+//! `jetwatch report` against nsys itself: profiles of the real daemon, and `nsys stats` and `nsys analyze` of the same files.
+//!
+//! Needs nsys (`make nsys-test` installs it); without it the tests say so and pass. This machine has no GPU, so GPU rows are
+//! put into a full export of a real profile, and nsys's own scripts project them.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rusqlite::{Connection, params};
+use serde_json::Value;
+use support::daemon::Setup;
+
+/// Frames of each of the two sources.
+const FRAMES: u64 = 60;
+
+fn is_missing(program: &str) -> bool {
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let missing = !found.is_ok_and(|status| status.success());
+    if missing {
+        eprintln!("skipped: {program} is not installed");
+    }
+    missing
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}\n{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// A profile of the daemon with two sources that end by themselves.
+fn profile() -> Setup {
+    let mut yaml = "device: test\nsources:\n".to_owned();
+    for seed in [1, 2] {
+        yaml.push_str(&format!(
+            "  - name: cam{seed}\n    uri: synthetic://traffic?seed={seed}&objects=3&width=160&height=120&fps=100&frames={FRAMES}\n"
+        ));
+    }
+    yaml.push_str(
+        "detector:\n  backend: scripted\n  workers: 2\npublish:\n  mqtt: off\n  detections: true\n  json_lines:\n    path: events.jsonl\n",
+    );
+    let setup = Setup::new(&yaml);
+    // Sampling spins for ever in machines without performance counters.
+    run(Command::new("nsys")
+        .args([
+            "profile",
+            "--trace=nvtx,osrt",
+            "--sample=none",
+            "--cpuctxsw=none",
+            "--force-overwrite=true",
+            "-o",
+        ])
+        .arg(setup.path("real"))
+        .arg(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["run", "--config"])
+        .arg(&setup.config));
+    setup
+}
+
+fn report(table: &str, file: &Path) -> String {
+    run(Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["report", "--format", "csv", "--rows", "0", "--table", table])
+        .arg(file))
+}
+
+/// Lines of CSV behind what nsys says beside it.
+fn nsys(command: &str, option: &str, script: &str, file: &Path) -> Vec<String> {
+    let text = run(Command::new("nsys")
+        .args([command, option, script, "--format", "csv"])
+        .arg(file));
+    let lines = text.lines().map(str::trim_end);
+    lines
+        .filter(|line| line.contains(',') && !line.starts_with("Processing"))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+/// Both say the same, the headings too; the order of equal rows is nobody's.
+fn assert_equal(table: &str, ours: &str, theirs: &[String]) {
+    let ours: Vec<&str> = ours.lines().collect();
+    assert_eq!(Some(ours[0]), theirs.first().map(String::as_str), "{table}");
+    assert!(ours.len() > 1, "{table} is empty");
+    let sorted = |lines: Vec<&str>| {
+        lines
+            .into_iter()
+            .map(ToOwned::to_owned)
+            .collect::<BTreeSet<String>>()
+    };
+    let theirs: Vec<&str> = theirs.iter().map(String::as_str).collect();
+    assert_eq!(ours.len(), theirs.len(), "{table}");
+    assert_eq!(sorted(ours), sorted(theirs), "{table}");
+}
+
+#[test]
+fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
+    if is_missing("nsys") {
+        return;
+    }
+    let setup = profile();
+    let file = setup.path("real.nsys-rep");
+    // An export that lies beside the report is of something else: it must not be read.
+    fs::write(setup.path("real.sqlite"), b"stale").expect("written");
+    let text = run(Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["report", "--format", "json"])
+        .arg(&file));
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let ranges = document["reports"][0]["tables"]["nvtx_sum"]
+        .as_array()
+        .expect("a list");
+    let count = |name: &str| {
+        let row = ranges.iter().find(|row| row["Range"] == name);
+        row.and_then(|row| row["Instances"].as_u64()).unwrap_or(0)
+    };
+    let frames = 2 * FRAMES;
+    for stage in ["source", "infer", "track", "publish"] {
+        assert_eq!(count(&format!("jetwatch:{stage}")), frames, "{stage}");
+    }
+    // Each of the two detectors waits once more and learns that nothing comes.
+    assert_eq!(count("jetwatch:batch"), frames + 2);
+    assert_eq!(fs::read(setup.path("real.sqlite")).expect("read"), b"stale");
+
+    fs::remove_file(setup.path("real.sqlite")).expect("removed");
+    let export = setup.path("export.sqlite");
+    run(Command::new("nsys")
+        .args(["export", "--type", "sqlite", "-o"])
+        .arg(&export)
+        .arg(&file));
+    for (table, script) in [
+        ("nvtx_sum", "nvtxsum"),
+        ("nvtx_pushpop_sum", "nvtxppsum"),
+        ("osrt_sum", "osrtsum"),
+    ] {
+        assert_equal(
+            table,
+            &report(table, &export),
+            &nsys("stats", "--report", script, &export),
+        );
+    }
+
+    let whole = fs::read(&file).expect("read");
+    let cut = setup.path("cut.nsys-rep");
+    fs::write(&cut, &whole[..whole.len() / 2]).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .arg("report")
+        .arg(&cut)
+        .output()
+        .expect("the binary starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("cut.nsys-rep") && error.contains("cut off"),
+        "{error}"
+    );
+}
+
+#[test]
+fn gpu_rows_are_projected_as_nsys_does() {
+    if is_missing("nsys") {
+        return;
+    }
+    let setup = profile();
+    let full = setup.path("full.sqlite");
+    run(Command::new("nsys")
+        .args(["export", "--type", "sqlite", "--lazy=false", "-o"])
+        .arg(&full)
+        .arg(setup.path("real.nsys-rep")));
+    add_gpu_rows(&full);
+    for (table, script) in [
+        ("nvtx_sum", "nvtxsum"),
+        ("nvtx_gpu_proj_trace", "nvtxgpuproj"),
+        ("cuda_gpu_kern_gb_sum", "gpukernsum"),
+        ("cuda_gpu_mem_time_sum", "gpumemtimesum"),
+        ("cuda_gpu_mem_size_sum", "gpumemsizesum"),
+        ("cuda_api_sum", "cudaapisum"),
+        ("nvtx_startend_sum", "nvtxsesum"),
+    ] {
+        assert_equal(
+            table,
+            &report(table, &full),
+            &nsys("stats", "--report", script, &full),
+        );
+    }
+    for (table, rule) in [
+        ("cuda_memcpy_async", "cuda-async-memcpy:rows=100000"),
+        ("cuda_api_sync", "cuda-sync-api:rows=100000"),
+        ("cuda_memcpy_sync", "cuda-sync-memcpy:rows=100000"),
+        ("cuda_memset_sync", "cuda-sync-memset:rows=100000"),
+    ] {
+        assert_equal(
+            table,
+            &report(table, &full),
+            &nsys("analyze", "--rule", rule, &full),
+        );
+    }
+    draws(&setup, &full);
+}
+
+/// For each `infer` a kernel, copies, sets and waits, some of them outside of it; and ranges of other kinds around them.
+fn add_gpu_rows(full: &Path) {
+    let db = Connection::open(full).expect("an export");
+    let infer: i64 = db
+        .query_row(
+            "SELECT id FROM StringIds WHERE value = 'infer'",
+            [],
+            |row| row.get(0),
+        )
+        .expect("infer");
+    let mut names: i64 = db
+        .query_row("SELECT max(id) FROM StringIds", [], |row| row.get(0))
+        .expect("texts");
+    let mut text = |value: &str| {
+        names += 1;
+        db.execute(
+            "INSERT INTO StringIds VALUES (?1, ?2)",
+            params![names, value],
+        )
+        .expect("a text");
+        names
+    };
+    let (launch, copy_async, copy, set) = (
+        text("cudaLaunchKernel_v7000"),
+        text("cudaMemcpyAsync_v3020"),
+        text("cudaMemcpy_v3020"),
+        text("cudaMemset_v3020"),
+    );
+    let (wait, device_wait) = (
+        text("cudaStreamSynchronize_v3020"),
+        text("cudaDeviceSynchronize_v3020"),
+    );
+    let kernels = [text("void conv<float>(float*, int)"), text("relu")];
+    let mut rows = db.prepare("SELECT start, end, globalTid FROM NVTX_EVENTS WHERE eventType = 59 AND textId = ?1 ORDER BY start").expect("a query");
+    let ranges: Vec<(i64, i64, i64)> = rows
+        .query_map([infer], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .and_then(Iterator::collect)
+        .expect("ranges");
+    assert_eq!(ranges.len() as u64, 2 * FRAMES);
+    db.execute_batch("BEGIN").expect("begun");
+    for (number, (start, end, thread)) in (1_i64..).zip(ranges) {
+        let step = (end - start) / 8;
+        let process = thread & !0x00ff_ffff;
+        let calls = [launch, launch, copy_async, copy, set, wait, device_wait];
+        let correlation = |at: i64| number * 10 + at;
+        for (at, name) in (0_i64..).zip(calls) {
+            // The last begins in the range and ends outside of it, so that it is in no projection.
+            let (from, until) = (
+                start + at * step,
+                start + at * step + step - 1 + if at == 6 { 100 * step } else { 0 },
+            );
+            db.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId, returnValue) VALUES (?1, ?2, 0, ?3, ?4, ?5, 0)",
+                params![from, until, thread, correlation(at), name],
+            )
+            .expect("a call");
+        }
+        for at in [0, 1] {
+            let from = start + 3_000 + at * 700 + number * 3;
+            let kernel = kernels[at as usize];
+            db.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName, shortName, \
+                 registersPerThread, gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, localMemoryPerThread, \
+                 localMemoryTotal, gridId) VALUES (?1, ?2, 0, 1, 7, ?3, ?4, ?5, ?5, 16, ?6, 2, 1, 128, 1, 1, 0, 0, 0, 0, ?3)",
+                params![from, from + 400 + number % 13, correlation(at), process, kernel, 1 + number % 3],
+            )
+            .expect("a kernel");
+        }
+        for (at, kind) in [(2, 1), (3, 2)] {
+            let from = start + 5_000 + at * 200;
+            db.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind) \
+                 VALUES (?1, ?2, 0, 1, 7, ?3, ?4, ?5, ?6, ?7, 2)",
+                params![from, from + 90 + number, correlation(at), process, number * 1_001, kind, number % 2],
+            )
+            .expect("a copy");
+        }
+        db.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET (start, end, deviceId, contextId, streamId, correlationId, globalPid, value, bytes, memKind) \
+             VALUES (?1, ?2, 0, 1, 7, ?3, ?4, 0, 64, ?5)",
+            params![start + 6_000, start + 6_010 + number, correlation(4), process, number % 3],
+        )
+        .expect("a set");
+        // Around every third one a range by a handle, with a text of its own, in which the pushed one is a child.
+        if number % 3 == 0 {
+            db.execute(
+                "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, text, domainId) VALUES (?1, ?2, 60, ?3, 'around', 0)",
+                params![start - 1, end + 1, thread],
+            )
+            .expect("a range");
+        }
+    }
+    db.execute_batch("COMMIT").expect("written");
+}
+
+/// The page of that export, as a browser makes it of the script.
+fn draws(setup: &Setup, full: &Path) {
+    let page = setup.path("page.html");
+    run(Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["report", "--html"])
+        .arg(&page)
+        .arg(full));
+    if is_missing("chromium") {
+        return;
+    }
+    let text = run(Command::new("chromium")
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--virtual-time-budget=5000",
+            "--dump-dom",
+        ])
+        .arg(format!(
+            "--user-data-dir={}",
+            setup.path("browser").display()
+        ))
+        .arg(format!("file://{}", page.display())));
+    for drawn in [
+        "<h3>Ranges</h3>",
+        "aria-label=\"GPU utilization\"",
+        "<canvas",
+        "jetwatch:infer",
+        "class=\"area\"",
+    ] {
+        assert!(text.contains(drawn), "{drawn} is not in the page");
+    }
+}

@@ -1,0 +1,587 @@
+//! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were worked out by hand.
+
+#[path = "support/nsys_export.rs"]
+mod nsys_export;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nsys_export::{Generation, write, written};
+use serde_json::{Value, json};
+
+fn report(arguments: &[&str], files: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .arg("report")
+        .args(arguments)
+        .args(files)
+        .output()
+        .expect("the binary starts")
+}
+
+fn said(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn complained(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        output.stdout.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn csv(table: &str, file: &Path) -> String {
+    said(&report(&["--format", "csv", "--table", table], &[file]))
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Each table with what it must say about the made-up capture, in every generation of the schema.
+const EXPECTED: &[(&str, &str)] = &[
+    (
+        "nvtx_sum",
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range
+32.1,470,1,470.0,470.0,470,470,0.0,StartEnd,whole
+22.5,330,1,330.0,330.0,330,330,0.0,StartEnd,frame
+13.6,200,2,100.0,100.0,100,100,0.0,PushPop,jetwatch:source
+12.3,180,2,90.0,90.0,70,110,28.3,PushPop,jetwatch:batch
+12.3,180,2,90.0,90.0,80,100,14.1,PushPop,jetwatch:infer
+",
+    ),
+    (
+        "nvtx_startend_sum",
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Range
+58.8,470,1,470.0,470.0,470,470,0.0,whole
+41.3,330,1,330.0,330.0,330,330,0.0,frame
+",
+    ),
+    (
+        "nvtx_gpu_proj_trace",
+        "Name,Projected Start (ns),Projected Duration (ns),Orig Start (ns),Orig Duration (ns),Style,PID,TID,NumGPUOps,Lvl,NumChild,RangeId,ParentId,RangeStack
+frame,150,240,100,330,StartEnd,10,11,3,0,2,18,None,:18
+jetwatch:infer,150,50,120,100,PushPop,10,11,2,1,0,8,18,:18:8
+jetwatch:source,250,10,200,100,PushPop,10,12,1,0,0,12,None,:12
+jetwatch:infer,340,50,320,80,PushPop,10,11,1,1,0,14,18,:18:14
+",
+    ),
+    (
+        "nvtx_gpu_proj_sum",
+        "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),Proj Med (ns),Proj Min (ns),Proj Max (ns),Proj StdDev (ns),Total GPU Ops,Avg GPU Ops,Avg Range Lvl,Avg Num Child
+frame,StartEnd,240,330,1,240.0,240.0,240,240,0.0,3,3.0,0.0,2.0
+jetwatch:infer,PushPop,100,180,2,50.0,50.0,50,50,0.0,3,1.5,1.0,0.0
+jetwatch:source,PushPop,10,100,1,10.0,10.0,10,10,0.0,1,1.0,0.0,0.0
+",
+    ),
+    (
+        "nvtx_pace",
+        "Range,Thread,Instances,Pace Avg (ns),Pace Med (ns),Pace Min (ns),Pace Max (ns),Pace StdDev (ns),Gap Avg (ns),Gap Max (ns)
+jetwatch:source,source-cam,2,200.0,200.0,200,200,0.0,100.0,100
+jetwatch:batch,detect-0,2,240.0,240.0,240,240,0.0,130.0,130
+jetwatch:infer,detect-0,2,200.0,200.0,200,200,0.0,100.0,100
+jetwatch:decode,detect-0,2,180.0,180.0,180,180,0.0,170.0,170
+jetwatch:track,follow,2,190.0,190.0,190,190,0.0,185.0,185
+jetwatch:publish,follow,2,190.0,190.0,190,190,0.0,170.0,170
+",
+    ),
+    (
+        "cuda_api_sum",
+        "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+68.8,55,1,55.0,55.0,55,55,0.0,cudaStreamSynchronize
+18.8,15,3,5.0,5.0,5,5,0.0,cudaLaunchKernel
+12.5,10,1,10.0,10.0,10,10,0.0,cudaMemcpyAsync
+",
+    ),
+    (
+        "cuda_gpu_kern_sum",
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+88.9,80,2,40.0,40.0,30,50,14.1,void net<int>(float*)
+11.1,10,1,10.0,10.0,10,10,0.0,resize
+",
+    ),
+    (
+        "cuda_gpu_kern_gb_sum",
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),GridXYZ,BlockXYZ,Name
+88.9,80,2,40.0,40.0,30,50,14.1,   4    1    1, 128    1    1,void net<int>(float*)
+11.1,10,1,10.0,10.0,10,10,0.0,   1    1    1, 128    1    1,resize
+",
+    ),
+    (
+        "cuda_gpu_mem_time_sum",
+        "Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation
+100.0,20,1,20.0,20.0,20,20,0.0,[CUDA memcpy DtoH]
+",
+    ),
+    (
+        "cuda_gpu_mem_size_sum",
+        "Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation
+0.004,1,0.004,0.004,0.004,0.004,0.000,[CUDA memcpy DtoH]
+",
+    ),
+    (
+        "cuda_api_sync",
+        "Duration (ns),Start (ns),PID,TID,API Name
+55,160,10,11,cudaStreamSynchronize_v3020
+",
+    ),
+    (
+        "cuda_memcpy_async",
+        "Duration (ns),Start (ns),Src Kind,Dst Kind,Bytes (MB),PID,Device ID,Context ID,Stream ID,API Name
+20,180,Device,Pageable,0.004,10,0,1,7,cudaMemcpyAsync_v3020
+",
+    ),
+    (
+        "cuda_memcpy_sync",
+        "Duration (ns),Start (ns),Src Kind,Dst Kind,Bytes (MB),PID,Device ID,Context ID,Stream ID,API Name
+",
+    ),
+    (
+        "gpu_gaps",
+        "Row#,Duration (ns),Start (ns),PID,Device ID
+1,80,260,10,0
+2,50,200,10,0
+",
+    ),
+    (
+        "osrt_sum",
+        "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+71.4,100,1,100.0,100.0,100,100,0.0,futex
+28.6,40,2,20.0,20.0,10,30,14.1,write
+",
+    ),
+    (
+        "osrt_waits",
+        "Thread,Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+detect-0,21.3,100,1,100.0,100.0,100,100,0.0,futex
+follow,8.5,40,2,20.0,20.0,10,30,14.1,write
+",
+    ),
+    (
+        "stages",
+        "Stage,Threads,Instances,Total Time (ns),Of Its Threads (%),Avg (ns),GPU Time (ns),Waited (ns),Waits For,Critical Path (%),Critical Wait (%)
+source,1,2,200,42.6,100.0,10,100,pictures from outside,42.6,21.3
+batch,1,2,180,38.3,90.0,0,180,source,0.0,2.1
+tensor,1,1,6,1.3,6.0,0,2,batch,0.0,0.0
+infer,1,2,180,38.3,90.0,100,12,tensor,17.0,2.1
+decode,1,2,30,6.4,15.0,0,0,infer,4.3,0.0
+track,1,2,10,2.1,5.0,0,400,detectors,1.1,1.1
+publish,1,2,60,12.8,30.0,0,0,track,8.5,0.0
+",
+    ),
+];
+
+#[test]
+fn every_generation_gives_the_numbers_worked_out_by_hand() {
+    let folder = folder();
+    for generation in Generation::ALL {
+        let file = written(folder.path(), generation);
+        for (table, expected) in EXPECTED {
+            let found = csv(table, &file);
+            // The sum of all ranges goes on with those that are short.
+            assert!(
+                found.starts_with(expected)
+                    && (*table == "nvtx_sum" || found.len() == expected.len()),
+                "{generation:?} {table}:\n{found}"
+            );
+        }
+        let whole = said(&report(&[], &[&file]));
+        assert!(whole.contains(generation.version()), "{whole}");
+    }
+}
+
+#[test]
+fn utilization_is_given_in_thirty_parts() {
+    let folder = folder();
+    let file = written(folder.path(), Generation::Year2022);
+    let found = csv("gpu_time_util", &file);
+    let lines: Vec<&str> = found.lines().collect();
+    // From 150 to 390, each part is 8 ns; the first gap begins at 200, inside of the seventh.
+    assert_eq!(lines.len(), 31);
+    assert_eq!(lines[1], "1,100.0,8,150,10,0");
+    assert_eq!(lines[7], "7,25.0,8,198,10,0");
+    assert_eq!(lines[9], "9,0.0,8,214,10,0");
+}
+
+#[test]
+fn the_verdict_names_what_to_change() {
+    let folder = folder();
+    let file = written(folder.path(), Generation::Year2023);
+    let found = said(&report(&[], &[&file]));
+    for line in [
+        "scaling ran on the GPU: it takes time from the network",
+        "9 % of the GPU's time went into kernels that no detector launched, most of it resize from source-cam",
+        "copies that should run beside other work wait: their memory is pageable",
+        "1 copies, 4 % of the time",
+    ] {
+        assert!(found.contains(line), "{line} is not in\n{found}");
+    }
+}
+
+#[test]
+fn a_part_can_be_looked_at() {
+    let folder = folder();
+    let file = written(folder.path(), Generation::Year2025);
+    let sums = |arguments: &[&str]| {
+        let arguments = [
+            &["--format", "csv", "--table", "nvtx_pushpop_sum"],
+            arguments,
+        ]
+        .concat();
+        let text = said(&report(&arguments, &[&file]));
+        let lines = text.lines().skip(1).map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            format!("{} {}", cells[8], cells[2])
+        });
+        let mut lines: Vec<String> = lines.collect();
+        lines.sort();
+        lines.join(", ")
+    };
+    // What touches the part counts: the publish that ends at 260 does not, the source that runs until 300 does.
+    let late = "jetwatch:batch 1, jetwatch:decode 1, jetwatch:infer 1, jetwatch:publish 1, jetwatch:source 1, jetwatch:track 1";
+    assert_eq!(sums(&["--from", "261ns"]), late);
+    let second_infer = "jetwatch:infer 1";
+    assert_eq!(sums(&["--from", "321ns", "--until", "399ns"]), second_infer);
+    assert_eq!(
+        sums(&["--within", "jetwatch:decode#2"]),
+        "jetwatch:decode 1, jetwatch:infer 1"
+    );
+    assert_eq!(sums(&["--within", "tensor@jetwatch"]), "jetwatch:tensor 1");
+
+    let error = complained(&report(&["--within", "jetwatch:infer#9"], &[&file]));
+    assert!(
+        error.contains("has no range jetwatch:infer#9; its ranges: "),
+        "{error}"
+    );
+    assert!(error.contains("jetwatch:infer (2)"), "{error}");
+    let error = complained(&report(&["--from", "9s"], &[&file]));
+    assert!(
+        error.contains("widen --from, --until or --within"),
+        "{error}"
+    );
+}
+
+#[test]
+fn several_reports_stand_beside_each_other() {
+    let folder = folder();
+    let [one, other] = ["one.sqlite", "other.sqlite"].map(|name| folder.path().join(name));
+    write(&one, Generation::Year2022);
+    let db = write(&other, Generation::Year2025);
+    // The other is faster in infer, with batches of four.
+    let infer = nsys_export::text("infer");
+    db.execute(
+        "UPDATE NVTX_EVENTS SET end = start + 60, uint64Value = 4 WHERE textId = ?1",
+        [infer],
+    )
+    .expect("changed");
+    drop(db);
+    let output = report(&["--format", "json"], &[&one, &other]);
+    let warned = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        warned.contains("different workloads")
+            && warned.contains("batches: up to 1 frames in one.sqlite, up to 4 in other.sqlite"),
+        "{warned}"
+    );
+    let document: Value = serde_json::from_str(&said(&output)).expect("JSON");
+    assert_eq!(
+        document["reports"][1]["version"],
+        json!("nsys 2025.3.1.90, schema 3.21.0")
+    );
+    let ranges = document["compared"]["ranges"].as_array().expect("a list");
+    let row = ranges
+        .iter()
+        .find(|row| row["Range"] == "jetwatch:infer")
+        .expect("infer");
+    assert_eq!(row["CPU one.sqlite (ns)"], json!(90.0));
+    assert_eq!(row["CPU other.sqlite (ns)"], json!(60.0));
+    assert_eq!(row["GPU one.sqlite (ns)"], json!(50.0));
+    assert_eq!(row["Fastest"], json!("other.sqlite"));
+    assert_eq!(
+        document["compared"]["reports"][0]["Most Time"],
+        json!("whole")
+    );
+
+    let text = said(&report(&["--diff"], &[&one, &other]));
+    assert!(
+        text.contains("What changed from one.sqlite to other.sqlite"),
+        "{text}"
+    );
+    let line = text
+        .lines()
+        .find(|line| line.contains("jetwatch:infer"))
+        .expect("a line");
+    assert!(
+        line.contains("-33.3 %") && line.contains("90 ns") && line.contains("60 ns"),
+        "{line}"
+    );
+    let error = complained(&report(&["--diff"], &[&one]));
+    assert!(
+        error.contains("--diff takes two files, and 1 were given"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_page_holds_everything_itself() {
+    let folder = folder();
+    let file = folder.path().join("odd.sqlite");
+    let db = write(&file, Generation::Year2023);
+    db.execute(
+        "UPDATE NVTX_EVENTS SET text = '</script><script>alert(1)' WHERE text = 'frame'",
+        [],
+    )
+    .expect("changed");
+    drop(db);
+    let page = folder.path().join("page.html");
+    let html = page.to_str().expect("a plain path");
+    said(&report(&["--html", html], &[&file]));
+    let text = fs::read_to_string(&page).expect("written");
+    assert!(
+        !text.contains("</script><script>alert"),
+        "a name ends the script"
+    );
+    // No address of a network, besides the name of SVG's own.
+    let addresses: Vec<&str> = text
+        .split("http")
+        .skip(1)
+        .map(|rest| &rest[..24.min(rest.len())])
+        .collect();
+    assert!(
+        addresses
+            .iter()
+            .all(|rest| rest.starts_with("://www.w3.org/2000/svg")),
+        "{addresses:?}"
+    );
+    let data = text
+        .split("type=\"application/json\">")
+        .nth(1)
+        .expect("data");
+    let data = data.split("</script>").next().expect("an end");
+    let data: Value = serde_json::from_str(data).expect("JSON");
+    let plot = &data["reports"][0]["plot"];
+    assert_eq!(plot["length"], json!(470));
+    assert_eq!(
+        plot["gpus"][0]["shares"].as_array().map(Vec::len),
+        Some(600)
+    );
+    let lanes: Vec<&str> = plot["lanes"]
+        .as_array()
+        .expect("lanes")
+        .iter()
+        .filter_map(|lane| lane["title"].as_str())
+        .collect();
+    assert_eq!(
+        lanes,
+        [
+            "detect-0",
+            "detect-0 +1",
+            "follow",
+            "source-cam",
+            "GPU 0 stream 7"
+        ]
+    );
+}
+
+#[test]
+fn without_a_process_operations_are_tied_by_their_id_alone() {
+    let folder = folder();
+    let file = folder.path().join("old.sqlite");
+    let db = write(&file, Generation::Year2021);
+    for table in ["KERNEL", "MEMCPY", "MEMSET"] {
+        db.execute_batch(&format!(
+            "ALTER TABLE CUPTI_ACTIVITY_KIND_{table} DROP COLUMN globalPid"
+        ))
+        .expect("dropped");
+    }
+    drop(db);
+    let (_, expected) = EXPECTED
+        .iter()
+        .find(|(name, _)| *name == "nvtx_gpu_proj_trace")
+        .expect("there");
+    assert_eq!(csv("nvtx_gpu_proj_trace", &file), *expected);
+}
+
+#[test]
+fn a_graph_counts_as_one_operation() {
+    let folder = folder();
+    let file = folder.path().join("graph.sqlite");
+    let db = write(&file, Generation::Year2025);
+    db.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL", [])
+        .expect("emptied");
+    db.execute(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId, graphId, graphExecId, contextId, streamId, correlationId, globalPid) \
+         VALUES (150, 215, 0, 1, 1, 1, 7, 1, ?1)",
+        [nsys_export::PROCESS],
+    )
+    .expect("a row");
+    drop(db);
+    let found = csv("nvtx_gpu_proj_trace", &file);
+    assert!(
+        found.contains("\njetwatch:infer,150,65,120,100,PushPop,10,11,2,1,0,8,18,:18:8\n"),
+        "{found}"
+    );
+}
+
+#[test]
+fn an_open_range_lasts_until_the_last_event() {
+    let folder = folder();
+    let file = folder.path().join("open.sqlite");
+    let db = write(&file, Generation::Year2022);
+    db.execute("UPDATE NVTX_EVENTS SET end = NULL WHERE start = 430", [])
+        .expect("changed");
+    drop(db);
+    let found = csv("nvtx_pushpop_sum", &file);
+    assert!(
+        found.contains("60,2,30.0,30.0,20,40,14.1,jetwatch:publish"),
+        "{found}"
+    );
+}
+
+#[test]
+fn bad_files_are_refused_with_what_to_do() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let make = |name: &str, bytes: &[u8]| -> PathBuf {
+        fs::write(path(name), bytes).expect("written");
+        path(name)
+    };
+    let change = |name: &str, script: &str| -> PathBuf {
+        let db = write(&path(name), Generation::Year2022);
+        db.execute_batch(script).expect("changed");
+        path(name)
+    };
+    let whole = fs::read(written(folder.path(), Generation::Year2021)).expect("read");
+    let cases: Vec<(PathBuf, &str)> = vec![
+        (path("missing.sqlite"), "cannot read"),
+        (
+            make("empty.sqlite", b""),
+            "is empty: the profile was cut off",
+        ),
+        (
+            make("text.sqlite", b"not a database at all"),
+            "is no SQLite database",
+        ),
+        (make("picture.png", b"\x89PNG\r\n"), "is of an unknown kind"),
+        (
+            make("cut.sqlite", &whole[..whole.len() / 2]),
+            "the export is cut off or damaged: export it again",
+        ),
+        (
+            make("old.qdrep", b"qdrep"),
+            "nsys export --type sqlite --force-overwrite true -o",
+        ),
+        (
+            make("some.nsys-rep", b"report"),
+            "needs nsys to be exported, and it was not found",
+        ),
+        (
+            change("nvtx.sqlite", "DROP TABLE NVTX_EVENTS"),
+            "has no table NVTX_EVENTS, so there is no NVTX range in it; profile with --trace=nvtx",
+        ),
+        (
+            change("none.sqlite", "DELETE FROM NVTX_EVENTS"),
+            "it holds no NVTX range here; profile with --trace=nvtx",
+        ),
+        (
+            change("texts.sqlite", "DROP TABLE StringIds"),
+            "has no table StringIds",
+        ),
+        (
+            change(
+                "column.sqlite",
+                "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN demangledName TO name",
+            ),
+            "table CUPTI_ACTIVITY_KIND_KERNEL has no column demangledName; this schema (nsys 2022.4.2.1, schema 3.0.0) is unknown",
+        ),
+        (
+            change(
+                "value.sqlite",
+                "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = 'soon' WHERE correlationId = 2",
+            ),
+            "table CUPTI_ACTIVITY_KIND_RUNTIME, row 2: start is Text",
+        ),
+        (make("list.json", b"[1, 2]"), "is no JSON object"),
+        (make("cut.json", b"{\"data\": {"), "it is no complete JSON"),
+        (
+            make("other.json", b"{\"results\": []}"),
+            "found the keys results, expected data_stats_minus_warmup",
+        ),
+        (
+            make(
+                "warm.json",
+                b"{\"data\": {\"a\": {\"cpu_time\": 1}}, \"mean_data\": {}, \"meta\": {}}",
+            ),
+            "no batch is left after the warm-up",
+        ),
+    ];
+    for (file, expected) in cases {
+        let error = complained(&report(&["--nsys", "/nowhere/nsys"], &[&file]));
+        assert!(error.contains(expected), "{}: {error}", file.display());
+    }
+    let error = complained(&report(
+        &["--table", "osrt_sum"],
+        &[&change("osrt.sqlite", "DROP TABLE OSRT_API")],
+    ));
+    assert!(
+        error.contains("has no table OSRT_API") && error.contains("--trace=osrt"),
+        "{error}"
+    );
+    // Tables that need no ranges can be had of a capture without them.
+    let without = said(&report(
+        &["--table", "cuda_api_sum", "--format", "csv"],
+        &[&path("nvtx.sqlite")],
+    ));
+    assert!(without.contains("cudaStreamSynchronize"), "{without}");
+}
+
+#[test]
+fn a_report_that_nsys_cannot_export_is_refused_with_what_it_said() {
+    let folder = folder();
+    // A double of nsys that fails as the real one does with a report that was cut off.
+    let nsys = folder.path().join("nsys");
+    fs::write(&nsys, "#!/bin/sh\necho 'Exporting 10 events: [50%   ]'\necho 'Importer error status: file is damaged' >&2\nexit 1\n").expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&nsys, mode).expect("made a program");
+    let file = folder.path().join("cut.nsys-rep");
+    fs::write(&file, b"half a report").expect("written");
+    let program = nsys.to_str().expect("a plain path");
+    let error = complained(&report(&["--nsys", program], &[&file]));
+    assert!(
+        error.contains("nsys could not export")
+            && error.contains("Importer error status: file is damaged"),
+        "{error}"
+    );
+}
+
+#[test]
+fn benchmarks_are_read_and_compared() {
+    let folder = folder();
+    let [old, new] = ["old.json", "new.json"].map(|name| folder.path().join(name));
+    fs::write(&old, r#"{"data": {}, "meta": {}, "mean_data": {"run": {"cpu_time": 5.5, "gpu_time": 2.0, "decode": {"cpu_time": 2.0, "gpu_time": 0}}}}"#)
+        .expect("written");
+    fs::write(&new, r#"{"data_stats_minus_warmup": {"run": {"cpu_time": {"mean": 4.4, "median": 4.3, "std": 0.0, "min": 4, "max": 5, "count": 9},
+        "gpu_time": {"mean": 1.0}}, "run/decode": {"cpu_time": {"mean": 2.0}}}, "meta": {}}"#)
+        .expect("written");
+    let text = said(&report(&["--format", "csv"], &[&old]));
+    assert!(
+        text.contains("run,None,5500000.0,None,None,None,None,None,2000000.0"),
+        "{text}"
+    );
+    let text = said(&report(&["--diff", "--format", "csv"], &[&old, &new]));
+    assert!(
+        text.contains("\nrun,faster,-20.0,5500000.0,4400000.0,-50.0,2000000.0,1000000.0,1,9\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nrun/decode,same,0.0,2000000.0,2000000.0,None,None,None,1,1\n"),
+        "{text}"
+    );
+}

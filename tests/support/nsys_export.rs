@@ -1,0 +1,332 @@
+//! Exports as nsys wrote them from 2021 to 2025: tables and columns as documented, filled with one small capture.
+//!
+//! The capture is made up so that every number of the report can be worked out by hand: two frames of one source go through
+//! one detector that launches kernels, and one kernel is launched by the source's own thread.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ToSql};
+
+/// How the schema changed over the years.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// JetPack 5's first: no table of the export's own facts, fewer columns, zero where nothing is known.
+    Year2021,
+    /// `EXPORT_META_DATA`.
+    Year2022,
+    /// `META_DATA_EXPORT` and `META_DATA_CAPTURE`.
+    Year2023,
+    /// More columns, and CUDA graphs as a whole.
+    Year2025,
+}
+
+impl Generation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Year2021,
+        Self::Year2022,
+        Self::Year2023,
+        Self::Year2025,
+    ];
+
+    /// What the report calls it.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::Year2021 => "nsys before 2022, which names no version",
+            Self::Year2022 => "nsys 2022.4.2.1, schema 3.0.0",
+            Self::Year2023 => "nsys 2023.4.1.97, schema 3.4.2",
+            Self::Year2025 => "nsys 2025.3.1.90, schema 3.21.0",
+        }
+    }
+
+    fn facts(self) -> &'static str {
+        match self {
+            Self::Year2021 => "",
+            Self::Year2022 => {
+                "CREATE TABLE EXPORT_META_DATA (name TEXT NOT NULL, value TEXT);
+                 INSERT INTO EXPORT_META_DATA VALUES ('EXPORT_PRODUCT_VERSION', '2022.4.2.1'), ('EXPORT_SCHEMA_VERSION', '3.0.0');"
+            }
+            Self::Year2023 => {
+                "CREATE TABLE META_DATA_CAPTURE (name TEXT NOT NULL, value TEXT);
+                 CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
+                 INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_PRODUCT_VERSION', '2023.4.1.97'), ('EXPORT_SCHEMA_VERSION', '3.4.2');"
+            }
+            Self::Year2025 => {
+                "CREATE TABLE META_DATA_CAPTURE (name TEXT NOT NULL, value TEXT);
+                 CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
+                 INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_PRODUCT_VERSION', '2025.3.1.90'), ('EXPORT_SCHEMA_VERSION', '3.21.0');
+                 CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+                    graphId INTEGER NOT NULL, graphExecId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL,
+                    correlationId INTEGER, globalPid INTEGER);"
+            }
+        }
+    }
+
+    fn tables(self) -> String {
+        let more = |columns: &'static str, since: Self| {
+            if self as u8 >= since as u8 {
+                columns
+            } else {
+                ""
+            }
+        };
+        let json = more(", jsonTextId INTEGER, jsonText TEXT", Self::Year2022);
+        let binary = more(", binaryData TEXT", Self::Year2023);
+        let payload = more(
+            ", uint32Value INTEGER, int32Value INTEGER, floatValue REAL",
+            Self::Year2022,
+        );
+        let chain = more(", callchainId INTEGER", Self::Year2022);
+        let cluster = more(
+            ", mangledName INTEGER, launchType INTEGER, graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER",
+            Self::Year2022,
+        );
+        let virtual_address = more(
+            ", graphNodeId INTEGER, virtualAddress INTEGER",
+            Self::Year2022,
+        );
+        let nesting = more(", nestingLevel INTEGER", Self::Year2022);
+        let name_priority = more(", priority INTEGER", Self::Year2022);
+        format!(
+            "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+             CREATE TABLE ThreadNames (nameId INTEGER NOT NULL{name_priority}, globalTid INTEGER);
+             CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER,
+                color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER,
+                uint64Value INTEGER, int64Value INTEGER, doubleValue REAL{payload}{json}{binary});
+             CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
+                globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL{chain});
+             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+                contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+                demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, registersPerThread INTEGER NOT NULL,
+                gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL, blockX INTEGER NOT NULL, blockY INTEGER NOT NULL,
+                blockZ INTEGER NOT NULL, staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL,
+                localMemoryPerThread INTEGER NOT NULL, localMemoryTotal INTEGER NOT NULL, gridId INTEGER NOT NULL{cluster});
+             CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+                contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL,
+                copyKind INTEGER NOT NULL, srcKind INTEGER, dstKind INTEGER, srcDeviceId INTEGER, dstDeviceId INTEGER{virtual_address});
+             CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+                contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, value INTEGER NOT NULL,
+                bytes INTEGER NOT NULL, memKind INTEGER);
+             CREATE TABLE OSRT_API (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER,
+                nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL{nesting}, callchainId INTEGER NOT NULL);"
+        )
+    }
+}
+
+/// Machine and process of the capture, as nsys numbers them.
+pub const PROCESS: i64 = (1 << 56) | (10 << 24);
+
+/// Threads of the capture.
+pub const DETECT: i64 = PROCESS | 11;
+/// See [`DETECT`].
+pub const SOURCE: i64 = PROCESS | 12;
+/// See [`DETECT`].
+pub const FOLLOW: i64 = PROCESS | 13;
+
+/// Texts by their ids.
+const TEXTS: [&str; 16] = [
+    "source",
+    "batch",
+    "tensor",
+    "infer",
+    "decode",
+    "track",
+    "publish",
+    "cudaLaunchKernel_v7000",
+    "cudaMemcpyAsync_v3020",
+    "cudaStreamSynchronize_v3020",
+    "void net<int>(float*)",
+    "net",
+    "resize",
+    "write",
+    "futex",
+    "json-lines",
+];
+
+/// The id of a text.
+pub fn text(wanted: &str) -> i64 {
+    let at = TEXTS.iter().position(|text| *text == wanted);
+    at.expect("a known text") as i64 + 1
+}
+
+/// Pushed ranges: thread, text, begin, end, payload.
+pub const RANGES: [(i64, &str, i64, i64, i64); 13] = [
+    (SOURCE, "source", 0, 100, 0),
+    (DETECT, "batch", 0, 110, 1),
+    (DETECT, "tensor", 112, 118, 1),
+    (DETECT, "infer", 120, 220, 1),
+    (DETECT, "decode", 220, 230, 1),
+    (FOLLOW, "track", 235, 240, 0),
+    (FOLLOW, "publish", 240, 260, 0),
+    (SOURCE, "source", 200, 300, 1),
+    (DETECT, "batch", 240, 310, 1),
+    (DETECT, "infer", 320, 400, 1),
+    (DETECT, "decode", 400, 420, 1),
+    (FOLLOW, "track", 425, 430, 1),
+    (FOLLOW, "publish", 430, 470, 1),
+];
+
+/// Writes the capture as the export of a generation.
+pub fn write(path: &Path, generation: Generation) -> Connection {
+    let db = Connection::open(path).expect("a new database");
+    let script = format!("{}{}", generation.facts(), generation.tables());
+    db.execute_batch(&script).expect("tables");
+    for (id, text) in (1_i64..).zip(TEXTS) {
+        insert(&db, "INSERT INTO StringIds VALUES (?1, ?2)", &[&id, &text]);
+    }
+    let nvtx = "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, endGlobalTid, text, textId, domainId, uint64Value) \
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let none: Option<i64> = None;
+    // Before 2022, zero stood where there was no other thread.
+    let same_thread = (generation == Generation::Year2021).then_some(0_i64);
+    insert(
+        &db,
+        nvtx,
+        &[
+            &0,
+            &none,
+            &75,
+            &DETECT,
+            &same_thread,
+            &"jetwatch",
+            &none,
+            &1,
+            &none,
+        ],
+    );
+    for (thread, name) in [
+        (DETECT, "detect-0"),
+        (SOURCE, "source-cam"),
+        (FOLLOW, "follow"),
+    ] {
+        insert(
+            &db,
+            nvtx,
+            &[
+                &0,
+                &none,
+                &39,
+                &thread,
+                &same_thread,
+                &name,
+                &none,
+                &0,
+                &none,
+            ],
+        );
+    }
+    for (thread, name, start, end, payload) in RANGES {
+        let row: &[&dyn ToSql] = &[
+            &start,
+            &end,
+            &59,
+            &thread,
+            &same_thread,
+            &none,
+            &text(name),
+            &1,
+            &payload,
+        ];
+        insert(&db, nvtx, row);
+    }
+    // Around all of the detector's work, by a handle, with a text of its own; and one that ends on another thread.
+    insert(
+        &db,
+        nvtx,
+        &[
+            &100,
+            &430,
+            &60,
+            &DETECT,
+            &same_thread,
+            &"frame",
+            &none,
+            &0,
+            &none,
+        ],
+    );
+    insert(
+        &db,
+        nvtx,
+        &[&0, &470, &60, &DETECT, &FOLLOW, &"whole", &none, &0, &none],
+    );
+    // A mark, which is no range.
+    insert(
+        &db,
+        nvtx,
+        &[
+            &50,
+            &none,
+            &34,
+            &DETECT,
+            &same_thread,
+            &"mark",
+            &none,
+            &0,
+            &none,
+        ],
+    );
+
+    let call = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId, returnValue) \
+                VALUES (?1, ?2, 0, ?3, ?4, ?5, 0)";
+    for (thread, name, start, end, correlation) in [
+        (DETECT, "cudaLaunchKernel_v7000", 125, 130, 1),
+        (DETECT, "cudaMemcpyAsync_v3020", 140, 150, 2),
+        (DETECT, "cudaStreamSynchronize_v3020", 160, 215, 3),
+        (SOURCE, "cudaLaunchKernel_v7000", 205, 210, 5),
+        (DETECT, "cudaLaunchKernel_v7000", 330, 335, 4),
+    ] {
+        insert(
+            &db,
+            call,
+            &[&start, &end, &thread, &correlation, &text(name)],
+        );
+    }
+    let kernel = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, demangledName, \
+                  shortName, registersPerThread, gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, \
+                  localMemoryPerThread, localMemoryTotal, gridId) VALUES (?1, ?2, 0, 1, 7, ?3, ?4, ?5, ?6, 32, ?7, 1, 1, 128, 1, 1, 0, 0, 0, 0, ?3)";
+    for (name, short, start, end, correlation, grid) in [
+        ("void net<int>(float*)", "net", 150, 180, 1, 4),
+        ("resize", "resize", 250, 260, 5, 1),
+        ("void net<int>(float*)", "net", 340, 390, 4, 4),
+    ] {
+        let row: &[&dyn ToSql] = &[
+            &start,
+            &end,
+            &correlation,
+            &PROCESS,
+            &text(name),
+            &text(short),
+            &grid,
+        ];
+        insert(&db, kernel, row);
+    }
+    insert(
+        &db,
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind) \
+         VALUES (180, 200, 0, 1, 7, 2, ?1, 4096, 2, 2, 0)",
+        &[&PROCESS],
+    );
+    let wait = "INSERT INTO OSRT_API (start, end, eventClass, globalTid, nameId, returnValue, callchainId) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)";
+    for (thread, name, start, end, class) in [
+        (FOLLOW, "write", 241, 251, 27),
+        (FOLLOW, "write", 432, 462, 27),
+        (DETECT, "futex", 5, 105, 27),
+        // Of another class, which is no call.
+        (DETECT, "futex", 0, 470, 28),
+    ] {
+        insert(&db, wait, &[&start, &end, &class, &thread, &text(name)]);
+    }
+    db
+}
+
+fn insert(db: &Connection, query: &str, row: &[&dyn ToSql]) {
+    db.execute(query, row).expect("a row");
+}
+
+/// A path below a folder with the capture of a generation.
+pub fn written(folder: &Path, generation: Generation) -> PathBuf {
+    let path = folder.join(format!("{generation:?}.sqlite"));
+    write(&path, generation);
+    path
+}
