@@ -38,9 +38,9 @@ pub(super) struct ProfileArgs {
     /// The ssh to use.
     #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
     ssh: String,
-    /// Work as root there, by sudo without a password.
-    #[arg(long)]
-    sudo: bool,
+    /// Work as this user there, by sudo without a password; sessions of nsys are seen by their own user alone.
+    #[arg(long, value_name = "USER", num_args = 0..=1, require_equals = true, default_missing_value = "root", value_parser = user_name)]
+    sudo: Option<String>,
     /// Record for this long, such as 20s or 5m; by default 10s, or as long as --frames needs.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
@@ -151,7 +151,7 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         host: args.host.clone(),
         ssh: args.ssh.clone(),
         ssh_options: args.ssh_options.clone(),
-        user: if args.sudo { User::Root } else { User::Oneself },
+        user: args.sudo.clone().map_or(User::Oneself, User::Other),
     };
     let folder = args.target_folder.as_deref();
     let mut taker = Taker::connect(&place, &stopper, folder, &args.target_nsys)?;
@@ -293,6 +293,15 @@ fn told(files: &Files, taken: &Taken) -> String {
         text += &format!("; the daemon ended with exit status {}", taken.status);
     }
     text
+}
+
+/// A name that means the same to every shell.
+fn user_name(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if text.is_empty() || text.starts_with('-') || !text.chars().all(is_plain) {
+        return Err(format!("found {text:?}, expected the name of a user"));
+    }
+    Ok(text.to_owned())
 }
 
 /// A signal closes the connection, upon which the target's side ends what it started.

@@ -318,12 +318,12 @@ impl Hand {
             return self.stopped();
         }
         let (status, said) = self.last_words();
-        let advice = match (self.place.user, status.code()) {
+        let advice = match (&self.place.user, status.code()) {
             (_, Some(255)) if !self.place.is_here() => {
                 "check that `ssh` with the same options gets in without a question (--ssh-option Port=…, IdentityFile=…, ProxyJump=…)"
             }
-            (User::Root, _) => {
-                "--sudo needs a right to sudo without a password; log in as root, give that right, or leave --sudo out"
+            (User::Other(_), _) => {
+                "--sudo needs the right to sudo without a password there; give that right, log in as that user, or leave --sudo out"
             }
             (User::Oneself, _) => "it must have a POSIX shell and `head -c`",
         };

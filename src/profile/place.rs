@@ -1,4 +1,4 @@
-//! Where the daemon is profiled: on this machine, or on another one over the system's ssh, as oneself or as root.
+//! Where the daemon is profiled: on this machine, or on another one over the system's ssh, as oneself or as somebody else.
 
 use std::fmt;
 use std::os::unix::process::CommandExt;
@@ -18,13 +18,13 @@ pub struct Place {
 }
 
 /// Who does the work at the target.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum User {
     /// Who logs in, or who calls.
     #[default]
     Oneself,
-    /// Root, by `sudo` without a password.
-    Root,
+    /// Somebody else, by `sudo` without a password: root, or whom the service runs as.
+    Other(String),
 }
 
 /// What ssh does by default: it notices within 15 seconds that the other machine is gone. The user's own options come first
@@ -46,9 +46,9 @@ impl Place {
     pub(super) fn shell(&self, script_bytes: usize) -> Command {
         // Single quotes mean the same to every login shell.
         let script = format!("eval \"$(head -c {script_bytes})\"");
-        let mut words = match self.user {
+        let mut words = match &self.user {
             User::Oneself => Vec::new(),
-            User::Root => vec!["sudo", "-n", "--"],
+            User::Other(name) => vec!["sudo", "-n", "-u", name.as_str(), "--"],
         };
         words.extend(["sh", "-c"]);
         let mut command;
@@ -117,10 +117,10 @@ mod tests {
             ["sh", "-c", "eval \"$(head -c 7)\""]
         );
         let root = Place {
-            user: User::Root,
+            user: User::Other("root".to_owned()),
             ..Place::default()
         };
-        assert_eq!(words(&root)[..4], ["sudo", "-n", "--", "sh"]);
+        assert_eq!(words(&root)[..6], ["sudo", "-n", "-u", "root", "--", "sh"]);
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let place = Place {
             host: Some("-oProxyCommand=x".to_owned()),
             ssh_options: vec!["Port=2222".to_owned(), "-4".to_owned()],
-            user: User::Root,
+            user: User::Other("root".to_owned()),
             ..Place::default()
         };
         let words = words(&place);
@@ -139,7 +139,7 @@ mod tests {
             [
                 "--",
                 "-oProxyCommand=x",
-                "sudo -n -- sh -c 'eval \"$(head -c 7)\"'"
+                "sudo -n -u root -- sh -c 'eval \"$(head -c 7)\"'"
             ]
         );
     }

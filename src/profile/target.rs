@@ -106,8 +106,8 @@ impl Target {
                  (systemd/drop-ins/profiling.conf), or leave --attach out"
             )),
             None => not(format!(
-                "nsys has no session `{name}` there that this user can see, and it cannot record calls and ranges of a process that it did not start; \
-                 if the service was started by `nsys launch`, try again with --sudo; else copy systemd/drop-ins/profiling.conf to \
+                "this user has no session `{name}` of nsys there, and nsys cannot record calls and ranges of a process that it did not start; \
+                 if the service was started by `nsys launch`, work as the service's user, by --sudo=jetwatch; else copy systemd/drop-ins/profiling.conf to \
                  /etc/systemd/system/jetwatch.service.d/ and restart the service once, or leave --attach out"
             )),
         }

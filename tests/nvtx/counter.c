@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 enum { MOST_NAMES = 64, MOST_LETTERS = 64 };
 
@@ -59,6 +60,20 @@ static void *register_text(void *domain, const char *text) {
     return found;
 }
 
+/* Wide letters, of which names of ranges and threads have plain ones only. */
+static void narrow(char *text, const wchar_t *wide) {
+    int i = 0;
+    for (; wide[i] != 0 && i < MOST_LETTERS - 1; i++)
+        text[i] = wide[i] < 128 ? (char)wide[i] : '?';
+    text[i] = 0;
+}
+
+static void *register_wide(void *domain, const wchar_t *wide) {
+    char text[MOST_LETTERS];
+    narrow(text, wide);
+    return register_text(domain, text);
+}
+
 static int push(void *domain, const struct attributes *event) {
     (void)domain;
     pthread_mutex_lock(&lock);
@@ -86,6 +101,12 @@ static void name_thread(uint32_t id, const char *text) {
     if (thread_count < MOST_NAMES)
         strncpy(threads[thread_count++], text, MOST_LETTERS - 1);
     pthread_mutex_unlock(&lock);
+}
+
+static void name_thread_wide(uint32_t id, const wchar_t *wide) {
+    char text[MOST_LETTERS];
+    narrow(text, wide);
+    name_thread(id, text);
 }
 
 static void write_counts(void) {
@@ -123,9 +144,11 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) {
     if (!callbacks)
         return 0;
     put(callbacks, 1, 14, (function)name_thread);
+    put(callbacks, 1, 15, (function)name_thread_wide);
     put(callbacks, 5, 4, (function)push);
     put(callbacks, 5, 5, (function)pop);
     put(callbacks, 5, 10, (function)register_text);
+    put(callbacks, 5, 11, (function)register_wide);
     put(callbacks, 5, 12, (function)create_domain);
     atexit(write_counts);
     return 1;
