@@ -37,15 +37,31 @@ impl fmt::Display for Version {
     }
 }
 
+/// What `nsys profile --help` says of an option; empty when it has none of that name.
+fn about(help: &str, option: &str) -> String {
+    // The text of other options names this one, too: only the line that begins with it counts.
+    let names_it = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with('-')
+            && line
+                .split([' ', ',', '=', '[', '<'])
+                .any(|word| word == option)
+    };
+    let mut lines = help.lines().skip_while(|line| !names_it(line));
+    let first = lines.next().unwrap_or_default();
+    let behind = lines.take_while(|line| !line.trim_start().starts_with('-'));
+    std::iter::once(first)
+        .chain(behind)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 /// The traces that `nsys profile --help` lists.
 #[must_use]
 pub fn known_traces(help: &str) -> Vec<String> {
-    let Some((_, behind)) = help.split_once("--trace=") else {
-        return Vec::new();
-    };
+    let about = about(help, "--trace");
     // What follows the values speaks of single ones again.
-    let values = behind.split("Select the API").next().unwrap_or(behind);
-    let values = values.split("\n\n\t-").next().unwrap_or(values);
+    let values = about.split("Select the API").next().unwrap_or(&about);
     let mut traces: Vec<String> = Vec::new();
     for quoted in values.split('\'').skip(1).step_by(2) {
         if quoted != "none" && !traces.iter().any(|known| known == quoted) {
@@ -76,15 +92,7 @@ pub fn traces(
     };
     // Newer versions have an option of its own for the Jetson's units.
     let units = "tegra-accelerators";
-    let has_option = help
-        .split_once("--accelerator-trace")
-        .is_some_and(|(_, behind)| {
-            behind
-                .split("\n\n\t-")
-                .next()
-                .unwrap_or(behind)
-                .contains(units)
-        });
+    let has_option = about(help, "--accelerator-trace").contains(units);
     let mut more = Vec::new();
     if has_option && !is_known(units) && (asked.is_empty() || chosen.contains(&units)) {
         chosen.retain(|name| *name != units);
@@ -192,7 +200,7 @@ mod tests {
     use super::*;
 
     /// As different versions word it.
-    const OLD: &str = "\t-p, --nvtx-capture=\n\n\t   range@domain\n\n\t-t, --trace=\n\n\t   Possible values are 'cuda', 'nvtx', 'osrt', \n\t   'nvmedia', 'tegra-accelerators' or\n\t   'none'.\n\t   Select the API(s) to trace.\n\t   If 'x-annotations' is selected\n\n\t-w, --show\n";
+    const OLD: &str = "\t--mpi-impl=\n\n\t   Used only when --trace=mpi is specified, by the target's path.\n\n\t-p, --nvtx-capture=\n\n\t   range@domain\n\n\t-t, --trace=\n\n\t   Possible values are 'cuda', 'nvtx', 'osrt', \n\t   'nvmedia', 'tegra-accelerators' or\n\t   'none'.\n\t   Select the API(s) to trace.\n\t   If 'x-annotations' is selected\n\n\t-w, --show\n";
     const NEW: &str = "\t--accelerator-trace=\n\n\t   Possible values are 'none' or 'tegra-accelerators'.\n\n\t-t, --trace=\n\n\t   Possible values are 'cuda', 'nvtx', 'osrt', 'nvvideo', 'cudla', 'none'.\n\n\t-w, --show 'no'\n";
     const VERSION: Version = Version(2022, 4, 2);
 
