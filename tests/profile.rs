@@ -34,14 +34,24 @@ impl Bench {
     }
 
     fn command(&self) -> Command {
+        self.command_with(&[])
+    }
+
+    /// `jetwatch profile` with `more` options and values, which go before those that every test has.
+    fn command_with(&self, more: &[&str]) -> Command {
         let mut command = self.setup.command("profile");
+        command.args(more);
+        let usual = [
+            ("--output", self.setup.path("out")),
+            ("--target-folder", self.target.clone()),
+            ("--target-nsys", double("double")),
+        ];
+        for (option, value) in usual {
+            if !more.contains(&option) {
+                command.arg(option).arg(value);
+            }
+        }
         command
-            .arg("--output")
-            .arg(self.setup.path("out"))
-            .arg("--target-folder")
-            .arg(&self.target)
-            .arg("--target-nsys")
-            .arg(double("double"))
             .arg("--fetch-only")
             .env("NSYS_MEMORY", self.setup.path("memory"))
             .env("SSH_ARGUMENTS", self.setup.path("ssh-arguments"));
@@ -139,7 +149,7 @@ fn each_batch_size_has_a_report_of_its_own() {
 fn what_is_missing_is_told_before_anything_starts() {
     let bench = Bench::short();
     let fails = |arguments: &[&str], variable: (&str, &str), status: i32, wanted: &str| {
-        let output = finish(bench.command().args(arguments).env(variable.0, variable.1));
+        let output = finish(bench.command_with(arguments).env(variable.0, variable.1));
         let text = failure(&output, status);
         assert!(text.contains(wanted), "{wanted}: {text}");
         assert!(bench.is_clean(), "{wanted}");
