@@ -156,7 +156,10 @@ fn ranges(export: &Path) -> BTreeMap<String, u64> {
         )
         .expect("a table of ranges");
     query
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_map([], |row| {
+            let count: i64 = row.get(1)?;
+            Ok((row.get(0)?, count.unsigned_abs()))
+        })
         .and_then(Iterator::collect)
         .expect("ranges")
 }
