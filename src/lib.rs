@@ -13,6 +13,7 @@
 //! track      FLOOR 2  detections to tracks and to the events of their lives: pure, no threads, no clock
 //! accuracy   FLOOR 2  detections against annotated pictures, by COCO's protocol: pure
 //! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
+//! profile    FLOOR 2  profiles taken: nsys around the daemon, here or over ssh; it starts programs and knows no pipeline
 //! report     FLOOR 2  profiles and benchmarks in: tables, verdicts and plots out; offline, no pipeline
 //! benchmark  FLOOR 2  traces of runs to statistics, to `benchmark.json` and to comparisons: pure
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
@@ -46,6 +47,7 @@ pub mod detect;
 pub mod nvidia;
 pub mod pipeline;
 pub mod platform;
+pub mod profile;
 pub mod publish;
 pub mod report;
 pub mod source;

@@ -21,6 +21,7 @@ const FLOORS: &[(&str, i32)] = &[
     ("analytics", 2),
     ("render", 2),
     ("catalog", 2),
+    ("profile", 2),
     ("publish", 2),
     ("web", 2),
     ("report", 2),

@@ -110,6 +110,9 @@ pub enum Scaling {
     Cpu,
 }
 
+/// Most frames in one batch.
+pub const MAX_BATCH_SIZE: i64 = 64;
+
 /// The primary detector.
 #[derive(Debug, Clone)]
 pub struct DetectorConfig {
