@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jetwatch::config::{Association, ClassMatch, TrackerConfig};
-use jetwatch::track::{IouTracker, Lifecycle};
+use jetwatch::track::{Lifecycle, Tracker};
 use jetwatch::types::{Detection, FrameMeta, Size, SourceId, TrackState};
 
 const OBJECTS: usize = 100;
@@ -127,7 +127,7 @@ fn update(criterion: &mut Criterion) {
             ("greedy", Association::Greedy),
             ("optimal", Association::Optimal),
         ] {
-            let mut tracker = IouTracker::new(&config(association));
+            let mut tracker = Tracker::new(&config(association));
             for frame in &frames {
                 tracker.update(frame);
             }
@@ -155,7 +155,7 @@ fn update(criterion: &mut Criterion) {
 
 fn lifecycle(criterion: &mut Criterion) {
     let frames = Scene::Street.frames();
-    let mut tracker = IouTracker::new(&config(Association::Greedy));
+    let mut tracker = Tracker::new(&config(Association::Greedy));
     let mut lifecycle = Lifecycle::new(Duration::from_millis(500));
     let mut events = Vec::new();
     let mut meta = FrameMeta {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jetwatch::config::{
     Association, Backend, Broker, ClassMatch, Config, RtspTransport, ScriptedConfig, Secret,
-    SourceUri, TensorRtConfig, TrackerConfig, V4l2Format,
+    SourceUri, TensorRtConfig, TrackerConfig, TrackerKind, V4l2Format,
 };
 use proptest::prelude::*;
 
@@ -105,15 +105,14 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(detector.tensorrt, TensorRtConfig::default());
     assert_eq!(detector.scripted, ScriptedConfig::default());
 
-    let tracker = TrackerConfig {
-        association: Association::Greedy,
-        min_iou: 0.3,
-        probation_frames: 3,
-        max_lost_frames: 30,
-        class_match: ClassMatch::Same,
-        min_new_track_score: 0.0,
-    };
-    assert_eq!(config.tracker, tracker);
+    assert_eq!(config.tracker, TrackerConfig::new(TrackerKind::Iou));
+    let tracker = &config.tracker;
+    assert_eq!(
+        (tracker.association, tracker.class_match),
+        (Association::Greedy, ClassMatch::Same)
+    );
+    assert_eq!((tracker.min_iou, tracker.min_new_track_score), (0.3, 0.0));
+    assert_eq!((tracker.probation_frames, tracker.max_lost_frames), (3, 30));
 
     let publish = &config.publish;
     assert_eq!(publish.update_interval, Duration::from_millis(500));

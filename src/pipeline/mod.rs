@@ -42,7 +42,7 @@ use crate::source::{
     self, ArgusRestarts, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
 };
 use crate::telemetry::{Pulses, Recorder, service};
-use crate::track::{IouTracker, Lifecycle};
+use crate::track::{Lifecycle, Tracker};
 use crate::types::SourceId;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
@@ -169,7 +169,7 @@ impl Pipeline {
                 .map(|source| {
                     Line::new(
                         &source.name,
-                        IouTracker::new(&config.tracker),
+                        Tracker::new(&config.tracker),
                         Lifecycle::new(config.publish.update_interval),
                     )
                 })
