@@ -60,7 +60,7 @@ pub struct TrackArgs {
     #[arg(long, value_name = "IOU", value_parser = parse_iou)]
     pub min_iou: Option<f32>,
 
-    /// Frames in which a new object must be seen in a row before it is a track [default: 3; bytetrack: 2]
+    /// Frames in which a new object must be seen in a row before it is a track [default: 3]
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
     pub probation_frames: Option<u32>,
 

@@ -1,4 +1,6 @@
-//! `tracker` as a checked value: which tracker, and its settings with the defaults that each one's authors gave.
+//! `tracker` as a checked value: which tracker, and its settings with the defaults that each one's authors gave. Only the
+//! probation is the same for all: ByteTrack's authors confirm a track in its second frame, but what is published should
+//! not be a matter of the tracker.
 
 /// A tracker with its settings, in DeepStream's vocabulary.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,7 +11,7 @@ pub struct TrackerConfig {
     pub association: Association,
     /// Least IOU of a pair, above 0 to 1. ByteTrack takes the IOU times the score. Default 0.3, ByteTrack 0.2.
     pub min_iou: f32,
-    /// Frames in which a new object must be matched before it is published, at least 1. Default 3, ByteTrack 2.
+    /// Frames in which a new object must be matched before it is published, at least 1. Default 3.
     pub probation_frames: u32,
     /// Frames that a confirmed track may go unseen before it ends. Default 30, SORT 1.
     pub max_lost_frames: u32,
@@ -72,7 +74,6 @@ impl TrackerConfig {
             },
             TrackerKind::ByteTrack => Self {
                 min_iou: 0.2,
-                probation_frames: 2,
                 min_new_track_score: 0.6,
                 ..common
             },

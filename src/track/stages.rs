@@ -30,6 +30,7 @@ pub(super) struct Stage {
     /// How their overlap is counted, and how much of it is enough.
     pub(super) overlap: Overlap,
     pub(super) least: f32,
+    pub(super) sum: Sum,
 }
 
 /// How an overlap is counted.
@@ -39,6 +40,27 @@ pub(super) enum Overlap {
     Plain,
     /// The same times the score of the detection, so that a sure one is preferred.
     TimesScore,
+}
+
+impl Stage {
+    /// What a pair with this overlap counts for in a sum. ByteTrack's assignment has a price of not pairing, which is
+    /// that of a pair at the limit: two pairs that barely overlap enough are then worth less than one that overlaps well.
+    pub(super) fn worth(&self, overlap: f32) -> f32 {
+        match self.sum {
+            Sum::Whole => overlap,
+            // A pair exactly at the limit is still better than none.
+            Sum::AboveLimit => (overlap - self.least).max(f32::EPSILON),
+        }
+    }
+}
+
+/// What of an overlap counts in a sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sum {
+    /// All of it.
+    Whole,
+    /// What it has above the least.
+    AboveLimit,
 }
 
 impl Stages {
@@ -63,6 +85,10 @@ impl Stages {
             rank,
             overlap: Overlap::Plain,
             least: self.min_iou,
+            sum: match self.kind {
+                TrackerKind::Iou | TrackerKind::Sort => Sum::Whole,
+                TrackerKind::ByteTrack => Sum::AboveLimit,
+            },
         };
         let is_weak = score < self.tentative_score;
         match (self.kind, state) {

@@ -183,7 +183,7 @@ impl Tracker {
                         rank: stage.rank,
                         track,
                         detection,
-                        iou,
+                        iou: stage.worth(iou),
                     });
                 }
             }

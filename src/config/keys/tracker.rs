@@ -20,10 +20,11 @@ pub const TRACKER: &[Key] = &[
         OVERLAP,
         "Least IOU of a pair; bytetrack takes the IOU times the score. Default: 0.3; bytetrack: 0.2.",
     ),
-    Key::new(
+    Key::or(
         "probation_frames",
         Form::count(1, 1000, "frames"),
-        "Frames in which a new object must be matched before it is published. Default: 3; bytetrack: 2.",
+        Fallback::Integer(3),
+        "Frames in which a new object must be matched before it is published.",
     ),
     Key::new(
         "max_lost_frames",

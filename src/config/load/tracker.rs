@@ -15,9 +15,7 @@ pub(super) fn tracker(map: &Map<'_>) -> Option<TrackerConfig> {
         map.choice(name, &[Association::Greedy, Association::Optimal])
     });
     let min_iou = or(map, "min_iou", usual.min_iou, |name| map.number(name));
-    let probation_frames = or(map, "probation_frames", usual.probation_frames, |name| {
-        map.integer(name)
-    });
+    let probation_frames = map.integer("probation_frames");
     let max_lost_frames = or(map, "max_lost_frames", usual.max_lost_frames, |name| {
         map.integer(name)
     });
