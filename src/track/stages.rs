@@ -1,16 +1,23 @@
 //! Which tracks and detections are open to each other, and who chooses first: where the three trackers differ most.
 //!
-//! | rank | IOU       | SORT | ByteTrack                                            |
-//! |------|-----------|------|------------------------------------------------------|
-//! | 0    | active    | all  | active and lost, strong detections, IOU times score  |
-//! | 1    | lost      |      | active, weak detections, IOU                         |
-//! | 2    | tentative |      | tentative, strong detections, IOU times score        |
+//! | rank | IOU       | SORT | ByteTrack                                     |
+//! |------|-----------|------|-----------------------------------------------|
+//! | 0    | active    | all  | active, strong detections, IOU times score    |
+//! | 1    | lost      |      | lost, strong detections, IOU times score      |
+//! | 2    | tentative |      | active, weak detections, IOU                  |
+//! | 3    |           |      | tentative, strong detections, IOU times score |
 //!
 //! The order of the IOU tracker is more than the plain form has: without a prediction, the stale box of a lost track must
-//! not take a detection from a track that is doing well, nor a false start from either.
+//! not take a detection from a track that is doing well, nor a false start from either. ByteTrack's authors let active and
+//! lost tracks choose together; here the lost ones come after, for the same reason: the longer nobody saw an object, the
+//! less its predicted box is worth.
 
 use crate::config::{TrackerConfig, TrackerKind};
 use crate::types::TrackState;
+
+/// Least overlap at which ByteTrack takes a second detection for one that was seen once. Its authors' own, and above the
+/// least of other pairs: who has no velocity yet is expected to be where it was.
+const SECOND_SIGHT: f32 = 0.3;
 
 /// The rules of one tracker.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +97,10 @@ impl Stages {
                 TrackerKind::ByteTrack => Sum::AboveLimit,
             },
         };
+        let by_score = |rank| Stage {
+            overlap: Overlap::TimesScore,
+            ..plain(rank)
+        };
         let is_weak = score < self.tentative_score;
         match (self.kind, state) {
             (_, TrackState::Ended) => None,
@@ -98,13 +109,79 @@ impl Stages {
             (TrackerKind::Iou, TrackState::Tentative) => Some(plain(2)),
             (TrackerKind::ByteTrack, TrackState::Active) if is_weak => Some(Stage {
                 least: self.tentative_min_iou,
-                ..plain(1)
+                ..plain(2)
             }),
             (TrackerKind::ByteTrack, _) if is_weak => None,
-            (TrackerKind::ByteTrack, state) => Some(Stage {
-                overlap: Overlap::TimesScore,
-                ..plain(if state == TrackState::Tentative { 2 } else { 0 })
+            (TrackerKind::ByteTrack, TrackState::Active) => Some(by_score(0)),
+            (TrackerKind::ByteTrack, TrackState::Lost) => Some(by_score(1)),
+            (TrackerKind::ByteTrack, TrackState::Tentative) => Some(Stage {
+                least: self.min_iou.max(SECOND_SIGHT),
+                ..by_score(3)
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::LowScores;
+
+    /// Rank and least overlap for a strong and a weak detection.
+    fn terms(kind: TrackerKind, state: TrackState) -> [Option<(u8, f32)>; 2] {
+        let stages = Stages::new(&TrackerConfig {
+            min_iou: 0.2,
+            low_scores: LowScores {
+                min_score: 0.1,
+                tentative_score: 0.6,
+                tentative_min_iou: 0.7,
+            },
+            ..TrackerConfig::new(kind)
+        });
+        [0.6, 0.5].map(|score| {
+            let stage = stages.stage(state, score)?;
+            let by_score = kind == TrackerKind::ByteTrack && score >= 0.6;
+            assert_eq!(stage.overlap == Overlap::TimesScore, by_score);
+            Some((stage.rank, stage.least))
+        })
+    }
+
+    #[test]
+    fn who_is_open_to_whom() {
+        use TrackState::{Active, Ended, Lost, Tentative};
+        use TrackerKind::{ByteTrack, Iou, Sort};
+        let both = |rank| [Some((rank, 0.2)); 2];
+        let cases = [
+            (Iou, Active, both(0)),
+            (Iou, Lost, both(1)),
+            (Iou, Tentative, both(2)),
+            (Sort, Active, both(0)),
+            (Sort, Lost, both(0)),
+            (Sort, Tentative, both(0)),
+            (ByteTrack, Active, [Some((0, 0.2)), Some((2, 0.7))]),
+            (ByteTrack, Lost, [Some((1, 0.2)), None]),
+            (ByteTrack, Tentative, [Some((3, 0.3)), None]),
+            (Iou, Ended, [None; 2]),
+            (Sort, Ended, [None; 2]),
+            (ByteTrack, Ended, [None; 2]),
+        ];
+        for (kind, state, wanted) in cases {
+            assert_eq!(terms(kind, state), wanted, "{kind:?} {state:?}");
+        }
+    }
+
+    #[test]
+    fn one_good_pair_outweighs_two_at_the_limit() {
+        let stages = Stages::new(&TrackerConfig::new(TrackerKind::ByteTrack));
+        let stage = stages
+            .stage(TrackState::Active, 0.9)
+            .expect("active tracks are open");
+        assert!(stage.worth(0.9) > 2.0 * stage.worth(0.5));
+        assert!(stage.worth(stage.least) > 0.0);
+        let stages = Stages::new(&TrackerConfig::new(TrackerKind::Sort));
+        let stage = stages
+            .stage(TrackState::Active, 0.9)
+            .expect("active tracks are open");
+        assert_eq!(stage.worth(0.5), 0.5);
     }
 }

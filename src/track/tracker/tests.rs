@@ -231,3 +231,89 @@ fn finish_ends_the_confirmed_once_and_goes_on_with_new_ids() {
         [(2, TrackState::Active)]
     );
 }
+
+/// A square of 100 pixels that walks 30 pixels a frame, which SORT and ByteTrack know how to go on with.
+fn walk(frame: u32) -> Detection {
+    square(30.0 * frame as f32)
+}
+
+#[test]
+fn a_predicted_box_finds_who_walks_on_unseen() {
+    for (kind, wanted) in [
+        (TrackerKind::Iou, TrackState::Lost),
+        (TrackerKind::Sort, TrackState::Active),
+        (TrackerKind::ByteTrack, TrackState::Active),
+    ] {
+        let mut tracker = Tracker::new(&TrackerConfig {
+            max_lost_frames: 10,
+            ..TrackerConfig::new(kind)
+        });
+        for frame in 0..10 {
+            tracker.update(&[walk(frame)]);
+        }
+        for _ in 10..15 {
+            tracker.update(&[]);
+        }
+        let tracks = tracker.update(&[walk(15)]);
+        assert_eq!((tracks[0].id.0, tracks[0].state), (1, wanted), "{kind:?}");
+    }
+}
+
+#[test]
+fn the_box_of_a_lost_track_goes_on_where_boxes_are_predicted() {
+    for (kind, wanted) in [
+        (TrackerKind::Iou, 270.0),
+        (TrackerKind::Sort, 330.0),
+        (TrackerKind::ByteTrack, 330.0),
+    ] {
+        let mut tracker = Tracker::new(&TrackerConfig {
+            max_lost_frames: 10,
+            ..TrackerConfig::new(kind)
+        });
+        for frame in 0..10 {
+            tracker.update(&[walk(frame)]);
+        }
+        tracker.update(&[]);
+        let lost = &tracker.update(&[])[0];
+        assert_eq!(lost.state, TrackState::Lost);
+        assert!(
+            (lost.xyxy[0] - wanted).abs() < 3.0,
+            "{kind:?}: {:?}",
+            lost.xyxy
+        );
+    }
+}
+
+#[test]
+fn bytetrack_lets_a_weak_detection_continue_a_track_in_sight_only() {
+    let weak = |score| Detection {
+        score,
+        ..square(0.0)
+    };
+    let strong = weak(0.9);
+    let mut tracker = Tracker::new(&TrackerConfig::new(TrackerKind::ByteTrack));
+    for _ in 0..3 {
+        tracker.update(&[strong]);
+    }
+    let state = |tracks: &[Track]| {
+        tracks
+            .iter()
+            .map(|track| (track.id.0, track.state))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        state(tracker.update(&[weak(0.2)])),
+        [(1, TrackState::Active)]
+    );
+    assert_eq!(
+        state(tracker.update(&[weak(0.05)])),
+        [(1, TrackState::Lost)],
+        "too weak to be looked at"
+    );
+    assert_eq!(
+        state(tracker.update(&[weak(0.2)])),
+        [(1, TrackState::Lost)],
+        "a lost one needs a strong one, and none begins"
+    );
+    assert_eq!(state(tracker.update(&[strong])), [(1, TrackState::Active)]);
+}
