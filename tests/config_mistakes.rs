@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use jetwatch::config::{
-    Association, Backend, Broker, ClassMatch, Config, RtspTransport, ScriptedConfig, Secret,
-    SourceUri, TensorRtConfig, TrackerConfig, TrackerKind, V4l2Format,
+    Association, Backend, Broker, ClassMatch, Config, LowScores, RtspTransport, ScriptedConfig,
+    Secret, SourceUri, TensorRtConfig, TrackerConfig, TrackerKind, V4l2Format,
 };
 use proptest::prelude::*;
 
@@ -393,4 +393,42 @@ proptest! {
             prop_assert!(!error.to_string().contains("hunter2"), "{}", error);
         }
     }
+}
+
+#[test]
+fn defaults_of_the_tracker_depend_on_its_type() {
+    let tracker = |keys: &str| {
+        loaded(&format!(
+            "sources: [{{name: a, uri: 'synthetic://traffic'}}]\ndetector: {{backend: scripted}}\ntracker: {{{keys}}}\n"
+        ))
+        .tracker
+    };
+    for (word, kind) in [
+        ("iou", TrackerKind::Iou),
+        ("sort", TrackerKind::Sort),
+        ("bytetrack", TrackerKind::ByteTrack),
+    ] {
+        assert_eq!(
+            tracker(&format!("type: {word}")),
+            TrackerConfig::new(kind),
+            "{word}"
+        );
+    }
+    let given = tracker(
+        "type: bytetrack, association: greedy, min_iou: 0.4, max_lost_frames: 7, min_new_track_score: 0.3, min_score: 0.2, \
+         tentative_score: 0.4, tentative_min_iou: 0.6",
+    );
+    let wanted = TrackerConfig {
+        association: Association::Greedy,
+        min_iou: 0.4,
+        max_lost_frames: 7,
+        min_new_track_score: 0.3,
+        low_scores: LowScores {
+            min_score: 0.2,
+            tentative_score: 0.4,
+            tentative_min_iou: 0.6,
+        },
+        ..TrackerConfig::new(TrackerKind::ByteTrack)
+    };
+    assert_eq!(given, wanted);
 }

@@ -1,4 +1,4 @@
-//! `tracker`: defaults that depend on its type, and keys that only one type has.
+//! `tracker`, some of whose defaults depend on its type.
 
 use super::super::map::Map;
 use super::super::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
@@ -26,7 +26,7 @@ pub(super) fn tracker(map: &Map<'_>) -> Option<TrackerConfig> {
         usual.min_new_track_score,
         |name| map.number(name),
     );
-    let low_scores = low_scores(map, kind);
+    let low_scores = low_scores(map);
     Some(TrackerConfig {
         kind: kind?,
         association: association?,
@@ -39,19 +39,9 @@ pub(super) fn tracker(map: &Map<'_>) -> Option<TrackerConfig> {
     })
 }
 
-/// The keys of ByteTrack's second stage.
-fn low_scores(map: &Map<'_>, kind: Option<TrackerKind>) -> Option<LowScores> {
-    if kind.is_some_and(|kind| kind != TrackerKind::ByteTrack) {
-        for name in ["min_score", "tentative_score", "tentative_min_iou"] {
-            if map.has(name) {
-                map.unfit(
-                    name,
-                    "only the tracker bytetrack has this key",
-                    Some("set type: bytetrack, or remove the key"),
-                );
-            }
-        }
-    }
+/// The keys of ByteTrack's second stage. With another type they are accepted and unused, so that the type can be changed
+/// in one line.
+fn low_scores(map: &Map<'_>) -> Option<LowScores> {
     let min_score = map.number("min_score");
     let tentative_score = map.number("tentative_score");
     let tentative_min_iou = map.number("tentative_min_iou");
