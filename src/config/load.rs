@@ -7,6 +7,7 @@
 mod detector;
 mod publish;
 mod source;
+mod tracker;
 mod tune;
 
 use std::path::Path;
@@ -150,7 +151,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
         .and_then(|map| detector::detector(&map));
     let tracker = map
         .section("tracker")
-        .and_then(|map| detector::tracker(&map));
+        .and_then(|map| tracker::tracker(&map));
     let publish = map
         .section("publish")
         .and_then(|map| publish::publish(&map, device.as_deref()));

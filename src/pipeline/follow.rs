@@ -9,7 +9,7 @@ use crate::platform::throttling::Change;
 use crate::publish::{Record, Sink, SinkCounts};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
-use crate::track::{IouTracker, Lifecycle};
+use crate::track::{Lifecycle, Tracker};
 use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
 
 use super::lanes::Lanes;
@@ -64,7 +64,7 @@ pub(super) struct Follower {
 pub(super) struct Line {
     name: String,
     reorder: Reorder<(FrameMeta, Vec<Detection>)>,
-    tracker: IouTracker,
+    tracker: Tracker,
     lifecycle: Lifecycle,
     /// The source has ended; said once its last frame is through.
     ending: Option<(SourceState, Option<String>)>,
@@ -74,7 +74,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(name: &str, tracker: IouTracker, lifecycle: Lifecycle) -> Self {
+    pub(super) fn new(name: &str, tracker: Tracker, lifecycle: Lifecycle) -> Self {
         Self {
             name: name.to_owned(),
             reorder: Reorder::default(),

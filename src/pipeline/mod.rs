@@ -45,7 +45,7 @@ use crate::source::{
     Surfaces,
 };
 use crate::telemetry::{Pulses, Recorder, Trace, service};
-use crate::track::{IouTracker, Lifecycle};
+use crate::track::{Lifecycle, Tracker};
 use crate::types::SourceId;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
@@ -176,7 +176,7 @@ impl Pipeline {
                 .map(|source| {
                     Line::new(
                         &source.name,
-                        IouTracker::new(&config.tracker),
+                        Tracker::new(&config.tracker),
                         Lifecycle::new(config.publish.update_interval),
                     )
                 })

@@ -11,7 +11,7 @@ use crate::detect::{self, Prepared};
 use crate::publish::Record;
 use crate::source::{self, Flow, SourceContext, StopToken};
 use crate::telemetry::{Level, Pulses, Recorder, Stage, Trace};
-use crate::track::{IouTracker, Lifecycle};
+use crate::track::{Lifecycle, Tracker};
 use crate::types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
 
 use super::alone::load_frames;
@@ -270,7 +270,7 @@ impl Seen {
     }
 
     fn track(&self, config: &Config, budget: &Budget, recorder: &Recorder) -> u64 {
-        let mut tracker = IouTracker::new(&config.tracker);
+        let mut tracker = Tracker::new(&config.tracker);
         let mut lifecycle = Lifecycle::new(config.publish.update_interval);
         let (mut events, started, mut done) = (Vec::new(), Instant::now(), 0);
         for (meta, detections) in self.endless() {
@@ -339,7 +339,7 @@ impl Seen {
 
     /// What the follower would tell of the frames, forth and back once.
     fn told(&self, config: &Config) -> Vec<(FrameMeta, Vec<TrackEvent>, Vec<Track>)> {
-        let mut tracker = IouTracker::new(&config.tracker);
+        let mut tracker = Tracker::new(&config.tracker);
         let mut lifecycle = Lifecycle::new(config.publish.update_interval);
         let once = (2 * self.frames.len()).saturating_sub(2).max(1);
         let tell = |(meta, detections): (FrameMeta, &[Detection])| {

@@ -2,7 +2,7 @@
 //!
 //! Candidates have a rank: those of a lower rank are settled before the next rank sees what is left, so that a track
 //! seen a moment ago is not robbed by the stale box of one that was lost. Within a rank the pairs are chosen either
-//! greedily or for the greatest total IOU. Nothing here computes an overlap; [`IouTracker`](super::IouTracker) does.
+//! greedily or for the greatest total IOU. Nothing here computes an overlap; [`Tracker`](super::Tracker) does.
 
 use std::cmp::Ordering;
 
