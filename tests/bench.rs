@@ -251,7 +251,7 @@ fn two_configurations_run_in_turns() {
     let other = other.display().to_string();
     let words = [
         "--frames",
-        "30",
+        "12",
         "--warmup",
         "1",
         "--compare",
