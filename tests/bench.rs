@@ -37,6 +37,11 @@ fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
             }
         }
         Value::Number(_) => lines.push(format!("{path} #")),
+        Value::Array(values) => {
+            for value in values {
+                layout(value, &format!("{path}[]"), lines);
+            }
+        }
         other => lines.push(format!("{path} {other}")),
     }
 }
