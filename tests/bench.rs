@@ -37,6 +37,11 @@ fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
             }
         }
         Value::Number(_) => lines.push(format!("{path} #")),
+        Value::Array(values) => {
+            for value in values {
+                layout(value, &format!("{path}[]"), lines);
+            }
+        }
         other => lines.push(format!("{path} {other}")),
     }
 }
@@ -251,7 +256,7 @@ fn two_configurations_run_in_turns() {
     let other = other.display().to_string();
     let words = [
         "--frames",
-        "30",
+        "12",
         "--warmup",
         "1",
         "--compare",
