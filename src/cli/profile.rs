@@ -27,7 +27,7 @@ pub(super) struct ProfileArgs {
     /// Profile on this machine, over ssh.
     #[arg(long, value_name = "USER@MACHINE")]
     host: Option<String>,
-    /// Option for ssh, such as Port=2222, IdentityFile=key or ProxyJump=gate; what begins with `-` is an argument of its own.
+    /// Option for ssh, such as Port=2222, IdentityFile=key or ProxyJump=gate; what begins with `-` is an argument of its own, such as -Ffile.
     #[arg(
         long = "ssh-option",
         value_name = "OPTION",

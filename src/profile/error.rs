@@ -180,9 +180,9 @@ pub enum ProfileError {
         /// What nsys and the daemon said.
         log: String,
     },
-    /// The daemon failed.
+    /// The daemon failed, or nsys before it.
     #[error(
-        "the daemon failed under nsys on {place} (exit status {status}); what was said there:\n{log}"
+        "the daemon, or nsys around it, failed on {place} (exit status {status}); what was said there:\n{log}"
     )]
     Daemon {
         /// The target.
