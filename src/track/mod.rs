@@ -29,6 +29,7 @@ mod metrics;
 mod mot;
 mod motion;
 mod offline;
+mod sparse;
 mod stages;
 mod tracker;
 mod truth;

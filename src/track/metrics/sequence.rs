@@ -57,7 +57,7 @@ impl Sequence {
                 .collect(),
         );
         let numbers: BTreeSet<u32> = objects.keys().chain(found.keys()).copied().collect();
-        let none = Vec::new();
+        let none = Boxes::new();
         let frames = numbers.iter().map(|number| {
             let objects = objects.get(number).unwrap_or(&none);
             let found = found.get(number).unwrap_or(&none);
@@ -78,15 +78,15 @@ impl Sequence {
     }
 }
 
-/// Boxes of each frame, with the place of their identity among all.
-type BoxesOfFrames = BTreeMap<u32, Vec<(usize, Xyxy)>>;
+/// Boxes of one frame with the indices of their owners.
+type Boxes = Vec<(usize, Xyxy)>;
 
 /// The boxes of each frame with the indices of their owners, and the number of boxes of each owner.
-fn collect(rows: Vec<(u32, u64, Xyxy)>) -> (BoxesOfFrames, Vec<u64>) {
+fn collect(rows: Vec<(u32, u64, Xyxy)>) -> (BTreeMap<u32, Boxes>, Vec<u64>) {
     let ids: BTreeSet<u64> = rows.iter().map(|(_, id, _)| *id).collect();
     let index: BTreeMap<u64, usize> = ids.into_iter().zip(0..).collect();
     let mut counts = vec![0; index.len()];
-    let mut frames: BTreeMap<u32, Vec<(usize, Xyxy)>> = BTreeMap::new();
+    let mut frames: BTreeMap<u32, Boxes> = BTreeMap::new();
     for (frame, id, xyxy) in rows {
         let of_frame = frames.entry(frame).or_default();
         if of_frame.iter().all(|(known, _)| *known != index[&id]) {
