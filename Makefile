@@ -29,7 +29,7 @@ build: ## Set up and build the release binary.
 test: ## Set up and pass all tests.
 	@.ci/setup build run onnxruntime test
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
-	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked; else cargo test --locked; fi
+	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --config-file .ci/nextest.toml; else cargo test --locked; fi
 
 v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime
@@ -50,10 +50,10 @@ gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
 	@.ci/setup build doubles
 	@tests/gpu/run
 
-nsys-test: ## Prove `jetwatch report` against Nsight Systems itself (Debian's non-free package, 185 MB to download, and Chromium).
+nsys-test: ## Prove `jetwatch profile` and `report` with Nsight Systems itself, over a real sshd (Debian's non-free package, 185 MB to download, and Chromium).
 	@.ci/setup build run nsys
 	@command -v nsys >/dev/null
-	cargo test --locked --test nsys_report
+	cargo test --locked --test nsys_report --test nsys_profile
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime

@@ -1,4 +1,4 @@
-//! What one frame costs the tracker: 100 tracks and 100 detections, as each of the two associations pairs them.
+//! What one frame costs each tracker: 100 tracks and 100 detections, and ten times as many.
 //!
 //! Two scenes in a 1920×1080 picture, both with boxes that tremble by a few percent and 5 % of the detections missing:
 //! `street`, where objects of many sizes move on their own and few overlap, and `crowd`, where people stand so close that
@@ -10,11 +10,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jetwatch::config::{Association, ClassMatch, TrackerConfig};
-use jetwatch::track::{IouTracker, Lifecycle};
+use jetwatch::config::{Association, TrackerConfig, TrackerKind};
+use jetwatch::track::{Lifecycle, Tracker};
 use jetwatch::types::{Detection, FrameMeta, Size, SourceId, TrackState};
 
-const OBJECTS: usize = 100;
 /// The scene runs forth and back, so that it can be repeated without a jump.
 const FRAMES: usize = 240;
 
@@ -68,12 +67,12 @@ impl Scene {
     }
 
     /// The detections of every frame, forth and back.
-    fn frames(self) -> Vec<Vec<Detection>> {
+    fn frames(self, objects: usize) -> Vec<Vec<Detection>> {
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
-        let mut objects: Vec<Object> = (0..OBJECTS).map(|_| self.object(&mut random)).collect();
+        let mut objects: Vec<Object> = (0..objects).map(|_| self.object(&mut random)).collect();
         let mut frames = Vec::with_capacity(2 * FRAMES);
         for _ in 0..FRAMES {
-            let mut frame = Vec::with_capacity(OBJECTS);
+            let mut frame = Vec::with_capacity(objects.len());
             for object in &mut objects {
                 object.center[0] += object.speed[0];
                 object.center[1] += object.speed[1];
@@ -108,54 +107,60 @@ impl Scene {
     }
 }
 
-fn config(association: Association) -> TrackerConfig {
+const TRACKERS: [(&str, TrackerKind, Association); 4] = [
+    ("iou greedy", TrackerKind::Iou, Association::Greedy),
+    ("iou optimal", TrackerKind::Iou, Association::Optimal),
+    ("sort", TrackerKind::Sort, Association::Optimal),
+    ("bytetrack", TrackerKind::ByteTrack, Association::Optimal),
+];
+
+/// Patient enough that each of them carries as many tracks.
+fn config(kind: TrackerKind, association: Association) -> TrackerConfig {
     TrackerConfig {
         association,
-        min_iou: 0.3,
-        probation_frames: 3,
         max_lost_frames: 30,
-        class_match: ClassMatch::Same,
         min_new_track_score: 0.0,
+        ..TrackerConfig::new(kind)
     }
 }
 
 fn update(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("update 100 tracks with 100 detections");
-    for (scene_name, scene) in [("street", Scene::Street), ("crowd", Scene::Crowd)] {
-        let frames = scene.frames();
-        for (name, association) in [
-            ("greedy", Association::Greedy),
-            ("optimal", Association::Optimal),
-        ] {
-            let mut tracker = IouTracker::new(&config(association));
-            for frame in &frames {
-                tracker.update(frame);
-            }
-            let tracks = tracker.update(&frames[0]);
-            let active = tracks
-                .iter()
-                .filter(|track| track.state == TrackState::Active)
-                .count();
-            println!(
-                "{scene_name}, {name}: {} tracks, {active} of them active",
-                tracks.len()
-            );
-            let mut next = frames.iter().cycle().skip(1);
-            group.bench_function(format!("{scene_name}/{name}"), |bencher| {
-                bencher.iter_batched(
-                    || next.next().map_or(&[][..], Vec::as_slice),
-                    |frame| tracker.update(black_box(frame)).len(),
-                    BatchSize::SmallInput,
+    for objects in [100, 1000] {
+        let mut group =
+            criterion.benchmark_group(format!("update {objects} tracks with {objects} detections"));
+        for (scene_name, scene) in [("street", Scene::Street), ("crowd", Scene::Crowd)] {
+            let frames = scene.frames(objects);
+            for (name, kind, association) in TRACKERS {
+                let mut tracker = Tracker::new(&config(kind, association));
+                for frame in &frames {
+                    tracker.update(frame);
+                }
+                let tracks = tracker.update(&frames[0]);
+                let active = tracks
+                    .iter()
+                    .filter(|track| track.state == TrackState::Active)
+                    .count();
+                println!(
+                    "{scene_name}, {name}: {} tracks, {active} of them active",
+                    tracks.len()
                 );
-            });
+                let mut next = frames.iter().cycle().skip(1);
+                group.bench_function(format!("{scene_name}/{name}"), |bencher| {
+                    bencher.iter_batched(
+                        || next.next().map_or(&[][..], Vec::as_slice),
+                        |frame| tracker.update(black_box(frame)).len(),
+                        BatchSize::SmallInput,
+                    );
+                });
+            }
         }
+        group.finish();
     }
-    group.finish();
 }
 
 fn lifecycle(criterion: &mut Criterion) {
-    let frames = Scene::Street.frames();
-    let mut tracker = IouTracker::new(&config(Association::Greedy));
+    let frames = Scene::Street.frames(100);
+    let mut tracker = Tracker::new(&config(TrackerKind::Iou, Association::Greedy));
     let mut lifecycle = Lifecycle::new(Duration::from_millis(500));
     let mut events = Vec::new();
     let mut meta = FrameMeta {

@@ -10,10 +10,13 @@
 //! pipeline   FLOOR 3  the only room that knows the whole chain: lanes, detector workers, reordering, the follower, the report, the machine's readings
 //! source     FLOOR 2  pixels in: one supervised GStreamer pipeline a source, pictures, and the synthetic scene with its ground truth
 //! detect     FLOOR 2  pixels to detections: model folders, tensors, decoding and NMS (pure), ONNX Runtime, scripted; engines of TensorRT
-//! track      FLOOR 2  detections to tracks and to the events of their lives: pure, no threads, no clock
+//! track      FLOOR 2  detections to tracks and to the events of their lives, and tracks against the truth: pure, no threads, no clock
+//! analytics  FLOOR 2  tracks to facts about the scene: zones, lines, directions, objects at rest: pure
 //! accuracy   FLOOR 2  detections against annotated pictures, by COCO's protocol: pure
 //! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
+//! profile    FLOOR 2  profiles taken: nsys around the daemon, here or over ssh; it starts programs and knows no pipeline
 //! report     FLOOR 2  profiles and benchmarks in: tables, verdicts and plots out; offline, no pipeline
+//! benchmark  FLOOR 2  traces of runs to statistics, to `benchmark.json` and to comparisons: pure
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! platform   FLOOR 1  what machine this is, its units for video, how it does, and its settings: Jetson model and release, loads, clocks
@@ -37,6 +40,8 @@
 //! - NVIDIA's libraries and ONNX Runtime are opened at run time and never linked. Unsafe code stands in the cellar `nvidia` alone.
 
 pub mod accuracy;
+pub mod analytics;
+pub mod benchmark;
 pub mod catalog;
 pub mod cli;
 pub mod config;
@@ -44,6 +49,7 @@ pub mod detect;
 pub mod nvidia;
 pub mod pipeline;
 pub mod platform;
+pub mod profile;
 pub mod publish;
 pub mod report;
 pub mod source;

@@ -231,6 +231,9 @@ fn the_schema_refuses_what_the_loader_refuses() {
         "tracker: {min_iou: 0}",
         "tracker: {min_iou: 1.01}",
         "tracker: {association: best}",
+        "tracker: {type: nvdcf}",
+        "tracker: {tentative_min_iou: 0}",
+        "tracker: {min_score: 1.5}",
         "log: info",
     ] {
         let text = format!("{source}{wrong}\n");

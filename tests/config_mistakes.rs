@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use jetwatch::config::{
-    Association, Backend, Broker, ClassMatch, Config, RtspTransport, ScriptedConfig, Secret,
-    SourceUri, TensorRtConfig, TrackerConfig, V4l2Format,
+    Association, Backend, Broker, ClassMatch, Config, LowScores, RtspTransport, ScriptedConfig,
+    Secret, SourceUri, TensorRtConfig, TrackerConfig, TrackerKind, V4l2Format,
 };
 use proptest::prelude::*;
 
@@ -105,15 +105,14 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(detector.tensorrt, TensorRtConfig::default());
     assert_eq!(detector.scripted, ScriptedConfig::default());
 
-    let tracker = TrackerConfig {
-        association: Association::Greedy,
-        min_iou: 0.3,
-        probation_frames: 3,
-        max_lost_frames: 30,
-        class_match: ClassMatch::Same,
-        min_new_track_score: 0.0,
-    };
-    assert_eq!(config.tracker, tracker);
+    assert_eq!(config.tracker, TrackerConfig::new(TrackerKind::Iou));
+    let tracker = &config.tracker;
+    assert_eq!(
+        (tracker.association, tracker.class_match),
+        (Association::Greedy, ClassMatch::Same)
+    );
+    assert_eq!((tracker.min_iou, tracker.min_new_track_score), (0.3, 0.0));
+    assert_eq!((tracker.probation_frames, tracker.max_lost_frames), (3, 30));
 
     let publish = &config.publish;
     assert_eq!(publish.update_interval, Duration::from_millis(500));
@@ -394,4 +393,42 @@ proptest! {
             prop_assert!(!error.to_string().contains("hunter2"), "{}", error);
         }
     }
+}
+
+#[test]
+fn defaults_of_the_tracker_depend_on_its_type() {
+    let tracker = |keys: &str| {
+        loaded(&format!(
+            "sources: [{{name: a, uri: 'synthetic://traffic'}}]\ndetector: {{backend: scripted}}\ntracker: {{{keys}}}\n"
+        ))
+        .tracker
+    };
+    for (word, kind) in [
+        ("iou", TrackerKind::Iou),
+        ("sort", TrackerKind::Sort),
+        ("bytetrack", TrackerKind::ByteTrack),
+    ] {
+        assert_eq!(
+            tracker(&format!("type: {word}")),
+            TrackerConfig::new(kind),
+            "{word}"
+        );
+    }
+    let given = tracker(
+        "type: bytetrack, association: greedy, min_iou: 0.4, max_lost_frames: 7, min_new_track_score: 0.3, min_score: 0.2, \
+         tentative_score: 0.4, tentative_min_iou: 0.6",
+    );
+    let wanted = TrackerConfig {
+        association: Association::Greedy,
+        min_iou: 0.4,
+        max_lost_frames: 7,
+        min_new_track_score: 0.3,
+        low_scores: LowScores {
+            min_score: 0.2,
+            tentative_score: 0.4,
+            tentative_min_iou: 0.6,
+        },
+        ..TrackerConfig::new(TrackerKind::ByteTrack)
+    };
+    assert_eq!(given, wanted);
 }

@@ -85,12 +85,33 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l port -d 'Por
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l topic -d 'Topic filter' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l duration -d 'End after this time, such as 20s or 5m' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -s h -l help -d 'Print help'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s c -l config -d 'Configuration file: its first source gives the frames, its detector runs them' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l only -d 'Which part' -r -f -a "detect\t'Tensor, network and decoding, on preloaded frames'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s c -l config -d 'Configuration file. Its messages go to a broker inside of the benchmark and to files in the output folder' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l source -d 'Any source, in the place of a configuration: a video file, rtsp://…, synthetic://…' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l model -d 'Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l set -d 'Set a key of the configuration, such as detector.workers=2. May be given several times' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l only -d 'Measure one part alone, the others fed from memory or left out' -r -f -a "decode\t'The sources: decoding, scaling, and what is between'
+scale\t'Scaling of one picture of the first source\'s size, repeated from memory'
+detect\t'Tensor, network and decoding of its output, on preloaded frames'
+track\t'Tracker and life cycle, on detections of preloaded frames'
+publish\t'Messages of preloaded frames, up to the queues'
 layers\t'Each layer of the network, run by run on single frames (TensorRT alone)'"
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'Frames to measure' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l warmup-frames -d 'Frames to run before measuring' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l preload -d 'Frames to load beforehand; they are used in turns' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l batches -d 'End after this many batches, warm-up included' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'End after this many frames, warm-up included. Default where nothing is given: 1000' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l duration -d 'End after this time, such as 20s or 5m' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s w -l warmup -d 'Batches that are dropped at the front, and as many at the end' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l preload -d 'With --only: frames to load beforehand; they are used in turns' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s o -l output -d 'Folder for benchmark.json, in which everything is written that this command writes' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l sweep -d 'Try every value of a key of the configuration: batch_size=1,2,4. Several of them are combined' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l compare -d 'A second configuration that is run in turns with the first' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l repeat -d 'Run everything so many times. Default: 5 with --compare, else 1' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l processes -d 'Processes that run side by side on each GPU, each on processor cores of its own' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l gpus -d 'GPUs that have processes of their own' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l cores -d 'Processor cores for this process, numbers with commas' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l root -d 'Folder that stands for the whole system, for tests' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l json -d 'Print the speeds as JSON, not the tables'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l maximize-clocks -d 'Hold the clocks at their highest while it runs, as root, and give them back'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l no-record -d 'Keep no single ranges, only speeds: to see what keeping them costs'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l one-of-several -d 'This process is one of several: end with the one that started it'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -s t -l table -d 'Tables to show, or all of them' -r -f -a "verdict\t''
 stages\t''

@@ -6,6 +6,7 @@ use crate::config::ConfigError;
 use crate::detect::DetectError;
 use crate::detect::engines::EngineError;
 use crate::pipeline::PipelineError;
+use crate::profile::ProfileError;
 use crate::telemetry::marked_as_error;
 
 /// Shown below `--help`, and in the README.
@@ -31,6 +32,18 @@ pub enum Exit {
     Config,
 }
 
+impl Exit {
+    /// What a daemon that another program ran ended with.
+    pub(super) fn of_daemon(status: u8) -> Self {
+        match status {
+            0 => Self::Success,
+            3 => Self::SourceFailed,
+            78 => Self::Config,
+            _ => Self::Failure,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
@@ -54,6 +67,9 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         } else {
             Exit::Failure
         };
+    }
+    if let Some(ProfileError::Daemon { status, .. }) = error.downcast_ref::<ProfileError>() {
+        return Exit::of_daemon(*status);
     }
     let detect = match error.downcast_ref::<PipelineError>() {
         Some(PipelineError::Config(_)) => return Exit::Config,

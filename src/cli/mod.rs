@@ -14,6 +14,7 @@ mod eval;
 mod exit;
 mod lines;
 mod model;
+mod profile;
 mod progress;
 mod report;
 mod run;
@@ -52,6 +53,8 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Measure parts of the chain.
     Bench(bench::BenchArgs),
+    /// Record the daemon by Nsight Systems, here or over ssh, and say where its time goes.
+    Profile(profile::ProfileArgs),
     /// Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots.
     Report(report::ReportArgs),
     /// Fetch networks, look into ONNX files, and describe them for the daemon.
@@ -82,6 +85,7 @@ pub fn main() -> ExitCode {
             | Command::Model(_)
             | Command::Engine(_)
             | Command::Tune(_)
+            | Command::Profile(_)
             | Command::Report(_)
     ) {
         environment::complete();
@@ -93,6 +97,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, started),
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Engine(args) => engine::run(&args),

@@ -20,6 +20,9 @@ use crate::report::{
 
 use super::Exit;
 
+/// Most rows of a table without `--rows`.
+const ROWS: usize = 50;
+
 /// What `jetwatch report` is told.
 #[derive(Debug, Args)]
 #[command(after_help = tables_in_words())]
@@ -49,7 +52,7 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "RANGE")]
     within: Option<String>,
     /// Most rows of a table for a terminal or a page, and of one that lists single events; 0: all.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = ROWS)]
     rows: usize,
     /// The nsys that exports reports.
     #[arg(long, value_name = "PROGRAM", default_value = "nsys")]
@@ -65,6 +68,24 @@ enum Format {
     Csv,
     /// One object with everything.
     Json,
+}
+
+impl ReportArgs {
+    /// What is asked for without options: the verdict and the first tables of `files`, exported by `nsys` where need be.
+    pub(super) fn of(files: Vec<PathBuf>, nsys: &Path) -> Self {
+        Self {
+            files,
+            tables: Vec::new(),
+            format: Format::Text,
+            html: None,
+            diff: false,
+            from: None,
+            until: None,
+            within: None,
+            rows: ROWS,
+            nsys: nsys.to_owned(),
+        }
+    }
 }
 
 fn known_tables() -> PossibleValuesParser {

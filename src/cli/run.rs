@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 
-use crate::config::Config;
+use crate::config::{Config, MAX_BATCH_SIZE};
 use crate::pipeline::{Options, Outcome, Pipeline, Report, Tap};
 use crate::platform::Root;
 use crate::telemetry;
@@ -36,6 +36,9 @@ pub(super) struct RunArgs {
     /// Measure only after this many frames.
     #[arg(long, value_name = "N", default_value_t = 0)]
     warmup_frames: u64,
+    /// Most frames in one batch, instead of detector.batch_size.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_BATCH_SIZE))]
+    batch_size: Option<u8>,
     /// Write the run's numbers to this file as JSON.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -52,7 +55,10 @@ pub(super) struct RunArgs {
 
 /// Runs the daemon until it ends.
 pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
-    let config = Config::load(&args.config)?;
+    let mut config = Config::load(&args.config)?;
+    if let Some(size) = args.batch_size {
+        config.detector.batch_size = usize::from(size);
+    }
     telemetry::start_logging(config.log.level);
     let options = Options {
         process_started: Some(started),
@@ -66,6 +72,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             .map(|path| dump_to(path, &config))
             .transpose()?,
         root: Root::new(&args.root),
+        ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
     log::info!(sources = config.sources.len(); "running as {}", config.device);

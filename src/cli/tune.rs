@@ -139,7 +139,10 @@ fn plan(args: &CommonArgs) -> anyhow::Result<Exit> {
 
 fn apply(args: &CommonArgs) -> anyhow::Result<Exit> {
     let wanted = wanted(&Config::load(&args.config)?.tune);
-    let steps = tune::apply(&Root::new(&args.root), &wanted)?;
+    let root = Root::new(&args.root);
+    // First, or what a killed benchmark held would count as what was there before.
+    tune::end_of_crashed(&root)?;
+    let steps = tune::apply(&root, &wanted)?;
     if args.json {
         println!(
             "{}",

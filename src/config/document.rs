@@ -92,6 +92,19 @@ impl Document {
         Node::new(self, &self.root, String::new())
     }
 
+    /// The tree, to be changed before it is read.
+    pub(super) fn root_mut(&mut self) -> &mut Located {
+        &mut self.root
+    }
+
+    /// The tree alone, without places; or the first thing that is wrong with it.
+    pub(super) fn into_value(self) -> Result<Tree, String> {
+        match self.problems.into_inner().into_iter().next() {
+            Some(problem) => Err(problem.what),
+            None => Ok(self.root.tree),
+        }
+    }
+
     /// The name given to [`parse`](Self::parse).
     #[must_use]
     pub fn label(&self) -> &str {

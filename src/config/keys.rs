@@ -2,11 +2,13 @@
 //!
 //! This is the only list. The loader reads by it, error texts and `configs/jetwatch.schema.json` are made from it, and
 //! tests hold the example files against it. A key that is added here and read in [`load`](super::load) is complete.
-//! The detector's keys have a file of their own below.
+//! The detector's and the tracker's keys have files of their own below.
 
 mod detector;
+mod tracker;
 
 use self::detector::DETECTOR;
+use self::tracker::TRACKER;
 use super::form::{Fallback, Form, Key, Unit};
 
 /// The outermost map.
@@ -226,56 +228,6 @@ pub const SYNTHETIC: &[Key] = &[
         Form::Boolean,
         Fallback::Boolean(true),
         "Paced like a camera; false: as fast as frames are taken, like a file.",
-    ),
-];
-
-/// `tracker`.
-pub const TRACKER: &[Key] = &[
-    Key::or(
-        "type",
-        Form::Words(&["iou"]),
-        Fallback::Text("iou"),
-        "Which tracker.",
-    ),
-    Key::or(
-        "association",
-        Form::Words(&["greedy", "optimal"]),
-        Fallback::Text("greedy"),
-        "How detections and tracks are paired: best pair first, or the greatest total IOU.",
-    ),
-    Key::or(
-        "min_iou",
-        Form::Number {
-            min: 0.0,
-            min_accepted: false,
-            max: 1.0,
-        },
-        Fallback::Number(0.3),
-        "Least IOU of a pair.",
-    ),
-    Key::or(
-        "probation_frames",
-        Form::count(1, 1000, "frames"),
-        Fallback::Integer(3),
-        "Frames in which a new object must be matched before it is published.",
-    ),
-    Key::or(
-        "max_lost_frames",
-        Form::count(0, 100_000, "frames"),
-        Fallback::Integer(30),
-        "Frames that a published track may go unseen before it ends.",
-    ),
-    Key::or(
-        "class_match",
-        Form::Words(&["same", "any"]),
-        Fallback::Text("same"),
-        "Whether a detection of another class may continue a track.",
-    ),
-    Key::or(
-        "min_new_track_score",
-        Form::share(),
-        Fallback::Number(0.0),
-        "Detections below this score start no new track.",
     ),
 ];
 

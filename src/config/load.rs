@@ -7,6 +7,7 @@
 mod detector;
 mod publish;
 mod source;
+mod tracker;
 mod tune;
 
 use std::path::Path;
@@ -29,7 +30,16 @@ impl Config {
     /// # Errors
     /// All problems of the file, each with its line; or that it cannot be read.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        Self::from_document(Document::read(path)?)
+        Self::load_with(path, &[])
+    }
+
+    /// As [`load`](Self::load), with `settings` in the place of what the file says: keys by their path, such as
+    /// `detector.workers`, with their values as they would stand in the file.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); keys that do not exist come with the nearest that does.
+    pub fn load_with(path: &Path, settings: &[(String, String)]) -> Result<Self, ConfigError> {
+        Self::from_changed(Document::read(path)?, settings)
     }
 
     /// As [`load`](Self::load) for text that is there already. `label` names it in problems, and relative paths count
@@ -38,7 +48,19 @@ impl Config {
     /// # Errors
     /// All problems of the text, each with its line.
     pub fn from_str(label: &str, text: &str) -> Result<Self, ConfigError> {
-        Self::from_document(Document::parse(label, text)?)
+        Self::from_str_with(label, text, &[])
+    }
+
+    /// As [`load_with`](Self::load_with) for text that is there already.
+    ///
+    /// # Errors
+    /// As [`load_with`](Self::load_with).
+    pub fn from_str_with(
+        label: &str,
+        text: &str,
+        settings: &[(String, String)],
+    ) -> Result<Self, ConfigError> {
+        Self::from_changed(Document::parse(label, text)?, settings)
     }
 
     /// The configuration of a command line without a file: one source, named `source`, and every other key at its
@@ -51,6 +73,18 @@ impl Config {
     /// # Errors
     /// What is wrong with `uri` or `model`; problems name the file `command line` and no line.
     pub fn for_source(uri: &str, model: Option<&str>) -> Result<Self, ConfigError> {
+        Self::for_source_with(uri, model, &[])
+    }
+
+    /// As [`for_source`](Self::for_source), with other keys set as by [`load_with`](Self::load_with).
+    ///
+    /// # Errors
+    /// As [`for_source`](Self::for_source) and [`load_with`](Self::load_with).
+    pub fn for_source_with(
+        uri: &str,
+        model: Option<&str>,
+        settings: &[(String, String)],
+    ) -> Result<Self, ConfigError> {
         let text = |text: &str| Tree::Text(text.to_owned());
         let source = unplaced_map([("name", text("source")), ("uri", text(uri))]);
         let mut sections = vec![(
@@ -72,7 +106,18 @@ impl Config {
             }
             None => {}
         }
-        Self::from_document(Document::unplaced("command line", unplaced_map(sections)))
+        let document = Document::unplaced("command line", unplaced_map(sections));
+        Self::from_changed(document, settings)
+    }
+
+    fn from_changed(
+        mut document: Document,
+        settings: &[(String, String)],
+    ) -> Result<Self, ConfigError> {
+        for (key, value) in settings {
+            document.set(key, value);
+        }
+        Self::from_document(document)
     }
 
     fn from_document(document: Document) -> Result<Self, ConfigError> {
@@ -106,7 +151,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
         .and_then(|map| detector::detector(&map));
     let tracker = map
         .section("tracker")
-        .and_then(|map| detector::tracker(&map));
+        .and_then(|map| tracker::tracker(&map));
     let publish = map
         .section("publish")
         .and_then(|map| publish::publish(&map, device.as_deref()));

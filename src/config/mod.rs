@@ -18,9 +18,13 @@ mod load;
 mod map;
 mod mask;
 mod node;
+mod overlay;
 mod parse_uri;
+mod rules;
 mod schema;
 mod secret;
+mod shape;
+mod tracker;
 mod tree;
 mod uri;
 
@@ -35,8 +39,11 @@ pub use keys::{ROOT as KEYS, SYNTHETIC as SYNTHETIC_KEYS};
 pub use map::Map;
 pub use mask::mask_secrets;
 pub use node::{Node, Value};
+pub use rules::{DirectionRule, LineRule, SceneRules, StationaryRule, ZoneRule};
 pub use schema::json_schema;
 pub use secret::{Secret, SecretError};
+pub use shape::{Area, Line, Point, ShapeError, parse_points};
+pub use tracker::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
 pub use uri::{Pace, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
 
 /// Everything that one daemon is told.
@@ -108,6 +115,9 @@ pub enum Scaling {
     /// The processor.
     Cpu,
 }
+
+/// Most frames in one batch.
+pub const MAX_BATCH_SIZE: i64 = 64;
 
 /// The primary detector.
 #[derive(Debug, Clone)]
@@ -223,41 +233,6 @@ pub struct ScriptedConfig {
     pub min_visible: f32,
     /// Seed of misses and shifts.
     pub seed: u64,
-}
-
-/// The IOU tracker, in DeepStream's vocabulary.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrackerConfig {
-    /// How detections and tracks are paired. Default: greedy.
-    pub association: Association,
-    /// Least IOU of a pair, above 0 to 1. Default 0.3.
-    pub min_iou: f32,
-    /// Frames in which a new object must be matched before it is published, at least 1. Default 3.
-    pub probation_frames: u32,
-    /// Frames that a confirmed track may go unseen before it ends. Default 30.
-    pub max_lost_frames: u32,
-    /// Whether only detections of the track's class may be matched. Default: yes.
-    pub class_match: ClassMatch,
-    /// Detections below this score start no new track, 0 to 1. Default 0.
-    pub min_new_track_score: f32,
-}
-
-/// How detections and tracks are paired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Association {
-    /// Best pair first.
-    Greedy,
-    /// The assignment with the greatest total IOU.
-    Optimal,
-}
-
-/// Which classes may be paired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClassMatch {
-    /// Only the track's own class.
-    Same,
-    /// Any class; the track takes the class of the newest detection.
-    Any,
 }
 
 /// Where tracks go. Several sinks may be on at once.

@@ -8,8 +8,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use crate::platform::throttling::Change;
 use crate::publish::{Record, Sink, SinkCounts};
 use crate::source::StopToken;
-use crate::telemetry::{Pulse, Recorder, Stage};
-use crate::track::{IouTracker, Lifecycle};
+use crate::telemetry::{Level, Pulse, Recorder, Stage};
+use crate::track::{Lifecycle, Tracker};
 use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
 
 use super::lanes::Lanes;
@@ -64,7 +64,7 @@ pub(super) struct Follower {
 pub(super) struct Line {
     name: String,
     reorder: Reorder<(FrameMeta, Vec<Detection>)>,
-    tracker: IouTracker,
+    tracker: Tracker,
     lifecycle: Lifecycle,
     /// The source has ended; said once its last frame is through.
     ending: Option<(SourceState, Option<String>)>,
@@ -74,7 +74,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(name: &str, tracker: IouTracker, lifecycle: Lifecycle) -> Self {
+    pub(super) fn new(name: &str, tracker: Tracker, lifecycle: Lifecycle) -> Self {
         Self {
             name: name.to_owned(),
             reorder: Reorder::default(),
@@ -138,9 +138,11 @@ impl Follower {
     }
 
     fn frame(&mut self, meta: FrameMeta, detections: &[Detection]) {
+        let recorder = self.recorder.clone();
+        let whole = recorder.batch(Level::Follow, 1);
         let line = &mut self.lines[meta.source.index()];
         {
-            let _range = self.recorder.range_with_payload(Stage::Track, 1, meta.seq);
+            let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
             let tracks = line.tracker.update(detections);
             line.lifecycle.step(&meta, tracks, &mut line.events);
             line.shown.clear();
@@ -155,11 +157,11 @@ impl Follower {
             tap(&meta, detections, &line.shown);
         }
         {
-            let recorder = self.recorder.clone();
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
             self.publish(&meta);
             self.publish_frame(&meta);
         }
+        drop(whole);
         self.meter
             .frame_done(&meta, self.lines[meta.source.index()].shown.len());
         self.lines[meta.source.index()].newest = Some(meta);

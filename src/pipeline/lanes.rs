@@ -43,6 +43,8 @@ struct State {
     forming: bool,
     /// Frames that may still be taken in all.
     allowance: u64,
+    /// Batches that may still be handed out in all.
+    batches: u64,
     /// Frames have waited since then without one being taken; `None`: none waits.
     untaken_since: Option<Instant>,
 }
@@ -84,11 +86,22 @@ impl Lanes {
                 next: 0,
                 forming: false,
                 allowance: most_frames.unwrap_or(u64::MAX),
+                batches: u64::MAX,
                 untaken_since: None,
             }),
             filled: Condvar::new(),
             emptied: Condvar::new(),
         }
+    }
+
+    /// Hands out at most so many batches in all.
+    #[must_use]
+    pub fn with_most_batches(mut self, most: Option<u64>) -> Self {
+        self.state
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .batches = most.unwrap_or(u64::MAX);
+        self
     }
 
     /// Takes a frame from its source. In a full live lane it replaces the oldest; in a file's lane it waits for room.
@@ -156,8 +169,13 @@ impl Lanes {
             self.emptied.notify_all();
         }
         state.forming = false;
+        state.batches -= 1;
+        if state.batches == 0 {
+            state.end();
+        }
         drop(state);
         self.filled.notify_all();
+        self.emptied.notify_all();
         true
     }
 
@@ -253,9 +271,16 @@ impl State {
         }
         self.untaken_since = self.has_frames().then(Instant::now);
         if self.allowance == 0 {
-            for lane in &mut self.lanes {
-                lane.open = false;
-            }
+            self.end();
+        }
+    }
+
+    /// Hands out no more.
+    fn end(&mut self) {
+        self.allowance = 0;
+        self.untaken_since = None;
+        for lane in &mut self.lanes {
+            lane.open = false;
         }
     }
 }

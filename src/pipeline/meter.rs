@@ -7,7 +7,7 @@ use crate::platform::Readings;
 use crate::platform::throttling::Cause;
 use crate::publish::{MachineStats, SinkCounts, SourceStats, Stats};
 use crate::source::SourceCounters;
-use crate::telemetry::{Recorder, Stage, process_usage};
+use crate::telemetry::{Recorder, Stage, StageSummary, process_usage};
 use crate::types::{FrameMeta, SourceId, SourceState};
 
 use super::lanes::Lanes;
@@ -241,6 +241,7 @@ impl Meter {
             peak_rss_bytes: usage.peak_rss_bytes,
             messages,
             machine: state.machine.as_ref().map(|(machine, _)| machine.clone()),
+            stages: self.stages(),
         }
     }
 
@@ -294,6 +295,13 @@ impl Meter {
             messages_replaced: messages.replaced,
             messages_undelivered: messages.queued,
         }
+    }
+
+    /// The stages that have run.
+    fn stages(&self) -> Vec<StageSummary> {
+        let mut stages = self.recorder.summary().stages;
+        stages.retain(|stage| stage.count > 0);
+        stages
     }
 
     fn mark(&self, state: &State) -> Mark {

@@ -23,6 +23,7 @@ mod meter;
 mod reorder;
 mod report;
 mod sinks;
+mod stage_alone;
 mod surfaces;
 mod threads;
 mod worker;
@@ -43,8 +44,8 @@ use crate::source::{
     self, ArgusRestarts, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
     Surfaces,
 };
-use crate::telemetry::{Pulses, Recorder, service};
-use crate::track::{IouTracker, Lifecycle};
+use crate::telemetry::{Pulses, Recorder, Trace, service};
+use crate::track::{Lifecycle, Tracker};
 use crate::types::SourceId;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
@@ -54,6 +55,7 @@ pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use report::{Report, SourceReport};
+pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
 use attend::Attendant;
@@ -82,8 +84,12 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// End after this many frames, over all sources.
     pub max_frames: Option<u64>,
+    /// End after this many batches.
+    pub max_batches: Option<u64>,
     /// Measure only after this many frames.
     pub warmup_frames: u64,
+    /// Keeps every single range of every stage.
+    pub trace: Option<Trace>,
     /// Folder for DOT graphs of the GStreamer pipelines.
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
@@ -110,6 +116,7 @@ pub struct Pipeline {
     dot: Dot,
     machine: Arc<Machine>,
     surfaces: Option<Arc<Surfaces>>,
+    runs: String,
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
@@ -131,7 +138,7 @@ impl Pipeline {
     /// Builds and starts the whole chain. Returns when every thread runs and every worker's detector is loaded; sources may still be connecting.
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
-        let recorder = Recorder::default();
+        let recorder = Recorder::with_trace(options.trace.clone());
         let pulses = Pulses::default();
         let announcer = Announcer::new(config, &pulses);
         let prepared = Arc::new(announcer.prepare(&recorder)?);
@@ -146,11 +153,8 @@ impl Pipeline {
             .iter()
             .map(|source| source.uri.is_live())
             .collect();
-        let lanes = Arc::new(Lanes::new(
-            &live,
-            config.detector.batch_size,
-            options.max_frames,
-        ));
+        let lanes = Lanes::new(&live, config.detector.batch_size, options.max_frames);
+        let lanes = Arc::new(lanes.with_most_batches(options.max_batches));
         let counters: Vec<Arc<SourceCounters>> =
             config.sources.iter().map(|_| Arc::default()).collect();
         let names = config.sources.iter().map(|source| source.name.clone());
@@ -172,7 +176,7 @@ impl Pipeline {
                 .map(|source| {
                     Line::new(
                         &source.name,
-                        IouTracker::new(&config.tracker),
+                        Tracker::new(&config.tracker),
                         Lifecycle::new(config.publish.update_interval),
                     )
                 })
@@ -202,6 +206,7 @@ impl Pipeline {
             },
             surfaces: surfaces::shared(&prepared, &machine),
             machine,
+            runs: prepared.describe(),
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -384,6 +389,12 @@ impl Pipeline {
     #[must_use]
     pub fn broker_address(&self) -> Option<std::net::SocketAddr> {
         self.broker.as_ref().map(EmbeddedBroker::local_addr)
+    }
+
+    /// The detector in words: what runs which network.
+    #[must_use]
+    pub fn runs(&self) -> &str {
+        &self.runs
     }
 
     /// Numbers for a progress line.

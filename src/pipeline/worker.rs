@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 use crate::detect::{DetectError, Detector};
-use crate::telemetry::{Pulse, Recorder, Stage};
+use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta};
 
 use super::follow::News;
@@ -37,9 +37,15 @@ pub(super) fn work(
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
     loop {
         pulse.waits();
+        let mut whole = recorder.batch(Level::Detect, rule.size);
         {
-            let _range = recorder.range(Stage::Batch, rule.size);
-            if !lanes.next_batch(rule.size, rule.timeout, &mut taken) {
+            let mut range = recorder.range(Stage::Batch, rule.size);
+            let came = lanes
+                .next_batch(rule.size, rule.timeout, &mut taken)
+                .then_some(taken.len());
+            range.set_items(came);
+            whole.set_items(came);
+            if came.is_none() {
                 return Ok(());
             }
         }
@@ -49,6 +55,7 @@ pub(super) fn work(
             batch.push(item.frame);
         }
         detector.detect(&batch, &mut detections)?;
+        drop(whole);
         // Pixels go back to their pool before anybody waits for the follower.
         batch.clear();
         for ((ticket, meta), found) in stubs.drain(..).zip(detections.drain(..)) {

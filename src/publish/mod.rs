@@ -33,6 +33,7 @@ pub use wire::{Encoder, Moment, SCHEMA_VERSION};
 
 use crate::platform::Readings;
 use crate::platform::throttling::{Cause, Change};
+use crate::telemetry::StageSummary;
 use crate::types::{FrameMeta, SourceState, Track, TrackEvent};
 
 /// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
@@ -148,6 +149,8 @@ pub struct Stats {
     pub messages: SinkCounts,
     /// How the machine does; `None` until it was read.
     pub machine: Option<MachineStats>,
+    /// Times of the stages that have run.
+    pub stages: Vec<StageSummary>,
 }
 
 /// How the machine does.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use self::body::{
     CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SourceBody, SourceStatsBody,
-    StatsBody, TrackBody,
+    StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
 use self::value::{EventId, Utc, finite, milliseconds, rounded};
@@ -307,6 +307,7 @@ impl Encoder {
                     tracks: source.tracks,
                 })
                 .collect(),
+            stages: stats.stages.iter().map(StageBody::of).collect(),
         }
     }
 }

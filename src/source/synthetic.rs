@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::{Pace, SyntheticScene};
-use crate::telemetry::Stage;
+use crate::telemetry::{Level, Stage};
 use crate::types::{Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Size};
 
 use super::pool::PixelPool;
@@ -34,6 +34,7 @@ impl SyntheticSource {
     fn draw(&mut self, index: u64, context: &SourceContext) -> Option<Frame> {
         let source_size = Size::new(self.settings.width, self.settings.height);
         let seq = context.counters.next_seq();
+        let _whole = context.recorder.batch(Level::Source, 1);
         let _range = context.recorder.range_with_payload(Stage::Source, 1, seq);
         let inner = Letterbox::new(source_size, context.input, context.placement).inner;
         let stride = inner.width as usize * PIXEL_BYTES;

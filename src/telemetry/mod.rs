@@ -5,8 +5,10 @@ mod process;
 mod pulse;
 pub mod service;
 mod stage;
+mod trace;
 
 pub use logger::{LogHome, marked_as_error, start as start_logging};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
 pub use pulse::{Pulse, Pulses};
-pub use stage::{Range, Recorder, Stage, StageSummary, Summary, name_thread};
+pub use stage::{BatchRange, Range, Recorder, Stage, StageSummary, Summary, name_thread};
+pub use trace::{Entry, Level, Trace};

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use nvtx::domain::{Category, LocalRange, RegisteredString};
 
 use super::process::thread_cpu_time;
+use super::trace::{Level, Trace};
 
 /// One timed step of the chain, in the order in which a frame meets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,19 +88,39 @@ impl Stage {
 struct Marks {
     domain: &'static nvtx::Domain,
     stages: [(RegisteredString<'static>, Category<'static>); Stage::ALL.len()],
+    batches: [(RegisteredString<'static>, Category<'static>); Level::ALL.len()],
 }
 
 static MARKS: LazyLock<Marks> = LazyLock::new(|| {
     let domain: &'static nvtx::Domain = Box::leak(Box::new(nvtx::Domain::new(c"jetwatch")));
-    let stages = Stage::ALL.map(|stage| {
-        let name = nvtx::Str::from_str_lossy(stage.name());
+    let mark = |name| {
+        let name = nvtx::Str::from_str_lossy(name);
         (
             domain.register_string(name.clone()),
             domain.register_category(name),
         )
-    });
-    Marks { domain, stages }
+    };
+    Marks {
+        domain,
+        stages: Stage::ALL.map(|stage| mark(stage.name())),
+        batches: Level::ALL.map(|level| mark(level.batch_name())),
+    }
 });
+
+/// Opens a range on the timeline.
+fn mark(
+    (message, category): &(RegisteredString<'static>, Category<'static>),
+    payload: u64,
+) -> LocalRange<'static> {
+    let attributes = MARKS
+        .domain
+        .event_attributes_builder()
+        .message(*message)
+        .category(*category)
+        .payload(payload)
+        .build();
+    MARKS.domain.local_range(attributes)
+}
 
 /// Names the calling thread on the timeline. The operating system's name is set where the thread is spawned.
 pub fn name_thread(name: &str) {
@@ -111,6 +132,8 @@ pub fn name_thread(name: &str) {
 #[derive(Clone, Default)]
 pub struct Recorder {
     stages: Arc<[Mutex<Times>; Stage::ALL.len()]>,
+    /// There only where somebody wants every single range.
+    trace: Option<Trace>,
 }
 
 struct Times {
@@ -137,6 +160,31 @@ impl Default for Times {
 }
 
 impl Recorder {
+    /// A recorder that also keeps every single range, in `trace`.
+    #[must_use]
+    pub fn with_trace(trace: Option<Trace>) -> Self {
+        Self {
+            trace,
+            ..Self::default()
+        }
+    }
+
+    /// Opens a batch of `level` of at most `items` frames; what this thread does until the guard is dropped belongs to it.
+    #[must_use = "the batch ends when the guard is dropped"]
+    pub fn batch(&self, level: Level, items: usize) -> BatchRange<'_> {
+        let open = |trace| OpenBatch {
+            trace,
+            before: Trace::open(trace, level),
+            started: Instant::now(),
+            cpu_before: thread_cpu_time(),
+        };
+        BatchRange {
+            _nvtx: mark(&MARKS.batches[level as usize], items as u64),
+            items: Some(items),
+            open: self.trace.as_ref().map(open),
+        }
+    }
+
     /// Opens a range of `stage` that covers `items` frames; it ends when the guard is dropped, on the same thread.
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range(&self, stage: Stage, items: usize) -> Range<'_> {
@@ -146,19 +194,11 @@ impl Recorder {
     /// As [`range`](Self::range), with a frame number as the payload shown on the timeline.
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
-        let (message, category) = &MARKS.stages[stage as usize];
-        let attributes = MARKS
-            .domain
-            .event_attributes_builder()
-            .message(*message)
-            .category(*category)
-            .payload(payload)
-            .build();
         Range {
-            _nvtx: MARKS.domain.local_range(attributes),
+            _nvtx: mark(&MARKS.stages[stage as usize], payload),
             recorder: self,
             stage,
-            items,
+            items: Some(items),
             started: Instant::now(),
             cpu_before: thread_cpu_time(),
         }
@@ -167,6 +207,9 @@ impl Recorder {
     /// Counts `wall`, a time that was measured elsewhere, as one range of `stage` that covered `items` frames.
     pub fn record(&self, stage: Stage, items: usize, wall: Duration) {
         self.add(stage, items, wall, Duration::ZERO);
+        if let Some(trace) = &self.trace {
+            trace.keep(Some(stage), items, Instant::now(), wall, Duration::ZERO);
+        }
     }
 
     fn add(&self, stage: Stage, items: usize, wall: Duration, cpu: Duration) {
@@ -225,16 +268,63 @@ pub struct Range<'a> {
     _nvtx: LocalRange<'static>,
     recorder: &'a Recorder,
     stage: Stage,
-    items: usize,
+    /// `None`: it is not counted.
+    items: Option<usize>,
     started: Instant,
     cpu_before: Duration,
 }
 
+impl Range<'_> {
+    /// Says how many frames it covered in the end; `None`: none ever came, so that it is not counted.
+    pub fn set_items(&mut self, items: Option<usize>) {
+        self.items = items;
+    }
+}
+
 impl Drop for Range<'_> {
     fn drop(&mut self) {
-        let wall = self.started.elapsed();
+        let Some(items) = self.items else { return };
+        // First: asking for it enters the kernel, where a thread on a crowded machine may lose its processor. That time is the
+        // stage's.
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
-        self.recorder.add(self.stage, self.items, wall, cpu);
+        let wall = self.started.elapsed();
+        self.recorder.add(self.stage, items, wall, cpu);
+        if let Some(trace) = &self.recorder.trace {
+            trace.keep(Some(self.stage), items, self.started, wall, cpu);
+        }
+    }
+}
+
+/// An open batch. It is on the timeline, and in the trace where there is one.
+pub struct BatchRange<'a> {
+    _nvtx: LocalRange<'static>,
+    items: Option<usize>,
+    open: Option<OpenBatch<'a>>,
+}
+
+struct OpenBatch<'a> {
+    trace: &'a Trace,
+    before: Option<(Level, u64)>,
+    started: Instant,
+    cpu_before: Duration,
+}
+
+impl BatchRange<'_> {
+    /// Says how many frames it covered in the end; `None`: none ever came, so that it is not counted.
+    pub fn set_items(&mut self, items: Option<usize>) {
+        self.items = items;
+    }
+}
+
+impl Drop for BatchRange<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = &self.open {
+            let times = self.items.map(|items| {
+                let cpu = thread_cpu_time().saturating_sub(open.cpu_before);
+                (items, open.started, open.started.elapsed(), cpu)
+            });
+            open.trace.close(open.before, times);
+        }
     }
 }
 
@@ -312,10 +402,41 @@ mod tests {
         assert_eq!(summary.stage(Stage::Track).count, 0);
         assert_eq!(summary.stages.len(), 7, "no GPU was used");
 
+        drop(recorder.batch(Level::Detect, 4));
         recorder.record(Stage::GpuNetwork, 4, Duration::from_millis(3));
         let summary = recorder.summary();
         let gpu = summary.stages.last().expect("stages");
         assert_eq!((gpu.stage, gpu.count, gpu.items), (Stage::GpuNetwork, 1, 4));
         assert!((gpu.total_ms - 3.0).abs() < 1e-9 && gpu.cpu_ms == 0.0);
+    }
+
+    #[test]
+    fn a_trace_keeps_the_ranges_of_batches_that_came_to_be() {
+        let trace = Trace::default();
+        let recorder = Recorder::with_trace(Some(trace.clone()));
+        drop(recorder.range(Stage::Infer, 9));
+        {
+            let mut batch = recorder.batch(Level::Detect, 4);
+            let mut wait = recorder.range(Stage::Batch, 4);
+            wait.set_items(Some(3));
+            drop(wait);
+            batch.set_items(Some(3));
+            recorder.record(Stage::GpuNetwork, 3, Duration::from_millis(2));
+        }
+        {
+            let mut batch = recorder.batch(Level::Detect, 4);
+            recorder.range(Stage::Batch, 4).set_items(None);
+            batch.set_items(None);
+        }
+        let kept: Vec<_> = trace
+            .take()
+            .iter()
+            .map(|entry| (entry.level, entry.batch, entry.stage, entry.items))
+            .collect();
+        let detect = |stage| (Level::Detect, 0, stage, 3);
+        let wanted = [Some(Stage::Batch), Some(Stage::GpuNetwork), None].map(detect);
+        assert_eq!(kept, wanted);
+        assert!(trace.take().is_empty(), "they were taken");
+        assert_eq!(recorder.summary().stage(Stage::Batch).count, 1);
     }
 }

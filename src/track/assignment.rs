@@ -2,13 +2,17 @@
 //!
 //! Candidates have a rank: those of a lower rank are settled before the next rank sees what is left, so that a track
 //! seen a moment ago is not robbed by the stale box of one that was lost. Within a rank the pairs are chosen either
-//! greedily or for the greatest total IOU. Nothing here computes an overlap; [`IouTracker`](super::IouTracker) does.
+//! greedily or for the greatest total IOU. Nothing here computes an overlap; [`Tracker`](super::Tracker) does.
 
 use std::cmp::Ordering;
 
 use crate::config::Association;
 
 use super::hungarian::MaximumWeight;
+use super::sparse::SparseWeight;
+
+/// Groups with more pairs of a track and a detection than this, open or not, are solved by lists of the open ones.
+const LARGEST_MATRIX: usize = 1024;
 
 /// A track and a detection that may be paired.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,6 +131,10 @@ struct Groups {
     columns: Vec<usize>,
     column_of_detection: Vec<usize>,
     weights: Vec<f64>,
+    /// The same for a large group: the open pairs by row, and where each row's begin.
+    edges: Vec<(usize, f64)>,
+    starts: Vec<usize>,
+    sparse: SparseWeight,
 }
 
 impl Groups {
@@ -171,7 +179,9 @@ impl Groups {
             columns,
             column_of_detection,
             weights,
-            ..
+            edges,
+            starts,
+            sparse,
         } = self;
         for group in open.chunk_by(|a, b| parents[a.track] == parents[b.track]) {
             if let [only] = group {
@@ -190,6 +200,25 @@ impl Groups {
             columns.dedup();
             for (column, detection) in columns.iter().enumerate() {
                 column_of_detection[*detection] = column;
+            }
+            if rows.len() * columns.len() > LARGEST_MATRIX {
+                edges.clear();
+                starts.clear();
+                starts.push(0);
+                for of_track in group.chunk_by(|a, b| a.track == b.track) {
+                    edges.extend(of_track.iter().map(|candidate| {
+                        let column = column_of_detection[candidate.detection];
+                        (column, f64::from(candidate.iou))
+                    }));
+                    starts.push(edges.len());
+                }
+                let solution = sparse.solve(starts, edges, columns.len());
+                for (track, column) in rows.iter().zip(solution) {
+                    if let Some(detection) = columns.get(*column) {
+                        pairing.pair(*track, *detection);
+                    }
+                }
+                continue;
             }
             weights.clear();
             weights.resize(rows.len() * columns.len(), 0.0);

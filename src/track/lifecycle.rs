@@ -120,7 +120,7 @@ impl Lifecycle {
 
     /// Appends an `End` for every track of which subscribers know, at the end of the source.
     ///
-    /// Its tracker's [`finish`](super::IouTracker::finish) belongs beside it. Both can go on afterwards.
+    /// Its tracker's [`finish`](super::Tracker::finish) belongs beside it. Both can go on afterwards.
     pub fn finish(&mut self, events: &mut Vec<TrackEvent>) {
         if let Some(at) = self.captured.back().copied() {
             for (_, mut told) in std::mem::take(&mut self.told) {

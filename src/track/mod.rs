@@ -1,6 +1,6 @@
 //! FLOOR 2: detections to tracks. Pure: no threads, no clock, no I/O but the MOTChallenge text format's parser and writer.
 //!
-//! One [`IouTracker`] per source turns the detections of each frame into [`Track`](crate::types::Track)s, and one
+//! One [`Tracker`] per source turns the detections of each frame into [`Track`](crate::types::Track)s, and one
 //! [`Lifecycle`] behind it turns the tracks of consecutive frames into the events that subscribers hear of. Both are
 //! plain functions of what they are given in order: the same frames give the same ids and the same events. The pipeline
 //! calls them on one thread per chain; [`track_offline`] does the same for a file of detections, for `jetwatch track`.
@@ -24,14 +24,21 @@
 
 mod assignment;
 mod hungarian;
-mod iou;
 mod lifecycle;
+mod metrics;
 mod mot;
+mod motion;
 mod offline;
+mod sparse;
+mod stages;
+mod tracker;
+mod truth;
 
 pub use assignment::{Assigner, Candidate, Pairing};
 pub use hungarian::MaximumWeight;
-pub use iou::{IouTracker, UNCONFIRMED};
 pub use lifecycle::{ClassCount, Lifecycle};
+pub use metrics::Metrics;
 pub use mot::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
 pub use offline::{TentativeFrames, track_offline};
+pub use tracker::{Tracker, UNCONFIRMED};
+pub use truth::{TruthRow, parse_truth};

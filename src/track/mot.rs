@@ -16,7 +16,7 @@ pub const NO_CLASS: u16 = u16::MAX;
 const FIELDS: std::ops::RangeInclusive<usize> = 7..=10;
 
 /// Greatest frame number and coordinate taken: whole numbers up to here are exact in `f32` and `f64`, and sums stay finite.
-const GREATEST: f64 = 16_777_216.0;
+pub(super) const GREATEST: f64 = 16_777_216.0;
 
 /// One line of a file of detections.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,19 +69,27 @@ pub enum MotError {
         /// The accepted form.
         expected: &'static str,
     },
+    /// An object of the ground truth that is in two places at once.
+    #[error(
+        "line {line}: object {object} is in frame {frame} a second time, expected every object once in a frame"
+    )]
+    Twice {
+        /// Line in the file, from 1.
+        line: usize,
+        /// The object's id.
+        object: u64,
+        /// The frame.
+        frame: u32,
+    },
 }
 
 /// Reads a file of detections: in any order, with spaces around fields, with either line ending, with empty lines.
 ///
 /// The result is sorted by frame; detections of one frame keep their order. The first line that cannot be read is the error.
 pub fn parse_detections(text: &str) -> Result<Vec<MotDetection>, MotError> {
-    let mut detections = Vec::new();
-    // Some editors begin a file with a byte order mark, which is no part of the first number.
-    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        if !line.trim().is_empty() {
-            detections.push(parse_line(index + 1, line)?);
-        }
-    }
+    let mut detections = Line::all(text)
+        .map(|line| line?.detection())
+        .collect::<Result<Vec<_>, _>>()?;
     detections.sort_by_key(|detection| detection.frame);
     Ok(detections)
 }
@@ -111,68 +119,117 @@ fn class_number(class: u16) -> i32 {
     }
 }
 
-/// Reads one line that is not empty.
-fn parse_line(line: usize, text: &str) -> Result<MotDetection, MotError> {
-    let mut fields = [""; 10];
-    let mut found = 0;
-    for field in text.split(',') {
-        if let Some(slot) = fields.get_mut(found) {
-            *slot = field.trim();
+/// One line that is not empty, as its fields.
+pub(super) struct Line<'t> {
+    line: usize,
+    fields: [&'t str; 10],
+    found: usize,
+}
+
+impl<'t> Line<'t> {
+    /// The lines of a file, without the empty ones.
+    pub(super) fn all(text: &'t str) -> impl Iterator<Item = Result<Self, MotError>> {
+        // Some editors begin a file with a byte order mark, which is no part of the first number.
+        let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+        lines
+            .filter(|(_, line)| !line.trim().is_empty())
+            .map(|(index, line)| Self::split(index + 1, line))
+    }
+
+    fn split(line: usize, text: &'t str) -> Result<Self, MotError> {
+        let mut fields = [""; 10];
+        let mut found = 0;
+        for field in text.split(',') {
+            if let Some(slot) = fields.get_mut(found) {
+                *slot = field.trim();
+            }
+            found += 1;
         }
-        found += 1;
+        if !FIELDS.contains(&found) {
+            return Err(MotError::FieldCount { line, found });
+        }
+        Ok(Self {
+            line,
+            fields,
+            found,
+        })
     }
-    if !FIELDS.contains(&found) {
-        return Err(MotError::FieldCount { line, found });
+
+    /// Its number in the file, from 1.
+    pub(super) fn place(&self) -> usize {
+        self.line
     }
-    let number =
-        |index: usize, field: &'static str, expected: &'static str, accepts: fn(f64) -> bool| {
-            let parsed = fields[index].parse::<f64>().ok();
-            parsed
-                .filter(|value| accepts(*value))
-                .ok_or_else(|| MotError::Field {
-                    line,
-                    field,
-                    found: fields[index].to_owned(),
-                    expected,
-                })
+
+    /// A field as a number.
+    pub(super) fn number(
+        &self,
+        index: usize,
+        field: &'static str,
+        expected: &'static str,
+        accepts: fn(f64) -> bool,
+    ) -> Result<f64, MotError> {
+        let parsed = self.fields[index].parse::<f64>().ok();
+        parsed
+            .filter(|value| accepts(*value))
+            .ok_or_else(|| MotError::Field {
+                line: self.line,
+                field,
+                found: self.fields[index].to_owned(),
+                expected,
+            })
+    }
+
+    /// The number of the frame. Numeric tools write whole numbers as `1.0` or `1.000000e+00`, so it is read as a number
+    /// and checked to be whole.
+    pub(super) fn frame(&self) -> Result<u32, MotError> {
+        let frame = self.number(0, "frame", "a whole number from 1 to 16777216", |v| {
+            v.fract() == 0.0 && (1.0..=GREATEST).contains(&v)
+        })?;
+        // The check makes this cast exact.
+        Ok(frame as u32)
+    }
+
+    /// The box; boxes are `f32` everywhere.
+    pub(super) fn xyxy(&self) -> Result<Xyxy, MotError> {
+        let left = self.number(2, "x", "a number of pixels", |v| v.abs() <= GREATEST)?;
+        let top = self.number(3, "y", "a number of pixels", |v| v.abs() <= GREATEST)?;
+        let width = self.number(4, "width", "a number of pixels above 0", |v| {
+            v > 0.0 && v <= GREATEST
+        })?;
+        let height = self.number(5, "height", "a number of pixels above 0", |v| {
+            v > 0.0 && v <= GREATEST
+        })?;
+        Ok([
+            left as f32,
+            top as f32,
+            (left + width) as f32,
+            (top + height) as f32,
+        ])
+    }
+
+    fn detection(&self) -> Result<MotDetection, MotError> {
+        let frame = self.frame()?;
+        let xyxy = self.xyxy()?;
+        let score = self.number(6, "score", "a finite number", |v| (v as f32).is_finite())?;
+        let class = if self.found > 7 {
+            self.number(
+                7,
+                "class",
+                "a whole number from 0 to 65534, or -1 for none",
+                |v| v.fract() == 0.0 && (-1.0..f64::from(NO_CLASS)).contains(&v),
+            )?
+        } else {
+            -1.0
         };
-    // Numeric tools write whole numbers as `1.0` or `1.000000e+00`, so these are read as numbers and checked to be whole.
-    let frame = number(0, "frame", "a whole number from 1 to 16777216", |v| {
-        v.fract() == 0.0 && (1.0..=GREATEST).contains(&v)
-    })?;
-    let left = number(2, "x", "a number of pixels", |v| v.abs() <= GREATEST)?;
-    let top = number(3, "y", "a number of pixels", |v| v.abs() <= GREATEST)?;
-    let width = number(4, "width", "a number of pixels above 0", |v| {
-        v > 0.0 && v <= GREATEST
-    })?;
-    let height = number(5, "height", "a number of pixels above 0", |v| {
-        v > 0.0 && v <= GREATEST
-    })?;
-    let score = number(6, "score", "a finite number", |v| (v as f32).is_finite())?;
-    let class = if found > 7 {
-        number(
-            7,
-            "class",
-            "a whole number from 0 to 65534, or -1 for none",
-            |v| v.fract() == 0.0 && (-1.0..f64::from(NO_CLASS)).contains(&v),
-        )?
-    } else {
-        -1.0
-    };
-    Ok(MotDetection {
-        // The checks above make these casts exact; boxes are `f32` everywhere.
-        frame: frame as u32,
-        detection: Detection {
-            class: if class < 0.0 { NO_CLASS } else { class as u16 },
-            score: score as f32,
-            xyxy: [
-                left as f32,
-                top as f32,
-                (left + width) as f32,
-                (top + height) as f32,
-            ],
-        },
-    })
+        Ok(MotDetection {
+            frame,
+            detection: Detection {
+                class: if class < 0.0 { NO_CLASS } else { class as u16 },
+                score: score as f32,
+                xyxy,
+            },
+        })
+    }
 }
 
 #[cfg(test)]

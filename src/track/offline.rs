@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use crate::config::TrackerConfig;
 use crate::types::{Detection, Track, TrackState};
 
-use super::iou::IouTracker;
 use super::mot::{MotDetection, TrackRow};
+use super::tracker::Tracker;
 
 /// What becomes of the frames in which a track was still tentative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn track_offline(
     config: &TrackerConfig,
     tentative: TentativeFrames,
 ) -> Vec<TrackRow> {
-    let mut tracker = IouTracker::new(config);
+    let mut tracker = Tracker::new(config);
     let mut rows = Vec::new();
     let mut held = HashMap::new();
     let mut found: Vec<Detection> = Vec::new();
@@ -53,7 +53,7 @@ pub fn track_offline(
 
 /// Adds the rows of one frame; those of tentative tracks wait in `held`, by birth.
 fn collect(
-    tracker: &IouTracker,
+    tracker: &Tracker,
     frame: u32,
     tentative: TentativeFrames,
     held: &mut HashMap<u64, Vec<TrackRow>>,
@@ -92,16 +92,12 @@ fn row(frame: u32, track: &Track) -> TrackRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Association, ClassMatch};
+    use crate::config::TrackerKind;
 
     fn config() -> TrackerConfig {
         TrackerConfig {
-            association: Association::Greedy,
-            min_iou: 0.3,
-            probation_frames: 3,
             max_lost_frames: 2,
-            class_match: ClassMatch::Same,
-            min_new_track_score: 0.0,
+            ..TrackerConfig::new(TrackerKind::Iou)
         }
     }
 

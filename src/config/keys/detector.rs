@@ -1,7 +1,7 @@
 //! Keys of `detector` and of the sections in it.
 
-use super::super::ENGINES_FOLDER;
 use super::super::form::{Fallback, Form, Key, Unit};
+use super::super::{ENGINES_FOLDER, MAX_BATCH_SIZE};
 
 /// `detector`.
 pub const DETECTOR: &[Key] = &[
@@ -38,7 +38,7 @@ pub const DETECTOR: &[Key] = &[
     ),
     Key::or(
         "batch_size",
-        Form::count(1, 64, "frames"),
+        Form::count(1, MAX_BATCH_SIZE, "frames"),
         Fallback::Integer(1),
         "Most frames in one batch.",
     ),

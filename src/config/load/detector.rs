@@ -1,9 +1,8 @@
-//! `detector` and `tracker`.
+//! `detector`.
 
 use super::super::map::Map;
 use super::super::{
-    Association, Backend, ClassMatch, DetectorConfig, EngineBuild, OnnxProvider, ScriptedConfig,
-    TensorRtConfig, TrackerConfig,
+    Backend, DetectorConfig, EngineBuild, OnnxProvider, ScriptedConfig, TensorRtConfig,
 };
 
 /// The backends, in the order of their words.
@@ -88,26 +87,5 @@ fn scripted(map: &Map<'_>) -> Option<ScriptedConfig> {
         jitter: jitter?,
         min_visible: min_visible?,
         seed: seed?,
-    })
-}
-
-/// `tracker`.
-pub(super) fn tracker(map: &Map<'_>) -> Option<TrackerConfig> {
-    // There is one type; reading it refuses any other.
-    let kind = map.choice("type", &[()]);
-    let association = map.choice("association", &[Association::Greedy, Association::Optimal]);
-    let min_iou = map.number("min_iou");
-    let probation_frames = map.integer("probation_frames");
-    let max_lost_frames = map.integer("max_lost_frames");
-    let class_match = map.choice("class_match", &[ClassMatch::Same, ClassMatch::Any]);
-    let min_new_track_score = map.number("min_new_track_score");
-    kind?;
-    Some(TrackerConfig {
-        association: association?,
-        min_iou: min_iou?,
-        probation_frames: probation_frames?,
-        max_lost_frames: max_lost_frames?,
-        class_match: class_match?,
-        min_new_track_score: min_new_track_score?,
     })
 }

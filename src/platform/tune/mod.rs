@@ -8,6 +8,7 @@
 mod clocks;
 mod error;
 mod fan;
+mod hold;
 mod lock;
 mod record;
 mod setting;
@@ -15,6 +16,7 @@ mod setting;
 use serde::Serialize;
 
 pub use error::TuneError;
+pub use hold::{HeldClocks, end_of_crashed};
 pub use setting::Setting;
 
 use self::lock::Lock;
@@ -244,6 +246,11 @@ pub enum Outcome {
 /// # Errors
 /// What could not be given back; the rest was, and the record keeps what is left, so that it can be tried again.
 pub fn restore(root: &Root) -> Result<Vec<Restored>, TuneError> {
+    restore_some(root, &Setting::ALL)
+}
+
+/// As [`restore`], for some settings alone.
+fn restore_some(root: &Root, settings: &[Setting]) -> Result<Vec<Restored>, TuneError> {
     if !Record::exists(root) {
         return Ok(Vec::new());
     }
@@ -252,7 +259,7 @@ pub fn restore(root: &Root) -> Result<Vec<Restored>, TuneError> {
     record.begin(root)?;
     let mut restored = Vec::new();
     let mut trouble = Vec::new();
-    for setting in Setting::ALL.into_iter().rev() {
+    for setting in settings.iter().copied().rev() {
         let Some(kept) = record.of(setting).cloned() else {
             continue;
         };

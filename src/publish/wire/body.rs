@@ -4,8 +4,9 @@
 use serde::Serialize;
 
 use super::machine::MachineBody;
-use super::value::{EventId, Utc};
+use super::value::{EventId, Utc, finite};
 use crate::publish::SinkCounts;
+use crate::telemetry::StageSummary;
 
 /// One step in the life of one track.
 #[derive(Serialize)]
@@ -98,6 +99,33 @@ pub(super) struct StatsBody<'a> {
     pub messages: MessagesBody,
     pub machine: Option<MachineBody<'a>>,
     pub sources: Vec<SourceStatsBody<'a>>,
+    pub stages: Vec<StageBody>,
+}
+
+/// Times of one stage.
+#[derive(Serialize)]
+pub(super) struct StageBody {
+    pub stage: &'static str,
+    pub count: u64,
+    pub frames: u64,
+    pub mean_ms: f64,
+    pub p50_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+}
+
+impl StageBody {
+    pub(super) fn of(summary: &StageSummary) -> Self {
+        Self {
+            stage: summary.stage.name(),
+            count: summary.count,
+            frames: summary.items,
+            mean_ms: finite(summary.mean_ms),
+            p50_ms: finite(summary.p50_ms),
+            p95_ms: finite(summary.p95_ms),
+            p99_ms: finite(summary.p99_ms),
+        }
+    }
 }
 
 /// What became of messages.

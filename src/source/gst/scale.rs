@@ -16,7 +16,7 @@ use crate::config::Scaling;
 use crate::source::elements::make;
 use crate::source::steps::{Memory, route};
 use crate::source::{Flow, SourceContext, SourceError};
-use crate::telemetry::Stage;
+use crate::telemetry::{Level, Stage};
 use crate::types::{Frame, FrameMeta, Letterbox, Size};
 
 use super::chain::{Chain, NVMM, Place, form_of};
@@ -242,6 +242,7 @@ impl Taker {
         let seq = self.context.counters.next_seq();
         let frame = {
             let recorder = self.context.recorder.clone();
+            let _whole = recorder.batch(Level::Source, 1);
             let _range = recorder.range_with_payload(Stage::Source, 1, seq);
             self.frame(&sample, seq, captured_at, entered_at)
                 .ok_or_else(|| {

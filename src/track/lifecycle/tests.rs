@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::*;
-use crate::config::{Association, ClassMatch, TrackerConfig};
-use crate::track::IouTracker;
+use crate::config::{TrackerConfig, TrackerKind};
+use crate::track::Tracker;
 use crate::types::{Detection, Size, SourceId};
 
 /// A time of day, `ms` after some moment.
@@ -58,14 +58,10 @@ fn kinds(events: &[TrackEvent]) -> Vec<(EventKind, u64)> {
 #[test]
 fn a_life_told_from_the_tracker_on() {
     let config = TrackerConfig {
-        association: Association::Greedy,
-        min_iou: 0.3,
-        probation_frames: 3,
         max_lost_frames: 1,
-        class_match: ClassMatch::Same,
-        min_new_track_score: 0.0,
+        ..TrackerConfig::new(TrackerKind::Iou)
     };
-    let mut tracker = IouTracker::new(&config);
+    let mut tracker = Tracker::new(&config);
     let mut lifecycle = Lifecycle::new(Duration::from_millis(500));
     let mut events = Vec::new();
     let there = [Detection {

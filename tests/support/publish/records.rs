@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use jetwatch::platform::throttling::Cause;
 use jetwatch::platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
 use jetwatch::publish::{MachineStats, Record, Sink, SourceStats, Stats, Subscriber};
+use jetwatch::telemetry::{Stage, StageSummary};
 use jetwatch::types::SourceState;
 use jetwatch::types::{
     EventKind, FrameMeta, Size, SourceId, Track, TrackEvent, TrackId, TrackState,
@@ -117,6 +118,18 @@ pub fn stats() -> Stats {
             reconnects: 1,
             fps: 29.97,
             tracks: 4,
+        }],
+        stages: vec![StageSummary {
+            stage: Stage::Infer,
+            count: 900,
+            items: 1800,
+            total_ms: 4500.0,
+            cpu_ms: 4400.0,
+            mean_ms: 5.0,
+            p50_ms: 4.9,
+            p95_ms: 6.0,
+            p99_ms: 7.5,
+            max_ms: 9.0,
         }],
         ..Stats::default()
     }

@@ -1,0 +1,32 @@
+//! A yes or no that must be seen several times in a row before it counts.
+
+/// What holds, and for how many frames the opposite was seen in a row. It begins with no.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Change {
+    holds: bool,
+    opposed: u32,
+}
+
+impl Change {
+    /// Takes in what one frame shows; the new value in the frame in which it has been seen `inertia_frames` times.
+    pub(super) fn step(&mut self, seen: bool, inertia_frames: u32) -> Option<bool> {
+        if seen == self.holds {
+            self.opposed = 0;
+            return None;
+        }
+        self.opposed = self.opposed.saturating_add(1);
+        if self.opposed < inertia_frames {
+            return None;
+        }
+        *self = Self {
+            holds: seen,
+            opposed: 0,
+        };
+        Some(seen)
+    }
+
+    /// What holds.
+    pub(super) fn holds(&self) -> bool {
+        self.holds
+    }
+}

@@ -1,0 +1,224 @@
+//! FLOOR 2: tracks to facts about the scene: who entered a zone, how long it stayed, what crossed a line, what stands
+//! still. Pure: no threads, no clock; the same frames give the same facts.
+//!
+//! One [`Analytics`] per source takes the tracks of every frame and appends what has become true in it as [`Fact`]s. What
+//! holds now (objects in a zone, crossings so far) can be asked for at any time. An object is where it stands: in the
+//! middle of its box's lower side, in shares of the picture. Frames in which it is not seen say nothing about it.
+//!
+//! Boxes tremble, and who stands on a border would come and go with every frame. So a change must be seen in
+//! `inertia_frames` frames in a row before it counts; it then counts from the first of them on.
+
+mod course;
+mod crossing;
+mod fact;
+mod hysteresis;
+mod zone;
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use crate::config::{Point, SceneRules};
+use crate::types::{FrameMeta, Size, Track, TrackId, TrackState};
+
+use self::course::{Heading, Rest};
+use self::crossing::Passage;
+use self::hysteresis::Change;
+use self::zone::Visit;
+
+pub use self::fact::{Crossings, Fact, FactKind, Presence, Side};
+
+/// The memory of one source's scene. Allocates for a new track, a new class, and nothing else.
+#[derive(Debug)]
+pub struct Analytics {
+    rules: SceneRules,
+    /// Confirmed tracks, by id so that the end tells them in order.
+    objects: BTreeMap<TrackId, Object>,
+    /// Of each zone: whether it is overcrowded.
+    crowds: Vec<Change>,
+    /// Of each zone: how many objects of each class are in it.
+    present: Vec<Vec<Presence>>,
+    /// Of each line: how often each class crossed it.
+    crossings: Vec<Vec<Crossings>>,
+    newest: Option<SystemTime>,
+}
+
+/// What is remembered of one track.
+#[derive(Debug)]
+struct Object {
+    class: u16,
+    visits: Vec<Visit>,
+    passages: Vec<Passage>,
+    heading: Heading,
+    rest: Rest,
+}
+
+impl Analytics {
+    /// A scene without objects.
+    #[must_use]
+    pub fn new(rules: &SceneRules) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            crowds: vec![Change::default(); rules.zones.len()],
+            present: vec![Vec::new(); rules.zones.len()],
+            crossings: vec![Vec::new(); rules.lines.len()],
+            newest: None,
+            rules: rules.clone(),
+        }
+    }
+
+    /// Appends what has become true in one frame; `tracks` is all that the tracker returned for it.
+    ///
+    /// Must be called for every frame of the source, in order. Facts of one frame come by track, in the order of the
+    /// tracks, then those of whole zones. Their times never go back, whatever the camera's clock does.
+    pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], facts: &mut Vec<Fact>) {
+        // A clock that was set back stands still until it has caught up, so that no stay ends before it began.
+        let at = self
+            .newest
+            .map_or(meta.captured_at, |newest| newest.max(meta.captured_at));
+        self.newest = Some(at);
+        for track in tracks {
+            match track.state {
+                TrackState::Active => self.see(track, meta.source_size, at, facts),
+                TrackState::Ended => {
+                    if let Some(object) = self.objects.remove(&track.id) {
+                        object.leave(track.id, at, facts);
+                    }
+                }
+                TrackState::Tentative | TrackState::Lost => {}
+            }
+        }
+        self.count(at, facts);
+    }
+
+    /// Ends all visits at the end of the source. Crossings stay counted, and the scene can go on afterwards.
+    pub fn finish(&mut self, facts: &mut Vec<Fact>) {
+        let Some(at) = self.newest else {
+            return;
+        };
+        for (id, object) in std::mem::take(&mut self.objects) {
+            object.leave(id, at, facts);
+        }
+        self.count(at, facts);
+    }
+
+    /// How many objects of each class are in the zone with this place in the rules, by class; those that have gone have 0.
+    #[must_use]
+    pub fn present(&self, zone: usize) -> &[Presence] {
+        &self.present[zone]
+    }
+
+    /// How often each class crossed the line with this place in the rules, by class.
+    #[must_use]
+    pub fn crossings(&self, line: usize) -> &[Crossings] {
+        &self.crossings[line]
+    }
+
+    /// Takes in where an object is in this frame.
+    fn see(&mut self, track: &Track, picture: Size, at: SystemTime, facts: &mut Vec<Fact>) {
+        let foot = foot(track, picture);
+        // A box that is no box is nowhere.
+        if !foot.iter().all(|share| share.is_finite()) {
+            return;
+        }
+        let rules = &self.rules;
+        let object = self.objects.entry(track.id).or_insert_with(|| Object {
+            class: track.class,
+            visits: vec![Visit::default(); rules.zones.len()],
+            passages: rules
+                .lines
+                .iter()
+                .map(|rule| Passage::new(rule, foot))
+                .collect(),
+            heading: Heading::new(foot),
+            rest: Rest::new(track.xyxy, at),
+        });
+        object.class = track.class;
+        let mut tell = |kind| {
+            facts.push(Fact {
+                kind,
+                track: Some(track.id),
+                class: Some(track.class),
+                at,
+            });
+        };
+        for (zone, (visit, rule)) in object.visits.iter_mut().zip(&rules.zones).enumerate() {
+            visit.step(zone, rule, foot, at, &mut tell);
+        }
+        for (line, (passage, rule)) in object.passages.iter_mut().zip(&rules.lines).enumerate() {
+            if let Some(to) = passage.step(rule, foot) {
+                fact::count_crossing(&mut self.crossings[line], track.class, to);
+                tell(FactKind::LineCrossed { line, to });
+            }
+        }
+        if let Some(direction) = object.heading.step(&rules.directions, foot) {
+            tell(FactKind::Direction { direction });
+        }
+        if let Some(rule) = &rules.stationary
+            && let Some(kind) = object.rest.step(rule, track.xyxy, at)
+        {
+            tell(kind);
+        }
+    }
+
+    /// Counts the zones anew and tells which have become overcrowded, or are so no more.
+    fn count(&mut self, at: SystemTime, facts: &mut Vec<Fact>) {
+        for (zone, rule) in self.rules.zones.iter().enumerate() {
+            let present = &mut self.present[zone];
+            for class in present.iter_mut() {
+                class.count = 0;
+            }
+            let mut all = 0;
+            for object in self.objects.values() {
+                if object.visits[zone].is_inside() {
+                    fact::count_present(present, object.class);
+                    all += 1;
+                }
+            }
+            let Some(threshold) = rule.object_threshold else {
+                continue;
+            };
+            if let Some(is_crowded) = self.crowds[zone].step(all >= threshold, rule.inertia_frames)
+            {
+                let kind = if is_crowded {
+                    FactKind::Overcrowded { zone, count: all }
+                } else {
+                    FactKind::Cleared { zone, count: all }
+                };
+                facts.push(Fact {
+                    kind,
+                    track: None,
+                    class: None,
+                    at,
+                });
+            }
+        }
+    }
+}
+
+impl Object {
+    /// The end of its track, which ends its visits.
+    fn leave(self, id: TrackId, at: SystemTime, facts: &mut Vec<Fact>) {
+        for (zone, visit) in self.visits.into_iter().enumerate() {
+            if let Some(dwell) = visit.end() {
+                facts.push(Fact {
+                    kind: FactKind::ZoneLeft { zone, dwell },
+                    track: Some(id),
+                    class: Some(self.class),
+                    at,
+                });
+            }
+        }
+    }
+}
+
+/// Where an object stands, in shares of the picture; a box may reach beyond it.
+fn foot(track: &Track, picture: Size) -> Point {
+    let [left, _, right, bottom] = track.xyxy;
+    let x = (left + right) / 2.0 / picture.width.max(1) as f32;
+    let y = bottom / picture.height.max(1) as f32;
+    // `clamp` keeps what is no number.
+    [x.clamp(0.0, 1.0), y.clamp(0.0, 1.0)]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Two configurations in turns, and whether repeated runs can be trusted, by the rules of the benchmark tool hyperfine.
+
+use serde::Serialize;
+
+use super::Statistics;
+
+/// A run is an outlier when its modified Z-score, 0.6745 of its distance from the median in median absolute deviations, is
+/// greater than this: hyperfine's bound.
+const OUTLIER: f64 = 14.826 * 0.674_490_759;
+
+/// Repeated runs whose speeds vary by more than this share of their mean are noisy.
+const NOISY: f64 = 0.05;
+
+/// What is wrong with repeated runs of one thing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Noise {
+    /// The first run was an outlier: something was cold.
+    SlowFirstRun,
+    /// Some runs, numbered from 1, were outliers.
+    Outliers(Vec<usize>),
+    /// The speeds vary by this share of their mean.
+    Varies(f64),
+}
+
+impl Noise {
+    /// What is wrong with runs at these speeds, in the order in which they ran. Fewer than three say nothing.
+    #[must_use]
+    pub fn of(speeds: &[f64]) -> Vec<Self> {
+        let Some(statistics) = Statistics::of(speeds).filter(|found| found.count >= 3) else {
+            return Vec::new();
+        };
+        let distances: Vec<f64> = speeds
+            .iter()
+            .map(|speed| (speed - statistics.median).abs())
+            .collect();
+        let deviation = Statistics::of(&distances).map_or(0.0, |found| found.median);
+        // Runs that are all alike but one have no deviation: any distance that can be seen is far then.
+        let deviation = deviation.max(statistics.median.abs() * 1e-3);
+        let is_outlier = |distance: f64| 0.674_490_759 * distance / deviation > OUTLIER;
+        let outliers: Vec<usize> = (1..)
+            .zip(&distances)
+            .filter(|(_, distance)| is_outlier(**distance))
+            .map(|(number, _)| number)
+            .collect();
+        let mut noise = Vec::new();
+        if outliers == [1] && speeds[0] < statistics.median {
+            noise.push(Self::SlowFirstRun);
+        } else if !outliers.is_empty() {
+            noise.push(Self::Outliers(outliers));
+        }
+        let share = statistics.std / statistics.mean;
+        if share > NOISY {
+            noise.push(Self::Varies(share));
+        }
+        noise
+    }
+
+    /// The warning in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::SlowFirstRun => {
+                "the first run was much slower than the others: something was cold; drop more at the front with --warmup".to_owned()
+            }
+            Self::Outliers(runs) => {
+                let runs: Vec<String> = runs.iter().map(usize::to_string).collect();
+                format!(
+                    "runs {} are statistical outliers: something else was at work; use a quiet machine, and run again",
+                    runs.join(", ")
+                )
+            }
+            Self::Varies(share) => format!(
+                "the speed varies by {:.1} % from run to run; use a quiet machine, hold the clocks (--maximize-clocks), or measure longer",
+                share * 100.0
+            ),
+        }
+    }
+}
+
+/// Two configurations, run in turns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Speed of the second configuration over that of the first, for each pair of runs that stood side by side.
+    pub ratios: Vec<f64>,
+    /// Their description.
+    pub statistics: Statistics,
+    /// Whether even the middle two thirds of the pairs, 16th to 84th percentile, lie on one side of 1.
+    pub is_clear: bool,
+}
+
+impl Comparison {
+    /// Compares speeds pair by pair; `None` where no pair is complete.
+    #[must_use]
+    pub fn of(first: &[f64], second: &[f64]) -> Option<Self> {
+        let ratios: Vec<f64> = first
+            .iter()
+            .zip(second)
+            .filter(|(first, _)| **first > 0.0)
+            .map(|(first, second)| second / first)
+            .collect();
+        let statistics = Statistics::of(&ratios)?;
+        let is_clear = statistics.percentile_16 > 1.0 || statistics.percentile_84 < 1.0;
+        Some(Self {
+            ratios,
+            statistics,
+            is_clear,
+        })
+    }
+
+    /// The result in a sentence.
+    #[must_use]
+    pub fn describe(&self, first: &str, second: &str) -> String {
+        let Statistics {
+            median,
+            min,
+            max,
+            percentile_16,
+            percentile_84,
+            ..
+        } = self.statistics;
+        let pairs = self.ratios.len();
+        let verdict = if pairs < 3 {
+            "too few pairs to tell; use --repeat 5 or more"
+        } else if !self.is_clear {
+            "no difference that stands out of the noise"
+        } else if median > 1.0 {
+            "the second is faster"
+        } else {
+            "the first is faster"
+        };
+        format!(
+            "{second} runs at {median:.3} times the speed of {first} (median of {pairs} pairs; 16th to 84th percentile {percentile_16:.3} to {percentile_84:.3}, all {min:.3} to {max:.3}): {verdict}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_runs_give_no_warning() {
+        assert_eq!(Noise::of(&[100.0, 101.0, 99.0, 100.5, 99.5]), []);
+        assert_eq!(Noise::of(&[100.0, 10.0]), [], "two say nothing");
+    }
+
+    #[test]
+    fn a_cold_start_and_outliers_are_seen() {
+        let cold = Noise::of(&[50.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
+        assert_eq!(cold[0], Noise::SlowFirstRun);
+        assert!(matches!(cold[1], Noise::Varies(share) if share > 0.05));
+        let late = Noise::of(&[100.0, 100.0, 101.0, 40.0, 99.0, 100.0]);
+        assert_eq!(late[0], Noise::Outliers(vec![4]));
+        // A run above the others is no cold start.
+        let fast = Noise::of(&[200.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
+        assert_eq!(fast[0], Noise::Outliers(vec![1]));
+    }
+
+    #[test]
+    fn ratios_are_of_pairs() {
+        let found = Comparison::of(&[100.0, 50.0, 200.0], &[110.0, 60.0, 210.0]).expect("pairs");
+        let wanted = [1.1, 1.2, 1.05];
+        assert!(
+            found
+                .ratios
+                .iter()
+                .zip(wanted)
+                .all(|(found, wanted)| (found - wanted).abs() < 1e-12),
+            "{found:?}"
+        );
+        assert!((found.statistics.median - 1.1).abs() < 1e-12 && found.is_clear);
+        assert!(found.describe("a", "b").ends_with("the second is faster"));
+        let alike = Comparison::of(&[100.0, 100.0, 100.0], &[90.0, 110.0, 100.0]).expect("pairs");
+        assert!(!alike.is_clear);
+        assert_eq!(Comparison::of(&[0.0], &[1.0]), None);
+    }
+}

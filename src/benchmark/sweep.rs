@@ -1,0 +1,120 @@
+//! Sweeps: keys of the configuration with the values that they take in turns, and all combinations of them.
+
+use super::BenchmarkError;
+
+/// A key of the configuration and its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Axis {
+    /// Path of the key, such as `detector.workers`, or its last part alone.
+    pub key: String,
+    /// At least one value, as they would stand in the file.
+    pub values: Vec<String>,
+}
+
+impl Axis {
+    /// Reads `KEY=VALUE,VALUE…`. A value that holds a comma stands in brackets or quotes: `uri="a,b",c`.
+    ///
+    /// # Errors
+    /// There is no key, or an empty value.
+    pub fn read(text: &str) -> Result<Self, BenchmarkError> {
+        let no_axis = || BenchmarkError::NoAxis {
+            text: text.to_owned(),
+        };
+        let (key, values) = text.split_once('=').ok_or_else(no_axis)?;
+        let axis = Self {
+            key: key.trim().to_owned(),
+            values: split(values),
+        };
+        let is_complete = !axis.key.is_empty() && axis.values.iter().all(|value| !value.is_empty());
+        is_complete.then_some(axis).ok_or_else(no_axis)
+    }
+}
+
+/// Splits at commas outside of quotes, brackets and braces.
+fn split(values: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let (mut depth, mut quote) = (0_usize, None);
+    for c in values.chars() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (_, Some(open)) if c == open => quote = None,
+            ('[' | '{', None) => depth += 1,
+            (']' | '}', None) => depth = depth.saturating_sub(1),
+            (',', None) if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+    }
+    parts.iter().map(|part| part.trim().to_owned()).collect()
+}
+
+/// Every combination of the values of `axes`, each as keys with values; the last key changes fastest. Without an axis there
+/// is one combination, an empty one.
+///
+/// # Errors
+/// A key stands in two axes.
+pub fn cross(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
+    for (index, axis) in axes.iter().enumerate() {
+        if axes[..index].iter().any(|other| other.key == axis.key) {
+            return Err(BenchmarkError::Twice {
+                key: axis.key.clone(),
+            });
+        }
+    }
+    let mut points = vec![Vec::new()];
+    for axis in axes {
+        let with = |point: &Vec<(String, String)>, value: &String| {
+            let mut point = point.clone();
+            point.push((axis.key.clone(), value.clone()));
+            point
+        };
+        points = points
+            .iter()
+            .flat_map(|point| axis.values.iter().map(move |value| (point, value)))
+            .map(|(point, value)| with(point, value))
+            .collect();
+    }
+    Ok(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_a_key_and_values() {
+        let axis = Axis::read("detector.batch_size=1, 2,4").expect("an axis");
+        assert_eq!(axis.key, "detector.batch_size");
+        assert_eq!(axis.values, ["1", "2", "4"]);
+        let axis = Axis::read("detector.classes=[car, bus],[person],\"a,b\"").expect("an axis");
+        assert_eq!(axis.values, ["[car, bus]", "[person]", "\"a,b\""]);
+        for wrong in ["", "a", "=1", "a=", "a=1,,2"] {
+            assert!(Axis::read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn axes_are_crossed() {
+        let axes = ["a=1,2", "b=x,y,z"].map(|text| Axis::read(text).expect("an axis"));
+        let points = cross(&axes).expect("different keys");
+        let shown: Vec<String> = points
+            .iter()
+            .map(|point| {
+                let parts: Vec<_> = point.iter().map(|(k, v)| format!("{k}{v}")).collect();
+                parts.join(" ")
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            ["a1 bx", "a1 by", "a1 bz", "a2 bx", "a2 by", "a2 bz"]
+        );
+        assert_eq!(cross(&[]).expect("no keys"), [vec![]]);
+        let twice = [axes[0].clone(), axes[0].clone()];
+        assert!(matches!(cross(&twice), Err(BenchmarkError::Twice { key }) if key == "a"));
+    }
+}

@@ -1,0 +1,108 @@
+//! This machine's nsys, which makes a SQLite file of a fetched report.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::ProfileError;
+use super::nsys::Version;
+
+/// An nsys of this machine and its version.
+#[derive(Debug, Clone)]
+pub struct Exporter {
+    program: PathBuf,
+    version: Version,
+}
+
+impl Exporter {
+    /// Asks `program` for its version.
+    ///
+    /// # Errors
+    /// It does not start, or is not Nsight Systems.
+    pub fn find(program: &Path) -> Result<Self, ProfileError> {
+        let output = call(program, &["--version".as_ref()])?;
+        let said = words(&output);
+        let version = Version::parse(&said).ok_or_else(|| ProfileError::NoVersion {
+            place: "this machine".to_owned(),
+            program: program.display().to_string(),
+            said,
+        })?;
+        Ok(Self {
+            program: program.to_owned(),
+            version,
+        })
+    }
+
+    /// Its version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Exports `report` as SQLite to `to`, anew: an older export there is replaced, and only by a whole one.
+    ///
+    /// # Errors
+    /// nsys fails, or writes nothing.
+    pub fn export(&self, report: &Path, to: &Path) -> Result<(), ProfileError> {
+        let partial = to.with_extension("partial.sqlite");
+        let write = |source| ProfileError::Write {
+            path: to.to_owned(),
+            source,
+        };
+        remove(&partial).map_err(write)?;
+        let output = call(
+            &self.program,
+            &[
+                "export".as_ref(),
+                "--type=sqlite".as_ref(),
+                "--force-overwrite=true".as_ref(),
+                "--output".as_ref(),
+                partial.as_os_str(),
+                report.as_os_str(),
+            ],
+        )?;
+        if !output.status.success() || !partial.is_file() {
+            remove(&partial).map_err(write)?;
+            return Err(ProfileError::Export {
+                path: report.to_owned(),
+                said: words(&output),
+            });
+        }
+        fs::rename(&partial, to).map_err(write)
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn call(program: &Path, arguments: &[&std::ffi::OsStr]) -> Result<Output, ProfileError> {
+    Command::new(program)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| ProfileError::NoNsysHere {
+            program: program.display().to_string(),
+            source,
+        })
+}
+
+/// Both of its outputs on one line, without what draws a bar.
+fn words(output: &Output) -> String {
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text += &String::from_utf8_lossy(&output.stderr);
+    let lines = text.lines().filter(|line| !line.contains("[1/1]"));
+    let lines: Vec<&str> = lines
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    if lines.is_empty() {
+        return format!("it ended with {} and said nothing", output.status);
+    }
+    lines.join(" ")
+}

@@ -1,0 +1,299 @@
+//! What an nsys says of itself, and what follows: which traces it knows, whether it may sample. Pure.
+
+use std::fmt;
+
+use super::ProfileError;
+
+/// A version of Nsight Systems: year, release of that year, patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+/// The first version that writes `.nsys-rep`.
+pub const OLDEST: Version = Version(2021, 4, 0);
+
+/// Traces that every profile has.
+pub const WANTED: [&str; 3] = ["cuda", "nvtx", "osrt"];
+
+/// Traces that a profile has too where that nsys lists them: NVIDIA's video API, the DLA, and the units of a Jetson.
+pub const WELCOME: [&str; 3] = ["tegra-accelerators", "nvvideo", "cudla"];
+
+impl Version {
+    /// Reads the words of `nsys --version`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (_, behind) = text.split_once("version ")?;
+        let word = behind.split_whitespace().next()?;
+        let mut numbers = word
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|number| number.parse().ok());
+        let mut next = || numbers.next().flatten();
+        Some(Self(next()?, next()?, next().unwrap_or(0)))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// What `nsys profile --help` says of an option; empty when it has none of that name.
+fn about(help: &str, option: &str) -> String {
+    // The text of other options names this one, too: only the line that begins with it counts.
+    let names_it = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with('-')
+            && line
+                .split([' ', ',', '=', '[', '<'])
+                .any(|word| word == option)
+    };
+    let mut lines = help.lines().skip_while(|line| !names_it(line));
+    let first = lines.next().unwrap_or_default();
+    let behind = lines.take_while(|line| !line.trim_start().starts_with('-'));
+    std::iter::once(first)
+        .chain(behind)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The traces that `nsys profile --help` lists.
+#[must_use]
+pub fn known_traces(help: &str) -> Vec<String> {
+    let about = about(help, "--trace");
+    // What follows the values speaks of single ones again.
+    let values = about.split("Select the API").next().unwrap_or(&about);
+    let mut traces: Vec<String> = Vec::new();
+    for quoted in values.split('\'').skip(1).step_by(2) {
+        if quoted != "none" && !traces.iter().any(|known| known == quoted) {
+            traces.push(quoted.to_owned());
+        }
+    }
+    traces
+}
+
+/// Arguments that say what to trace.
+///
+/// Those of `asked` must be known; with none asked for, those that every profile needs must be, and more are taken where they are.
+///
+/// # Errors
+/// This nsys does not know a trace that is needed.
+pub fn traces(
+    help: &str,
+    asked: &[String],
+    version: Version,
+    place: &str,
+) -> Result<Vec<String>, ProfileError> {
+    let known = known_traces(help);
+    let is_known = |name: &str| known.iter().any(|trace| trace == name);
+    let mut chosen: Vec<&str> = if asked.is_empty() {
+        WANTED.to_vec()
+    } else {
+        asked.iter().map(String::as_str).collect()
+    };
+    // Newer versions have an option of its own for the Jetson's units.
+    let units = "tegra-accelerators";
+    let has_option = about(help, "--accelerator-trace").contains(units);
+    let mut more = Vec::new();
+    if has_option && !is_known(units) && (asked.is_empty() || chosen.contains(&units)) {
+        chosen.retain(|name| *name != units);
+        more.push(format!("--accelerator-trace={units}"));
+    }
+    if let Some(wanted) = chosen.iter().find(|name| !is_known(name)) {
+        return Err(ProfileError::UnknownTrace {
+            place: place.to_owned(),
+            wanted: (*wanted).to_owned(),
+            version,
+            known: known.join(", "),
+        });
+    }
+    if asked.is_empty() {
+        chosen.extend(WELCOME.into_iter().filter(|name| is_known(name)));
+    }
+    more.insert(0, format!("--trace={}", chosen.join(",")));
+    Ok(more)
+}
+
+/// Whether the CPU is to be sampled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sampling {
+    /// Where the target allows it.
+    #[default]
+    WherePossible,
+    /// Whatever the target says.
+    On,
+    /// Never.
+    Off,
+}
+
+/// What the target says about sampling.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// The words of `nsys status -e`.
+    pub status: String,
+    /// `kernel.perf_event_paranoid`.
+    pub paranoid: Option<i32>,
+    /// Whether the kernel knows performance counters of the processor.
+    pub has_counters: bool,
+}
+
+impl Sampling {
+    /// Arguments for nsys, and why the CPU is not sampled though it was wanted.
+    #[must_use]
+    pub fn arguments(self, environment: &Environment) -> ([&'static str; 2], Option<String>) {
+        let off = ["--sample=none", "--cpuctxsw=none"];
+        let on = ["--sample=process-tree", "--cpuctxsw=process-tree"];
+        match self {
+            Self::Off => (off, None),
+            Self::On => (on, None),
+            Self::WherePossible => match environment.obstacle() {
+                Some(why) => (off, Some(why)),
+                None => (on, None),
+            },
+        }
+    }
+}
+
+impl Environment {
+    /// Why the CPU cannot be sampled; none when it can.
+    fn obstacle(&self) -> Option<String> {
+        if !self.has_counters {
+            return Some(
+                "the CPU is not sampled: this kernel knows no performance counters, as on virtual machines; ranges and calls are recorded all the same"
+                    .to_owned(),
+            );
+        }
+        let fits = |line: &&str| line.contains("(process-tree)") || line.contains("(Process-tree)");
+        let line = self.status.lines().find(fits);
+        if line.is_some_and(|line| line.trim_end().ends_with("OK")) {
+            return None;
+        }
+        Some(match self.paranoid {
+            Some(level) if level > 2 => format!(
+                "the CPU is not sampled: kernel.perf_event_paranoid is {level}, and nsys needs 2 or less; to change it until the next start of the machine: \
+                 sudo sysctl kernel.perf_event_paranoid=2"
+            ),
+            _ => "the CPU is not sampled: this nsys says that its environment does not allow it; `nsys status -e` there says why".to_owned(),
+        })
+    }
+}
+
+/// The sessions that `nsys sessions list` tells: name and state.
+#[must_use]
+pub fn sessions(text: &str) -> Vec<(String, String)> {
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.contains("STATE"))
+        .skip(1);
+    lines
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [_, _, state @ .., _, name] = words.as_slice() else {
+                return None;
+            };
+            Some(((*name).to_owned(), state.join(" ")))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As different versions word it.
+    const OLD: &str = "\t--mpi-impl=\n\n\t   Used only when --trace=mpi is specified, by the target's path.\n\n\t-p, --nvtx-capture=\n\n\t   range@domain\n\n\t-t, --trace=\n\n\t   Possible values are 'cuda', 'nvtx', 'osrt', \n\t   'nvmedia', 'tegra-accelerators' or\n\t   'none'.\n\t   Select the API(s) to trace.\n\t   If 'x-annotations' is selected\n\n\t-w, --show\n";
+    const NEW: &str = "\t--accelerator-trace=\n\n\t   Possible values are 'none' or 'tegra-accelerators'.\n\n\t-t, --trace=\n\n\t   Possible values are 'cuda', 'nvtx', 'osrt', 'nvvideo', 'cudla', 'none'.\n\n\t-w, --show 'no'\n";
+    const VERSION: Version = Version(2022, 4, 2);
+
+    #[test]
+    fn versions_are_read_and_compared() {
+        let text = "NVIDIA Nsight Systems version 2022.4.2.1-df9881f\n";
+        assert_eq!(Version::parse(text), Some(VERSION));
+        assert_eq!(
+            Version::parse("NVIDIA Nsight Systems version 2024.5.4.34-245434855735v0"),
+            Some(Version(2024, 5, 4))
+        );
+        assert_eq!(Version::parse("command not found"), None);
+        assert!(VERSION > OLDEST && VERSION < Version(2022, 5, 0));
+    }
+
+    #[test]
+    fn traces_are_those_that_this_nsys_knows() {
+        let of = |help, asked: &[&str]| {
+            let asked: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
+            traces(help, &asked, VERSION, "box").map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            of(OLD, &[]),
+            Ok(vec!["--trace=cuda,nvtx,osrt,tegra-accelerators".to_owned()])
+        );
+        let units = "--accelerator-trace=tegra-accelerators".to_owned();
+        assert_eq!(
+            of(NEW, &[]),
+            Ok(vec![
+                "--trace=cuda,nvtx,osrt,nvvideo,cudla".to_owned(),
+                units.clone()
+            ])
+        );
+        assert_eq!(
+            of(NEW, &["nvtx", "tegra-accelerators"]),
+            Ok(vec!["--trace=nvtx".to_owned(), units])
+        );
+        let error = of(OLD, &["nvtx", "cudla"]).expect_err("not known");
+        assert_eq!(
+            error,
+            "the nsys 2022.4.2 of box does not know the trace `cudla`, it knows cuda, nvtx, osrt, nvmedia, tegra-accelerators; \
+             install a newer one there, or choose with --trace"
+        );
+        assert!(of("", &[]).is_err());
+    }
+
+    #[test]
+    fn sampling_is_left_out_with_its_reason() {
+        let mut environment = Environment {
+            status: "CPU Profiling Environment (process-tree): OK\nCPU Profiling Environment (system-wide): Fail\n".to_owned(),
+            paranoid: Some(2),
+            has_counters: true,
+        };
+        let [sample, switches] = ["--sample=process-tree", "--cpuctxsw=process-tree"];
+        assert_eq!(
+            Sampling::WherePossible.arguments(&environment),
+            ([sample, switches], None)
+        );
+        environment.status = "CPU Profiling Environment (process-tree): Fail\n".to_owned();
+        environment.paranoid = Some(4);
+        let (arguments, why) = Sampling::WherePossible.arguments(&environment);
+        assert_eq!(arguments, ["--sample=none", "--cpuctxsw=none"]);
+        let why = why.expect("a reason");
+        assert!(
+            why.contains("is 4") && why.contains("sudo sysctl kernel.perf_event_paranoid=2"),
+            "{why}"
+        );
+        assert_eq!(
+            Sampling::On.arguments(&environment),
+            ([sample, switches], None)
+        );
+        environment.has_counters = false;
+        assert!(
+            Sampling::WherePossible
+                .arguments(&environment)
+                .1
+                .expect("a reason")
+                .contains("virtual machines")
+        );
+        assert_eq!(Sampling::Off.arguments(&environment), (arguments, None));
+    }
+
+    #[test]
+    fn sessions_are_read_with_their_state() {
+        let text = "              ID         TIME                       STATE LAUNCH NAME\n         1027513        00:04                  Collection      1 jwp2\n         1 00:10 DelayedCollection 1 jetwatch\n";
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(
+            sessions(text),
+            [
+                pair("jwp2", "Collection"),
+                pair("jetwatch", "DelayedCollection")
+            ]
+        );
+        assert!(sessions("nothing").is_empty());
+    }
+}

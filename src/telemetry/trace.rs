@@ -1,0 +1,155 @@
+//! Every range of a run, one by one, for `jetwatch bench`: the histograms beside it keep no single times.
+//!
+//! A trace is fed by the same calls that emit NVTX ranges. The daemon has none, so that it costs it nothing. Ranges belong
+//! to the batch that is open on their thread; what runs outside of one, such as a network's first run while it is loaded, is
+//! left out.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Stage;
+
+/// Whose batches are numbered: each kind of thread works in batches of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(usize)]
+pub enum Level {
+    /// The threads of the sources: one frame at a time.
+    Source,
+    /// The detector's workers: one batch at a time, from the wait for its frames to its detections.
+    Detect,
+    /// The follower: one frame at a time.
+    Follow,
+}
+
+impl Level {
+    /// All of them, in the order in which a frame meets them.
+    pub const ALL: [Self; 3] = [Self::Source, Self::Detect, Self::Follow];
+
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Detect => "detect",
+            Self::Follow => "follow",
+        }
+    }
+
+    /// The name of one batch on the timeline.
+    pub(super) const fn batch_name(self) -> &'static str {
+        match self {
+            Self::Source => "source_frame",
+            Self::Detect => "detect_batch",
+            Self::Follow => "follow_frame",
+        }
+    }
+}
+
+/// One range that has ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// Whose batch it belongs to.
+    pub level: Level,
+    /// Number of that batch among its level's, from 0; the last numbers may be missing.
+    pub batch: u64,
+    /// The stage; `None`: the batch itself.
+    pub stage: Option<Stage>,
+    /// Frames in it.
+    pub items: usize,
+    /// When it began, since the trace was made. For stages of a GPU, when its time was told.
+    pub started: Duration,
+    /// How long it took; for stages of a GPU by its clock.
+    pub wall: Duration,
+    /// CPU time of its thread; zero for stages of a GPU.
+    pub cpu: Duration,
+}
+
+/// Keeps every range. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Trace {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    made: Instant,
+    next: [AtomicU64; Level::ALL.len()],
+    entries: Mutex<Vec<Entry>>,
+}
+
+thread_local! {
+    /// The batch that is open on this thread.
+    static OPEN: Cell<Option<(Level, u64)>> = const { Cell::new(None) };
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                made: Instant::now(),
+                next: Default::default(),
+                entries: Mutex::default(),
+            }),
+        }
+    }
+}
+
+impl Trace {
+    /// All ranges so far, in the order of their ends; they are forgotten here.
+    #[must_use]
+    pub fn take(&self) -> Vec<Entry> {
+        let mut entries = self
+            .inner
+            .entries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *entries)
+    }
+
+    /// Opens the next batch of `level` on this thread. Gives what was open there before, for [`close`](Self::close).
+    pub(super) fn open(&self, level: Level) -> Option<(Level, u64)> {
+        let number = self.inner.next[level as usize].fetch_add(1, Ordering::Relaxed);
+        OPEN.replace(Some((level, number)))
+    }
+
+    /// Closes the open batch, and keeps it where it covered `items` frames; `None`: it never came to be.
+    pub(super) fn close(
+        &self,
+        before: Option<(Level, u64)>,
+        times: Option<(usize, Instant, Duration, Duration)>,
+    ) {
+        if let Some((items, started, wall, cpu)) = times {
+            self.keep(None, items, started, wall, cpu);
+        }
+        OPEN.set(before);
+    }
+
+    /// Keeps a range of the open batch.
+    pub(super) fn keep(
+        &self,
+        stage: Option<Stage>,
+        items: usize,
+        started: Instant,
+        wall: Duration,
+        cpu: Duration,
+    ) {
+        let Some((level, batch)) = OPEN.get() else {
+            return;
+        };
+        let entry = Entry {
+            level,
+            batch,
+            stage,
+            items,
+            started: started.saturating_duration_since(self.inner.made),
+            wall,
+            cpu,
+        };
+        self.inner
+            .entries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(entry);
+    }
+}

@@ -1,0 +1,278 @@
+//! One source's tracker: IOU, SORT or ByteTrack behind one constructor. Detections in, tracks out, frame by frame.
+//!
+//! All three keep one list of tracks, one life and one way of choosing pairs. They differ in three places: what box a track
+//! is expected to have (its last one, or what [`motion`](super::motion) predicts), which pairs are open at which rank
+//! ([`stages`](super::stages)), and which box is told. The pipeline calls [`Tracker::update`] once for every frame of
+//! one source, in order, frames without detections too.
+//!
+//! The order of the detections in a frame means nothing: they are sorted first, so that ids do not depend on how a
+//! detector happens to list them.
+
+use std::cmp::Ordering;
+
+use crate::config::{ClassMatch, TrackerConfig, TrackerKind};
+use crate::types::{Detection, Track, TrackId, TrackState, intersection_over_union};
+
+use super::assignment::{Assigner, Candidate};
+use super::motion::{InSight, Motion, MotionModel};
+use super::stages::{Overlap, Stages};
+
+/// The id of a track that has none yet, because it is [`TrackState::Tentative`].
+pub const UNCONFIRMED: TrackId = TrackId(0);
+
+/// Tracks the objects of one source. Allocates only when a frame holds more than any before.
+#[derive(Debug)]
+pub struct Tracker {
+    config: TrackerConfig,
+    stages: Stages,
+    model: Option<MotionModel>,
+    /// The frame's detections in an order that does not depend on the detector.
+    detections: Vec<Detection>,
+    /// All tracks in the order of their first detection; Ended ones stay until the next call so that they are reported once.
+    tracks: Vec<Track>,
+    /// The birth number of each of them.
+    births: Vec<u64>,
+    /// The motion of each of them; empty where nothing is predicted.
+    motions: Vec<Motion>,
+    next_birth: u64,
+    next_id: u64,
+    candidates: Vec<Candidate>,
+    assigner: Assigner,
+}
+
+impl Tracker {
+    /// A tracker of the configured kind, without tracks. Its first id is 1.
+    #[must_use]
+    pub fn new(config: &TrackerConfig) -> Self {
+        Self {
+            config: config.clone(),
+            stages: Stages::new(config),
+            model: match config.kind {
+                TrackerKind::Iou => None,
+                TrackerKind::Sort => Some(MotionModel::AreaAspect),
+                TrackerKind::ByteTrack => Some(MotionModel::AspectHeight),
+            },
+            detections: Vec::new(),
+            tracks: Vec::new(),
+            births: Vec::new(),
+            motions: Vec::new(),
+            next_birth: 0,
+            next_id: 1,
+            candidates: Vec::new(),
+            assigner: Assigner::new(config.association),
+        }
+    }
+
+    /// Takes the detections of the source's next frame and returns all tracks as they stand after it, in the order of
+    /// their first detection: tentative, active, lost, and those that ended in this very frame.
+    ///
+    /// The box of a track in sight is that of its detection with IOU, and the filter's estimate with the others; that of a
+    /// lost one its last box, or the predicted one.
+    pub fn update(&mut self, detections: &[Detection]) -> &[Track] {
+        self.forget(|track| track.state == TrackState::Ended);
+        self.sort(detections);
+        self.predict();
+        self.find_candidates();
+        let pairing = self.assigner.assign(
+            &mut self.candidates,
+            self.tracks.len(),
+            self.detections.len(),
+        );
+        for (index, detection) in pairing.detection_of_track.iter().enumerate() {
+            let track = &mut self.tracks[index];
+            track.age_frames = track.age_frames.saturating_add(1);
+            match detection {
+                Some(detection) => {
+                    see(track, &self.detections[*detection]);
+                    if let Some(motion) = self.motions.get_mut(index) {
+                        motion.correct(&track.xyxy);
+                        track.xyxy = motion.xyxy();
+                    }
+                }
+                None => miss(track, self.config.max_lost_frames),
+            }
+        }
+        for (detection, track) in self.detections.iter().zip(&pairing.track_of_detection) {
+            if track.is_none() && detection.score >= self.config.min_new_track_score {
+                self.tracks.push(begin(detection));
+                self.births.push(self.next_birth);
+                self.motions
+                    .extend(self.model.map(|model| Motion::new(model, &detection.xyxy)));
+                self.next_birth += 1;
+            }
+        }
+        // Nobody was told of a tentative track that ends, so it is not reported either.
+        self.forget(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
+        self.confirm();
+        &self.tracks
+    }
+
+    /// Ends all tracks at the end of the source and returns those that had been confirmed, now [`TrackState::Ended`].
+    ///
+    /// The tracker can go on afterwards, as when a file starts over; ids are not used again.
+    pub fn finish(&mut self) -> &[Track] {
+        self.forget(|track| matches!(track.state, TrackState::Ended | TrackState::Tentative));
+        for track in &mut self.tracks {
+            track.state = TrackState::Ended;
+        }
+        &self.tracks
+    }
+
+    /// What the last [`update`](Self::update) or [`finish`](Self::finish) returned.
+    #[must_use]
+    pub fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// For each of [`tracks`](Self::tracks) a number that it keeps from its first detection on.
+    ///
+    /// Who looks back from a confirmed track to its tentative frames, which have no id, finds them by this.
+    #[must_use]
+    pub fn births(&self) -> &[u64] {
+        &self.births
+    }
+
+    /// Takes the detections that the tracker looks at, best first.
+    fn sort(&mut self, detections: &[Detection]) {
+        let least = self.stages.least_score();
+        self.detections.clear();
+        self.detections.extend(
+            detections
+                .iter()
+                .filter(|detection| least.is_none_or(|least| detection.score >= least)),
+        );
+        self.detections.sort_unstable_by(canonical);
+    }
+
+    /// Moves every track to where it is expected in this frame.
+    fn predict(&mut self) {
+        for (track, motion) in self.tracks.iter_mut().zip(&mut self.motions) {
+            motion.predict(if track.state == TrackState::Lost {
+                InSight::No
+            } else {
+                InSight::Yes
+            });
+            track.xyxy = motion.xyxy();
+        }
+    }
+
+    /// Lists all pairs that are open to each other.
+    fn find_candidates(&mut self) {
+        self.candidates.clear();
+        for (track, known) in self.tracks.iter().enumerate() {
+            let [left, top, right, bottom] = known.xyxy;
+            for (detection, seen) in self.detections.iter().enumerate() {
+                // Most pairs are apart; four comparisons without branches between them spare the division.
+                let [l, t, r, b] = seen.xyxy;
+                if !((l < right) & (r > left) & (t < bottom) & (b > top)) {
+                    continue;
+                }
+                if self.config.class_match == ClassMatch::Same && seen.class != known.class {
+                    continue;
+                }
+                let Some(stage) = self.stages.stage(known.state, seen.score) else {
+                    continue;
+                };
+                let iou = intersection_over_union(&known.xyxy, &seen.xyxy);
+                let iou = match stage.overlap {
+                    Overlap::Plain => iou,
+                    Overlap::TimesScore => iou * seen.score.clamp(0.0, 1.0),
+                };
+                if iou >= stage.least {
+                    self.candidates.push(Candidate {
+                        rank: stage.rank,
+                        track,
+                        detection,
+                        iou: stage.worth(iou),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Confirms tentative tracks that have passed their probation and gives them their ids.
+    fn confirm(&mut self) {
+        for track in &mut self.tracks {
+            if track.state == TrackState::Tentative && track.hits >= self.config.probation_frames {
+                track.state = TrackState::Active;
+                track.id = TrackId(self.next_id);
+                self.next_id += 1;
+            }
+        }
+    }
+
+    /// Removes the tracks for which `gone` holds; the others keep their order.
+    fn forget(&mut self, gone: impl Fn(&Track) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.tracks.len() {
+            if gone(&self.tracks[index]) {
+                continue;
+            }
+            if kept != index {
+                self.tracks.swap(kept, index);
+                self.births.swap(kept, index);
+                if self.model.is_some() {
+                    self.motions.swap(kept, index);
+                }
+            }
+            kept += 1;
+        }
+        self.tracks.truncate(kept);
+        self.births.truncate(kept);
+        self.motions.truncate(kept);
+    }
+}
+
+/// Best score first; equal ones by class, then by their edges. Detections that are equal in all are the same.
+fn canonical(a: &Detection, b: &Detection) -> Ordering {
+    let by_edges = || {
+        let mut edges = a.xyxy.iter().zip(&b.xyxy).map(|(a, b)| a.total_cmp(b));
+        edges.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    b.score
+        .total_cmp(&a.score)
+        .then_with(|| a.class.cmp(&b.class))
+        .then_with(by_edges)
+}
+
+/// A new track in its first frame.
+fn begin(detection: &Detection) -> Track {
+    Track {
+        id: UNCONFIRMED,
+        state: TrackState::Tentative,
+        class: detection.class,
+        score: detection.score,
+        top_score: detection.score,
+        xyxy: detection.xyxy,
+        age_frames: 1,
+        hits: 1,
+        lost_frames: 0,
+    }
+}
+
+/// A frame in which the track was matched.
+fn see(track: &mut Track, detection: &Detection) {
+    track.class = detection.class;
+    track.score = detection.score;
+    track.top_score = track.top_score.max(detection.score);
+    track.xyxy = detection.xyxy;
+    track.hits = track.hits.saturating_add(1);
+    track.lost_frames = 0;
+    if track.state == TrackState::Lost {
+        track.state = TrackState::Active;
+    }
+}
+
+/// A frame in which it was not.
+fn miss(track: &mut Track, max_lost_frames: u32) {
+    track.lost_frames = track.lost_frames.saturating_add(1);
+    track.state = match track.state {
+        TrackState::Active | TrackState::Lost if track.lost_frames <= max_lost_frames => {
+            TrackState::Lost
+        }
+        _ => TrackState::Ended,
+    };
+}
+
+#[cfg(test)]
+mod tests;

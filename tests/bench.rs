@@ -1,0 +1,355 @@
+//! `jetwatch bench` as its user meets it: the real binary, short runs of the built-in scene with the scripted detector.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use support::daemon::{Setup, finish, json_lines_config, stderr};
+
+const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&realtime=false";
+
+fn setup() -> Setup {
+    Setup::new(&json_lines_config(SCENE))
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// Runs with `words` into the folder `out`; gives the exit code and both outputs.
+fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = setup.command("bench");
+    command.arg("--output").arg(setup.path("out")).args(words);
+    let output = finish(&mut command);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code(), said, stderr(&output))
+}
+
+/// Keys of a tree with what stands there, numbers as `#`, one a line.
+fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
+    match tree {
+        Value::Object(map) => {
+            for (key, value) in map {
+                layout(value, &format!("{path}/{key}"), lines);
+            }
+        }
+        Value::Number(_) => lines.push(format!("{path} #")),
+        Value::Array(values) => {
+            for value in values {
+                layout(value, &format!("{path}[]"), lines);
+            }
+        }
+        other => lines.push(format!("{path} {other}")),
+    }
+}
+
+#[test]
+fn the_result_has_the_layout_of_both_versions_of_cv_cuda() {
+    let setup = setup();
+    let (code, said, aside) = bench(
+        &setup,
+        &["--batches", "4", "--warmup", "1", "--set", "batch_size=2"],
+    );
+    assert_eq!(code, Some(0), "{aside}");
+    assert!(
+        said.contains("End to end") && said.contains("network alone"),
+        "{said}"
+    );
+    assert!(said.contains("  infer"), "{said}");
+    let result = json(&setup.path("out/benchmark.json"));
+    let mut lines = Vec::new();
+    for part in ["data", "mean_data", "data_stats_minus_warmup"] {
+        layout(&result[part], part, &mut lines);
+    }
+    for part in ["obj_name", "total_batches", "warmup_batches"] {
+        layout(&result["meta"][part], &format!("meta/{part}"), &mut lines);
+    }
+    // The follower and the sources have a batch for each frame; the first shows what there is.
+    lines.retain(|line| {
+        let is_late = |part: &str| {
+            part.strip_prefix("batch_")
+                .is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n > 0))
+        };
+        !line.split('/').any(is_late)
+    });
+    let text = lines.join("\n") + "\n";
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/benchmark_layout.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&golden, &text).expect("written");
+    }
+    let wanted = fs::read_to_string(&golden).expect("the golden file");
+    assert_eq!(text, wanted, "{}", golden.display());
+    let meta = &result["meta"];
+    assert_eq!(meta["config_hash"].as_str().map(str::len), Some(64));
+    assert_eq!(meta["settings"][0], "batch_size=2");
+    for key in [
+        "machine_name",
+        "started_at",
+        "versions",
+        "before",
+        "after",
+        "throttling",
+    ] {
+        assert!(!meta[key].is_null(), "{key}: {meta}");
+    }
+}
+
+#[test]
+fn counts_are_those_of_frames_and_batches() {
+    let setup = setup();
+    let words = [
+        "--frames",
+        "31",
+        "--warmup",
+        "2",
+        "--set",
+        "batch_size=3",
+        "--set",
+        "batch_timeout_ms=1000",
+        "--set",
+        "detector.workers=1",
+    ];
+    let (code, _, aside) = bench(&setup, &words);
+    assert_eq!(code, Some(0), "{aside}");
+    let result = json(&setup.path("out/benchmark.json"));
+    // Ten batches of three and one of one.
+    assert_eq!(result["speed"]["frames"], 31);
+    assert_eq!(result["speed"]["batches"], 11);
+    assert_eq!(result["meta"]["total_batches"]["jetwatch/detect"], 11);
+    assert_eq!(result["meta"]["total_batches"]["jetwatch/follow"], 31);
+    let detect = &result["data"]["jetwatch"]["detect"];
+    assert_eq!(detect["total_items"], 31);
+    let batches = detect.as_object().expect("a map").iter();
+    let items = batches
+        .filter(|(key, _)| key.starts_with("batch_"))
+        .map(|(_, batch)| {
+            assert_eq!(batch["total_items"], batch["infer"]["total_items"]);
+            assert_eq!(batch["total_items"], batch["batch"]["total_items"]);
+            batch["total_items"].as_u64().expect("a number")
+        });
+    assert_eq!(items.sum::<u64>(), 31);
+    let range = |name: &str| {
+        let ranges = result["ranges"].as_array().expect("a list");
+        let found = ranges.iter().find(|range| range["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}")).clone()
+    };
+    assert_eq!(range("detect/infer")["with_warmup"]["items"], 31);
+    assert_eq!(range("detect/infer")["minus_warmup"]["batches"], 7);
+    assert_eq!(range("follow/track")["with_warmup"]["items"], 31);
+    // The frames of the detector's first two batches, and those of its last two.
+    assert_eq!(
+        range("follow/publish")["minus_warmup"]["items"],
+        31 - (3 + 3) - (3 + 1)
+    );
+
+    let (code, said, aside) = bench(&setup, &["--batches", "5", "--warmup", "0", "--json"]);
+    assert_eq!(code, Some(0), "{aside}");
+    let speed: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(
+        (&speed["batches"], &speed["frames"]),
+        (&5.into(), &5.into())
+    );
+}
+
+#[test]
+fn each_part_runs_alone() {
+    for (part, range) in [
+        ("decode", "source/source"),
+        ("detect", "detect/infer"),
+        ("track", "follow/track"),
+        ("publish", "follow/publish"),
+    ] {
+        let setup = setup();
+        let (code, _, aside) = bench(
+            &setup,
+            &[
+                "--only",
+                part,
+                "--frames",
+                "40",
+                "--warmup",
+                "3",
+                "--preload",
+                "5",
+            ],
+        );
+        assert_eq!(code, Some(0), "{part}: {aside}");
+        let result = json(&setup.path("out/benchmark.json"));
+        assert_eq!(result["speed"]["frames"], 40, "{part}");
+        assert!(result["speed"]["fps"].as_f64() > Some(0.0), "{part}");
+        let ranges = result["ranges"].as_array().expect("a list");
+        let names: Vec<_> = ranges
+            .iter()
+            .filter_map(|range| range["name"].as_str())
+            .collect();
+        let level = range.split('/').next().expect("a level");
+        assert_eq!(names, [level, range], "{part}");
+        assert_eq!(ranges[1]["with_warmup"]["items"], 40, "{part}");
+    }
+}
+
+#[test]
+fn a_sweep_runs_every_combination_and_goes_on_after_a_failure() {
+    let setup = setup();
+    let words = [
+        "--frames",
+        "20",
+        "--warmup",
+        "1",
+        "--sweep",
+        "batch_size=1,2",
+        "--sweep",
+        "detector.workers=1,2",
+    ];
+    let (code, said, aside) = bench(&setup, &words);
+    assert_eq!(code, Some(0), "{aside}");
+    let series = json(&setup.path("out/series.json"));
+    let points = series["points"].as_array().expect("a list");
+    let names: Vec<_> = points
+        .iter()
+        .filter_map(|point| point["name"].as_str())
+        .collect();
+    let wanted = [
+        "1,detector.workers=1",
+        "1,detector.workers=2",
+        "2,detector.workers=1",
+        "2,detector.workers=2",
+    ];
+    assert_eq!(names, wanted.map(|end| format!("batch_size={end}")));
+    for name in names {
+        assert!(said.contains(name), "{said}");
+        let result = json(&setup.path("out").join(name).join("benchmark.json"));
+        assert_eq!(result["speed"]["frames"], 20, "{name}");
+    }
+
+    let scene = |frames: u32| format!("{}&frames={frames}", SCENE.trim_start_matches("uri: "));
+    let sweep = format!("uri={},{}", scene(2), scene(30));
+    let (code, said, aside) = bench(
+        &setup,
+        &["--frames", "20", "--warmup", "4", "--sweep", &sweep],
+    );
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        aside.contains("no batch is left to measure: 2 ran"),
+        "{aside}"
+    );
+    assert!(aside.contains("1 of 2 runs failed"), "{aside}");
+    let series = json(&setup.path("out/series.json"));
+    assert!(
+        series["points"][0]["fps"].is_null() && !series["points"][0]["runs"][0]["error"].is_null()
+    );
+    assert_eq!(series["points"][1]["fps"]["count"], 1, "{series}");
+}
+
+#[test]
+fn two_configurations_run_in_turns() {
+    let setup = setup();
+    let other = setup.path("other.yaml");
+    fs::write(
+        &other,
+        json_lines_config(SCENE).replace("workers: 2", "workers: 1"),
+    )
+    .expect("written");
+    let other = other.display().to_string();
+    let words = [
+        "--frames",
+        "12",
+        "--warmup",
+        "1",
+        "--compare",
+        &other,
+        "--repeat",
+        "3",
+    ];
+    let (code, said, aside) = bench(&setup, &words);
+    assert_eq!(code, Some(0), "{aside}");
+    let series = json(&setup.path("out/series.json"));
+    let speeds = |point: usize| -> Vec<f64> {
+        let runs = series["points"][point]["runs"].as_array().expect("a list");
+        runs.iter().filter_map(|run| run["fps"].as_f64()).collect()
+    };
+    let ratios = series["comparison"]["ratios"].as_array().expect("a list");
+    assert_eq!(ratios.len(), 3);
+    for ((first, second), ratio) in speeds(0).iter().zip(speeds(1)).zip(ratios) {
+        let found = ratio.as_f64().expect("a number");
+        assert!((found - second / first).abs() < 1e-9, "{series}");
+    }
+    assert!(said.contains("median of 3 pairs"), "{said}");
+    let order: Vec<_> = aside
+        .lines()
+        .filter_map(|line| line.split(',').next())
+        .collect();
+    assert_eq!(order, ["a", "b", "b", "a", "a", "b"], "{aside}");
+}
+
+#[test]
+fn processes_have_folders_of_their_own_and_a_mean() {
+    let setup = setup();
+    let (code, _, aside) = bench(
+        &setup,
+        &["--frames", "20", "--warmup", "1", "--processes", "2"],
+    );
+    assert_eq!(code, Some(0), "{aside}");
+    let times: Vec<f64> = ["proc_0_gpu_0", "proc_1_gpu_0"]
+        .into_iter()
+        .map(|name| {
+            let result = json(&setup.path("out").join(name).join("benchmark.json"));
+            assert_eq!(result["speed"]["frames"], 20, "{name}");
+            result["mean_data"]["jetwatch/detect"]["cpu_time"]
+                .as_f64()
+                .expect("a number")
+        })
+        .collect();
+    let mean = json(&setup.path("out/benchmark_mean.json"));
+    let found = mean["mean_data"]["jetwatch/detect"]["cpu_time"]
+        .as_f64()
+        .expect("a number");
+    assert!(
+        (found - (times[0] + times[1]) / 2.0).abs() < 1e-4,
+        "{found} of {times:?}"
+    );
+    assert_eq!(mean["meta"]["args"]["num_processes"], 2);
+}
+
+#[test]
+fn what_is_wrong_is_told_before_anything_runs() {
+    let setup = setup();
+    let short = ["--frames", "3", "--warmup", "2"];
+    let cases: [(&[&str], i32, &str); 5] = [
+        (
+            &["--sweep", "detector.batchsize=1,2"],
+            78,
+            "did you mean `detector.batch_size`?",
+        ),
+        (&["--sweep", "batch_size=1,1000"], 78, "detector.batch_size"),
+        (&["--sweep", "batch_size"], 1, "expected KEY=VALUE"),
+        (
+            &["--set", "worker=2"],
+            78,
+            "did you mean `detector.workers`?",
+        ),
+        (
+            &short,
+            1,
+            "no batch is left to measure: 3 ran, and the warm-up drops 2 at the front",
+        ),
+    ];
+    for (words, wanted, text) in cases {
+        let (code, said, aside) = bench(&setup, words);
+        assert_eq!(code, Some(wanted), "{words:?}: {said}{aside}");
+        assert!(aside.contains(text), "{words:?}: {aside}");
+    }
+    fs::write(setup.path("file"), "").expect("written");
+    let mut command = setup.command("bench");
+    command.arg("--output").arg(setup.path("file/below"));
+    let output = finish(&mut command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("choose another one with --output"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -1,0 +1,95 @@
+//! `jetwatch bench --maximize-clocks` on a Jetson made of files, with doubles of JetPack's tools: the clocks are held while
+//! it runs and as before afterwards, also when it was killed.
+
+mod support;
+#[path = "support/virtual_jetson.rs"]
+mod virtual_jetson;
+
+use std::process::{Command, Stdio};
+
+use support::daemon::{Setup, eventually, finish, json_lines_config, stderr};
+use virtual_jetson::VirtualJetson;
+
+const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=2&width=64&height=36&fps=30";
+const MARK: &str = "/run/jetwatch-held-clocks";
+const RECORD: &str = "/var/lib/jetwatch-setup/tune.json";
+
+fn bench(setup: &Setup, jetson: &VirtualJetson, words: &[&str]) -> Command {
+    let mut command = setup.command("bench");
+    command.arg("--root").arg(jetson.path("/"));
+    command.arg("--output").arg(setup.path("out"));
+    command.args(["--warmup", "0"]).args(words);
+    command
+}
+
+#[test]
+fn clocks_are_given_back_at_the_end() {
+    let (setup, jetson) = (
+        Setup::new(&json_lines_config(SCENE)),
+        VirtualJetson::xavier_nx(),
+    );
+    let before = jetson.settings();
+    let output = finish(&mut bench(
+        &setup,
+        &jetson,
+        &["--frames", "5", "--maximize-clocks"],
+    ));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(jetson.settings(), before);
+    assert_eq!(jetson.calls("jetson_clocks --restore").len(), 1);
+    assert!(!jetson.root().exists(MARK) && !jetson.root().exists(RECORD));
+    let result = std::fs::read(setup.path("out/benchmark.json")).expect("a result");
+    let result: serde_json::Value = serde_json::from_slice(&result).expect("JSON");
+    let meta = &result["meta"];
+    assert_eq!(meta["clocks_maximized"], true);
+    assert!(
+        meta["machine_name"]
+            .as_str()
+            .is_some_and(|name| name.contains("Xavier NX")),
+        "{meta}"
+    );
+    assert!(meta["power_mode"].is_string(), "{meta}");
+    let throttling = meta["throttling"].to_string();
+    assert!(
+        throttling.contains("VDD_CPU_GPU_CV draws more current"),
+        "{throttling}"
+    );
+}
+
+#[test]
+fn clocks_of_a_killed_benchmark_are_given_back_at_the_next_start() {
+    let (setup, jetson) = (
+        Setup::new(&json_lines_config(SCENE)),
+        VirtualJetson::xavier_nx(),
+    );
+    let before = jetson.settings();
+    let mut running = bench(&setup, &jetson, &["--duration", "60s", "--maximize-clocks"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let held = eventually("held clocks", || {
+        let is_held = jetson.root().exists(RECORD) && jetson.settings() != before;
+        is_held.then(|| jetson.settings())
+    });
+
+    // While its holder lives, nobody takes them away.
+    let output = finish(&mut bench(&setup, &jetson, &["--frames", "5"]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(jetson.root().exists(MARK) && held != before);
+
+    // SIGKILL.
+    running.kill().expect("killed");
+    running.wait().expect("ended");
+    assert_ne!(jetson.settings(), before, "nobody has given them back yet");
+    let output = finish(&mut bench(&setup, &jetson, &["--frames", "5"]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("a benchmark that was killed had held them"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(jetson.settings(), before);
+    assert!(!jetson.root().exists(MARK) && !jetson.root().exists(RECORD));
+}

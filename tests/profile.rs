@@ -1,0 +1,379 @@
+//! `jetwatch profile` with doubles of nsys and ssh (`nsys/`): orders, files, and everything that can go wrong. The real ones are
+//! in `nsys_profile`.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use support::daemon::{Setup, eventually, finish, stderr, wait_for_output};
+
+const ENDLESS: &str = "synthetic://traffic?seed=3&objects=3&width=160&height=120&fps=50";
+
+/// A configuration, doubles, and a folder for what the target writes.
+struct Bench {
+    setup: Setup,
+    target: PathBuf,
+}
+
+impl Bench {
+    fn new(uri: &str) -> Self {
+        let setup = Setup::new(&format!(
+            "device: test\nsources: [{{name: cam, uri: '{uri}'}}]\ndetector: {{backend: scripted}}\npublish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n"
+        ));
+        let target = setup.path("target");
+        fs::create_dir(&target).expect("created");
+        Self { setup, target }
+    }
+
+    /// With frames that come as fast as they are taken, and end.
+    fn short() -> Self {
+        Self::new(&format!("{ENDLESS}&frames=40&realtime=false"))
+    }
+
+    fn command(&self) -> Command {
+        self.command_with(&[])
+    }
+
+    /// `jetwatch profile` with `more` options and values, which go before those that every test has.
+    fn command_with(&self, more: &[&str]) -> Command {
+        let mut command = self.setup.command("profile");
+        command.args(more);
+        let usual = [
+            ("--output", self.setup.path("out")),
+            ("--target-folder", self.target.clone()),
+            ("--target-nsys", double("double")),
+        ];
+        for (option, value) in usual {
+            if !more.contains(&option) {
+                command.arg(option).arg(value);
+            }
+        }
+        command
+            .arg("--fetch-only")
+            .env("NSYS_MEMORY", self.setup.path("memory"))
+            .env("SSH_ARGUMENTS", self.setup.path("ssh-arguments"));
+        command
+    }
+
+    /// What the double of nsys wrote.
+    fn report(&self, name: &str) -> String {
+        fs::read_to_string(self.setup.path(name)).expect("a report")
+    }
+
+    /// Nothing is left at the target: no files, and no process that was told of its folder.
+    fn is_clean(&self) -> bool {
+        let is_empty = fs::read_dir(&self.target)
+            .expect("readable")
+            .next()
+            .is_none();
+        is_empty && self.processes().is_empty()
+    }
+
+    /// Command lines of processes that name the target's folder.
+    fn processes(&self) -> Vec<String> {
+        let wanted = self.target.display().to_string();
+        let lines = fs::read_dir("/proc").expect("readable").flatten();
+        let lines = lines.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines
+            .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+            .filter(|line| line.contains(&wanted) && !line.contains("--target-folder"))
+            .collect()
+    }
+}
+
+fn double(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/nsys")
+        .join(name)
+}
+
+/// The error of a run that must fail.
+fn failure(output: &Output, status: i32) -> String {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    text
+}
+
+fn assert_success(output: &Output) {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+}
+
+#[test]
+fn a_run_is_recorded_and_brought_back() {
+    let bench = Bench::short();
+    let output = finish(
+        bench
+            .command()
+            .args(["--duration", "90s", "--warmup", "1500ms", "--frames", "30"])
+            .env("NSYS_TRACES", "'cuda', 'nvtx', 'osrt', 'nvvideo'"),
+    );
+    assert_success(&output);
+    let text = stderr(&output);
+    assert!(text.contains("run with 30 frames"), "{text}");
+    assert!(text.contains("the CPU is not sampled"), "{text}");
+    let report = bench.report("out.nsys-rep");
+    for wanted in [
+        "profile --trace=cuda,nvtx,osrt,nvvideo --sample=none --cpuctxsw=none --delay=2 --duration=90 --kill=sigterm --force-overwrite=true --output=",
+        " run --config=",
+        " --max-frames=30",
+    ] {
+        assert!(report.contains(wanted), "{wanted}: {report}");
+    }
+    assert!(bench.report("out.stats.json").contains("\"frames\": 30"));
+    assert!(bench.is_clean());
+
+    let again = failure(&finish(&mut bench.command()), 1);
+    assert!(
+        again.contains("out.nsys-rep exists") && again.contains("--force"),
+        "{again}"
+    );
+    assert_success(&finish(bench.command().arg("--force")));
+}
+
+#[test]
+fn each_batch_size_has_a_report_of_its_own() {
+    let bench = Bench::short();
+    assert_success(&finish(bench.command().args(["--batch-sizes", "1,4"])));
+    for size in [1, 4] {
+        let report = bench.report(&format!("out-batch{size}.nsys-rep"));
+        assert!(report.contains(&format!("--batch-size={size}")), "{report}");
+    }
+    let output = finish(bench.command().args(["--batch-sizes", "0"]));
+    assert!(failure(&output, 2).contains("1..=64"));
+}
+
+#[test]
+fn what_is_missing_is_told_before_anything_starts() {
+    let bench = Bench::short();
+    let fails = |arguments: &[&str], variable: (&str, &str), status: i32, wanted: &str| {
+        let output = finish(bench.command_with(arguments).env(variable.0, variable.1));
+        let text = failure(&output, status);
+        assert!(text.contains(wanted), "{wanted}: {text}");
+        assert!(bench.is_clean(), "{wanted}");
+        assert!(!bench.setup.path("out.nsys-rep").exists(), "{wanted}");
+    };
+    let none = ("NOTHING", "");
+    fails(
+        &["--target-nsys", "nowhere"],
+        none,
+        1,
+        "there is no nsys on this machine: `nowhere` was not found",
+    );
+    fails(
+        &["--program", "nowhere"],
+        none,
+        1,
+        "there is no `nowhere` on this machine",
+    );
+    fails(
+        &["--trace", "nvtx,cudla"],
+        none,
+        1,
+        "does not know the trace `cudla`, it knows cuda, nvtx, osrt",
+    );
+    fails(&[], ("NSYS_VERSION", "2020.5.3.1-double"), 1, "2020.5.3");
+    fails(
+        &["--target-folder", "/nowhere"],
+        none,
+        1,
+        "choose another place with --target-folder",
+    );
+    fails(
+        &["--output", "nowhere/out"],
+        none,
+        1,
+        "cannot write nowhere/out.stats.json",
+    );
+
+    // The one here exports what the one there wrote.
+    let old = bench.setup.path("old");
+    fs::write(
+        &old,
+        "#!/bin/sh\necho NVIDIA Nsight Systems version 2021.5.1.1\n",
+    )
+    .expect("written");
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).expect("executable");
+    let here = |nsys: &Path| {
+        let mut command = bench.setup.command("profile");
+        command
+            .arg("--target-nsys")
+            .arg(double("double"))
+            .arg("--nsys")
+            .arg(nsys);
+        command.arg("--output").arg(bench.setup.path("out"));
+        failure(&finish(&mut command), 1)
+    };
+    let text = here(&old);
+    assert!(
+        text.contains("is 2022.4.2, the one here is 2021.5.1"),
+        "{text}"
+    );
+    let text = here(Path::new("nowhere"));
+    assert!(
+        text.contains("there is no nsys here") && text.contains("--fetch-only"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_daemon_that_does_not_start_tells_why_itself() {
+    let bench = Bench::short();
+    fs::write(&bench.setup.config, "sources: []\n").expect("written");
+    let text = failure(&finish(&mut bench.command()), 78);
+    assert!(
+        text.contains("the daemon, or nsys around it, failed"),
+        "{text}"
+    );
+    assert!(text.contains("sources"), "{text}");
+    assert!(bench.is_clean());
+}
+
+#[test]
+fn a_full_disk_and_an_nsys_that_hangs_are_told() {
+    let bench = Bench::short();
+    let text = failure(&finish(bench.command().env("NSYS_DOES", "full")), 1);
+    assert!(
+        text.contains("became full") && text.contains("--target-folder"),
+        "{text}"
+    );
+    assert!(bench.is_clean());
+
+    let output = finish(
+        bench
+            .command()
+            .args(["--duration", "1s", "--grace", "1s"])
+            .env("NSYS_DOES", "hangs"),
+    );
+    let text = failure(&output, 1);
+    assert!(
+        text.contains("did not end on this machine within 2 s"),
+        "{text}"
+    );
+    assert!(bench.is_clean());
+}
+
+#[test]
+fn a_signal_ends_everything_and_so_does_sudden_death() {
+    for signal in ["-TERM", "-INT", "-KILL"] {
+        let bench = Bench::new(ENDLESS);
+        let child = bench
+            .command()
+            .args(["--duration", "500s"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        eventually("frames", || {
+            fs::metadata(bench.setup.path("events.jsonl"))
+                .is_ok_and(|file| file.len() > 0)
+                .then_some(())
+        });
+        let killed = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status()
+            .expect("kill starts");
+        assert!(killed.success());
+        let output = wait_for_output(child);
+        if signal != "-KILL" {
+            assert!(failure(&output, 1).contains("stopped by a signal"));
+            assert!(bench.is_clean(), "{signal}: {:?}", bench.processes());
+        }
+        // Nobody waits for what happens after a sudden death.
+        eventually("a clean target", || bench.is_clean().then_some(()));
+    }
+}
+
+#[test]
+fn over_ssh_the_configuration_travels_and_finds_what_lies_there() {
+    let bench = Bench::short();
+    let there = bench.setup.path("there");
+    fs::create_dir(&there).expect("created");
+    fs::write(there.join("labels.txt"), "person\n").expect("written");
+    let remote = |does: &str| {
+        let mut command = bench.command();
+        command
+            .args([
+                "--host",
+                "root@jetson",
+                "--ssh-option",
+                "Port=2222",
+                "--ssh-option=-4",
+                "--program",
+            ])
+            .arg(env!("CARGO_BIN_EXE_jetwatch"))
+            .arg("--beside")
+            .arg(&there)
+            .arg("--ssh")
+            .arg(double("ssh"))
+            .env("SSH_DOES", does);
+        finish(&mut command)
+    };
+    assert_success(&remote(""));
+    let report = bench.report("out.nsys-rep");
+    assert!(
+        report.contains("jetwatch.yaml\n") && report.contains("labels.txt\n"),
+        "{report}"
+    );
+    assert!(there.join("labels.txt").exists());
+    let arguments = fs::read_to_string(bench.setup.path("ssh-arguments")).expect("told");
+    assert!(
+        arguments.starts_with("-T\n-o\nPort=2222\n-4\n-o\n"),
+        "{arguments}"
+    );
+    assert!(arguments.contains("--\nroot@jetson\n"), "{arguments}");
+    assert!(bench.is_clean());
+
+    fs::remove_file(bench.setup.path("out.nsys-rep")).expect("removed");
+    fs::remove_file(bench.setup.path("out.stats.json")).expect("removed");
+    let text = failure(&remote("refuse"), 1);
+    assert!(
+        text.contains("Permission denied (publickey)") && text.contains("--ssh-option"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_service_is_recorded_through_its_session() {
+    let bench = Bench::short();
+    let attach = |sessions: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        command
+            .args([
+                "profile",
+                "--attach",
+                "--duration",
+                "1s",
+                "--fetch-only",
+                "--session",
+                "box",
+                "--output",
+            ])
+            .arg(bench.setup.path("out"))
+            .arg("--target-folder")
+            .arg(&bench.target)
+            .arg("--target-nsys")
+            .arg(double("double"))
+            .env("NSYS_SESSIONS", sessions)
+            .env("NSYS_MEMORY", bench.setup.path("memory"));
+        finish(&mut command)
+    };
+    let text = failure(&attach(""), 1);
+    assert!(
+        text.contains("session `box`") && text.contains("profiling.conf"),
+        "{text}"
+    );
+    let text = failure(&attach(" 1 00:04 Collection 1 box"), 1);
+    assert!(text.contains("records already"), "{text}");
+    assert_success(&attach(" 1 00:04 Launched 1 box"));
+    assert!(
+        bench
+            .report("out.nsys-rep")
+            .starts_with("stop --session=box")
+    );
+    assert!(!bench.setup.path("memory.box").exists());
+    assert!(bench.is_clean());
+}

@@ -1,0 +1,159 @@
+//! What holds for every tracker and whatever it is given: the order of detections means nothing, identities are unique,
+//! every new object has one end, and times go forward.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch::config::{Association, ClassMatch, TrackerConfig, TrackerKind};
+use jetwatch::track::{Lifecycle, Tracker, UNCONFIRMED};
+use jetwatch::types::{Detection, EventKind, FrameMeta, Size, SourceId, Track, TrackState};
+use proptest::prelude::*;
+
+/// A detection, with weak scores, boxes that coincide, and now and then one that is no box.
+fn detection() -> impl Strategy<Value = Detection> {
+    let score = prop_oneof![Just(0.3_f32), Just(0.7), 0.0_f32..=1.0];
+    let edge =
+        || prop_oneof![4 => (0_i16..40).prop_map(|v| f32::from(v) * 5.0), 1 => 0.0_f32..200.0];
+    let side = prop_oneof![20 => 10.0_f32..60.0, 1 => Just(0.0_f32), 1 => Just(f32::NAN)];
+    (0_u16..2, score, edge(), edge(), side).prop_map(|(class, score, x, y, side)| Detection {
+        class,
+        score,
+        xyxy: [x, y, x + side, y + side],
+    })
+}
+
+/// Some frames, so that objects come, stay, and go.
+fn frames() -> impl Strategy<Value = Vec<Vec<Detection>>> {
+    let still = prop::collection::vec(detection(), 0..6);
+    let others = prop::collection::vec(prop::collection::vec(detection(), 0..4), 1..25);
+    (still, others, any::<u64>()).prop_map(|(still, mut frames, gaps)| {
+        for (index, frame) in frames.iter_mut().enumerate() {
+            for (object, detection) in still.iter().enumerate() {
+                if gaps >> ((index * 5 + object * 11) % 64) & 3 != 0 {
+                    frame.push(*detection);
+                }
+            }
+        }
+        frames
+    })
+}
+
+fn config() -> impl Strategy<Value = TrackerConfig> {
+    let kind = prop_oneof![
+        Just(TrackerKind::Iou),
+        Just(TrackerKind::Sort),
+        Just(TrackerKind::ByteTrack)
+    ];
+    let association = prop_oneof![Just(Association::Greedy), Just(Association::Optimal)];
+    let class_match = prop_oneof![Just(ClassMatch::Same), Just(ClassMatch::Any)];
+    (kind, association, class_match, 1..4_u32, 0..4_u32).prop_map(
+        |(kind, association, class_match, probation_frames, max_lost_frames)| TrackerConfig {
+            association,
+            class_match,
+            probation_frames,
+            max_lost_frames,
+            ..TrackerConfig::new(kind)
+        },
+    )
+}
+
+/// Tracks of every frame, and those of the end.
+fn tracks(config: &TrackerConfig, frames: &[Vec<Detection>]) -> Vec<Vec<Track>> {
+    let mut tracker = Tracker::new(config);
+    let mut all: Vec<_> = frames
+        .iter()
+        .map(|frame| tracker.update(frame).to_vec())
+        .collect();
+    all.push(tracker.finish().to_vec());
+    all
+}
+
+/// The same in bits, since a box that is none is not equal to itself.
+fn bits(tracks: &[Vec<Track>]) -> Vec<String> {
+    tracks.iter().map(|frame| format!("{frame:?}")).collect()
+}
+
+fn meta(frame: usize) -> FrameMeta {
+    FrameMeta {
+        source: SourceId(0),
+        seq: frame as u64,
+        pts: None,
+        captured_at: SystemTime::UNIX_EPOCH + Duration::from_millis(40 * frame as u64),
+        entered_at: Instant::now(),
+        source_size: Size::new(200, 200),
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_detections_means_nothing(
+        config in config(),
+        (frames, mixed) in frames().prop_flat_map(|frames| {
+            let mixed: Vec<_> = frames.iter().map(|frame| Just(frame.clone()).prop_shuffle()).collect();
+            (Just(frames), mixed)
+        })
+    ) {
+        prop_assert_eq!(bits(&tracks(&config, &frames)), bits(&tracks(&config, &mixed)));
+    }
+
+    #[test]
+    fn identities_are_unique_dense_and_never_come_back(config in config(), frames in frames()) {
+        let mut given = 0;
+        let mut ended = BTreeSet::new();
+        for of_frame in tracks(&config, &frames) {
+            let mut here = BTreeSet::new();
+            for track in &of_frame {
+                prop_assert_eq!(track.id == UNCONFIRMED, track.state == TrackState::Tentative);
+                if track.id == UNCONFIRMED {
+                    continue;
+                }
+                prop_assert!(here.insert(track.id), "{} is twice in a frame", track.id);
+                prop_assert!(!ended.contains(&track.id), "{} came back", track.id);
+                if track.id.0 > given {
+                    prop_assert_eq!(track.id.0, given + 1, "ids have no holes");
+                    given = track.id.0;
+                }
+                if track.state == TrackState::Ended {
+                    ended.insert(track.id);
+                }
+                prop_assert!(track.hits <= track.age_frames && track.lost_frames <= config.max_lost_frames + 1);
+                prop_assert_eq!(track.state == TrackState::Active, track.lost_frames == 0 && track.state != TrackState::Ended);
+            }
+        }
+        prop_assert_eq!(ended.len() as u64, given, "all have ended at the end");
+    }
+
+    #[test]
+    fn every_new_has_one_end_and_times_go_forward(config in config(), frames in frames()) {
+        let mut tracker = Tracker::new(&config);
+        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut events = Vec::new();
+        for (frame, detections) in frames.iter().enumerate() {
+            lifecycle.step(&meta(frame), tracker.update(detections), &mut events);
+        }
+        tracker.finish();
+        lifecycle.finish(&mut events);
+        let mut open = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        let mut newest = SystemTime::UNIX_EPOCH;
+        for event in &events {
+            let id = event.after.id;
+            prop_assert!(event.frame_at >= newest, "frames go forward");
+            newest = event.frame_at;
+            prop_assert!(event.started_at <= event.frame_at);
+            match event.kind {
+                EventKind::New => {
+                    prop_assert!(seen.insert(id), "{id} is new twice");
+                    open.insert(id, event.started_at);
+                }
+                EventKind::Update => prop_assert_eq!(open.get(&id), Some(&event.started_at)),
+                EventKind::End => {
+                    prop_assert_eq!(open.remove(&id), Some(event.started_at), "the end of {}", id);
+                    let ended = event.ended_at;
+                    prop_assert!(ended.is_some_and(|at| at >= event.started_at && at <= event.frame_at));
+                }
+            }
+        }
+        prop_assert!(open.is_empty(), "{open:?} have no end");
+    }
+}
