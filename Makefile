@@ -53,7 +53,7 @@ gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
 nsys-test: ## Prove `jetwatch profile` and `report` with Nsight Systems itself, over a real sshd (Debian's non-free package, 185 MB to download, and Chromium).
 	@.ci/setup build run nsys
 	@command -v nsys >/dev/null
-	cargo test --locked --test nsys_report --test nsys_profile
+	JETWATCH_TEST_NSYS=1 cargo test --locked --test nsys_report --test nsys_profile
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime

@@ -40,6 +40,9 @@ _jetwatch() {
             jetwatch,model)
                 cmd="jetwatch__subcmd__model"
                 ;;
+            jetwatch,profile)
+                cmd="jetwatch__subcmd__profile"
+                ;;
             jetwatch,report)
                 cmd="jetwatch__subcmd__report"
                 ;;
@@ -105,6 +108,9 @@ _jetwatch() {
                 ;;
             jetwatch__subcmd__help,model)
                 cmd="jetwatch__subcmd__help__subcmd__model"
+                ;;
+            jetwatch__subcmd__help,profile)
+                cmd="jetwatch__subcmd__help__subcmd__profile"
                 ;;
             jetwatch__subcmd__help,report)
                 cmd="jetwatch__subcmd__help__subcmd__report"
@@ -224,7 +230,7 @@ _jetwatch() {
 
     case "${cmd}" in
         jetwatch)
-            opts="-h -V --help --version run check doctor demo watch bench report model engine eval tune track scenes help"
+            opts="-h -V --help --version run check doctor demo watch bench profile report model engine eval tune track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -706,7 +712,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__help)
-            opts="run check doctor demo watch bench report model engine eval tune track scenes help"
+            opts="run check doctor demo watch bench profile report model engine eval tune track scenes help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -918,6 +924,20 @@ _jetwatch() {
         jetwatch__subcmd__help__subcmd__model__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__profile)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1247,6 +1267,104 @@ _jetwatch() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        jetwatch__subcmd__profile)
+            opts="-c -o -h --config --host --ssh-option --ssh --sudo --duration --warmup --frames --batch-sizes --trace --sampling --attach --session --output --force --fetch-only --program --beside --target-folder --target-nsys --nsys --grace --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sudo)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --warmup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --frames)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch-sizes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sampling)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --beside)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target-folder)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target-nsys)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nsys)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --grace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         jetwatch__subcmd__report)
             opts="-t -f -h --table --format --html --diff --from --until --within --rows --nsys --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1302,7 +1420,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__run)
-            opts="-c -h --config --duration --max-frames --warmup-frames --stats --dot --dump-detections --root --help"
+            opts="-c -h --config --duration --max-frames --warmup-frames --batch-size --stats --dot --dump-detections --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1325,6 +1443,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --warmup-frames)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1410,7 +1532,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__track)
-            opts="-h --detections --out --association --min-iou --probation-frames --max-lost-frames --min-score --min-new-track-score --match-any-class --tentative-frames --help"
+            opts="-h --detections --out --metrics --search --tracker --association --min-iou --probation-frames --max-lost-frames --min-score --min-new-track-score --tentative-score --tentative-min-iou --match-any-class --tentative-frames --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1422,6 +1544,18 @@ _jetwatch() {
                     ;;
                 --out)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --search)
+                    COMPREPLY=($(compgen -W "hota mota idf1" -- "${cur}"))
+                    return 0
+                    ;;
+                --tracker)
+                    COMPREPLY=($(compgen -W "iou sort bytetrack" -- "${cur}"))
                     return 0
                     ;;
                 --association)
@@ -1445,6 +1579,14 @@ _jetwatch() {
                     return 0
                     ;;
                 --min-new-track-score)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tentative-score)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tentative-min-iou)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -32,6 +32,7 @@ complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "doctor" -d 'Exami
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "watch" -d 'Print the messages of a broker as they come'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "profile" -d 'Record the daemon by Nsight Systems, here or over ssh, and say where its time goes'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
@@ -44,6 +45,7 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s c -l config -d
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l duration -d 'End after this time, such as 20s or 5m' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l max-frames -d 'End after this many frames, over all sources' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l warmup-frames -d 'Measure only after this many frames' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l batch-size -d 'Most frames in one batch, instead of detector.batch_size' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l stats -d 'Write the run\'s numbers to this file as JSON' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dot -d 'Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dump-detections -d 'Write every frame\'s detections, before the tracker, as MOTChallenge text (one source only)' -r -F
@@ -113,6 +115,31 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l maximize-clo
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l no-record -d 'Keep no single ranges, only speeds: to see what keeping them costs'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l one-of-several -d 'This process is one of several: end with the one that started it'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -s c -l config -d 'Configuration file of this machine; it is copied to another one' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l host -d 'Profile on this machine, over ssh' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l ssh-option -d 'Option for ssh, such as Port=2222, IdentityFile=key or ProxyJump=gate; what begins with `-` is an argument of its own, such as -Ffile' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l ssh -d 'The ssh to use' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l sudo -d 'Work as this user there, by sudo without a password; sessions of nsys are seen by their own user alone' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l duration -d 'Record for this long, such as 20s or 5m; by default 10s, or as long as --frames needs' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l warmup -d 'Begin to record this long after the start' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l frames -d 'End after this many frames, over all sources' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l batch-sizes -d 'Make one profile with each of these batch sizes' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l trace -d 'Traces; by default cuda, nvtx, osrt and those of the machine\'s units for video, DLA and so on that its nsys knows' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l sampling -d 'Whether nsys samples the CPU' -r -f -a "auto\t'Where the machine allows it'
+on\t'Even where the machine says that it does not work'
+off\t'Never'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l session -d 'The session of nsys in which the service runs' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -s o -l output -d 'Where to write: NAME.nsys-rep, NAME.sqlite and NAME.stats.json' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l program -d 'The jetwatch to profile; by default this one, and over ssh the one in the search path there' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l beside -d 'Folder of the other machine that relative paths of the configuration mean' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l target-folder -d 'Folder for temporary files where the daemon runs' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l target-nsys -d 'The nsys that records' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l nsys -d 'The nsys of this machine that exports' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l grace -d 'How long nsys may take beyond the time to record, on a slow machine' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l attach -d 'Profile the running service, which nsys must have started (systemd/drop-ins/profiling.conf)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l force -d 'Overwrite what is there'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l fetch-only -d 'Bring the profile here, without exporting it and without a report'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand report" -s t -l table -d 'Tables to show, or all of them' -r -f -a "verdict\t''
 stages\t''
 nvtx_sum\t''
@@ -248,15 +275,24 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "apply" -d 'Make the settings of the configuration, as root. What fails half-way is undone; a reboot is never confirmed'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "restore" -d 'Give back what `apply` has changed, as root'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l detections -d 'Detections, one per line: frame,-1,x,y,width,height,score[,class[,-1,-1]]; `-` reads standard input' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l out -d 'Where tracks go, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l association -d 'How detections and tracks are paired' -r -f -a "greedy\t'Best pair first'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l detections -d 'Detections, one per line: frame,-1,x,y,width,height,score[,class[,-1,-1]]; `-` reads standard input. May be given several times, once for each sequence' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l out -d 'Where tracks go, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output. As often as --detections, in the same order' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l metrics -d 'Print how well the tracks follow this ground truth, one box per line: frame,id,x,y,width,height,counts[,…]. As often as --detections, in the same order' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l search -d 'Try other settings around those given: for each sequence, those that are best on all others, and what they are worth on the one that was held out. Needs --metrics and two sequences or more' -r -f -a "hota\t'Higher order tracking accuracy'
+mota\t'Multiple object tracking accuracy'
+idf1\t'Identity F1'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l tracker -d 'Which tracker' -r -f -a "iou\t'Compare with the last box'
+sort\t'Compare with the box that a Kalman filter predicts'
+bytetrack\t'The same, with weak detections in a second stage'"
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l association -d 'How detections and tracks are paired [default: greedy; sort and bytetrack: optimal]' -r -f -a "greedy\t'Best pair first'
 optimal\t'Greatest total intersection over union'"
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-iou -d 'Least intersection over union of a detection and a track\'s last box, above 0 to 1' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l probation-frames -d 'Frames in which a new object must be seen in a row before it is a track' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l max-lost-frames -d 'Frames that a track may go unseen before it ends' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-score -d 'Ignore detections below this score; by default none are, whatever the scale of the file\'s scores' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-new-track-score -d 'Start no track from a detection below this score, but let it continue one; by default any may start one' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-iou -d 'Least intersection over union of a detection and the box that a track is expected to have, above 0 to 1; bytetrack takes it times the score [default: 0.3; bytetrack: 0.2]' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l probation-frames -d 'Frames in which a new object must be seen in a row before it is a track [default: 3]' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l max-lost-frames -d 'Frames that a track may go unseen before it ends [default: 30; sort: 1]' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-score -d 'Ignore detections below this score, whatever the scale of the file\'s scores [default: none; bytetrack: 0.1]' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-new-track-score -d 'Start no track from a detection below this score, but let it continue one [default: any may; bytetrack: 0.6]' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l tentative-score -d 'bytetrack: pair detections below this score after the others, with tracks in sight only [default: 0.5]' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l tentative-min-iou -d 'bytetrack: least intersection over union of such a detection, above 0 to 1 [default: 0.5]' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l tentative-frames -d 'What to do with the frames before a track was confirmed' -r -f -a "restore\t'Write them once the track is confirmed'
 omit\t'Leave them out, as the daemon must'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l match-any-class -d 'Let detections of any class continue a track'
@@ -274,20 +310,21 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l format -d '
 png\t'Without loss'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l threads -d 'Threads that draw; by default one for each core' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "bench" -d 'Measure parts of the chain'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench report model engine eval tune track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "profile" -d 'Record the daemon by Nsight Systems, here or over ssh, and say where its time goes'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "list" -d 'List the networks that can be fetched'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'

@@ -107,6 +107,11 @@ fn supervise(
                 message: "the source ended the stream".to_owned(),
                 hint: None,
             },
+            // The next session copies, so that this happens once and is no failure of the source.
+            Err(SourceError::NotInPlace) => {
+                log::info!(source = context.name.as_str(); "opened again, with copies");
+                continue;
+            }
             Err(error) => error,
         };
         let mut text = error.to_string();

@@ -4,7 +4,6 @@
 import glob
 import json
 import os
-import pwd
 import re
 import signal
 
@@ -126,18 +125,17 @@ def the_camera_service():
     write(f"/run/systemd/system/{unit}", "[Service]\nExecStart=/bin/sleep infinity\n")
     run("systemctl", "daemon-reload")
     run("systemctl", "start", unit)
-    # As the daemon would do it: in its name space of mounts, as its user.
-    daemon = pwd.getpwnam("jetwatch")
-    inside = ("nsenter", f"--target={show('MainPID')}", "--mount", f"--setuid={daemon.pw_uid}", f"--setgid={daemon.pw_gid}", "sh", "-c")
+    # As the daemon would do it: as its user, in its view of the file system.
+    inside, view = ("runuser", "-u", "jetwatch", "--", "sh", "-c"), f"/proc/{show('MainPID')}/root"
     before = show("MainPID", unit)
-    done = run(*inside, f"echo no frames >{request}", check=False)
+    done = run(*inside, f"echo no frames >{view}{request}", check=False)
     held("the daemon can ask for a restart of the camera service", done.returncode == 0, done.stdout)
     held("and gets it", soon(lambda: show("MainPID", unit) not in ("0", before)), show("ActiveState", "jetwatch-argus.service"))
     done = run(*inside, f"systemctl restart {unit}", check=False)
     held("but has no right to do it itself", done.returncode != 0, done.stdout)
 
     def asks_again():
-        run(*inside, f"echo no frames >{request}", check=False)
+        run(*inside, f"echo no frames >{view}{request}", check=False)
         return show("ActiveState", "jetwatch-argus.path") == "failed"
 
     held("and is refused when it asks too often", soon(asks_again), show("ActiveState", "jetwatch-argus.path"))
