@@ -190,7 +190,9 @@ fn assert_exact(setup: &Setup, frames: u64) {
         let name = stage["stage"].as_str().expect("a name");
         // What did not happen has no row.
         let counted = ranges.get(name).copied().unwrap_or(0);
-        assert_eq!(stage["count"], counted, "{name}: {ranges:?}");
+        // Statistics leave out the last wait of each of the two detectors, which ended without a frame.
+        let ended_empty = if name == "batch" { 2 } else { 0 };
+        assert_eq!(stage["count"], counted - ended_empty, "{name}: {ranges:?}");
     }
 }
 
