@@ -2,18 +2,10 @@
 #![allow(dead_code)]
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use jetwatch::platform::Root;
-
-/// Where each double is installed.
-const TOOLS: [(&str, &str); 4] = [
-    ("nvpmodel", "usr/sbin"),
-    ("jetson_clocks", "usr/bin"),
-    ("nvfancontrol", "usr/sbin"),
-    ("systemctl", "usr/bin"),
-];
 
 /// A machine in a temporary folder, which goes with it.
 pub struct VirtualJetson {
@@ -34,30 +26,12 @@ impl VirtualJetson {
     fn new(name: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let machine = Self { folder };
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/virtual_jetson");
-        let read = |path: PathBuf| fs::read_to_string(path).expect("a text");
-        for line in read(sources.join(name).join("files")).lines() {
-            let (path, text) = line.split_once(' ').expect("a path and its text");
-            let text = text.replace("\\n", "\n").replace("\\0", "\0");
-            machine.write(path, &format!("{text}\n"));
-        }
-        machine.write(
-            "/etc/nvpmodel.conf",
-            &read(sources.join(name).join("nvpmodel.conf")),
-        );
-        machine.write(
-            "/etc/nvfancontrol.conf",
-            &read(sources.join("nvfancontrol.conf")),
-        );
-        machine.write("/double/fan", "quiet\n");
-        machine.write("/double/calls", "");
-        fs::create_dir_all(machine.path("/run")).expect("created");
-        for (tool, folder) in TOOLS {
-            let path = machine.path(&format!("/{folder}/{tool}"));
-            fs::create_dir_all(path.parent().expect("a folder")).expect("created");
-            // Linked, not written: no program can be started while another thread's child still holds it open for writing.
-            symlink(sources.join("tools").join(tool), path).expect("linked");
-        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/virtual_jetson/make");
+        let made = Command::new(script)
+            .arg(name)
+            .arg(machine.path("/"))
+            .status();
+        assert!(made.expect("it can be started").success(), "{name}");
         machine
     }
 
