@@ -14,7 +14,7 @@ mod virtual_jetson;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
@@ -33,6 +33,17 @@ use support::collector::{Collector, INPUT, config};
 use support::daemon::{Setup, eventually, finish, stderr};
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
+
+/// A clip of H.264 with 4:2:2 colors, which NVDEC does not decode.
+fn beyond_nvdec(folder: &Path, frames: u32) -> PathBuf {
+    let path = folder.join("422.mp4");
+    clips::gst_launch(&format!(
+        "videotestsrc num-buffers={frames} ! video/x-raw,format=Y42B,width=320,height=240,framerate=30/1 \
+         ! x264enc speed-preset=ultrafast ! mp4mux ! filesink location={}",
+        path.display()
+    ));
+    path
+}
 
 /// Loads the doubles into this process, as L4T's own elements are on a Jetson.
 fn load() {
@@ -299,12 +310,7 @@ fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
         VirtualJetson::xavier_nx(),
         tempfile::tempdir().expect("a folder"),
     );
-    let path = folder.path().join("422.mp4");
-    clips::gst_launch(&format!(
-        "videotestsrc num-buffers=10 ! video/x-raw,format=Y42B,width=320,height=240,framerate=30/1 \
-         ! x264enc speed-preset=ultrafast ! mp4mux ! filesink location={}",
-        path.display()
-    ));
+    let path = beyond_nvdec(folder.path(), 10);
     let uri = SourceUri::File(path);
     let (plan, _) = take(&machine, &config(uri.clone()), usize::MAX);
     assert!(units(&plan).contains(&(Decode, Cpu)), "{plan}");
@@ -674,12 +680,7 @@ fn sessions_leave_nothing_open() {
         VirtualJetson::xavier_nx(),
         tempfile::tempdir().expect("a folder"),
     );
-    let path = folder.path().join("422.mp4");
-    clips::gst_launch(&format!(
-        "videotestsrc num-buffers=5 ! video/x-raw,format=Y42B,width=320,height=240,framerate=30/1 \
-         ! x264enc speed-preset=ultrafast ! mp4mux ! filesink location={}",
-        path.display()
-    ));
+    let path = beyond_nvdec(folder.path(), 5);
     let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=64,height=48,framerate=60/1 ! jpegenc ! identity";
     let configs = [
         vic(SourceUri::File(clips::mp4(
