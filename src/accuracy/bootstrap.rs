@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::average::{Points, curves, mean};
 use super::judgement::Judgement;
 use super::matching::MOST_FOUND;
+use crate::types::quantile;
 
 /// The range that holds 95 of 100 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -151,14 +152,6 @@ fn interval(values: impl Iterator<Item = f64>) -> Interval {
         low: quantile(&sorted, 0.025),
         high: quantile(&sorted, 0.975),
     }
-}
-
-/// Between the two nearest of `sorted`, which is not empty, in proportion.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let (below, part) = (place.floor() as usize, place.fract());
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (sorted[above] - sorted[below]) * part
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::types::quantile;
+
 /// Describes at least one number, all in one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Statistics {
@@ -43,23 +45,15 @@ impl Statistics {
             count: sorted.len(),
             mean,
             std: (squares / count).sqrt(),
-            median: percentile(&sorted, 50.0),
+            median: quantile(&sorted, 0.5),
             min: sorted[0],
             max: sorted[sorted.len() - 1],
-            percentile_16: percentile(&sorted, 16.0),
-            percentile_84: percentile(&sorted, 84.0),
-            percentile_95: percentile(&sorted, 95.0),
-            percentile_99: percentile(&sorted, 99.0),
+            percentile_16: quantile(&sorted, 0.16),
+            percentile_84: quantile(&sorted, 0.84),
+            percentile_95: quantile(&sorted, 0.95),
+            percentile_99: quantile(&sorted, 0.99),
         })
     }
-}
-
-/// The number below which `percent` of `sorted` lie, which is not empty.
-fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    let place = (sorted.len() - 1) as f64 * percent / 100.0;
-    let below = place.floor() as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
 #[cfg(test)]

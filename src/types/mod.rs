@@ -1,4 +1,4 @@
-//! FLOOR 0: plain data that travels the chain. No I/O, no threads, no outside crate.
+//! FLOOR 0: plain data that travels the chain, and what is computed of it in several rooms. No I/O, no threads, no outside crate.
 //!
 //! Boxes are `xyxy`, `f32`, in source pixels unless the name says otherwise: `[left, top, right, bottom]`, where the
 //! right and bottom edges are exclusive (a box over a whole 640×480 picture is `[0, 0, 640, 480]`).
@@ -7,6 +7,7 @@ mod detection;
 mod event;
 mod frame;
 mod geometry;
+mod quantile;
 mod source;
 mod track;
 
@@ -14,5 +15,6 @@ pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, PIXEL_BYTES, Picture, TruthBox};
 pub use geometry::{Letterbox, Placement, Size};
+pub use quantile::quantile;
 pub use source::{SourceId, SourceState};
 pub use track::{Track, TrackId, TrackState};
