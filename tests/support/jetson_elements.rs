@@ -3,10 +3,16 @@
 #![allow(dead_code)]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+/// How long gst-launch may take to end after it has said an error.
+const AFTER_AN_ERROR: Duration = Duration::from_secs(3);
 
 /// The folder with the plug-in and the double of libnvbufsurface, built if need be.
 pub fn plugin() -> PathBuf {
@@ -86,12 +92,34 @@ impl JetsonElements {
 
     /// Runs a pipeline to its end, which comes by itself.
     pub fn launch(&self, pipeline: &str) -> Output {
-        Command::new("gst-launch-1.0")
+        let mut launch = Command::new("gst-launch-1.0")
             .arg("--quiet")
             .args(pipeline.split_whitespace())
             .envs(self.environment())
-            .output()
-            .expect("gst-launch-1.0 starts; install it with: apt-get install gstreamer1.0-tools")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("gst-launch-1.0 starts; install it with: apt-get install gstreamer1.0-tools");
+        let mut said = Vec::new();
+        let mut lines = BufReader::new(launch.stderr.take().expect("a pipe"));
+        while lines.read_until(b'\n', &mut said).expect("a line") > 0 {
+            // An error that comes before gst-launch runs its main loop is said but does not end it.
+            if said.windows(5).any(|part| part == b"ERROR") {
+                let until = Instant::now() + AFTER_AN_ERROR;
+                while launch.try_wait().expect("a status").is_none() {
+                    if Instant::now() > until {
+                        launch.kill().expect("an end");
+                    }
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+        Output {
+            status: launch.wait().expect("a status"),
+            stdout: Vec::new(),
+            stderr: said,
+        }
     }
 
     /// Runs a pipeline that must end well.
