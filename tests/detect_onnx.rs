@@ -115,6 +115,7 @@ fn with_picture(seq: u64, source_size: Size, inner: Size, pixels: Vec<u8>) -> Fr
             source_size,
         },
         picture: Picture::new(inner, stride, Box::new(pixels)).expect("the memory is large enough"),
+        view: None,
         truth: Vec::new(),
     }
 }

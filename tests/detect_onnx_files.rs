@@ -181,6 +181,7 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
             Box::new(vec![gray; stride * inner.height as usize]),
         )
         .expect("large enough"),
+        view: None,
         truth: Vec::new(),
     };
     let mut results = Vec::new();

@@ -85,6 +85,7 @@ fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detectio
                 source_size: SOURCE,
             },
             picture: Picture::new(inner, stride, Box::new(pixels)).expect("large enough"),
+            view: None,
             truth: Vec::new(),
         }
     };

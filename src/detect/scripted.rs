@@ -160,6 +160,7 @@ mod tests {
             },
             picture: Picture::new(inner, inner.width as usize * PIXEL_BYTES, Box::new(pixels))
                 .expect("large enough"),
+            view: None,
             truth,
         }
     }

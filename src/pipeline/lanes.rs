@@ -309,6 +309,7 @@ mod tests {
         Frame {
             meta,
             picture: Picture::new(size, 4, Box::new([0; 4])).expect("four bytes are one pixel"),
+            view: None,
             truth: Vec::new(),
         }
     }

@@ -24,6 +24,7 @@ mod reorder;
 mod report;
 mod sinks;
 mod stage_alone;
+mod start;
 mod surfaces;
 mod threads;
 mod worker;
@@ -37,16 +38,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
-use crate::detect::{DetectError, Prepared};
 use crate::platform::{Machine, Root};
 use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{
-    self, ArgusRestarts, Dot, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
-    Surfaces,
+    self, ArgusRestarts, Dot, SourceCounters, SourceError, SourceHandle, StopToken, Surfaces,
 };
-use crate::telemetry::{Pulses, Recorder, Trace, service};
+use crate::telemetry::{Pulses, Recorder, Trace};
 use crate::track::{Lifecycle, Tracker};
-use crate::types::SourceId;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
@@ -58,13 +56,10 @@ pub use report::{Report, SourceReport};
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
-use attend::Attendant;
 use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
-use machine::Watcher;
 use meter::Meter;
 use threads::{finished_by, join, spawn};
-use worker::BatchRule;
 
 /// Longest that each group of threads may take to end after a stop.
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
@@ -231,144 +226,6 @@ impl Pipeline {
             }));
         }
         Ok(pipeline)
-    }
-
-    fn start_threads(
-        &mut self,
-        config: &Config,
-        prepared: &Arc<Prepared>,
-        recorder: &Recorder,
-        counters: &[Arc<SourceCounters>],
-        root: &Root,
-    ) -> Result<(), PipelineError> {
-        let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
-        for index in 0..config.detector.workers {
-            let name = format!("detect-{index}");
-            let worker = self.worker(index, config, prepared, recorder, loaded.clone());
-            self.workers.push((name.clone(), spawn(&name, worker)?));
-        }
-        drop(loaded);
-        for _ in 0..config.detector.workers {
-            // A worker that dies while loading closes the channel; its panic has said why.
-            loading.recv().unwrap_or(Ok(()))?;
-        }
-        for (index, (source, counters)) in config.sources.iter().zip(counters).enumerate() {
-            let context =
-                self.source_context(SourceId(index as u16), source, prepared, recorder, counters);
-            let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
-                name: format!("source-{}", source.name),
-                cause,
-            })?;
-            self.sources.push((source.name.clone(), handle));
-        }
-        let watcher = Watcher {
-            root: root.clone(),
-            machine: Arc::clone(&self.machine),
-            interval: config.publish.stats_interval,
-            meter: Arc::clone(&self.meter),
-            news: self.news.clone(),
-            stop: self.stop.clone(),
-        };
-        self.watcher = Some(spawn("machine", move || watcher.run())?);
-        if service::is_managed() {
-            let attendant = self.attendant(config);
-            self.attendant = Some(spawn("attend", move || attendant.run())?);
-        }
-        Ok(())
-    }
-
-    fn attendant(&self, config: &Config) -> Attendant {
-        let waits = config.sources.iter().map(|source| source.stall_timeout);
-        Attendant {
-            meter: Arc::clone(&self.meter),
-            lanes: Arc::clone(&self.lanes),
-            pulses: self.pulses.clone(),
-            first_frame_waits: waits.collect(),
-            watchdog: service::watchdog_interval(),
-            stop: self.stop.clone(),
-        }
-    }
-
-    fn worker(
-        &self,
-        index: usize,
-        config: &Config,
-        prepared: &Arc<Prepared>,
-        recorder: &Recorder,
-        loaded: Sender<Result<(), DetectError>>,
-    ) -> impl FnOnce() + Send + use<> {
-        let (prepared, recorder, lanes, news) = (
-            Arc::clone(prepared),
-            recorder.clone(),
-            Arc::clone(&self.lanes),
-            self.news.clone(),
-        );
-        let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
-        let pulse = self.pulses.join(&format!("detect-{index}"));
-        let rule = BatchRule {
-            size: config.detector.batch_size,
-            timeout: config.detector.batch_timeout,
-        };
-        move || {
-            let detector = match prepared.make_detector(index) {
-                Ok(detector) => detector,
-                Err(error) => {
-                    let _ = loaded.send(Err(error));
-                    return;
-                }
-            };
-            let _ = loaded.send(Ok(()));
-            drop(loaded);
-            if let Err(error) = worker::work(detector, &lanes, rule, &recorder, &news, &pulse) {
-                log::error!(worker = index; "detector failed: {error}");
-                failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(error.into());
-                lanes.abandon();
-                stop.stop();
-            }
-        }
-    }
-
-    fn source_context(
-        &self,
-        id: SourceId,
-        source: &SourceConfig,
-        prepared: &Prepared,
-        recorder: &Recorder,
-        counters: &Arc<SourceCounters>,
-    ) -> SourceContext {
-        let (lanes, ending, news, news_of_end) = (
-            Arc::clone(&self.lanes),
-            Arc::clone(&self.lanes),
-            self.news.clone(),
-            self.news.clone(),
-        );
-        SourceContext {
-            id,
-            name: source.name.clone(),
-            input: prepared.input_size(),
-            placement: prepared.placement(),
-            deliver: Arc::new(move |frame| lanes.offer(frame)),
-            observe: Arc::new(move |id, state, reason| {
-                let _ = news.send(News::Source { id, state, reason });
-            }),
-            on_end: Arc::new(move |id| {
-                ending.close(id);
-                // The follower may have seen the last result before the lane was closed.
-                let _ = news_of_end.send(News::Closed { id });
-            }),
-            stop: self.stop.clone(),
-            recorder: recorder.clone(),
-            dot: self.dot.clone(),
-            counters: Arc::clone(counters),
-            pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
-            argus: Arc::clone(&self.argus),
-            machine: Arc::clone(&self.machine),
-            surfaces: self.surfaces.clone(),
-            on_plan: Arc::new(|_| {}),
-        }
     }
 
     /// Asks for the end from another thread.

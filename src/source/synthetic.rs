@@ -55,6 +55,7 @@ impl SyntheticSource {
         Some(Frame {
             meta,
             picture: Picture::new(inner, stride, Box::new(pixels))?,
+            view: None,
             truth,
         })
     }

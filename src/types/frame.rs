@@ -126,6 +126,9 @@ pub struct Frame {
     pub meta: FrameMeta,
     /// The picture at the letterbox's inner size.
     pub picture: Picture,
+    /// The same picture at the size in which the source delivered it, where a later step asked the source for it: crops for
+    /// secondary networks, rendering. It lies in the processor's memory.
+    pub view: Option<Picture>,
     /// Ground truth of a synthetic scene; empty for every other source.
     pub truth: Vec<TruthBox>,
 }

@@ -293,6 +293,7 @@ impl Taker {
         Some(Frame {
             meta,
             picture,
+            view: None,
             truth: Vec::new(),
         })
     }
