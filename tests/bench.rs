@@ -95,6 +95,12 @@ fn the_result_has_the_layout_of_both_versions_of_cv_cuda() {
     ] {
         assert!(!meta[key].is_null(), "{key}: {meta}");
     }
+    let libraries = meta["versions"]["libraries"].as_array().expect("a list");
+    let is_gstreamer = |name: &serde_json::Value| {
+        let name = name.as_str();
+        name.is_some_and(|name| name.starts_with("libgstreamer-1.0.so.0"))
+    };
+    assert!(libraries.iter().any(is_gstreamer), "{libraries:?}");
 }
 
 #[test]

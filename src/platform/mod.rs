@@ -21,7 +21,7 @@ mod video;
 pub use error::PlatformError;
 pub use machine::{ComputeUnits, Family, Machine};
 pub use power_modes::{PowerMode, PowerModes};
-pub use process::{Holders, Process};
+pub use process::{Holders, Process, open_libraries};
 pub use readings::{
     Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, Readings, Temperature, Throttle,
     Unreadable,

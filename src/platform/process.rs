@@ -22,6 +22,21 @@ pub struct Holders {
     pub is_complete: bool,
 }
 
+/// The libraries that this process has open, as the files that they are: their names say their versions, such as
+/// `libonnxruntime.so.1.31.1`. Each once, by path.
+#[must_use]
+pub fn open_libraries() -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let files = maps.lines().filter_map(|line| line.get(line.find('/')?..));
+    let mut libraries: Vec<PathBuf> = files
+        .filter(|file| file.contains(".so"))
+        .map(PathBuf::from)
+        .collect();
+    libraries.sort_unstable();
+    libraries.dedup();
+    libraries
+}
+
 impl Process {
     /// All processes whose name is `name` and whose first argument is `argument`.
     ///

@@ -173,7 +173,8 @@ fn source_threads(capture: &Capture) -> Vec<bool> {
     let mut detects = vec![false; capture.threads.len()];
     for range in &capture.ranges {
         if let Some(stage) = stage_of.get(&range.name) {
-            detects[usize::from(range.thread)] |= *stage != Stage::Source;
+            detects[usize::from(range.thread)] |=
+                *stage != Stage::Source && !stage.is_in_elements();
         }
     }
     // A capture without stages is none of jetwatch: then no thread is known for what it does.

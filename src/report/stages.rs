@@ -207,6 +207,8 @@ impl Chain {
         const FULL: f64 = 0.9;
         let working: f64 = DETECTING.iter().map(|stage| self.share(*stage)).sum();
         match stage {
+            Stage::VideoDecode => "coded pictures",
+            Stage::Scale => "video_decode",
             Stage::Source if working >= FULL => "detectors (a full lane)",
             Stage::Source => "pictures from outside",
             Stage::Batch => "source",
@@ -237,7 +239,7 @@ pub(super) fn stages_by_name(capture: &Capture) -> HashMap<u32, Stage> {
         .collect()
 }
 
-/// The steps of a capture; ranges of stages in other stages are left out.
+/// The steps of a capture; ranges of stages in other stages are left out, and those that belong to no thread.
 fn steps<'a>(look: &Look<'a>, stage_of: &HashMap<u32, Stage>) -> Steps<'a> {
     let capture = look.capture;
     let mut threads: Vec<Vec<(u32, Stage)>> = vec![Vec::new(); capture.threads.len()];
@@ -246,6 +248,9 @@ fn steps<'a>(look: &Look<'a>, stage_of: &HashMap<u32, Stage>) -> Steps<'a> {
         let Some(stage) = stage_of.get(&range.name) else {
             continue;
         };
+        if stage.is_in_elements() {
+            continue;
+        }
         let steps = &mut threads[usize::from(range.thread)];
         let before = steps
             .last()

@@ -10,5 +10,5 @@ mod trace;
 pub use logger::{LogHome, marked_as_error, start as start_logging};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
 pub use pulse::{Pulse, Pulses};
-pub use stage::{BatchRange, Range, Recorder, Stage, StageSummary, Summary, name_thread};
+pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};
 pub use trace::{Entry, Level, Trace};

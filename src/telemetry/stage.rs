@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nvtx::domain::{Category, LocalRange, RegisteredString};
+use nvtx::domain::{Category, LocalRange, Range as CrossRange, RegisteredString};
 
 use super::process::thread_cpu_time;
 use super::trace::{Level, Trace};
@@ -16,6 +16,11 @@ use super::trace::{Level, Trace};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Stage {
+    /// A coded picture in a video decoder, from the moment it is given in to that in which the picture comes out. Decoders
+    /// work on several at once, so these overlap.
+    VideoDecode,
+    /// A decoded picture in the elements that scale it and change its colors, whatever unit does it.
+    Scale,
     /// Taking a decoded, scaled picture over from GStreamer, or drawing a synthetic one.
     Source,
     /// Waiting for frames until a batch is full or its time is up.
@@ -41,8 +46,10 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All stages in order: first those that threads go through, then those of a GPU.
-    pub const ALL: [Self; 11] = [
+    /// All stages in order: those of GStreamer's elements, those that our threads go through, then those of a GPU.
+    pub const ALL: [Self; 13] = [
+        Self::VideoDecode,
+        Self::Scale,
         Self::Source,
         Self::Batch,
         Self::Tensor,
@@ -65,10 +72,25 @@ impl Stage {
         )
     }
 
+    /// Whether reports have it only where it ran.
+    #[must_use]
+    pub const fn may_be_missing(self) -> bool {
+        self.is_on_gpu() || self.is_in_elements()
+    }
+
+    /// Whether it happens in GStreamer's elements, so that it is in reports only where there are any. Its ranges belong to no
+    /// thread.
+    #[must_use]
+    pub const fn is_in_elements(self) -> bool {
+        matches!(self, Self::VideoDecode | Self::Scale)
+    }
+
     /// The name in reports and on the timeline.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::VideoDecode => "video_decode",
+            Self::Scale => "scale",
             Self::Source => "source",
             Self::Batch => "batch",
             Self::Tensor => "tensor",
@@ -120,6 +142,21 @@ fn mark(
         .payload(payload)
         .build();
     MARKS.domain.local_range(attributes)
+}
+
+/// Opens a range on the timeline that may end on another thread.
+fn mark_across(
+    (message, category): &(RegisteredString<'static>, Category<'static>),
+    payload: u64,
+) -> CrossRange<'static> {
+    let attributes = MARKS
+        .domain
+        .event_attributes_builder()
+        .message(*message)
+        .category(*category)
+        .payload(payload)
+        .build();
+    MARKS.domain.range(attributes)
 }
 
 /// Names the calling thread on the timeline. The operating system's name is set where the thread is spawned.
@@ -204,6 +241,22 @@ impl Recorder {
         }
     }
 
+    /// Opens a span of `stage` that covers one frame. Unlike a range it may end on another thread, and spans overlap; it has no
+    /// CPU time.
+    #[must_use = "the span ends with `end`"]
+    pub fn span(&self, stage: Stage, payload: u64) -> Span {
+        Span {
+            _nvtx: mark_across(&MARKS.stages[stage as usize], payload),
+            stage,
+            started: Instant::now(),
+        }
+    }
+
+    /// Ends a span, and counts it. One that is dropped in its stead is on the timeline alone.
+    pub fn end(&self, span: Span) {
+        self.add(span.stage, 1, span.started.elapsed(), Duration::ZERO);
+    }
+
     /// Counts `wall`, a time that was measured elsewhere, as one range of `stage` that covered `items` frames.
     pub fn record(&self, stage: Stage, items: usize, wall: Duration) {
         self.add(stage, items, wall, Duration::ZERO);
@@ -257,10 +310,17 @@ impl Recorder {
                         max_ms: ms(times.wall_us.max()),
                     }
                 })
-                .filter(|summary| summary.count > 0 || !summary.stage.is_on_gpu())
+                .filter(|summary| summary.count > 0 || !summary.stage.may_be_missing())
                 .collect(),
         }
     }
+}
+
+/// An open span.
+pub struct Span {
+    _nvtx: CrossRange<'static>,
+    stage: Stage,
+    started: Instant,
 }
 
 /// An open range.
@@ -331,16 +391,17 @@ impl Drop for BatchRange<'_> {
 /// Times of all stages.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Summary {
-    /// In the order of [`Stage::ALL`], without those of a GPU that was not used.
+    /// In the order of [`Stage::ALL`], without those of elements and of a GPU that were not used.
     pub stages: Vec<StageSummary>,
 }
 
 impl Summary {
-    /// The times of one stage of a thread. Panics for those of a GPU, which may be missing.
+    /// The times of one stage of our threads. Panics for others, which may be missing.
     #[must_use]
     pub fn stage(&self, stage: Stage) -> &StageSummary {
-        assert!(!stage.is_on_gpu(), "{} may be missing", stage.name());
-        &self.stages[stage as usize]
+        let mut stages = self.stages.iter();
+        let found = stages.find(|summary| summary.stage == stage);
+        found.unwrap_or_else(|| panic!("{} is missing", stage.name()))
     }
 }
 
@@ -408,6 +469,20 @@ mod tests {
         let gpu = summary.stages.last().expect("stages");
         assert_eq!((gpu.stage, gpu.count, gpu.items), (Stage::GpuNetwork, 1, 4));
         assert!((gpu.total_ms - 3.0).abs() < 1e-9 && gpu.cpu_ms == 0.0);
+    }
+
+    #[test]
+    fn spans_overlap_and_count_when_they_are_ended() {
+        let recorder = Recorder::default();
+        let first = recorder.span(Stage::VideoDecode, 0);
+        let second = recorder.span(Stage::VideoDecode, 1);
+        std::thread::scope(|scope| scope.spawn(|| recorder.end(first)).join()).expect("no panic");
+        assert_eq!(recorder.summary().stage(Stage::VideoDecode).count, 1);
+        drop(second);
+        let summary = recorder.summary();
+        assert_eq!(summary.stages[0].stage, Stage::VideoDecode);
+        assert_eq!(summary.stages[0].count, 1, "what is dropped was not done");
+        assert_eq!(summary.stages.len(), 8, "nothing was scaled");
     }
 
     #[test]

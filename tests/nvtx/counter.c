@@ -1,8 +1,9 @@
-/* A tool for NVTX that counts: how often ranges of each name were pushed and popped, and which threads have names.
+/* A tool for NVTX that counts: how often ranges of each name were pushed and popped, or started and ended across threads,
+ * and which threads have names.
  *
  * NVTX_INJECTION64_PATH names it to the program that is looked at; NVTX's loader opens it and calls the one function that it
- * exports. When the program ends, it writes lines to the file in NVTX_COUNTS: `push NAME COUNT ITEMS`, `pop COUNT`,
- * `unbalanced COUNT`, `thread NAME`. Numbers of tables and places are those of the NVTX 3 interface.
+ * exports. When the program ends, it writes lines to the file in NVTX_COUNTS: `push NAME COUNT ITEMS`, `start NAME COUNT ENDED`,
+ * `pop COUNT`, `unbalanced COUNT`, `thread NAME`. Numbers of tables and places are those of the NVTX 3 interface.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@ struct attributes {
 
 struct name {
     char text[MOST_LETTERS];
-    uint64_t pushed, items;
+    uint64_t pushed, items, started, ended;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,11 +75,35 @@ static void *register_wide(void *domain, const wchar_t *wide) {
     return register_text(domain, text);
 }
 
+/* 1: a text; 3: a registered one. */
+static struct name *name_of(const struct attributes *event) {
+    return event->message_type == 3 ? (struct name *)event->message : find(event->message_type == 1 ? event->message : "?");
+}
+
+/* A range across threads is known by its name: only how many ended is counted. */
+static uint64_t start(void *domain, const struct attributes *event) {
+    (void)domain;
+    pthread_mutex_lock(&lock);
+    struct name *found = name_of(event);
+    found->started++;
+    pthread_mutex_unlock(&lock);
+    return (uint64_t)(found - names) + 1;
+}
+
+static void end(void *domain, uint64_t range) {
+    (void)domain;
+    pthread_mutex_lock(&lock);
+    if (range == 0 || range > (uint64_t)name_count)
+        unbalanced++;
+    else
+        names[range - 1].ended++;
+    pthread_mutex_unlock(&lock);
+}
+
 static int push(void *domain, const struct attributes *event) {
     (void)domain;
     pthread_mutex_lock(&lock);
-    /* 1: a text; 3: a registered one. */
-    struct name *found = event->message_type == 3 ? (struct name *)event->message : find(event->message_type == 1 ? event->message : "?");
+    struct name *found = name_of(event);
     found->pushed++;
     found->items += event->payload;
     pthread_mutex_unlock(&lock);
@@ -116,6 +141,8 @@ static void write_counts(void) {
         return;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < name_count; i++)
+        fprintf(out, "start %s %llu %llu\n", names[i].text, (unsigned long long)names[i].started, (unsigned long long)names[i].ended);
+    for (int i = 0; i < name_count; i++)
         fprintf(out, "push %s %llu %llu\n", names[i].text, (unsigned long long)names[i].pushed, (unsigned long long)names[i].items);
     fprintf(out, "pop %llu\nunbalanced %llu\n", (unsigned long long)popped, (unsigned long long)unbalanced);
     for (int i = 0; i < thread_count; i++)
@@ -145,6 +172,8 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) {
         return 0;
     put(callbacks, 1, 14, (function)name_thread);
     put(callbacks, 1, 15, (function)name_thread_wide);
+    put(callbacks, 5, 2, (function)start);
+    put(callbacks, 5, 3, (function)end);
     put(callbacks, 5, 4, (function)push);
     put(callbacks, 5, 5, (function)pop);
     put(callbacks, 5, 10, (function)register_text);

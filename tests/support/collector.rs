@@ -50,6 +50,7 @@ pub struct Collector {
     pub stop: StopToken,
     pub dot_requests: Arc<AtomicU64>,
     pub plans: Arc<Mutex<Vec<Plan>>>,
+    pub recorder: Recorder,
     handle: SourceHandle,
 }
 
@@ -88,6 +89,7 @@ impl Collector {
             Arc::<SourceCounters>::default(),
             Arc::new(AtomicU64::new(0)),
         );
+        let recorder = Recorder::default();
         let (keeping, observing, stopping) =
             (Arc::clone(&frames), Arc::clone(&states), stop.clone());
         let context = SourceContext {
@@ -125,7 +127,7 @@ impl Collector {
             }),
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),
-            recorder: Recorder::default(),
+            recorder: recorder.clone(),
             dot: Dot {
                 folder: dot_folder,
                 requests: Arc::clone(&dot_requests),
@@ -145,6 +147,7 @@ impl Collector {
             stop,
             dot_requests,
             plans,
+            recorder,
             handle,
         }
     }

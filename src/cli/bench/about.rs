@@ -10,13 +10,24 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::platform::throttling::Throttling;
-use crate::platform::{Machine, PowerModes, Readings, Root};
+use crate::platform::{Machine, PowerModes, Readings, Root, open_libraries};
 use crate::source::StopToken;
 
 use super::BenchArgs;
 
 /// How often the machine is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// What decodes, scales and runs the network.
+const LIBRARIES: [&str; 7] = [
+    "libgstreamer",
+    "libonnxruntime",
+    "libnvinfer",
+    "libcuda",
+    "libcudart",
+    "libcudnn",
+    "libnvbufsurface",
+];
 
 /// Looks at the machine while something is measured.
 pub(super) struct Observer {
@@ -112,6 +123,7 @@ impl Observer {
                 "jetwatch": env!("CARGO_PKG_VERSION"),
                 "kernel": system.release().to_string_lossy(),
                 "detector": runs,
+                "libraries": libraries(),
             },
             "config": args.config,
             "config_hash": hash(args.config.as_deref(), args, settings),
@@ -125,6 +137,19 @@ impl Observer {
             },
         })
     }
+}
+
+/// The libraries that make the difference, by the names of their files, which say their versions.
+fn libraries() -> Vec<String> {
+    let names = open_libraries();
+    let names = names.iter().filter_map(|path| path.file_name()?.to_str());
+    let known = |name: &&str| {
+        LIBRARIES.iter().any(|stem| {
+            let rest = name.strip_prefix(stem);
+            rest.is_some_and(|rest| rest.starts_with(['.', '-']))
+        })
+    };
+    names.filter(known).map(str::to_owned).collect()
 }
 
 /// A number that is the same only for the same configuration: SHA-256 of the file or of the words in its place, and of the

@@ -1,12 +1,12 @@
 //! Libraries that are opened at run time: where they are, their versions, and what this release of JetPack brings.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use super::subject::Subject;
 use crate::cli::lines::Lines;
 use crate::detect::engines::{device, open_library};
 use crate::detect::{DetectError, runtime};
+use crate::platform;
 use crate::source;
 
 /// What the releases of L4T bring, by their first number: CUDA and TensorRT from and to.
@@ -188,11 +188,9 @@ fn versioned(
 /// Where the loader found an open library, by the part of its name before the version.
 fn from(name: &str) -> String {
     let stem = name.split_inclusive(".so").next().unwrap_or(name);
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let path = maps.lines().find_map(|line| {
-        let path: PathBuf = line.get(line.find('/')?..)?.into();
-        let file = Path::new(&path).file_name()?.to_str()?;
-        file.starts_with(stem).then_some(path)
+    let path = platform::open_libraries().into_iter().find(|path| {
+        let file = path.file_name().and_then(|name| name.to_str());
+        file.is_some_and(|file| file.starts_with(stem))
     });
     path.map_or_else(String::new, |path| format!(", {}", path.display()))
 }

@@ -17,6 +17,7 @@ mod sample;
 mod scale;
 mod session;
 mod survey;
+mod timing;
 pub mod trial;
 
 use std::path::PathBuf;

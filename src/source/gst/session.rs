@@ -14,7 +14,7 @@ use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
 use super::scale::ENTRY;
-use super::survey;
+use super::{survey, timing};
 
 /// How long a pipeline that failed may take to say why.
 const EXPLANATION: Duration = Duration::from_secs(2);
@@ -125,6 +125,7 @@ impl Session<'_> {
         for note in &plan.notes {
             log::info!(source = self.context.name.as_str(); "{note}");
         }
+        timing::attach(&survey::found(self.launch), &self.context.recorder);
         (self.context.on_plan)(&plan);
         match plan.refused_by(self.config.decoder, self.config.scaling) {
             Some(reason) => Err(SourceError::Refused(reason)),

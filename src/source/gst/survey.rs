@@ -20,6 +20,15 @@ const LONGEST_WALK: usize = 200;
 
 /// The plan that the pipeline carries out, in the order of the data.
 pub(super) fn survey(launch: &Launch) -> Plan {
+    let found = found(launch).into_iter();
+    Plan {
+        steps: found.flat_map(|(_, steps)| steps).collect(),
+        notes: launch.findings.notes(),
+    }
+}
+
+/// The elements on the way of the pictures, each with the work that it does, in the order of the data.
+pub(super) fn found(launch: &Launch) -> Vec<(gst::Element, Vec<PlanStep>)> {
     let sink = launch.pipeline.by_name(SINK);
     let mut elements = Vec::new();
     let mut next = sink.and_then(|sink| sink.static_pad("sink"));
@@ -34,11 +43,11 @@ pub(super) fn survey(launch: &Launch) -> Plan {
             break;
         }
     }
-    elements.reverse();
-    Plan {
-        steps: elements.iter().flat_map(steps).collect(),
-        notes: launch.findings.notes(),
-    }
+    let with_steps = |element: gst::Element| {
+        let steps = steps(&element);
+        (element, steps)
+    };
+    elements.into_iter().rev().map(with_steps).collect()
 }
 
 /// Whether an element counts as one, whatever it is made of inside.
