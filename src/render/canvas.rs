@@ -4,6 +4,8 @@
 //! Only the samples of a rectangle are read and written. In planes with colors of half the size, a color sample belongs to
 //! every rectangle that touches one of its four pixels.
 
+use std::ops::Range;
+
 use crate::types::Size;
 
 use super::color::{Color, Matrix};
@@ -31,39 +33,6 @@ impl Rectangle {
             top,
             right,
             bottom,
-        }
-    }
-
-    /// The part inside of a picture: columns and rows; `None` when there is none.
-    fn inside(&self, size: Size) -> Option<Span> {
-        let clip = |value: i32, most: u32| u32::try_from(value).unwrap_or(0).min(most) as usize;
-        let span = Span {
-            left: clip(self.left, size.width),
-            top: clip(self.top, size.height),
-            right: clip(self.right, size.width),
-            bottom: clip(self.bottom, size.height),
-        };
-        (span.left < span.right && span.top < span.bottom).then_some(span)
-    }
-}
-
-/// A rectangle that lies in its plane and is not empty.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    left: usize,
-    top: usize,
-    right: usize,
-    bottom: usize,
-}
-
-impl Span {
-    /// The color samples that belong to it where they have half the size.
-    fn halved(self) -> Self {
-        Self {
-            left: self.left / 2,
-            top: self.top / 2,
-            right: self.right.div_ceil(2),
-            bottom: self.bottom.div_ceil(2),
         }
     }
 }
@@ -95,28 +64,66 @@ impl<'a> Plane<'a> {
         is_whole.then_some(Self { bytes, stride })
     }
 
-    /// Colors the samples of `span`, each `N` bytes.
-    fn paint<const N: usize>(&mut self, span: Span, value: [u8; N], alpha: u8) {
-        let rows = self.bytes.chunks_mut(self.stride);
-        for row in rows.take(span.bottom).skip(span.top) {
-            let (samples, _) = row[span.left * N..span.right * N].as_chunks_mut::<N>();
-            if alpha == 255 {
-                samples.fill(value);
-                continue;
-            }
-            for sample in samples {
-                for (below, above) in sample.iter_mut().zip(value) {
-                    *below = blend(*below, above, alpha);
+    /// Colors the samples of `runs`, each `N` bytes, in these rows. A run is its first sample and the one behind its last.
+    fn paint<const N: usize>(
+        &mut self,
+        rows: Range<usize>,
+        runs: impl Iterator<Item = [usize; 2]> + Clone,
+        value: [u8; N],
+        alpha: u8,
+    ) {
+        let wash = Wash::new(value, alpha);
+        let all = self.bytes.chunks_mut(self.stride);
+        for row in all.take(rows.end).skip(rows.start) {
+            for [first, end] in runs.clone() {
+                let run = &mut row[first * N..end * N];
+                if alpha == 255 {
+                    run.as_chunks_mut::<N>().0.fill(value);
+                } else {
+                    wash.over(run);
                 }
             }
         }
     }
 }
 
-fn blend(below: u8, above: u8, alpha: u8) -> u8 {
-    let (below, above, alpha) = (u32::from(below), u32::from(above), u32::from(alpha));
-    // A mean of two bytes is one.
-    ((below * (255 - alpha) + above * alpha + 127) / 255) as u8
+/// Samples that are in part the ones below: many at once, so that it costs little more than writing them.
+struct Wash {
+    /// What each byte gets of the color, in 255 parts of 255, over and over.
+    above: [u16; WASH_BYTES],
+    /// What it keeps of itself, in 255 parts.
+    keep: u16,
+}
+
+/// A multiple of all sizes of samples.
+const WASH_BYTES: usize = 16;
+
+impl Wash {
+    fn new<const N: usize>(value: [u8; N], alpha: u8) -> Self {
+        Self {
+            above: std::array::from_fn(|at| u16::from(value[at % N]) * u16::from(alpha) + 127),
+            keep: u16::from(255 - alpha),
+        }
+    }
+
+    fn blend(&self, below: u8, above: u16) -> u8 {
+        let sum = u16::from(below) * self.keep + above;
+        // Divided by 255: exact for all sums that there are, at most 255 * 255 + 127.
+        ((sum + 1 + (sum >> 8)) >> 8) as u8
+    }
+
+    fn over(&self, run: &mut [u8]) {
+        // Wholes apart from the rest: the compiler knows their length and takes all of their bytes at once.
+        let (wholes, rest) = run.as_chunks_mut::<WASH_BYTES>();
+        for whole in wholes {
+            for (byte, above) in whole.iter_mut().zip(&self.above) {
+                *byte = self.blend(*byte, *above);
+            }
+        }
+        for (byte, above) in rest.iter_mut().zip(&self.above) {
+            *byte = self.blend(*byte, *above);
+        }
+    }
 }
 
 /// The order of a pixel's four bytes.
@@ -217,20 +224,44 @@ impl<'a> Canvas<'a> {
 
     /// Colors the part of `rectangle` that is in the picture.
     pub fn fill(&mut self, rectangle: Rectangle, ink: &Ink) {
-        let Some(span) = rectangle.inside(self.size) else {
-            return;
+        let Rectangle {
+            left,
+            top,
+            right,
+            bottom,
+        } = rectangle;
+        self.fill_runs([top, bottom], &[[left, right]], ink);
+    }
+
+    /// Colors what is in the picture of several rectangles of the same `rows`, from the first to before the second; each run is a
+    /// rectangle's first column and the one behind its last.
+    pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[[i32; 2]], ink: &Ink) {
+        let [width, height] = [self.size.width, self.size.height];
+        let inside = |[first, end]: [i32; 2], side: u32| {
+            let clip = |value: i32| u32::try_from(value).unwrap_or(0).min(side) as usize;
+            [clip(first), clip(end)]
         };
-        let [y, u, v] = ink.yuv;
+        let [top, bottom] = inside(rows, height);
+        let is_there = |[first, end]: &[usize; 2]| first < end;
+        if !is_there(&[top, bottom]) {
+            return;
+        }
+        let runs = runs.iter().map(|run| inside(*run, width)).filter(is_there);
+        let halved = runs
+            .clone()
+            .map(|[first, end]| [first / 2, end.div_ceil(2)]);
+        let (rows, half_rows) = (top..bottom, top / 2..bottom.div_ceil(2));
+        let ([y, u, v], alpha) = (ink.yuv, ink.alpha);
         match &mut self.planes {
-            Planes::Packed(plane, _) => plane.paint(span, ink.packed, ink.alpha),
+            Planes::Packed(plane, _) => plane.paint(rows, runs, ink.packed, alpha),
             Planes::Nv12 { luma, chroma } => {
-                luma.paint(span, [y], ink.alpha);
-                chroma.paint(span.halved(), [u, v], ink.alpha);
+                luma.paint(rows, runs, [y], alpha);
+                chroma.paint(half_rows, halved, [u, v], alpha);
             }
             Planes::I420 { luma, blue, red } => {
-                luma.paint(span, [y], ink.alpha);
-                blue.paint(span.halved(), [u], ink.alpha);
-                red.paint(span.halved(), [v], ink.alpha);
+                luma.paint(rows, runs, [y], alpha);
+                blue.paint(half_rows.clone(), halved.clone(), [u], alpha);
+                red.paint(half_rows, halved, [v], alpha);
             }
         }
     }

@@ -48,8 +48,9 @@ impl Pen {
         let (upper, lower) = (top + stroke, bottom - stroke);
         canvas.fill(Rectangle::new(left, top, right, upper), ink);
         canvas.fill(Rectangle::new(left, lower, right, bottom), ink);
-        canvas.fill(Rectangle::new(left, upper, left + stroke, lower), ink);
-        canvas.fill(Rectangle::new(right - stroke, upper, right, lower), ink);
+        // Both sides of a row at once: they are near each other in memory.
+        let sides = [[left, left + stroke], [right - stroke, right]];
+        canvas.fill_runs([upper, lower], &sides, ink);
     }
 
     /// Draws a straight line from `from` to `to`, in pixels. What is not made of numbers is no line. The ink should be opaque, as
@@ -78,30 +79,21 @@ impl Pen {
     /// picture.
     pub fn write(self, canvas: &mut Canvas<'_>, left: i32, top: i32, text: &str, ink: &Ink) {
         let scale = self.scale;
-        let mut x = left;
-        for character in text.chars() {
-            let mut y = top;
-            for bits in font::glyph(character) {
-                // Runs of pixels, not single ones.
-                let mut column = 0;
-                while column < font::WIDTH {
-                    let is_drawn = |column: i32| bits & (16 >> column) != 0;
-                    let start = column;
-                    while column < font::WIDTH && is_drawn(column) {
-                        column += 1;
-                    }
-                    if column > start {
-                        let (from, to) = (x + start * scale, x + column * scale);
-                        canvas.fill(Rectangle::new(from, y, to, y + scale), ink);
-                    }
-                    column += 1;
-                }
-                y += scale;
+        let advance = font::ADVANCE * scale;
+        // What is left of the picture is not looked at, nor what is right of it.
+        let seen = text
+            .chars()
+            .zip((0_i32..).map(|place| left.saturating_add(place.saturating_mul(advance))));
+        let seen = seen.take_while(|(_, x)| *x < canvas.size().width.cast_signed());
+        let letters: Vec<_> = seen.map(|(letter, x)| (font::glyph(letter), x)).collect();
+        let mut runs = Vec::with_capacity(letters.len() * 3);
+        for row in 0..font::HEIGHT {
+            runs.clear();
+            for (rows, x) in &letters {
+                push_runs(rows[row as usize], *x, scale, &mut runs);
             }
-            x = x.saturating_add(font::ADVANCE * scale);
-            if x > canvas.size().width.cast_signed() {
-                break;
-            }
+            let y = top.saturating_add(row * scale);
+            canvas.fill_runs([y, y.saturating_add(scale)], &runs, ink);
         }
     }
 
@@ -135,6 +127,22 @@ pub struct Inks {
     pub text: Ink,
 }
 
+/// The runs of drawn pixels in one row of a letter.
+fn push_runs(bits: u8, x: i32, scale: i32, runs: &mut Vec<[i32; 2]>) {
+    let is_drawn = |column: i32| bits & (16 >> column) != 0;
+    let mut column = 0;
+    while column < font::WIDTH {
+        let start = column;
+        while column < font::WIDTH && is_drawn(column) {
+            column += 1;
+        }
+        if column > start {
+            runs.push([start, column].map(|column| x.saturating_add(column * scale)));
+        }
+        column += 1;
+    }
+}
+
 /// A box in whole pixels, at least one wide and high; `None` when it is inverted or not made of numbers.
 pub(super) fn pixels(xyxy: &Xyxy) -> Option<Rectangle> {
     let [left, top, right, bottom] = *xyxy;
@@ -153,7 +161,8 @@ fn clipped(size: Size, stroke: i32, from: [f32; 2], to: [f32; 2]) -> Option<[[f6
     if !from.iter().chain(&to).all(|value| value.is_finite()) {
         return None;
     }
-    let (from, to) = (from.map(f64::from), to.map(f64::from));
+    let near = |value: f32| f64::from(value.clamp(-FAR, FAR));
+    let (from, to) = (from.map(near), to.map(near));
     let most = [size.width, size.height].map(|side| f64::from(side) + f64::from(stroke));
     let (mut first, mut last) = (0.0_f64, 1.0_f64);
     for axis in 0..2 {

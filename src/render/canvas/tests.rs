@@ -76,7 +76,10 @@ impl Memory {
         let (column, samples) = (byte / bytes, (self.size.width as usize).div_ceil(cell));
         let reaches = |from: usize, first: i32, last: i32, side: u32| {
             let (from, to) = ((from * cell) as i64, ((from + 1) * cell) as i64);
-            let (first, last) = (i64::from(first).max(0), i64::from(last).min(i64::from(side)));
+            let (first, last) = (
+                i64::from(first).max(0),
+                i64::from(last).min(i64::from(side)),
+            );
             first < last && from < last && to > first
         };
         let is_inside = column < samples

@@ -92,7 +92,10 @@ fn a_track_draws_its_way_and_takes_it_along_when_it_ends() {
     assert_eq!(pixels[150 * 300 + 130], color_of(0));
     assert_eq!(pixels[150 * 300 + 110], [60; 4], "longer ago than that");
     let pixels = picture(&mut overlay, size, size, &[]);
-    assert!(pixels.iter().all(|pixel| *pixel == [60; 4]), "no track, no way");
+    assert!(
+        pixels.iter().all(|pixel| *pixel == [60; 4]),
+        "no track, no way"
+    );
 }
 
 #[test]
@@ -127,7 +130,7 @@ proptest! {
     fn no_track_breaks_it(
         boxes in prop::collection::vec([any::<f32>(), any::<f32>(), any::<f32>(), any::<f32>()], 0..5),
         (class, score) in (any::<u16>(), any::<f32>()),
-        (width, height) in (0..60_u32, 0..60_u32),
+        (width, height) in (1..60_u32, 1..60_u32),
     ) {
         let mut overlay = Overlay::new(&labels());
         let mut tracks = Vec::new();

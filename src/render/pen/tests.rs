@@ -12,13 +12,19 @@ fn drawn(size: Size, draw: impl FnOnce(&mut Canvas<'_>, &Ink)) -> Vec<bool> {
     let mut canvas = Canvas::bgrx(size, &mut bytes, stride).expect("its own size");
     let ink = canvas.ink(Color::WHITE, 255);
     draw(&mut canvas, &ink);
-    bytes.as_chunks::<4>().0.iter().map(|pixel| *pixel != [0; 4]).collect()
+    bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|pixel| *pixel != [0; 4])
+        .collect()
 }
 
 /// The touched pixels as text, for eyes.
 fn text(size: Size, touched: &[bool]) -> Vec<String> {
     let rows = touched.chunks(size.width as usize);
-    rows.map(|row| row.iter().map(|&is| if is { '#' } else { '.' }).collect()).collect()
+    rows.map(|row| row.iter().map(|&is| if is { '#' } else { '.' }).collect())
+        .collect()
 }
 
 const THIN: Pen = Pen {
@@ -46,11 +52,26 @@ fn sizes_come_from_the_picture() {
 fn a_frame_lies_inside_of_its_box_and_ends_at_the_picture() {
     let size = Size::new(8, 5);
     let cases: [([f32; 4], [&str; 5]); 6] = [
-        ([1.0, 1.0, 5.0, 4.0], ["........", ".####...", ".#..#...", ".####...", "........"]),
-        ([-3.0, 1.0, 3.4, 9.0], ["........", "###.....", "..#.....", "..#.....", "..#....."]),
-        ([5.6, -2.0, 1e30, 2.6], ["......#.", "......#.", "......##", "........", "........"]),
-        ([2.0, 2.0, 4.0, 4.0], ["........", "........", "..##....", "..##....", "........"]),
-        ([3.0, 3.0, 3.0, 3.0], ["........", "........", "........", "...#....", "........"]),
+        (
+            [1.0, 1.0, 5.0, 4.0],
+            ["........", ".####...", ".#..#...", ".####...", "........"],
+        ),
+        (
+            [-3.0, 1.0, 3.4, 9.0],
+            ["........", "###.....", "..#.....", "..#.....", "..#....."],
+        ),
+        (
+            [5.6, -2.0, 1e30, 2.6],
+            ["......#.", "......#.", "......##", "........", "........"],
+        ),
+        (
+            [2.0, 2.0, 4.0, 4.0],
+            ["........", "........", "..##....", "..##....", "........"],
+        ),
+        (
+            [3.0, 3.0, 3.0, 3.0],
+            ["........", "........", "........", "...#....", "........"],
+        ),
         ([-9.0, -9.0, 99.0, 99.0], ["........"; 5]),
     ];
     for (xyxy, wanted) in cases {
@@ -58,7 +79,12 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_picture() {
         assert_eq!(text(size, &touched), wanted, "{xyxy:?}");
     }
     let nan = f32::NAN;
-    for none in [[nan, 1.0, 5.0, 4.0], [1.0, 1.0, 5.0, nan], [5.0, 1.0, 1.0, 4.0], [nan; 4]] {
+    for none in [
+        [nan, 1.0, 5.0, 4.0],
+        [1.0, 1.0, 5.0, nan],
+        [5.0, 1.0, 1.0, 4.0],
+        [nan; 4],
+    ] {
         let touched = drawn(size, |canvas, ink| THIN.frame(canvas, &none, ink));
         assert!(touched.iter().all(|is| !is), "{none:?}");
     }
@@ -68,10 +94,26 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_picture() {
 fn lines_go_from_end_to_end() {
     let size = Size::new(7, 5);
     let cases: [([f32; 2], [f32; 2], [&str; 5]); 5] = [
-        ([1.5, 2.5], [5.5, 2.5], [".......", ".......", ".#####.", ".......", "......."]),
-        ([1.5, 0.5], [5.5, 4.5], [".#.....", "..#....", "...#...", "....#..", ".....#."]),
-        ([2.5, 4.5], [2.5, 1.5], [".......", "..#....", "..#....", "..#....", "..#...."]),
-        ([-1e30, 3.5], [1e30, 3.5], [".......", ".......", ".......", "#######", "......."]),
+        (
+            [1.5, 2.5],
+            [5.5, 2.5],
+            [".......", ".......", ".#####.", ".......", "......."],
+        ),
+        (
+            [1.5, 0.5],
+            [5.5, 4.5],
+            [".#.....", "..#....", "...#...", "....#..", ".....#."],
+        ),
+        (
+            [2.5, 4.5],
+            [2.5, 1.5],
+            [".......", "..#....", "..#....", "..#....", "..#...."],
+        ),
+        (
+            [-1e30, 3.5],
+            [1e30, 3.5],
+            [".......", ".......", ".......", "#######", "......."],
+        ),
         ([-9.0, -9.0], [-2.0, 40.0], ["......."; 5]),
     ];
     for (from, to, wanted) in cases {
@@ -123,7 +165,13 @@ fn a_label_stays_in_the_picture_where_it_fits() {
 }
 
 fn number() -> impl Strategy<Value = f32> {
-    prop_oneof![-20.0..80.0_f32, any::<f32>(), Just(f32::NAN), Just(f32::INFINITY), Just(f32::MIN)]
+    prop_oneof![
+        -20.0..80.0_f32,
+        any::<f32>(),
+        Just(f32::NAN),
+        Just(f32::INFINITY),
+        Just(f32::MIN)
+    ]
 }
 
 proptest! {
