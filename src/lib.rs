@@ -13,6 +13,7 @@
 //! track      FLOOR 2  detections to tracks and to the events of their lives, and tracks against the truth: pure, no threads, no clock
 //! analytics  FLOOR 2  tracks to facts about the scene: zones, lines, directions, objects at rest: pure
 //! accuracy   FLOOR 2  detections against annotated pictures, by COCO's protocol: pure
+//! render     FLOOR 2  pictures drawn on and recorded, without a GPU: boxes, labels, zones, a tiler, the encoder that is there
 //! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
 //! profile    FLOOR 2  profiles taken: nsys around the daemon, here or over ssh; it starts programs and knows no pipeline
 //! report     FLOOR 2  profiles and benchmarks in: tables, verdicts and plots out; offline, no pipeline
@@ -28,7 +29,7 @@
 //! Data runs one way, each step taking its input by value:
 //!
 //! ```text
-//! source ─► lanes ─► batch ─► detector ─► reorder ─► tracker ─► life cycle ─► sinks
+//! source ─► lanes ─► batch ─► detector ─► reorder ─► tracker ─► life cycle ─► sinks, recording
 //! ```
 //!
 //! - Pictures come already scaled to the letterbox's inner size and always in `BGRx`; padding, layout and normalization are
@@ -51,6 +52,7 @@ pub mod pipeline;
 pub mod platform;
 pub mod profile;
 pub mod publish;
+pub mod render;
 pub mod report;
 pub mod source;
 pub mod telemetry;

@@ -136,6 +136,26 @@ fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
 }
 
 #[test]
+fn views_leave_nvmm_at_the_size_of_the_source() {
+    load();
+    let machine = VirtualJetson::xavier_nx();
+    let source = vic(csi(Some((1280, 720))));
+    let collector = Collector::start_with_views(&machine.root(), &source, 5);
+    let plans = std::sync::Arc::clone(&collector.plans);
+    let (seen, result) = collector.join();
+    result.expect("the camera gives pictures");
+    assert!(seen.len() >= 5, "{} frames", seen.len());
+    for frame in &seen {
+        let (size, mean) = frame.view.expect("each frame has its view");
+        assert_eq!(size, Size::new(1280, 720));
+        assert!((mean - frame.mean).abs() < 4.0, "{mean}, {}", frame.mean);
+    }
+    // The way to the network is the same.
+    let plan = plans.lock().unwrap().last().cloned().expect("a plan");
+    assert_eq!(units(&plan), [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
+}
+
+#[test]
 fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
     load();
     let (machine, folder) = (

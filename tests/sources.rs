@@ -7,11 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use jetwatch::config::{RtspTransport, Secret, SourceUri, SyntheticScene};
+use jetwatch::platform::Root;
 use jetwatch::source::SourceError;
 use jetwatch::types::{Size, SourceState};
 
 use support::clips;
-use support::collector::{Collector, config};
+use support::collector::{Collector, Seen, config};
 use support::daemon::eventually;
 use support::rtsp::RtspServer;
 
@@ -61,6 +62,71 @@ fn a_file_is_delivered_whole_in_order_and_scaled() {
         .map(|frame| frame.meta.pts.expect("MP4 has times"))
         .collect();
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+}
+
+/// What is delivered with views, which have the size of the source and show what the network's picture shows.
+fn with_views(uri: SourceUri) -> Vec<Seen> {
+    let source = config(uri);
+    let (frames, result) =
+        Collector::start_with_views(&Root::default(), &source, usize::MAX).join();
+    result.unwrap_or_else(|error| panic!("{}: {error}", source.uri));
+    for (place, frame) in frames.iter().enumerate() {
+        assert_eq!(frame.meta.seq, place as u64, "{}", source.uri);
+        let (size, mean) = frame.view.expect("each frame has its view");
+        assert_eq!(size, frame.meta.source_size, "{}", source.uri);
+        let apart = (mean - frame.mean).abs();
+        assert!(apart < 2.0, "{}: {mean} and {}", source.uri, frame.mean);
+    }
+    frames
+}
+
+#[test]
+fn views_come_with_their_frames_where_they_are_asked_for() {
+    let folder = folder();
+    let clip = file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45));
+    assert_eq!(with_views(clip.clone()).len(), 45);
+    let clip_of_two = clips::two_resolutions(folder.path(), (320, 240), (640, 272), 20);
+    let frames = with_views(file(&clip_of_two));
+    assert_eq!(frames.len(), 40);
+    assert_eq!(frames[20].meta.source_size, Size::new(640, 272));
+    let scene = SyntheticScene {
+        seed: 7,
+        objects: 6,
+        width: 320,
+        height: 180,
+        fps: 30,
+        frames: Some(10),
+        pace: jetwatch::config::Pace::AsFast,
+    };
+    assert_eq!(with_views(SourceUri::Synthetic(scene)).len(), 10);
+    let (frames, result) = Collector::start(&config(clip), usize::MAX).join();
+    result.expect("the file is sound");
+    assert!(frames.iter().all(|frame| frame.view.is_none()), "not asked");
+}
+
+#[test]
+fn a_view_belongs_to_its_frame() {
+    // Each picture is of one brightness, which differs from that of the next; their size is odd.
+    let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1";
+    let source = config(SourceUri::Launch(elements.to_owned()));
+    let (frames, result) = Collector::start_with_views(&Root::default(), &source, 20).join();
+    result.expect("it was stopped");
+    assert_eq!(frames.len(), 20);
+    for (place, frame) in frames.iter().enumerate() {
+        let (size, mean) = frame.view.expect("each frame has its view");
+        assert_eq!(size, Size::new(321, 241));
+        assert!(
+            (mean - frame.mean).abs() < 2.0,
+            "frame {place}: {mean}, {}",
+            frame.mean
+        );
+        let is_bright = mean > 128.0;
+        let before = frames[place.saturating_sub(1)].mean > 128.0;
+        assert!(
+            place == 0 || is_bright != before,
+            "frame {place} blinks: {mean}"
+        );
+    }
 }
 
 #[test]

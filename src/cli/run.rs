@@ -11,6 +11,7 @@ use clap::Args;
 use crate::config::{Config, MAX_BATCH_SIZE};
 use crate::pipeline::{Options, Outcome, Pipeline, Report, Tap};
 use crate::platform::Root;
+use crate::render::Container;
 use crate::telemetry;
 use crate::types::{Detection, FrameMeta, Track};
 
@@ -48,6 +49,9 @@ pub(super) struct RunArgs {
     /// Write every frame's detections, before the tracker, as MOTChallenge text (one source only).
     #[arg(long, value_name = "FILE")]
     dump_detections: Option<PathBuf>,
+    /// Record video of all sources with their tracks drawn in to this file: .mp4, .mkv or .webm. What the encoder cannot keep up with is dropped, never the detection.
+    #[arg(long, value_name = "FILE", value_parser = parse_recording)]
+    record: Option<PathBuf>,
     /// Folder that stands for the whole system, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
@@ -71,6 +75,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             .as_deref()
             .map(|path| dump_to(path, &config))
             .transpose()?,
+        record: args.record.clone(),
         root: Root::new(&args.root),
         ..Options::default()
     };
@@ -92,6 +97,13 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
     if report.messages_dropped + report.messages_undelivered > 0 {
         log::warn!(dropped = report.messages_dropped, undelivered = report.messages_undelivered; "messages were lost");
     }
+    if let Some(recorded) = &report.recording {
+        log::info!(
+            frames = recorded.frames, dropped = recorded.dropped, pictures = recorded.pictures;
+            "recorded to {} by {}",
+            recorded.path.display(), recorded.encoder
+        );
+    }
     if let Some(path) = stats {
         write_stats(path, report)?;
     }
@@ -102,11 +114,24 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
         let text = format!("jetwatch: source {name}: {error}");
         eprintln!("{}", telemetry::marked_as_error(&text));
     }
+    if let Some(failure) = outcome
+        .recording_failure
+        .filter(|_| outcome.failed_sources.is_empty())
+    {
+        return Err(failure.into());
+    }
     Ok(if outcome.failed_sources.is_empty() {
         Exit::Success
     } else {
         Exit::SourceFailed
     })
+}
+
+/// A file whose name says which kind of video it is to hold.
+fn parse_recording(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    Container::of(&path).map_err(|error| error.to_string())?;
+    Ok(path)
 }
 
 /// Writes beside the file first, so that a reader never sees half a report.

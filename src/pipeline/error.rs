@@ -3,6 +3,7 @@
 use crate::config::ConfigError;
 use crate::detect::DetectError;
 use crate::publish::PublishError;
+use crate::render::RenderError;
 use crate::source::SourceError;
 
 /// Why the chain cannot start or had to stop. Each text holds its cause's whole text, so no cause is given beside it.
@@ -25,6 +26,9 @@ pub enum PipelineError {
     /// What was named on the command line is no source.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A recording cannot be started.
+    #[error(transparent)]
+    Render(#[from] RenderError),
     /// GStreamer cannot be started.
     #[error("{0}")]
     Source(SourceError),

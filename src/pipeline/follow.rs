@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::platform::throttling::Change;
 use crate::publish::{Record, Sink, SinkCounts};
+use crate::render::{KeptView, Recording, RecordingEnd};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::track::{Lifecycle, Tracker};
@@ -26,6 +27,7 @@ pub(super) enum News {
         ticket: u64,
         meta: FrameMeta,
         detections: Vec<Detection>,
+        view: Option<KeptView>,
     },
     /// A source's state changed.
     Source {
@@ -55,15 +57,26 @@ pub(super) struct Follower {
     pub(super) stats_interval: Duration,
     pub(super) every_frame: bool,
     pub(super) tap: Option<Tap>,
+    pub(super) recording: Option<Recording>,
     /// Ends the run when nobody reads its output any more.
     pub(super) stop: StopToken,
     pub(super) pulse: Pulse,
 }
 
+/// What is left when the follower has ended.
+#[derive(Default)]
+pub(super) struct Ending {
+    pub(super) messages: SinkCounts,
+    pub(super) recording: Option<RecordingEnd>,
+}
+
+/// What is known of one frame when its turn comes.
+type Seen = (FrameMeta, Vec<Detection>, Option<KeptView>);
+
 /// The follower's side of one source.
 pub(super) struct Line {
     name: String,
-    reorder: Reorder<(FrameMeta, Vec<Detection>)>,
+    reorder: Reorder<Seen>,
     tracker: Tracker,
     lifecycle: Lifecycle,
     /// The source has ended; said once its last frame is through.
@@ -89,8 +102,8 @@ impl Line {
 }
 
 impl Follower {
-    /// Runs until [`News::Finish`]; returns what became of the messages.
-    pub(super) fn run(mut self, news: &Receiver<News>) -> SinkCounts {
+    /// Runs until [`News::Finish`]; returns what became of the messages and of the recording.
+    pub(super) fn run(mut self, news: &Receiver<News>) -> Ending {
         let mut stats_due = Instant::now() + self.stats_interval;
         loop {
             self.pulse.waits();
@@ -101,7 +114,8 @@ impl Follower {
                     ticket,
                     meta,
                     detections,
-                }) => self.result(ticket, meta, detections),
+                    view,
+                }) => self.result(ticket, (meta, detections, view)),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
                     &mut self.sinks,
@@ -125,19 +139,19 @@ impl Follower {
         self.finish()
     }
 
-    fn result(&mut self, ticket: u64, meta: FrameMeta, detections: Vec<Detection>) {
-        let id = meta.source;
+    fn result(&mut self, ticket: u64, seen: Seen) {
+        let id = seen.0.source;
         let mut due = Vec::new();
         self.lines[id.index()]
             .reorder
-            .push(ticket, (meta, detections), |item| due.push(item));
-        for (meta, detections) in due {
-            self.frame(meta, &detections);
+            .push(ticket, seen, |item| due.push(item));
+        for (meta, detections, view) in due {
+            self.frame(meta, &detections, view);
         }
         self.end_if_drained(id);
     }
 
-    fn frame(&mut self, meta: FrameMeta, detections: &[Detection]) {
+    fn frame(&mut self, meta: FrameMeta, detections: &[Detection], view: Option<KeptView>) {
         let recorder = self.recorder.clone();
         let whole = recorder.batch(Level::Follow, 1);
         let line = &mut self.lines[meta.source.index()];
@@ -155,6 +169,9 @@ impl Follower {
         }
         if let Some(tap) = &mut self.tap {
             tap(&meta, detections, &line.shown);
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.offer(&meta, view, &line.shown);
         }
         {
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
@@ -274,12 +291,15 @@ impl Follower {
         tell(&mut self.sinks, &Record::Stats(&stats));
     }
 
-    fn finish(mut self) -> SinkCounts {
+    fn finish(mut self) -> Ending {
         for index in 0..self.lines.len() {
             self.end_tracks(SourceId(index as u16));
         }
         self.stats();
-        self.sinks.into_iter().map(|sink| sink.close(CLOSING)).sum()
+        Ending {
+            messages: self.sinks.into_iter().map(|sink| sink.close(CLOSING)).sum(),
+            recording: self.recording.map(Recording::close),
+        }
     }
 }
 

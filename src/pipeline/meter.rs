@@ -294,6 +294,7 @@ impl Meter {
             messages_dropped: messages.dropped,
             messages_replaced: messages.replaced,
             messages_undelivered: messages.queued,
+            recording: None,
         }
     }
 

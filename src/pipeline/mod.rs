@@ -39,7 +39,8 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
 use crate::platform::{Machine, Root};
-use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
+use crate::publish::{EmbeddedBroker, Stats};
+use crate::render::{Overlay, Recording, RenderError, Shelf};
 use crate::source::{
     self, ArgusRestarts, Dot, SourceCounters, SourceError, SourceHandle, StopToken, Surfaces,
 };
@@ -56,13 +57,16 @@ pub use report::{Report, SourceReport};
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
-use follow::{CLOSING, Follower, Line, News};
+use follow::{CLOSING, Ending, Follower, Line, News};
 use lanes::Lanes;
 use meter::Meter;
 use threads::{finished_by, join, spawn};
 
 /// Longest that each group of threads may take to end after a stop.
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Longest that a recording may take to draw what waits, and then to complete its file.
+const FILE_END: Duration = Duration::from_secs(4);
 
 /// How often the watcher looks at its threads.
 const WATCH: Duration = Duration::from_millis(20);
@@ -89,6 +93,8 @@ pub struct Options {
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
     pub tap: Option<Tap>,
+    /// Records the annotated frames of all sources to this file.
+    pub record: Option<PathBuf>,
     /// Where the system begins that is looked at: what works on the video, and how the machine does.
     pub root: Root,
 }
@@ -101,6 +107,8 @@ pub struct Outcome {
     pub failure: Option<PipelineError>,
     /// Sources that failed for good, by name.
     pub failed_sources: Vec<(String, SourceError)>,
+    /// Why the recording is not whole, where one was asked for.
+    pub recording_failure: Option<RenderError>,
 }
 
 /// The running chain.
@@ -115,7 +123,9 @@ pub struct Pipeline {
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
-    follower: JoinHandle<SinkCounts>,
+    follower: JoinHandle<Ending>,
+    /// There where views of frames go to a recording.
+    shelf: Option<Shelf>,
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
     /// Reads how the machine does.
@@ -138,9 +148,16 @@ impl Pipeline {
         let announcer = Announcer::new(config, &pulses);
         let prepared = Arc::new(announcer.prepare(&recorder)?);
         // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
-        if config.sources.iter().any(needs_gstreamer) {
+        if config.sources.iter().any(needs_gstreamer) || options.record.is_some() {
             source::gst::init(&config.log.gst_debug)?;
         }
+        let recording = options.record.as_deref().map(|path| {
+            let overlay = |_: &SourceConfig| Overlay::new(prepared.labels());
+            Recording::start(path, config.sources.iter().map(overlay).collect(), FILE_END)
+        });
+        let recording = recording.transpose()?;
+        let in_hand = config.detector.workers * config.detector.batch_size;
+        let shelf = recording.as_ref().map(|_| Recording::shelf(in_hand));
         let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
         let live: Vec<bool> = config
@@ -184,6 +201,7 @@ impl Pipeline {
             stats_interval: config.publish.stats_interval,
             every_frame: config.publish.detections,
             tap: options.tap,
+            recording,
             stop: stop.clone(),
             pulse: pulses.join("follow"),
         };
@@ -206,6 +224,7 @@ impl Pipeline {
             lanes,
             workers: Vec::new(),
             follower,
+            shelf,
             attendant: None,
             watcher: None,
             pulses,
@@ -310,11 +329,14 @@ impl Pipeline {
         }
         let _ = self.news.send(News::Finish);
         let until = Instant::now() + JOIN_DEADLINE + CLOSING;
-        let messages = if finished_by(until, || self.follower.is_finished()) {
+        let Ending {
+            messages,
+            recording,
+        } = if finished_by(until, || self.follower.is_finished()) {
             join(self.follower)
         } else {
             late.push("follow".to_owned());
-            SinkCounts::default()
+            Ending::default()
         };
         if let Some(broker) = self.broker.take() {
             broker.stop();
@@ -335,10 +357,16 @@ impl Pipeline {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
+        let mut report = self.meter.report(messages);
+        let (recorded, recording_failure) = recording
+            .map(|recording| (recording.report, recording.failure))
+            .unzip();
+        report.recording = recorded;
         Outcome {
-            report: self.meter.report(messages),
+            report,
             failure,
             failed_sources,
+            recording_failure: recording_failure.flatten(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The final report of a run, as `--stats FILE` writes it.
 
+use crate::render::RecordingReport;
 use crate::telemetry::StageSummary;
 
 /// Numbers of one run, after its warm-up frames. Field names carry their units.
@@ -51,6 +52,9 @@ pub struct Report {
     pub messages_replaced: u64,
     /// Messages still waiting when the run ended.
     pub messages_undelivered: u64,
+    /// Of the recording, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingReport>,
 }
 
 /// Numbers of one source, warm-up included.

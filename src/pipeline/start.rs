@@ -7,7 +7,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::config::{Config, SourceConfig};
 use crate::detect::{DetectError, Prepared};
 use crate::platform::Root;
-use crate::source::{self, SourceContext, SourceCounters};
+use crate::source::{self, SourceContext, SourceCounters, ViewWish};
 use crate::telemetry::{Recorder, service};
 use crate::types::SourceId;
 
@@ -91,6 +91,7 @@ impl Pipeline {
             self.news.clone(),
         );
         let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
+        let shelf = self.shelf.clone();
         let pulse = self.pulses.join(&format!("detect-{index}"));
         let rule = BatchRule {
             size: config.detector.batch_size,
@@ -106,7 +107,15 @@ impl Pipeline {
             };
             let _ = loaded.send(Ok(()));
             drop(loaded);
-            if let Err(error) = worker::work(detector, &lanes, rule, &recorder, &news, &pulse) {
+            if let Err(error) = worker::work(
+                detector,
+                &lanes,
+                rule,
+                &recorder,
+                &news,
+                shelf.as_ref(),
+                &pulse,
+            ) {
                 log::error!(worker = index; "detector failed: {error}");
                 failure
                     .lock()
@@ -154,6 +163,10 @@ impl Pipeline {
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&self.machine),
             surfaces: self.surfaces.clone(),
+            view: match &self.shelf {
+                Some(_) => ViewWish::SourceSize,
+                None => ViewWish::Nothing,
+            },
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 use crate::detect::{DetectError, Detector};
+use crate::render::Shelf;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta};
 
@@ -29,12 +30,14 @@ pub(super) fn work(
     rule: BatchRule,
     recorder: &Recorder,
     results: &Sender<News>,
+    shelf: Option<&Shelf>,
     pulse: &Pulse,
 ) -> Result<(), DetectError> {
     let mut taken: Vec<Ticketed> = Vec::with_capacity(rule.size);
     let mut batch: Vec<Frame> = Vec::with_capacity(rule.size);
     let mut stubs: Vec<(u64, FrameMeta)> = Vec::with_capacity(rule.size);
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
+    let mut views = Vec::with_capacity(rule.size);
     loop {
         pulse.waits();
         let mut whole = recorder.batch(Level::Detect, rule.size);
@@ -56,14 +59,17 @@ pub(super) fn work(
         }
         detector.detect(&batch, &mut detections)?;
         drop(whole);
-        // Pixels go back to their pool before anybody waits for the follower.
-        batch.clear();
-        for ((ticket, meta), found) in stubs.drain(..).zip(detections.drain(..)) {
+        // Pixels go back to their pool before anybody waits for the follower; views that are recorded go on, a bounded number.
+        let keep = |frame: Frame| shelf?.keep(frame.view?);
+        views.extend(batch.drain(..).map(keep));
+        let results_of_batch = stubs.drain(..).zip(detections.drain(..));
+        for (((ticket, meta), found), view) in results_of_batch.zip(views.drain(..)) {
             if results
                 .send(News::Result {
                     ticket,
                     meta,
                     detections: found,
+                    view,
                 })
                 .is_err()
             {

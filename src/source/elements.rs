@@ -53,6 +53,7 @@ pub const ELEMENTS: &[ElementFacts] = &[
     facts("filesrc", CORE, &["location"]),
     facts("capsfilter", CORE, &["caps"]),
     facts("identity", CORE, &[]),
+    facts("tee", CORE, &[]),
     facts("decodebin", BASE, &["caps", "expose-all-streams"]),
     facts("videoscale", BASE, &["add-borders"]),
     facts("videoconvert", BASE, &[]),
@@ -60,7 +61,7 @@ pub const ELEMENTS: &[ElementFacts] = &[
     facts(
         "appsink",
         BASE,
-        &["caps", "sync", "max-buffers", "enable-last-sample"],
+        &["caps", "sync", "async", "max-buffers", "enable-last-sample"],
     ),
     // Made by decodebin, for H.264; the other decoders of its family have the same property.
     facts("avdec_h264", LIBAV, &["max-threads"]),
@@ -124,6 +125,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("appsrc", "format", "GstFormat"),
     ("appsink", "caps", "GstCaps"),
     ("appsink", "sync", "gboolean"),
+    ("appsink", "async", "gboolean"),
     ("appsink", "max-buffers", "guint"),
     ("appsink", "enable-last-sample", "gboolean"),
     ("avdec_h264", "max-threads", "gint"),

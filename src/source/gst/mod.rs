@@ -19,6 +19,7 @@ mod session;
 mod survey;
 mod timing;
 pub mod trial;
+mod view;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -1,0 +1,386 @@
+//! The recording: annotated frames of one source, or of several side by side, into a file, by a thread named `record`.
+//!
+//! Nobody waits for it: what it cannot keep up with is dropped and counted. When it breaks, the daemon goes on without it and says so
+//! at the end.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use gstreamer as gst;
+
+use crate::types::{FrameMeta, PIXEL_BYTES, Size, Track};
+
+use super::RenderError;
+use super::canvas::Canvas;
+use super::encoders::Choice;
+use super::film::Film;
+use super::overlay::{Overlay, Viewport};
+use super::shelf::{KeptView, Shelf};
+use super::tiler::{Grid, Place, copy_into};
+
+/// Frames that wait to be drawn.
+const QUEUE: usize = 4;
+
+/// Views that are kept beyond those in the queue: they are on their way through the follower.
+const ON_THEIR_WAY: usize = 4;
+
+/// Least time between two pictures that show several sources.
+const TILED_INTERVAL: Duration = Duration::from_micros(66_667);
+
+/// From one picture to the next where the source's times go back.
+const STEP: Duration = Duration::from_millis(40);
+
+/// One frame to be drawn.
+struct Shot {
+    meta: FrameMeta,
+    view: KeptView,
+    tracks: Vec<Track>,
+}
+
+/// A running recording.
+pub struct Recording {
+    choice: Choice,
+    shots: Sender<Shot>,
+    offered: u64,
+    thread: JoinHandle<Drawn>,
+    ended: Receiver<()>,
+    deadline: Duration,
+}
+
+/// Numbers of a recording.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct RecordingReport {
+    /// The file.
+    pub path: PathBuf,
+    /// GStreamer's element that encoded it.
+    pub encoder: &'static str,
+    /// Frames drawn.
+    pub frames: u64,
+    /// Frames that were not drawn because the recording was behind or had failed.
+    pub dropped: u64,
+    /// Pictures in the file: one a frame, or fewer where several sources share them.
+    pub pictures: u64,
+}
+
+/// How a recording ended.
+#[derive(Debug)]
+pub struct RecordingEnd {
+    /// Its numbers.
+    pub report: RecordingReport,
+    /// Why it is not whole.
+    pub failure: Option<RenderError>,
+}
+
+/// What the thread has done.
+#[derive(Default)]
+struct Drawn {
+    frames: u64,
+    pictures: u64,
+    failure: Option<RenderError>,
+}
+
+impl Recording {
+    /// Makes the file and starts the thread; `overlays` has one entry for each source, by its index. The encoder starts with the first
+    /// frame, which tells the size. At the end, it may take `deadline` to complete the file.
+    ///
+    /// # Errors
+    /// The file cannot be made, nothing here encodes for it, or there is no thread.
+    pub fn start(
+        path: &Path,
+        overlays: Vec<Overlay>,
+        deadline: Duration,
+    ) -> Result<Self, RenderError> {
+        gst::init().map_err(|error| RenderError::Element {
+            element: "GStreamer",
+            reason: error.to_string(),
+            package: "libgstreamer1.0-0",
+        })?;
+        let choice = Choice::make(path)?;
+        File::create(path).map_err(|cause| RenderError::File {
+            path: path.to_owned(),
+            cause,
+        })?;
+        let (shots, waiting) = bounded(QUEUE);
+        let (end, ended) = bounded::<()>(0);
+        let scribe = Scribe {
+            choice: choice.clone(),
+            sources: overlays.len(),
+            overlays,
+            reel: None,
+            deadline,
+        };
+        let thread = thread::Builder::new().name("record".to_owned());
+        let thread = thread
+            .spawn(move || {
+                crate::telemetry::name_thread("record");
+                let drawn = scribe.run(&waiting);
+                drop(end);
+                drawn
+            })
+            .map_err(RenderError::Thread)?;
+        log::info!(encoder = choice.encoder.element; "recording to {}", path.display());
+        Ok(Self {
+            choice,
+            shots,
+            offered: 0,
+            thread,
+            ended,
+            deadline,
+        })
+    }
+
+    /// A shelf for the views that go to a recording, of which `in_hand` may be in the hands of the detector's workers at once.
+    #[must_use]
+    pub fn shelf(in_hand: usize) -> Shelf {
+        Shelf::new(QUEUE + ON_THEIR_WAY + in_hand)
+    }
+
+    /// Takes a frame with the tracks seen in it. Without its view, or while the recording is behind, it is dropped.
+    pub fn offer(&mut self, meta: &FrameMeta, view: Option<KeptView>, tracks: &[Track]) {
+        self.offered += 1;
+        let Some(view) = view.filter(|_| !self.shots.is_full()) else {
+            return;
+        };
+        // Refused where the thread has ended with an error, which it has told.
+        let _ = self.shots.try_send(Shot {
+            meta: *meta,
+            view,
+            tracks: tracks.to_vec(),
+        });
+    }
+
+    /// Draws what waits, and completes the file; each takes at most as long as [`start`](Self::start) was told.
+    #[must_use]
+    pub fn close(self) -> RecordingEnd {
+        drop(self.shots);
+        let patience = self.deadline * 2;
+        let ended = self.ended.recv_timeout(patience);
+        let drawn = match ended {
+            Err(crossbeam_channel::RecvTimeoutError::Timeout) => Drawn {
+                failure: Some(RenderError::Late {
+                    path: self.choice.path.clone(),
+                    waited_ms: patience.as_millis(),
+                }),
+                ..Drawn::default()
+            },
+            // Its panic, if any, was told by the hook.
+            _ => self.thread.join().unwrap_or_default(),
+        };
+        RecordingEnd {
+            report: RecordingReport {
+                path: self.choice.path,
+                encoder: self.choice.encoder.element,
+                frames: drawn.frames,
+                dropped: self.offered - drawn.frames,
+                pictures: drawn.pictures,
+            },
+            failure: drawn.failure,
+        }
+    }
+}
+
+/// The thread's side.
+struct Scribe {
+    choice: Choice,
+    sources: usize,
+    overlays: Vec<Overlay>,
+    /// There once the first frame has told the size.
+    reel: Option<Reel>,
+    deadline: Duration,
+}
+
+/// What is drawn on and written to.
+struct Reel {
+    film: Film,
+    grid: Grid,
+    clock: Clock,
+    /// The whole picture, where sources share it.
+    shared: Option<Shared>,
+}
+
+/// A picture that sources share.
+struct Shared {
+    pixels: Vec<u8>,
+    stride: usize,
+    /// Where the newest picture of each source lies.
+    places: Vec<Option<Place>>,
+    shown_at: Option<Duration>,
+}
+
+impl Scribe {
+    fn run(mut self, shots: &Receiver<Shot>) -> Drawn {
+        let mut drawn = Drawn::default();
+        for shot in shots {
+            match self.draw(&shot) {
+                Ok(pictures) => {
+                    drawn.frames += 1;
+                    drawn.pictures += pictures;
+                }
+                Err(error) => {
+                    log::error!("{error}; the daemon goes on without it");
+                    drawn.failure = Some(error);
+                    return drawn;
+                }
+            }
+        }
+        match self.reel {
+            Some(reel) => drawn.failure = reel.film.close(self.deadline).err(),
+            None => {
+                let path = self.choice.path;
+                // A device or a pipe stays.
+                if fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() == 0) {
+                    let _ = fs::remove_file(&path);
+                }
+                drawn.failure = Some(RenderError::Nothing { path });
+            }
+        }
+        drawn
+    }
+
+    /// Draws one frame; how many pictures were written.
+    fn draw(&mut self, shot: &Shot) -> Result<u64, RenderError> {
+        let reel = match &mut self.reel {
+            Some(reel) => reel,
+            None => {
+                let reel = Reel::open(&self.choice, self.sources, shot.view.size)?;
+                self.reel.insert(reel)
+            }
+        };
+        let source = shot.meta.source.index();
+        let Some(overlay) = self.overlays.get_mut(source) else {
+            return Ok(0);
+        };
+        match &mut reel.shared {
+            None => {
+                let at = reel.clock.next(shot.meta.pts, shot.meta.entered_at);
+                let (grid, whole) = (reel.grid, reel.grid.size());
+                reel.film.show(at, |pixels, stride| {
+                    let place = grid.place(0, shot.view.size);
+                    if place.size != whole {
+                        pixels.fill(0);
+                    }
+                    annotate(shot, place, pixels, stride, overlay);
+                })?;
+                Ok(1)
+            }
+            Some(shared) => {
+                let at = reel.clock.next(None, shot.meta.entered_at);
+                let place = reel.grid.place(source, shot.view.size);
+                if shared.places[source].replace(place) != Some(place) {
+                    shared.blacken(reel.grid.cell(source));
+                }
+                annotate(shot, place, &mut shared.pixels, shared.stride, overlay);
+                let is_early = |shown: Duration| at.saturating_sub(shown) < TILED_INTERVAL;
+                if shared.shown_at.is_some_and(is_early) {
+                    return Ok(0);
+                }
+                shared.shown_at = Some(at);
+                let whole = &shared.pixels;
+                reel.film
+                    .show(at, |pixels, _| pixels.copy_from_slice(whole))?;
+                Ok(1)
+            }
+        }
+    }
+}
+
+/// Puts the frame to its place and draws over it.
+fn annotate(shot: &Shot, place: Place, pixels: &mut [u8], stride: usize, overlay: &mut Overlay) {
+    copy_into(&shot.view, place, pixels, stride);
+    let start = place.top as usize * stride + place.left as usize * PIXEL_BYTES;
+    let viewport = Viewport {
+        source: shot.meta.source_size,
+        shown: place.size,
+    };
+    if let Some(mut canvas) = Canvas::bgrx(place.size, &mut pixels[start..], stride) {
+        overlay.draw(&mut canvas, viewport, &shot.tracks);
+    }
+}
+
+impl Reel {
+    fn open(choice: &Choice, sources: usize, first: Size) -> Result<Self, RenderError> {
+        let grid = Grid::new(sources, first);
+        let whole = grid.size();
+        let stride = whole.width as usize * PIXEL_BYTES;
+        let shared = (sources > 1).then(|| Shared {
+            pixels: vec![0; stride * whole.height as usize],
+            stride,
+            places: vec![None; sources],
+            shown_at: None,
+        });
+        Ok(Self {
+            film: Film::open(choice, whole)?,
+            grid,
+            clock: Clock::default(),
+            shared,
+        })
+    }
+}
+
+impl Shared {
+    fn blacken(&mut self, cell: Place) {
+        let rows = self.pixels.chunks_mut(self.stride);
+        let start = cell.left as usize * PIXEL_BYTES;
+        let bytes = cell.size.width as usize * PIXEL_BYTES;
+        for row in rows.skip(cell.top as usize).take(cell.size.height as usize) {
+            row[start..start + bytes].fill(0);
+        }
+    }
+}
+
+/// Times of pictures in the file, which always grow: a source's own, or, where it has none, those of its frames' arrival.
+#[derive(Default)]
+struct Clock {
+    first: Option<Instant>,
+    /// The source's time that is the file's `since`.
+    origin: Duration,
+    since: Duration,
+    newest: Option<Duration>,
+}
+
+impl Clock {
+    fn next(&mut self, pts: Option<Duration>, entered_at: Instant) -> Duration {
+        let first = *self.first.get_or_insert(entered_at);
+        let time = pts.unwrap_or_else(|| entered_at.saturating_duration_since(first));
+        let at = match self.newest {
+            None => {
+                self.origin = time;
+                Duration::ZERO
+            }
+            Some(newest) => {
+                let at = time.checked_sub(self.origin).map(|past| self.since + past);
+                match at.filter(|at| *at > newest) {
+                    Some(at) => at,
+                    // The media has begun again.
+                    None => {
+                        (self.origin, self.since) = (time, newest + STEP);
+                        self.since
+                    }
+                }
+            }
+        };
+        self.newest = Some(at);
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_grow_from_zero_also_when_the_media_begins_again() {
+        let ms = Duration::from_millis;
+        let now = Instant::now();
+        let mut clock = Clock::default();
+        let times = [500, 533, 700, 100, 133, 133, 134];
+        let shown = times.map(|time| clock.next(Some(ms(time)), now).as_millis());
+        assert_eq!(shown, [0, 33, 200, 240, 273, 313, 314]);
+        let mut clock = Clock::default();
+        let shown = [0, 40, 90].map(|time| clock.next(None, now + ms(time)).as_millis());
+        assert_eq!(shown, [0, 40, 90]);
+    }
+}

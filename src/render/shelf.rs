@@ -1,0 +1,77 @@
+//! Views on their way to the recording: counted, so that never more than a few of these large pictures are alive, whoever lags.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::types::Picture;
+
+/// Keeps at most so many views.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    kept: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// A view that is kept; its place is free when it is dropped.
+#[derive(Debug)]
+pub struct KeptView {
+    picture: Picture,
+    kept: Arc<AtomicUsize>,
+}
+
+impl Shelf {
+    /// A shelf for `most` views.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self {
+            kept: Arc::default(),
+            most,
+        }
+    }
+
+    /// Keeps a view; `None` when the shelf is full: then the view goes back to its pool.
+    #[must_use]
+    pub fn keep(&self, picture: Picture) -> Option<KeptView> {
+        let most = self.most;
+        let more = |kept: usize| (kept < most).then_some(kept + 1);
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        self.kept.fetch_update(set, fetch, more).ok()?;
+        Some(KeptView {
+            picture,
+            kept: Arc::clone(&self.kept),
+        })
+    }
+}
+
+impl Deref for KeptView {
+    type Target = Picture;
+
+    fn deref(&self) -> &Picture {
+        &self.picture
+    }
+}
+
+impl Drop for KeptView {
+    fn drop(&mut self) {
+        self.kept.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Size;
+
+    #[test]
+    fn a_full_shelf_keeps_no_more_until_one_is_gone() {
+        let picture = || Picture::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let shelf = Shelf::new(2);
+        let first = shelf.keep(picture()).expect("room");
+        let second = shelf.clone().keep(picture()).expect("room");
+        assert!(shelf.keep(picture()).is_none());
+        assert_eq!(second.size, Size::new(1, 1));
+        drop(first);
+        assert!(shelf.keep(picture()).is_some());
+    }
+}

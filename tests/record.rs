@@ -1,0 +1,285 @@
+//! Recordings, made by the real binary and read back by GStreamer's own demuxers and decoders.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Output;
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_app as gst_app;
+use gstreamer_video as gst_video;
+use gstreamer_video::prelude::*;
+use jetwatch::render::Color;
+use jetwatch::types::Size;
+use serde_json::Value;
+use support::daemon::{Setup, finish, json_lines, json_lines_config, stderr};
+
+/// A picture of a recording, in red, green and blue.
+struct Shown {
+    /// Time from the start of the file, in seconds.
+    at: f64,
+    size: Size,
+    stride: usize,
+    pixels: Vec<u8>,
+}
+
+impl Shown {
+    fn pixel(&self, x: usize, y: usize) -> [u8; 3] {
+        let start = y * self.stride + x * 3;
+        [0, 1, 2].map(|channel| self.pixels[start + channel])
+    }
+}
+
+/// All pictures of a file, and what kind of file it is.
+fn played(path: &Path) -> (String, Vec<Shown>) {
+    gst::init().expect("GStreamer starts");
+    let line = format!(
+        "filesrc location={} ! typefind name=kind ! decodebin ! videoconvert ! video/x-raw,format=RGB ! appsink name=sink sync=false",
+        path.display()
+    );
+    let pipeline = gst::parse::launch(&line).expect("the elements are there");
+    let pipeline = pipeline.downcast::<gst::Pipeline>().expect("a pipeline");
+    let sink = pipeline.by_name("sink").expect("it is in the line");
+    let sink = sink.downcast::<gst_app::AppSink>().expect("an appsink");
+    pipeline.set_state(gst::State::Playing).expect("it plays");
+    let mut pictures = Vec::new();
+    while let Ok(sample) = sink.pull_sample() {
+        let info = gst_video::VideoInfo::from_caps(sample.caps().expect("caps")).expect("video");
+        let buffer = sample.buffer_owned().expect("a buffer");
+        let at = buffer.pts().expect("a time").nseconds() as f64 / 1e9;
+        let frame = gst_video::VideoFrame::from_buffer_readable(buffer, &info).expect("readable");
+        pictures.push(Shown {
+            at,
+            size: Size::new(info.width(), info.height()),
+            stride: usize::try_from(frame.plane_stride()[0]).expect("positive"),
+            pixels: frame.plane_data(0).expect("one plane").to_vec(),
+        });
+    }
+    let bus = pipeline.bus().expect("a bus");
+    if let Some(message) = bus.pop_filtered(&[gst::MessageType::Error]) {
+        panic!("{} does not play: {message:?}", path.display());
+    }
+    let kind = pipeline.by_name("kind").expect("it is in the line");
+    let caps: gst::Caps = kind.property("caps");
+    pipeline.set_state(gst::State::Null).expect("it stops");
+    let kind = caps.structure(0).expect("a kind").name().to_string();
+    (kind, pictures)
+}
+
+fn scene(size: (u32, u32), frames: u32) -> String {
+    let (width, height) = size;
+    format!(
+        "uri: synthetic://traffic?seed=3&objects=6&width={width}&height={height}&fps=30&frames={frames}"
+    )
+}
+
+/// Runs to the end with a recording to `name`; how it ended and its statistics.
+fn record(setup: &Setup, name: &str) -> (Output, Value) {
+    let stats = setup.path("stats.json");
+    let output = finish(
+        setup
+            .command("run")
+            .arg("--record")
+            .arg(setup.path(name))
+            .arg("--stats")
+            .arg(&stats),
+    );
+    let text = fs::read(&stats).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
+    (
+        output,
+        serde_json::from_slice(&text).expect("statistics are JSON"),
+    )
+}
+
+/// How many of the points on the left edges of boxes have their class's color, and of how many.
+fn on_edges(picture: &Shown, tracks: &[Value]) -> (usize, usize) {
+    let (mut right, mut all) = (0, 0);
+    let (width, height) = (picture.size.width as usize, picture.size.height as usize);
+    for track in tracks {
+        let edges: Vec<f64> = track["box"]
+            .as_array()
+            .expect("a box")
+            .iter()
+            .filter_map(Value::as_f64)
+            .collect();
+        let [left, top, _, bottom] = edges[..] else {
+            panic!("a box has four edges: {track}");
+        };
+        if track["state"] != "active" || left < 1.0 || bottom - top < 16.0 {
+            continue;
+        }
+        // Whichever class: a box has one color, and it is one of the classes'.
+        let middle = ((top + bottom) / 2.0) as usize;
+        for y in middle.saturating_sub(4)..(middle + 4).min(height) {
+            let x = (left.round() as usize).min(width - 1);
+            let [red, green, blue] = picture.pixel(x, y);
+            let is_near = |color: Color| {
+                let near = |a: u8, b: u8| a.abs_diff(b) < 60;
+                near(red, color.red) && near(green, color.green) && near(blue, color.blue)
+            };
+            all += 1;
+            right += usize::from((0..12).any(|class| is_near(Color::of_class(class))));
+        }
+    }
+    (right, all)
+}
+
+#[test]
+fn a_recording_shows_each_frame_with_its_own_boxes() {
+    let setup = Setup::new(&json_lines_config(&scene((640, 360), 90)));
+    let (output, stats) = record(&setup, "out.mp4");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("recording to") && said.contains("recorded to"),
+        "{said}"
+    );
+
+    let recording = &stats["recording"];
+    let number = |value: &Value| {
+        value
+            .as_u64()
+            .unwrap_or_else(|| panic!("no number: {value}"))
+    };
+    let (frames, dropped) = (number(&recording["frames"]), number(&recording["dropped"]));
+    assert_eq!(frames + dropped, number(&stats["frames"]), "{stats}");
+    assert_eq!(number(&recording["pictures"]), frames, "{stats}");
+    let (kind, pictures) = played(&setup.path("out.mp4"));
+    assert_eq!(kind, "video/quicktime", "as MP4 is called");
+    assert_eq!(pictures.len() as u64, frames, "{stats}");
+    assert!(
+        frames >= 20,
+        "a busy machine drops, but not nearly all: {stats}"
+    );
+    assert!(
+        pictures
+            .iter()
+            .all(|picture| picture.size == Size::new(640, 360))
+    );
+
+    // Each frame's boxes as they were published, by the frame's time.
+    let lines = json_lines(&setup.path("events.jsonl"));
+    let shown: Vec<(f64, &[Value])> = lines
+        .iter()
+        .filter(|line| line["kind"] == "detections")
+        .map(|line| {
+            let at = line["frame"]["pts_ms"].as_f64().expect("a time") / 1e3;
+            (at, line["tracks"].as_array().expect("tracks").as_slice())
+        })
+        .collect();
+    // The first frame of all is recorded, since nothing can be waiting yet: the file's times are the source's.
+    let agreement = |shift: f64| {
+        let (mut right, mut all) = (0, 0);
+        for picture in &pictures {
+            let of_it = |(at, _): &&(f64, &[Value])| (at - picture.at - shift).abs() < 0.01;
+            if let Some((_, tracks)) = shown.iter().find(of_it) {
+                let (near, points) = on_edges(picture, tracks);
+                right += near;
+                all += points;
+            }
+        }
+        assert!(all > 200, "{all} points on edges");
+        right as f64 / all as f64
+    };
+    let own = agreement(0.0);
+    let others = [-8, -4, 4, 8].map(|frames| agreement(f64::from(frames) / 30.0));
+    assert!(
+        own > 0.8,
+        "{own:.3} of the points on edges have a class's color; with other frames' boxes {others:.3?}"
+    );
+    assert!(
+        others.iter().all(|other| *other < own - 0.2),
+        "{own:.3}, {others:.3?}"
+    );
+}
+
+#[test]
+fn several_sources_share_one_picture() {
+    let mut yaml = json_lines_config(&scene((320, 180), 60));
+    let other = "  - name: other\n    uri: synthetic://traffic?seed=5&objects=6&width=160&height=240&fps=15&frames=30\n";
+    let at = yaml.find("detector:").expect("it is there");
+    yaml.insert_str(at, other);
+    let setup = Setup::new(&yaml);
+    let (output, stats) = record(&setup, "tiles.mkv");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let recording = &stats["recording"];
+    let number = |key: &str| recording[key].as_u64().expect("a number");
+    assert_eq!(
+        number("frames") + number("dropped"),
+        stats["frames"].as_u64().unwrap()
+    );
+    let (kind, pictures) = played(&setup.path("tiles.mkv"));
+    assert_eq!(kind, "video/x-matroska");
+    assert_eq!(pictures.len() as u64, number("pictures"), "{stats}");
+    let last = pictures.last().expect("pictures");
+    assert_eq!(last.size, Size::new(1280, 720));
+    // Two cells of 640×720: the wide picture fills its cell's width in the middle, the high one its height.
+    let is_lit = |x: usize, y: usize| last.pixel(x, y).iter().any(|value| *value > 30);
+    let lit = |xs: std::ops::Range<usize>, ys: std::ops::Range<usize>| {
+        let points = xs
+            .step_by(8)
+            .flat_map(|x| ys.clone().step_by(8).map(move |y| (x, y)));
+        let points: Vec<bool> = points.map(|(x, y)| is_lit(x, y)).collect();
+        points.iter().filter(|is| **is).count() as f64 / points.len() as f64
+    };
+    assert!(lit(8..632, 190..530) > 0.9);
+    assert!(lit(728..1192, 8..712) > 0.9);
+    assert!(lit(8..632, 0..170) < 0.05, "black above the wide picture");
+    assert!(lit(648..710, 0..720) < 0.05, "black beside the high one");
+}
+
+#[test]
+fn odd_sizes_and_other_files_are_recorded() {
+    let setup = Setup::new(&json_lines_config(&scene((161, 121), 20)));
+    let (output, stats) = record(&setup, "out.webm");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (kind, pictures) = played(&setup.path("out.webm"));
+    assert_eq!(kind, "video/webm");
+    assert_eq!(
+        stats["recording"]["pictures"].as_u64(),
+        Some(pictures.len() as u64)
+    );
+    assert_eq!(pictures[0].size, Size::new(162, 122));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said_in_words() {
+    let setup = Setup::new(&json_lines_config(&scene((160, 120), 30)));
+    let run = |path: &str| {
+        let output = finish(setup.command("run").arg("--record").arg(setup.path(path)));
+        (output.status.code(), stderr(&output))
+    };
+    let (code, said) = run("out.avi");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("its name ends in .avi, expected a name that ends in .mp4"),
+        "{said}"
+    );
+    let (code, said) = run("nowhere/out.mp4");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("No such file") && said.contains("choose a folder that exists"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_detection() {
+    let setup = Setup::new(&json_lines_config(&scene((640, 360), 60)));
+    symlink("/dev/full", setup.path("out.mkv")).expect("a link can be made");
+    let (output, stats) = record(&setup, "out.mkv");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("ended early") && said.contains("make room on the disk"),
+        "{said}"
+    );
+    let detected = stats["frames"].as_u64().expect("a number");
+    assert!(detected >= 30, "detection went on: {stats}");
+    let recording = &stats["recording"];
+    let number = |key: &str| recording[key].as_u64().expect("a number");
+    assert_eq!(number("frames") + number("dropped"), detected, "{stats}");
+}
