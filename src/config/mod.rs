@@ -87,6 +87,8 @@ pub struct SourceConfig {
     pub reconnect_wait: Duration,
     /// Longest wait between reconnects. Default: 30 s.
     pub reconnect_max_wait: Duration,
+    /// What is watched for in its picture. Default: nothing.
+    pub rules: SceneRules,
 }
 
 /// What decodes video.

@@ -15,6 +15,7 @@ use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEven
 use super::lanes::Lanes;
 use super::meter::Meter;
 use super::reorder::Reorder;
+use super::scene::Scene;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
 pub(super) const CLOSING: Duration = Duration::from_secs(5);
@@ -66,6 +67,8 @@ pub(super) struct Line {
     reorder: Reorder<(FrameMeta, Vec<Detection>)>,
     tracker: Tracker,
     lifecycle: Lifecycle,
+    /// Its rules at work, where it has any.
+    scene: Option<Scene>,
     /// The source has ended; said once its last frame is through.
     ending: Option<(SourceState, Option<String>)>,
     newest: Option<FrameMeta>,
@@ -74,12 +77,18 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(name: &str, tracker: Tracker, lifecycle: Lifecycle) -> Self {
+    pub(super) fn new(
+        name: &str,
+        tracker: Tracker,
+        lifecycle: Lifecycle,
+        scene: Option<Scene>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             reorder: Reorder::default(),
             tracker,
             lifecycle,
+            scene,
             ending: None,
             newest: None,
             events: Vec::new(),
@@ -92,6 +101,11 @@ impl Follower {
     /// Runs until [`News::Finish`]; returns what became of the messages.
     pub(super) fn run(mut self, news: &Receiver<News>) -> SinkCounts {
         let mut stats_due = Instant::now() + self.stats_interval;
+        for line in &mut self.lines {
+            if let Some(scene) = &mut line.scene {
+                scene.tell_counts(&line.name, None, |record| tell(&mut self.sinks, record));
+            }
+        }
         loop {
             self.pulse.waits();
             let heard = news.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
@@ -145,6 +159,9 @@ impl Follower {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
             let tracks = line.tracker.update(detections);
             line.lifecycle.step(&meta, tracks, &mut line.events);
+            if let Some(scene) = &mut line.scene {
+                scene.step(&meta, tracks, &line.lifecycle, &line.events);
+            }
             line.shown.clear();
             line.shown.extend(
                 tracks
@@ -158,7 +175,7 @@ impl Follower {
         }
         {
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
-            self.publish(&meta);
+            self.publish(&meta, Some(meta.captured_at));
             self.publish_frame(&meta);
         }
         drop(whole);
@@ -167,9 +184,12 @@ impl Follower {
         self.lines[meta.source.index()].newest = Some(meta);
     }
 
-    /// Tells the sinks what a frame of a source, or its end, changed.
-    fn publish(&mut self, meta: &FrameMeta) {
+    /// Tells the sinks what a frame of a source, or its end, changed; `at` is `None` at the end.
+    fn publish(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
         let line = &mut self.lines[meta.source.index()];
+        if let Some(scene) = &mut line.scene {
+            scene.tell_parting(&line.name, meta, |record| tell(&mut self.sinks, record));
+        }
         if !line.events.is_empty() {
             self.meter.events(line.events.len());
             let record = Record::Events {
@@ -179,6 +199,10 @@ impl Follower {
             };
             tell(&mut self.sinks, &record);
             line.events.clear();
+        }
+        if let Some(scene) = &mut line.scene {
+            scene.tell_others(&line.name, meta, |record| tell(&mut self.sinks, record));
+            scene.tell_counts(&line.name, at, |record| tell(&mut self.sinks, record));
         }
         for change in line.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
@@ -264,8 +288,11 @@ impl Follower {
         };
         line.tracker.finish();
         line.lifecycle.finish(&mut line.events);
+        if let Some(scene) = &mut line.scene {
+            scene.finish(&line.lifecycle, &line.events);
+        }
         line.shown.clear();
-        self.publish(&meta);
+        self.publish(&meta, None);
     }
 
     fn stats(&mut self) {

@@ -22,6 +22,7 @@ mod machine;
 mod meter;
 mod reorder;
 mod report;
+mod scene;
 mod sinks;
 mod stage_alone;
 mod start;
@@ -53,12 +54,14 @@ pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use report::{Report, SourceReport};
+pub use scene::unknown_objects;
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
 use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
 use meter::Meter;
+use scene::Scene;
 use threads::{finished_by, join, spawn};
 
 /// Longest that each group of threads may take to end after a stop.
@@ -137,6 +140,10 @@ impl Pipeline {
         let pulses = Pulses::default();
         let announcer = Announcer::new(config, &pulses);
         let prepared = Arc::new(announcer.prepare(&recorder)?);
+        let unknown = unknown_objects(&config.sources, prepared.labels());
+        if !unknown.is_empty() {
+            return Err(PipelineError::UnknownObjects(unknown));
+        }
         // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
         if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
@@ -173,6 +180,11 @@ impl Pipeline {
                         &source.name,
                         Tracker::new(&config.tracker),
                         Lifecycle::new(config.publish.update_interval),
+                        Scene::new(
+                            &source.rules,
+                            prepared.labels(),
+                            config.publish.update_interval,
+                        ),
                     )
                 })
                 .collect(),

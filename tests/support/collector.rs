@@ -27,6 +27,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         stall_timeout: Duration::from_secs(20),
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),
+        rules: Default::default(),
     }
 }
 
