@@ -8,7 +8,7 @@ mod detector;
 mod scene;
 mod tracker;
 
-use self::detector::DETECTOR;
+use self::detector::{DETECTOR, INTERVAL};
 use self::scene::{DIRECTION, LINE, STATIONARY, ZONE};
 use self::tracker::TRACKER;
 use super::form::{Fallback, Form, Key, Unit};
@@ -159,6 +159,11 @@ pub const SOURCE: &[Key] = &[
             unit: Unit::None,
         },
         "CSI only: number of the sensor's mode, as nvarguscamerasrc lists them. Default: the one that fits width, height and fps.",
+    ),
+    Key::new(
+        "interval",
+        INTERVAL,
+        "Frames that skip the network after each one that goes through it, or adaptive. Default: detector.interval.",
     ),
     Key::new(
         "zones",

@@ -28,6 +28,8 @@ pub(super) enum News {
         meta: FrameMeta,
         detections: Vec<Detection>,
     },
+    /// A frame that skipped the network.
+    Carried { ticket: u64, meta: FrameMeta },
     /// A source's state changed.
     Source {
         id: SourceId,
@@ -42,8 +44,9 @@ pub(super) enum News {
     Finish,
 }
 
-/// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks.
-pub type Tap = Box<dyn FnMut(&FrameMeta, &[Detection], &[Track]) + Send>;
+/// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks. No detections
+/// (`None`) come with a frame that skipped the network.
+pub type Tap = Box<dyn FnMut(&FrameMeta, Option<&[Detection]>, &[Track]) + Send>;
 
 /// Everything that the follower needs.
 pub(super) struct Follower {
@@ -64,7 +67,7 @@ pub(super) struct Follower {
 /// The follower's side of one source.
 pub(super) struct Line {
     name: String,
-    reorder: Reorder<(FrameMeta, Vec<Detection>)>,
+    reorder: Reorder<(FrameMeta, Option<Vec<Detection>>)>,
     tracker: Tracker,
     lifecycle: Lifecycle,
     /// Its rules at work, where it has any.
@@ -115,7 +118,8 @@ impl Follower {
                     ticket,
                     meta,
                     detections,
-                }) => self.result(ticket, meta, detections),
+                }) => self.result(ticket, meta, Some(detections)),
+                Ok(News::Carried { ticket, meta }) => self.result(ticket, meta, None),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
                     &mut self.sinks,
@@ -139,25 +143,29 @@ impl Follower {
         self.finish()
     }
 
-    fn result(&mut self, ticket: u64, meta: FrameMeta, detections: Vec<Detection>) {
+    fn result(&mut self, ticket: u64, meta: FrameMeta, detections: Option<Vec<Detection>>) {
         let id = meta.source;
         let mut due = Vec::new();
         self.lines[id.index()]
             .reorder
             .push(ticket, (meta, detections), |item| due.push(item));
         for (meta, detections) in due {
-            self.frame(meta, &detections);
+            self.frame(meta, detections.as_deref());
         }
         self.end_if_drained(id);
     }
 
-    fn frame(&mut self, meta: FrameMeta, detections: &[Detection]) {
+    /// Goes on by one frame of a source; without detections it skipped the network.
+    fn frame(&mut self, meta: FrameMeta, detections: Option<&[Detection]>) {
         let recorder = self.recorder.clone();
         let whole = recorder.batch(Level::Follow, 1);
         let line = &mut self.lines[meta.source.index()];
         {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
-            let tracks = line.tracker.update(detections);
+            let tracks = match detections {
+                Some(detections) => line.tracker.update(detections),
+                None => line.tracker.carry(),
+            };
             line.lifecycle.step(&meta, tracks, &mut line.events);
             if let Some(scene) = &mut line.scene {
                 scene.step(&meta, tracks, &line.lifecycle, &line.events);
@@ -179,8 +187,8 @@ impl Follower {
             self.publish_frame(&meta);
         }
         drop(whole);
-        self.meter
-            .frame_done(&meta, self.lines[meta.source.index()].shown.len());
+        let tracks = self.lines[meta.source.index()].shown.len();
+        self.meter.frame_done(&meta, tracks, detections.is_none());
         self.lines[meta.source.index()].newest = Some(meta);
     }
 

@@ -12,11 +12,13 @@
 mod alone;
 mod announce;
 mod attend;
+mod cadence;
 mod calibrate;
 mod error;
 mod evaluate;
 mod follow;
 mod golden;
+mod intervals;
 mod lanes;
 mod machine;
 mod meter;
@@ -45,7 +47,7 @@ use crate::source::{
     self, ArgusRestarts, Dot, SourceCounters, SourceError, SourceHandle, StopToken, Surfaces,
 };
 use crate::telemetry::{Pulses, Recorder, Trace};
-use crate::track::{Lifecycle, Tracker};
+use crate::track::Lifecycle;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
@@ -156,6 +158,8 @@ impl Pipeline {
             .map(|source| source.uri.is_live())
             .collect();
         let lanes = Lanes::new(&live, config.detector.batch_size, options.max_frames);
+        let (news, heard) = bounded(NEWS_DEPTH);
+        let lanes = intervals::skipping(lanes, config, news.clone());
         let lanes = Arc::new(lanes.with_most_batches(options.max_batches));
         let counters: Vec<Arc<SourceCounters>> =
             config.sources.iter().map(|_| Arc::default()).collect();
@@ -170,7 +174,6 @@ impl Pipeline {
         ));
 
         let stop = StopToken::default();
-        let (news, heard) = bounded(NEWS_DEPTH);
         let follower = Follower {
             lines: config
                 .sources
@@ -178,7 +181,7 @@ impl Pipeline {
                 .map(|source| {
                     Line::new(
                         &source.name,
-                        Tracker::new(&config.tracker),
+                        intervals::tracker(config, source),
                         Lifecycle::new(config.publish.update_interval),
                         Scene::new(
                             &source.rules,

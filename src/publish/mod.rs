@@ -232,6 +232,10 @@ pub struct SourceStats {
     pub fps: f64,
     /// Confirmed tracks now.
     pub tracks: usize,
+    /// Frames that skip the network after each that goes through it, now.
+    pub interval: u32,
+    /// Frames that have skipped it.
+    pub carried: u64,
 }
 
 /// What became of the messages given to a sink.

@@ -343,6 +343,8 @@ impl Encoder {
                     reconnects: source.reconnects,
                     fps: finite(source.fps),
                     tracks: source.tracks,
+                    interval: source.interval,
+                    carried_frames: source.carried,
                 })
                 .collect(),
             stages: stats.stages.iter().map(StageBody::of).collect(),

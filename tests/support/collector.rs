@@ -27,6 +27,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         stall_timeout: Duration::from_secs(20),
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),
+        interval: None,
         rules: Default::default(),
     }
 }
@@ -124,6 +125,7 @@ impl Collector {
             observe: Arc::new(move |_, state, reason| {
                 observing.lock().unwrap().push((state, reason))
             }),
+            skip: Arc::new(|_| None),
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),
             recorder: Recorder::default(),
