@@ -22,14 +22,14 @@
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! platform   FLOOR 1  what machine this is, its units for video, how it does, and its settings: Jetson model and release, loads, clocks
 //! telemetry  FLOOR 1  logs (journald or terminal), stage times with NVTX ranges, what the process uses, what systemd is told
-//! types      FLOOR 0  frame, box, letterbox geometry, detection, track, event: plain data
+//! types      FLOOR 0  frame, box, letterbox geometry, detection, track, event, fact: plain data
 //! nvidia     CELLAR   the only unsafe: TensorRT by tables of its methods, CUDA, the kernel that makes tensors, surfaces in NVMM; all loaded at run time
 //! ```
 //!
 //! Data runs one way, each step taking its input by value:
 //!
 //! ```text
-//! source ─► lanes ─► batch ─► detector ─► reorder ─► tracker ─► life cycle ─► sinks, recording
+//! source ─► lanes ─► batch ─► detector ─► reorder ─► tracker ─► life cycle ─► analytics ─► sinks, recording
 //! ```
 //!
 //! - Pictures come already scaled to the letterbox's inner size and always in `BGRx`; padding, layout and normalization are

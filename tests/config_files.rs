@@ -36,7 +36,8 @@ fn example(name: &str) -> Config {
     Config::load(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// `text` with every commented key in force: `#key: value` and, below it, `#  key: value`. Prose has one space behind `#`.
+/// `text` with every commented key in force: `#key: value` and, below it, `#  key: value` or `#  - key: value`. Prose has
+/// one space behind `#`.
 fn with_commented_keys(text: &str) -> String {
     let uncommented = |line: &str| {
         let (indent, rest) = line.split_once('#')?;
@@ -44,6 +45,7 @@ fn with_commented_keys(text: &str) -> String {
             return None;
         }
         let word = rest.trim_start().split_once(':')?.0;
+        let word = word.strip_prefix("- ").unwrap_or(word);
         let is_key = !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
         (indent.trim().is_empty() && is_key).then(|| format!("{indent}{rest}"))
     };

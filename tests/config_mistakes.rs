@@ -432,3 +432,61 @@ fn defaults_of_the_tracker_depend_on_its_type() {
     };
     assert_eq!(given, wanted);
 }
+
+#[test]
+fn scene_rules_are_refused_with_their_place() {
+    let with = |rules: &str| {
+        let rules = rules.replace('\n', "\n    ");
+        let text = LEAST.replace("detector:", &format!("    {rules}\ndetector:"));
+        let report = report(&text);
+        report.lines().next().unwrap_or_default().to_owned()
+    };
+    let cases = [
+        (
+            "zones:\n- {name: a, coordinates: \"0,0,1,1,1,0,0,1\"}",
+            "f.yaml:5: sources[0].zones[0].coordinates: the sides from point 1 and from point 3 meet, expected a border that goes around once",
+        ),
+        (
+            "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1.5\"}",
+            "f.yaml:5: sources[0].zones[0].coordinates: point 3 lies at 1,1.5, outside of the picture; expected both from 0 to 1",
+        ),
+        (
+            "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n- {name: b, coordinates: \"0.5,0.5,0.6,0.5,0.6,0.6\"}",
+            "f.yaml:6: sources[0].zones[1].coordinates: it overlaps the zone `a`, so that an object there is counted in both; move one of them, or write overlap: allowed where that is meant",
+        ),
+        (
+            "lines:\n- {name: a, coordinates: \"0.5,0.5,0.5,0.5\"}",
+            "f.yaml:5: sources[0].lines[0].coordinates: both ends are the same point, expected two",
+        ),
+        (
+            "lines:\n- {name: a b, coordinates: \"0,0,1,1\"}",
+            "f.yaml:5: sources[0].lines[0].name: found \"a b\", expected letters, digits, `-` and `_`, at most 64",
+        ),
+        (
+            "zones:\n- {name: gate, coordinates: \"0,0,1,0,1,1\"}\nlines:\n- {name: Gate, coordinates: \"0,0,1,1\"}",
+            "f.yaml:7: sources[0].lines[0].name: `gate` is the name of an earlier zone, line or direction of this source (case is ignored); choose another name",
+        ),
+        (
+            "directions:\n- {name: a, coordinates: \"0,0,1,1\", tolerance_degrees: 181}",
+            "f.yaml:5: sources[0].directions[0].tolerance_degrees: found 181, expected a number from 0 to 180",
+        ),
+        (
+            "stationary: {objects: [car, car]}",
+            "f.yaml:4: sources[0].stationary.objects[1]: \"car\" is given twice",
+        ),
+    ];
+    for (rules, wanted) in cases {
+        assert_eq!(with(rules), wanted);
+    }
+    let overlapping = "    zones:\n    - {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n    - {name: b, coordinates: \"0,0,1,0,1,1\", overlap: allowed}\n";
+    let config = loaded(&LEAST.replace("detector:", &format!("{overlapping}detector:")));
+    assert_eq!(config.sources[0].rules.zones.len(), 2);
+    assert_eq!(config.sources[0].rules.zones[0].inertia_frames, 3);
+
+    let text = format!("{LEAST}  classes: [person]\n").replace(
+        "detector:",
+        "    zones: [{name: a, coordinates: \"0,0,1,0,1,1\", objects: [person, car]}]\ndetector:",
+    );
+    let wanted = "f.yaml:4: sources[0].zones[0].objects: `car` is not among detector.classes; add it there, or leave it out here";
+    assert_eq!(report(&text).lines().next(), Some(wanted));
+}

@@ -6,10 +6,11 @@ mod support;
 
 use std::time::Duration;
 
+use jetwatch::config::{Config, SceneRules};
 use jetwatch::platform::throttling::{Cause, Change};
-use jetwatch::publish::{DetectorStatus, Encoder, Moment, Record};
-use jetwatch::types::EventKind;
+use jetwatch::publish::{DetectorStatus, Encoder, Moment, Record, SceneFact};
 use jetwatch::types::SourceState;
+use jetwatch::types::{Crossings, EventKind, Fact, FactKind, Presence, Side, TrackId};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::records::{at, event, frame, stats, stats_of_a_machine, track};
@@ -20,6 +21,54 @@ fn validator() -> Validator {
     let schema = serde_json::from_str(&text).expect("the schema is JSON");
     jsonschema::draft202012::meta::validate(&schema).expect("the schema is a schema");
     jsonschema::draft202012::new(&schema).expect("the schema can be used")
+}
+
+/// A zone with a threshold, a line and a direction.
+fn rules() -> SceneRules {
+    let yaml = "sources:
+  - name: cam
+    uri: synthetic://traffic
+    zones: [{name: yard, coordinates: \"0,0,1,0,1,1\", object_threshold: 2}]
+    lines: [{name: gate, coordinates: \"0,0.5,1,0.5\"}]
+    directions: [{name: out, coordinates: \"0,0,1,0\"}]
+detector: {backend: scripted}
+";
+    let config = Config::from_str("f.yaml", yaml).unwrap_or_else(|error| panic!("{error}"));
+    config.sources[0].rules.clone()
+}
+
+/// One fact of each kind, and another direction.
+fn facts() -> Vec<SceneFact> {
+    let dwell = Duration::from_millis(1500);
+    let of_zone = [
+        FactKind::Overcrowded { zone: 0, count: 2 },
+        FactKind::Cleared { zone: 0, count: 1 },
+    ];
+    let of_track = [
+        FactKind::ZoneEntered { zone: 0 },
+        FactKind::ZoneLeft { zone: 0, dwell },
+        FactKind::Loitering { zone: 0, dwell },
+        FactKind::LineCrossed {
+            line: 0,
+            to: Side::Left,
+        },
+        FactKind::Direction { direction: Some(0) },
+        FactKind::Direction { direction: None },
+        FactKind::Stationary { since: dwell },
+        FactKind::Moving,
+    ];
+    let about = |kind, track: Option<TrackId>| SceneFact {
+        fact: Fact {
+            kind,
+            track,
+            class: track.map(|_| 1),
+            at: at(7),
+        },
+        started_at: track.map(|_| at(3)),
+    };
+    let of_track = of_track.map(|kind| about(kind, Some(TrackId(3))));
+    let of_zone = of_zone.map(|kind| about(kind, None));
+    of_track.into_iter().chain(of_zone).collect()
 }
 
 fn messages() -> Vec<Value> {
@@ -121,6 +170,33 @@ fn messages() -> Vec<Value> {
     for change in &changes {
         records.push(Record::Throttling { change, at: at(7) });
     }
+    let (rules, facts) = (rules(), facts());
+    records.push(Record::Facts {
+        source: "cam",
+        rules: &rules,
+        frame: &meta,
+        facts: &facts,
+    });
+    for overcrowded in [Some(true), None] {
+        records.push(Record::Zone {
+            source: "cam",
+            zone: &rules.zones[0],
+            present: &[Presence { class: 1, count: 2 }],
+            overcrowded,
+            at: at(7),
+        });
+    }
+    records.push(Record::Line {
+        source: "cam",
+        line: &rules.lines[0],
+        crossings: &[0, 1].map(|class| Crossings {
+            class,
+            to_left: 2,
+            to_right: 5,
+        }),
+        since: at(0),
+        at: at(7),
+    });
     let machine = stats_of_a_machine();
     records.push(Record::Stats(&machine));
     let mut values = Vec::new();
@@ -137,7 +213,7 @@ fn messages() -> Vec<Value> {
 fn every_message_fits_the_schema() {
     let validator = validator();
     let messages = messages();
-    assert_eq!(messages.len(), 22);
+    assert_eq!(messages.len(), 35);
     for message in &messages {
         let problems: Vec<String> = validator
             .iter_errors(message)
@@ -153,6 +229,9 @@ fn every_message_fits_the_schema() {
         "event",
         "detections",
         "count",
+        "fact",
+        "zone",
+        "line",
         "source",
         "throttling",
         "stats",
@@ -168,7 +247,11 @@ fn every_message_fits_the_schema() {
 fn the_schema_refuses_what_is_wrong() {
     let validator = validator();
     let messages = messages();
-    let changes: [(&str, &str, Value); 11] = [
+    let changes: [(&str, &str, Value); 15] = [
+        ("fact", "/type", json!("teleported")),
+        ("fact", "/to", json!("up")),
+        ("zone", "/present/0/count", json!(-1)),
+        ("line", "/crossings/0/to_left", json!("2")),
         ("event", "/type", json!("gone")),
         ("event", "/started_at", json!(1_700_000_000)),
         ("event", "/started_at", json!("2026-01-31T12:00:00Z")),
@@ -239,6 +322,67 @@ fn events_carry_identity_times_and_boxes() {
     assert_eq!(
         (&new["before"], &end["after"]["state"]),
         (&Value::Null, &json!("ended"))
+    );
+}
+
+#[test]
+fn facts_name_their_rules_and_tracks() {
+    let messages = messages();
+    let facts: Vec<&Value> = messages.iter().filter(|m| m["kind"] == "fact").collect();
+    let told: Vec<_> = facts
+        .iter()
+        .map(|fact| {
+            [
+                &fact["type"],
+                &fact["name"],
+                &fact["to"],
+                &fact["duration_ms"],
+            ]
+        })
+        .map(|values| {
+            values
+                .map(|value| value.to_string().replace('"', ""))
+                .join(" ")
+        })
+        .collect();
+    let wanted = [
+        "zone_entered yard null null",
+        "zone_left yard null 1500",
+        "loitering yard null 1500",
+        "line_crossed gate left null",
+        "direction out null null",
+        "direction null null null",
+        "stationary null null 1500",
+        "moving null null null",
+        "overcrowding yard null null",
+        "overcrowding_over yard null null",
+    ];
+    assert_eq!(told, wanted);
+    assert_eq!(facts[0]["id"], "1700000000.099000-cam-3", "as its events");
+    assert_eq!(facts[0]["label"], "traffic light");
+    assert_eq!(
+        (&facts[8]["id"], &facts[8]["count"]),
+        (&Value::Null, &json!(2))
+    );
+    let zone = messages
+        .iter()
+        .find(|m| m["kind"] == "zone")
+        .expect("a zone");
+    assert_eq!(
+        zone["present"],
+        json!([{"label": "traffic light", "count": 2}])
+    );
+    assert_eq!(
+        (&zone["count"], &zone["overcrowded"]),
+        (&json!(2), &json!(true))
+    );
+    let line = messages
+        .iter()
+        .find(|m| m["kind"] == "line")
+        .expect("a line");
+    assert_eq!(
+        (&line["to_left"], &line["to_right"]),
+        (&json!(4), &json!(10))
     );
 }
 

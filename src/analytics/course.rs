@@ -3,9 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use crate::config::{DirectionRule, Point, StationaryRule};
-use crate::types::{Xyxy, intersection_over_union};
+use crate::types::{FactKind, Xyxy, intersection_over_union};
 
-use super::fact::FactKind;
 use super::hysteresis::Change;
 
 /// Which way an object goes.
@@ -78,6 +77,11 @@ impl Rest {
             moved: Change::default(),
             is_still: false,
         }
+    }
+
+    /// Whether it counts as standing still.
+    pub(super) fn is_still(&self) -> bool {
+        self.is_still
     }
 
     /// Takes in the object's box in this frame.

@@ -1,8 +1,7 @@
 //! One object and one line: on which side it is, and whether it came there over the line or around its end.
 
 use crate::config::{LineRule, Point};
-
-use super::fact::Side;
+use crate::types::Side;
 
 /// Where an object is, seen from a line.
 #[derive(Debug, Clone, Copy)]

@@ -8,9 +8,9 @@
 //! Boxes tremble, and who stands on a border would come and go with every frame. So a change must be seen in
 //! `inertia_frames` frames in a row before it counts; it then counts from the first of them on.
 
+mod count;
 mod course;
 mod crossing;
-mod fact;
 mod hysteresis;
 mod zone;
 
@@ -18,19 +18,23 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use crate::config::{Point, SceneRules};
-use crate::types::{FrameMeta, Size, Track, TrackId, TrackState};
+use crate::types::{
+    Crossings, Fact, FactKind, FrameMeta, Presence, Size, Track, TrackId, TrackState,
+};
 
 use self::course::{Heading, Rest};
 use self::crossing::Passage;
 use self::hysteresis::Change;
 use self::zone::Visit;
 
-pub use self::fact::{Crossings, Fact, FactKind, Presence, Side};
-
 /// The memory of one source's scene. Allocates for a new track, a new class, and nothing else.
 #[derive(Debug)]
 pub struct Analytics {
     rules: SceneRules,
+    /// Which classes the zones, the lines and the rest are about.
+    zone_objects: Vec<Objects>,
+    line_objects: Vec<Objects>,
+    rest_objects: Objects,
     /// Confirmed tracks, by id so that the end tells them in order.
     objects: BTreeMap<TrackId, Object>,
     /// Of each zone: whether it is overcrowded.
@@ -41,6 +45,10 @@ pub struct Analytics {
     crossings: Vec<Vec<Crossings>>,
     newest: Option<SystemTime>,
 }
+
+/// Classes that a rule is about; `None`: all.
+#[derive(Debug)]
+struct Objects(Option<Vec<u16>>);
 
 /// What is remembered of one track.
 #[derive(Debug)]
@@ -53,10 +61,15 @@ struct Object {
 }
 
 impl Analytics {
-    /// A scene without objects.
+    /// A scene without objects; `labels` are the network's, in the order of their class numbers. What the rules call for
+    /// that is not among them is never seen.
     #[must_use]
-    pub fn new(rules: &SceneRules) -> Self {
+    pub fn new(rules: &SceneRules, labels: &[String]) -> Self {
+        let objects = |wanted: &[String]| Objects::new(wanted, labels);
         Self {
+            zone_objects: rules.zones.iter().map(|r| objects(&r.objects)).collect(),
+            line_objects: rules.lines.iter().map(|r| objects(&r.objects)).collect(),
+            rest_objects: objects(rules.stationary.as_ref().map_or(&[], |r| &r.objects)),
             objects: BTreeMap::new(),
             crowds: vec![Change::default(); rules.zones.len()],
             present: vec![Vec::new(); rules.zones.len()],
@@ -113,6 +126,13 @@ impl Analytics {
         &self.crossings[line]
     }
 
+    /// Whether the zone with this place in the rules is overcrowded; `None` where the rule has no threshold.
+    #[must_use]
+    pub fn is_overcrowded(&self, zone: usize) -> Option<bool> {
+        let threshold = self.rules.zones[zone].object_threshold;
+        threshold.map(|_| self.crowds[zone].holds())
+    }
+
     /// Takes in where an object is in this frame.
     fn see(&mut self, track: &Track, picture: Size, at: SystemTime, facts: &mut Vec<Fact>) {
         let foot = foot(track, picture);
@@ -142,11 +162,18 @@ impl Analytics {
             });
         };
         for (zone, (visit, rule)) in object.visits.iter_mut().zip(&rules.zones).enumerate() {
+            // A track whose class changes stays where it has entered, so that every visit has its end.
+            if !self.zone_objects[zone].include(track.class) && !visit.is_inside() {
+                *visit = Visit::default();
+                continue;
+            }
             visit.step(zone, rule, foot, at, &mut tell);
         }
         for (line, (passage, rule)) in object.passages.iter_mut().zip(&rules.lines).enumerate() {
-            if let Some(to) = passage.step(rule, foot) {
-                fact::count_crossing(&mut self.crossings[line], track.class, to);
+            if let Some(to) = passage.step(rule, foot)
+                && self.line_objects[line].include(track.class)
+            {
+                count::crossing(&mut self.crossings[line], track.class, to);
                 tell(FactKind::LineCrossed { line, to });
             }
         }
@@ -154,6 +181,7 @@ impl Analytics {
             tell(FactKind::Direction { direction });
         }
         if let Some(rule) = &rules.stationary
+            && (self.rest_objects.include(track.class) || object.rest.is_still())
             && let Some(kind) = object.rest.step(rule, track.xyxy, at)
         {
             tell(kind);
@@ -170,7 +198,7 @@ impl Analytics {
             let mut all = 0;
             for object in self.objects.values() {
                 if object.visits[zone].is_inside() {
-                    fact::count_present(present, object.class);
+                    count::present(present, object.class);
                     all += 1;
                 }
             }
@@ -192,6 +220,19 @@ impl Analytics {
                 });
             }
         }
+    }
+}
+
+impl Objects {
+    fn new(wanted: &[String], labels: &[String]) -> Self {
+        let class = |label: &String| labels.iter().position(|known| known == label);
+        let classes = wanted.iter().filter_map(class).map(|class| class as u16);
+        Self((!wanted.is_empty()).then(|| classes.collect()))
+    }
+
+    fn include(&self, class: u16) -> bool {
+        let classes = self.0.as_ref();
+        classes.is_none_or(|classes| classes.contains(&class))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use crate::config::{Point, ZoneRule};
+use crate::types::FactKind;
 
-use super::fact::FactKind;
 use super::hysteresis::Change;
 
 /// An object's stay in a zone, or its absence.

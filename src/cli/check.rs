@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
 use crate::config::{Broker, Config, SourceConfig, SourceUri};
 use crate::detect::{self, Prepared};
+use crate::pipeline;
 use crate::platform::{Machine, Root};
 use crate::publish;
 use crate::source::{self, Flow, Plan, SourceContext, StopToken, Surfaces};
@@ -67,6 +68,11 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
                 .and_then(|prepared| check_surfaces(prepared, &machine, &mut lines)),
             machine,
         };
+        if let Some(prepared) = &prepared {
+            for unknown in pipeline::unknown_objects(&config.sources, prepared.labels()) {
+                lines.wrong("rules", &unknown);
+            }
+        }
         for source in &config.sources {
             check_source(source, prepared.as_ref(), &place, &mut lines);
         }

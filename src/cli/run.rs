@@ -165,7 +165,8 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
     let mut out = BufWriter::new(file);
     let mut failed = false;
     Ok(Box::new(
-        move |meta: &FrameMeta, detections: &[Detection], _: &[Track]| {
+        move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {
+            let Some(detections) = detections else { return };
             if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
                 failed = true;
                 log::error!("cannot go on writing detections: {error}; the file is incomplete");

@@ -55,6 +55,15 @@ pub enum Form {
         /// What it counts.
         unit: Unit,
     },
+    /// A word, or a whole number of `things` from 0.
+    WordOrCount {
+        /// The word.
+        word: &'static str,
+        /// Greatest accepted number.
+        max: i64,
+        /// What it counts, in the plural.
+        things: &'static str,
+    },
     /// A number within a range whose upper end is included.
     Number {
         /// Lower end of the range.
@@ -189,6 +198,9 @@ impl Display for Form {
                 }
                 write!(f, " from {min} to {max}")
             }
+            Self::WordOrCount { word, max, things } => {
+                write!(f, "{}, or {word}", Self::count(0, *max, things))
+            }
             Self::Number {
                 min,
                 min_accepted: true,
@@ -279,6 +291,14 @@ mod tests {
             (Form::Words(&["tcp", "udp"]), "one of tcp, udp"),
             (Form::Words(&["iou"]), "iou"),
             (Form::WordOrMap("off", &[]), "off or a map"),
+            (
+                Form::WordOrCount {
+                    word: "adaptive",
+                    max: 30,
+                    things: "frames",
+                },
+                "a whole number of frames from 0 to 30, or adaptive",
+            ),
         ];
         for (form, wanted) in cases {
             assert_eq!(form.to_string(), wanted);

@@ -5,9 +5,11 @@
 //! The detector's and the tracker's keys have files of their own below.
 
 mod detector;
+mod scene;
 mod tracker;
 
-use self::detector::DETECTOR;
+use self::detector::{DETECTOR, INTERVAL};
+use self::scene::{DIRECTION, LINE, STATIONARY, ZONE};
 use self::tracker::TRACKER;
 use super::form::{Fallback, Form, Key, Unit};
 
@@ -157,6 +159,31 @@ pub const SOURCE: &[Key] = &[
             unit: Unit::None,
         },
         "CSI only: number of the sensor's mode, as nvarguscamerasrc lists them. Default: the one that fits width, height and fps.",
+    ),
+    Key::new(
+        "interval",
+        INTERVAL,
+        "Frames that skip the network after each one that goes through it, or adaptive. Default: detector.interval.",
+    ),
+    Key::new(
+        "zones",
+        Form::Maps(ZONE),
+        "Areas of the picture in which objects are counted. Default: none.",
+    ),
+    Key::new(
+        "lines",
+        Form::Maps(LINE),
+        "Lines in the picture whose crossings are counted. Default: none.",
+    ),
+    Key::new(
+        "directions",
+        Form::Maps(DIRECTION),
+        "Ways that objects go. Default: none.",
+    ),
+    Key::new(
+        "stationary",
+        Form::Map(STATIONARY),
+        "Tells when an object comes to rest, and when it moves again. Default: not told.",
     ),
 ];
 

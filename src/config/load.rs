@@ -6,6 +6,7 @@
 
 mod detector;
 mod publish;
+mod scene;
 mod source;
 mod tracker;
 mod tune;
@@ -142,6 +143,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
         let sources = source::sources(&maps);
         if let Some(detector) = map.section("detector") {
             check_scripted(&detector, &sources);
+            scene::check_objects(&maps, &detector);
         }
         // Ends as `None` when one of them has a problem, after all were read.
         sources.into_iter().collect::<Option<Vec<_>>>()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::form::{Fallback, Form, Key, Unit};
 use super::mask::shown;
-use super::node::Node;
+use super::node::{Node, Value};
 use super::tree::{Entry, Located, Place, Tree};
 
 /// A map with known keys.
@@ -121,6 +121,25 @@ impl<'d> Map<'d> {
                     .or_else(|| node.expect(&form.to_string()))
             }
             (None, Fallback::Integer(value)) => T::try_from(value).ok(),
+            (None, _) => None,
+        }
+    }
+
+    /// A whole number within the table's range, or `None` inside for the table's word; with the table's default.
+    pub fn word_or_count(&self, name: &str) -> Option<Option<u32>> {
+        let form = self.key(name).form;
+        let Form::WordOrCount { word, max, .. } = form else {
+            self.bug(name, "a word or a whole number")
+        };
+        match (self.get(name), self.key(name).default) {
+            (Some(node), _) => match node.value() {
+                Value::Text(text) if text == word => Some(None),
+                Value::Integer(count) if (0..=max).contains(&count) => {
+                    u32::try_from(count).ok().map(Some)
+                }
+                _ => node.expect(&form.to_string()),
+            },
+            (None, Fallback::Integer(count)) => u32::try_from(count).ok().map(Some),
             (None, _) => None,
         }
     }

@@ -87,6 +87,10 @@ pub struct SourceConfig {
     pub reconnect_wait: Duration,
     /// Longest wait between reconnects. Default: 30 s.
     pub reconnect_max_wait: Duration,
+    /// How often its frames skip the network; `None`: as the detector says.
+    pub interval: Option<Interval>,
+    /// What is watched for in its picture. Default: nothing.
+    pub rules: SceneRules,
 }
 
 /// What decodes video.
@@ -139,6 +143,10 @@ pub struct DetectorConfig {
     pub batch_size: usize,
     /// Longest wait of a batch's first frame for company. Default 10 ms.
     pub batch_timeout: Duration,
+    /// How often frames skip the network, unless their source says otherwise. Default: never.
+    pub interval: Interval,
+    /// The most that [`Interval::Adaptive`] may choose. Default 5.
+    pub max_interval: u32,
     /// Detectors that run side by side. Default 2.
     pub workers: usize,
     /// Threads of the network inside each worker. Default 1.
@@ -151,6 +159,23 @@ pub struct DetectorConfig {
     pub tensorrt: TensorRtConfig,
     /// Scripted detector only: labels and imperfections.
     pub scripted: ScriptedConfig,
+}
+
+/// How often frames of a source skip the network, with their tracks carried by the tracker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interval {
+    /// So many after each one that goes through it; 0: none.
+    Frames(u32),
+    /// As few as keep every live source without drops.
+    Adaptive,
+}
+
+impl Interval {
+    /// Whether a frame ever skips the network.
+    #[must_use]
+    pub fn can_skip(self) -> bool {
+        self != Self::Frames(0)
+    }
 }
 
 /// Implementations of the detector.

@@ -3,7 +3,6 @@
 //! The words are those of Frigate and of DeepStream's nvdsanalytics: zone, loitering, inertia, stationary; overcrowding,
 //! line crossing, direction.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::shape::{Area, Line};
@@ -34,6 +33,8 @@ pub struct ZoneRule {
     pub loitering: Option<Duration>,
     /// As many objects as this are too many; `None`: none are.
     pub object_threshold: Option<u32>,
+    /// Labels of the objects that it is about; empty: all.
+    pub objects: Vec<String>,
 }
 
 /// A line that objects cross.
@@ -45,6 +46,8 @@ pub struct LineRule {
     pub line: Line,
     /// Frames in a row in which an object must be seen on the other side before it has crossed; at least 1.
     pub inertia_frames: u32,
+    /// Labels of the objects that it is about; empty: all.
+    pub objects: Vec<String>,
 }
 
 /// A way that objects go.
@@ -61,7 +64,7 @@ pub struct DirectionRule {
 }
 
 /// When an object stands still.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StationaryRule {
     /// For how long its box must not have changed.
     pub after: Duration,
@@ -69,21 +72,38 @@ pub struct StationaryRule {
     pub min_iou: f32,
     /// Frames in a row in which it must have changed before the object moves again; at least 1.
     pub inertia_frames: u32,
+    /// Labels of the objects that it is about; empty: all.
+    pub objects: Vec<String>,
 }
 
 impl SceneRules {
-    /// The names that more than one rule has, when case is ignored: a name stands for one thing of a source.
+    /// Whether nothing is watched for.
     #[must_use]
-    pub fn double_names(&self) -> Vec<&str> {
-        let zones = self.zones.iter().map(|rule| &rule.name);
-        let lines = self.lines.iter().map(|rule| &rule.name);
-        let directions = self.directions.iter().map(|rule| &rule.name);
-        let mut known = BTreeSet::new();
-        zones
-            .chain(lines)
-            .chain(directions)
-            .filter(|name| !known.insert(name.to_ascii_lowercase()))
-            .map(String::as_str)
+    pub fn is_empty(&self) -> bool {
+        self.zones.is_empty()
+            && self.lines.is_empty()
+            && self.directions.is_empty()
+            && self.stationary.is_none()
+    }
+
+    /// What the rules call for that is not among a network's labels, each with its key path below the source:
+    /// `zones[1].objects`. Which labels there are is known only once the model is.
+    #[must_use]
+    pub fn unknown_objects(&self, labels: &[String]) -> Vec<(String, &str)> {
+        let zones = self.zones.iter().map(|rule| &rule.objects);
+        let lines = self.lines.iter().map(|rule| &rule.objects);
+        let keys = zones.enumerate().map(|rule| ("zones", rule));
+        let keys = keys.chain(lines.enumerate().map(|rule| ("lines", rule)));
+        let listed = keys.flat_map(|(key, (index, objects))| {
+            let path = move |label| (format!("{key}[{index}].objects"), label);
+            objects.iter().map(path)
+        });
+        let stationary = self.stationary.iter().flat_map(|rule| &rule.objects);
+        let single = stationary.map(|label| ("stationary.objects".to_owned(), label));
+        listed
+            .chain(single)
+            .filter(|(_, label)| !labels.contains(label))
+            .map(|(path, label)| (path, label.as_str()))
             .collect()
     }
 }
@@ -93,26 +113,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_one_rule() {
+    fn objects_without_a_label_are_named_with_their_keys() {
         let line = Line::new(&[[0.0, 0.0], [1.0, 0.0]]).expect("a line");
-        let area = Area::new(vec![[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]).expect("an area");
-        let zone = |name: &str| ZoneRule {
-            name: name.to_owned(),
-            area: area.clone(),
-            inertia_frames: 3,
-            loitering: None,
-            object_threshold: None,
-        };
         let rules = SceneRules {
-            zones: vec![zone("yard"), zone("gate")],
             lines: vec![LineRule {
-                name: "Gate".to_owned(),
+                name: "gate".to_owned(),
                 line,
                 inertia_frames: 3,
+                objects: vec!["person".to_owned(), "persons".to_owned()],
             }],
+            stationary: Some(StationaryRule {
+                after: Duration::from_secs(5),
+                min_iou: 0.8,
+                inertia_frames: 3,
+                objects: vec!["ship".to_owned()],
+            }),
             ..SceneRules::default()
         };
-        assert_eq!(rules.double_names(), ["Gate"]);
-        assert!(SceneRules::default().double_names().is_empty());
+        let labels = ["person".to_owned(), "car".to_owned()];
+        let wanted = [
+            ("lines[0].objects".to_owned(), "persons"),
+            ("stationary.objects".to_owned(), "ship"),
+        ];
+        assert_eq!(rules.unknown_objects(&labels), wanted);
+        assert!(!rules.is_empty() && SceneRules::default().is_empty());
     }
 }

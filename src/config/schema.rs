@@ -56,6 +56,10 @@ fn form(form: &Form) -> Value {
         Form::Integer { min, max, .. } => {
             json!({ "type": "integer", "minimum": min, "maximum": max })
         }
+        Form::WordOrCount { word, max, .. } => {
+            let count = json!({ "type": "integer", "minimum": 0, "maximum": max });
+            json!({ "anyOf": [{ "const": word }, count] })
+        }
         Form::Number {
             min,
             min_accepted,

@@ -148,6 +148,65 @@ impl Area {
     }
 }
 
+/// Areas count as apart where they share less than a strip of this width, in shares of the picture: neighbors that were
+/// drawn by hand along one border.
+const TOUCHING: f64 = 1e-3;
+
+impl Area {
+    /// Whether a place can lie in both. Areas with a common border are apart.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.has_border_within(other) || other.has_border_within(self)
+    }
+
+    /// Whether a place just beside this area's border, and in it, is in the other.
+    ///
+    /// The sides are cut where they meet the other's, so that each piece is in the other area or out of it as a whole, and
+    /// its middle tells which.
+    fn has_border_within(&self, other: &Self) -> bool {
+        let wide = |[x, y]: Point| [f64::from(x), f64::from(y)];
+        let sides = |area: &Self| -> Vec<[[f64; 2]; 2]> {
+            let points = &area.points;
+            let next = |index: usize| points[(index + 1) % points.len()];
+            let side = |(index, from): (usize, &Point)| [wide(*from), wide(next(index))];
+            points.iter().enumerate().map(side).collect()
+        };
+        let others = sides(other);
+        sides(self).into_iter().any(|[from, to]| {
+            let way = [to[0] - from[0], to[1] - from[1]];
+            let length = way[0].hypot(way[1]);
+            let mut cuts = vec![0.0, 1.0];
+            for [a, b] in &others {
+                let across = [b[0] - a[0], b[1] - a[1]];
+                let offset = [a[0] - from[0], a[1] - from[1]];
+                let turn = way[0] * across[1] - way[1] * across[0];
+                if turn != 0.0 {
+                    cuts.push((offset[0] * across[1] - offset[1] * across[0]) / turn);
+                }
+                // Sides along each other are cut at their ends; cuts elsewhere do no harm.
+                for end in [a, b] {
+                    let reach = [end[0] - from[0], end[1] - from[1]];
+                    cuts.push((reach[0] * way[0] + reach[1] * way[1]) / (length * length));
+                }
+            }
+            cuts.retain(|cut| (0.0..=1.0).contains(cut));
+            cuts.sort_by(f64::total_cmp);
+            cuts.windows(2).any(|piece| {
+                let middle = f64::midpoint(piece[0], piece[1]);
+                [TOUCHING, -TOUCHING].into_iter().any(|aside| {
+                    let at = [
+                        (from[0] + middle * way[0] - aside * way[1] / length) as f32,
+                        (from[1] + middle * way[1] + aside * way[0] / length) as f32,
+                    ];
+                    (piece[1] - piece[0]) * length > TOUCHING
+                        && self.contains(at)
+                        && other.contains(at)
+                })
+            })
+        })
+    }
+}
+
 impl Line {
     /// The line between two points.
     ///
@@ -292,6 +351,44 @@ mod tests {
         let left = area("0,0,0.5,0,0.5,1,0,1").expect("a border");
         let right = area("0.5,0,1,0,1,1,0.5,1").expect("a border");
         assert_ne!(left.contains([0.5, 0.5]), right.contains([0.5, 0.5]));
+    }
+
+    #[test]
+    fn areas_overlap_where_a_place_can_lie_in_both() {
+        let square = "0.2,0.2,0.6,0.2,0.6,0.6,0.2,0.6";
+        for (other, wanted, why) in [
+            (square, true, "itself"),
+            (
+                "0.2,0.6,0.6,0.6,0.6,0.2,0.2,0.2",
+                true,
+                "the other way around",
+            ),
+            ("0.3,0.3,0.5,0.3,0.4,0.5", true, "within"),
+            ("0,0,1,0,1,1,0,1", true, "around"),
+            ("0.5,0.5,0.9,0.5,0.9,0.9,0.5,0.9", true, "a corner"),
+            (
+                "0.4,0.2,0.8,0.2,0.8,0.6,0.4,0.6",
+                true,
+                "sides along each other",
+            ),
+            ("0.1,0.35,0.9,0.35,0.9,0.45,0.1,0.45", true, "a cross"),
+            ("0.6,0.2,0.9,0.2,0.9,0.6,0.6,0.6", false, "a neighbor"),
+            ("0.6,0.6,0.9,0.6,0.9,0.9", false, "a common corner"),
+            (
+                "0.599,0.1,0.9,0.1,0.9,0.7,0.5995,0.7",
+                false,
+                "drawn by hand",
+            ),
+            ("0.7,0.7,0.9,0.7,0.9,0.9", false, "elsewhere"),
+        ] {
+            let (one, other) = (area(square).expect("one"), area(other).expect("other"));
+            assert_eq!(one.overlaps(&other), wanted, "{why}");
+            assert_eq!(other.overlaps(&one), wanted, "{why}, asked the other way");
+        }
+        // Two combs whose teeth share only borders.
+        let down = area("0,0,1,0,1,0.5,0.6,0.5,0.6,0.2,0.4,0.2,0.4,0.5,0,0.5").expect("one");
+        let up = area("0.4,0.2,0.6,0.2,0.6,0.9,0.4,0.9").expect("a tooth");
+        assert!(!down.overlaps(&up));
     }
 
     #[test]

@@ -314,7 +314,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{OnnxProvider, TensorRtConfig};
+    use crate::config::{Interval, OnnxProvider, TensorRtConfig};
     use crate::detect::model_keys::tests::FULL;
 
     fn config(backend: Backend, model: Option<PathBuf>) -> DetectorConfig {
@@ -327,6 +327,8 @@ mod tests {
             classes: Vec::new(),
             batch_size: 1,
             batch_timeout: Duration::from_millis(10),
+            interval: Interval::Frames(0),
+            max_interval: 5,
             workers: 2,
             threads_per_worker: 1,
             onnxruntime: None,

@@ -23,6 +23,9 @@ pub enum PipelineError {
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),
+    /// Rules of sources are about objects that the network does not know; whole sentences.
+    #[error("{}", .0.join("\n"))]
+    UnknownObjects(Vec<String>),
     /// What was named on the command line is no source.
     #[error(transparent)]
     Config(#[from] ConfigError),

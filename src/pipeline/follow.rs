@@ -16,6 +16,7 @@ use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEven
 use super::lanes::Lanes;
 use super::meter::Meter;
 use super::reorder::Reorder;
+use super::scene::Scene;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
 pub(super) const CLOSING: Duration = Duration::from_secs(5);
@@ -29,6 +30,8 @@ pub(super) enum News {
         detections: Vec<Detection>,
         view: Option<KeptView>,
     },
+    /// A frame that skipped the network.
+    Carried { ticket: u64, meta: FrameMeta },
     /// A source's state changed.
     Source {
         id: SourceId,
@@ -43,8 +46,9 @@ pub(super) enum News {
     Finish,
 }
 
-/// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks.
-pub type Tap = Box<dyn FnMut(&FrameMeta, &[Detection], &[Track]) + Send>;
+/// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks. No detections
+/// (`None`) come with a frame that skipped the network.
+pub type Tap = Box<dyn FnMut(&FrameMeta, Option<&[Detection]>, &[Track]) + Send>;
 
 /// Everything that the follower needs.
 pub(super) struct Follower {
@@ -71,7 +75,7 @@ pub(super) struct Ending {
 }
 
 /// What is known of one frame when its turn comes.
-type Seen = (FrameMeta, Vec<Detection>, Option<KeptView>);
+type Seen = (FrameMeta, Option<Vec<Detection>>, Option<KeptView>);
 
 /// The follower's side of one source.
 pub(super) struct Line {
@@ -79,6 +83,8 @@ pub(super) struct Line {
     reorder: Reorder<Seen>,
     tracker: Tracker,
     lifecycle: Lifecycle,
+    /// Its rules at work, where it has any.
+    scene: Option<Scene>,
     /// The source has ended; said once its last frame is through.
     ending: Option<(SourceState, Option<String>)>,
     newest: Option<FrameMeta>,
@@ -87,12 +93,18 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(name: &str, tracker: Tracker, lifecycle: Lifecycle) -> Self {
+    pub(super) fn new(
+        name: &str,
+        tracker: Tracker,
+        lifecycle: Lifecycle,
+        scene: Option<Scene>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             reorder: Reorder::default(),
             tracker,
             lifecycle,
+            scene,
             ending: None,
             newest: None,
             events: Vec::new(),
@@ -105,6 +117,11 @@ impl Follower {
     /// Runs until [`News::Finish`]; returns what became of the messages and of the recording.
     pub(super) fn run(mut self, news: &Receiver<News>) -> Ending {
         let mut stats_due = Instant::now() + self.stats_interval;
+        for line in &mut self.lines {
+            if let Some(scene) = &mut line.scene {
+                scene.tell_counts(&line.name, None, |record| tell(&mut self.sinks, record));
+            }
+        }
         loop {
             self.pulse.waits();
             let heard = news.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
@@ -115,7 +132,8 @@ impl Follower {
                     meta,
                     detections,
                     view,
-                }) => self.result(ticket, (meta, detections, view)),
+                }) => self.result(ticket, (meta, Some(detections), view)),
+                Ok(News::Carried { ticket, meta }) => self.result(ticket, (meta, None, None)),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
                     &mut self.sinks,
@@ -146,19 +164,31 @@ impl Follower {
             .reorder
             .push(ticket, seen, |item| due.push(item));
         for (meta, detections, view) in due {
-            self.frame(meta, &detections, view);
+            self.frame(meta, detections.as_deref(), view);
         }
         self.end_if_drained(id);
     }
 
-    fn frame(&mut self, meta: FrameMeta, detections: &[Detection], view: Option<KeptView>) {
+    /// Goes on by one frame of a source; without detections it skipped the network.
+    fn frame(
+        &mut self,
+        meta: FrameMeta,
+        detections: Option<&[Detection]>,
+        view: Option<KeptView>,
+    ) {
         let recorder = self.recorder.clone();
         let whole = recorder.batch(Level::Follow, 1);
         let line = &mut self.lines[meta.source.index()];
         {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
-            let tracks = line.tracker.update(detections);
+            let tracks = match detections {
+                Some(detections) => line.tracker.update(detections),
+                None => line.tracker.carry(),
+            };
             line.lifecycle.step(&meta, tracks, &mut line.events);
+            if let Some(scene) = &mut line.scene {
+                scene.step(&meta, tracks, &line.lifecycle, &line.events);
+            }
             line.shown.clear();
             line.shown.extend(
                 tracks
@@ -175,18 +205,21 @@ impl Follower {
         }
         {
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
-            self.publish(&meta);
+            self.publish(&meta, Some(meta.captured_at));
             self.publish_frame(&meta);
         }
         drop(whole);
-        self.meter
-            .frame_done(&meta, self.lines[meta.source.index()].shown.len());
+        let tracks = self.lines[meta.source.index()].shown.len();
+        self.meter.frame_done(&meta, tracks, detections.is_none());
         self.lines[meta.source.index()].newest = Some(meta);
     }
 
-    /// Tells the sinks what a frame of a source, or its end, changed.
-    fn publish(&mut self, meta: &FrameMeta) {
+    /// Tells the sinks what a frame of a source, or its end, changed; `at` is `None` at the end.
+    fn publish(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
         let line = &mut self.lines[meta.source.index()];
+        if let Some(scene) = &mut line.scene {
+            scene.tell_parting(&line.name, meta, |record| tell(&mut self.sinks, record));
+        }
         if !line.events.is_empty() {
             self.meter.events(line.events.len());
             let record = Record::Events {
@@ -196,6 +229,10 @@ impl Follower {
             };
             tell(&mut self.sinks, &record);
             line.events.clear();
+        }
+        if let Some(scene) = &mut line.scene {
+            scene.tell_others(&line.name, meta, |record| tell(&mut self.sinks, record));
+            scene.tell_counts(&line.name, at, |record| tell(&mut self.sinks, record));
         }
         for change in line.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
@@ -281,8 +318,11 @@ impl Follower {
         };
         line.tracker.finish();
         line.lifecycle.finish(&mut line.events);
+        if let Some(scene) = &mut line.scene {
+            scene.finish(&line.lifecycle, &line.events);
+        }
         line.shown.clear();
-        self.publish(&meta);
+        self.publish(&meta, None);
     }
 
     fn stats(&mut self) {

@@ -4,12 +4,18 @@
 //! dropped. A worker takes frames only when it is free to run them, so no batch ages in a queue. Frames are taken in turns,
 //! one from each lane that has any, starting behind the lane that was served last: a fast source cannot starve a slow one.
 
+mod skip;
+
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::source::Flow;
-use crate::types::{Frame, SourceId};
+use crate::types::{Frame, FrameMeta, SourceId};
+
+use super::cadence::Cadence;
+
+use self::skip::Carry;
 
 /// Frames that a live lane keeps: more would only make results older.
 const LIVE_DEPTH: usize = 1;
@@ -28,6 +34,7 @@ pub struct Ticketed {
 
 /// The waiting frames of all sources.
 pub struct Lanes {
+    carry: Option<Carry>,
     state: Mutex<State>,
     /// Frames have come, or no more will.
     filled: Condvar,
@@ -37,6 +44,12 @@ pub struct Lanes {
 
 struct State {
     lanes: Vec<Lane>,
+    /// Which frames skip the network.
+    cadence: Cadence,
+    /// Time in which workers were busy.
+    worked: Duration,
+    /// Frames that skipped the network and whose turn has come.
+    freed: Vec<(u64, FrameMeta)>,
     /// Lane to look at first.
     next: usize,
     /// A worker is filling a batch; the others wait for the next one, so that frames that arrive together stay together.
@@ -56,6 +69,10 @@ struct Lane {
     open: bool,
     dropped: u64,
     taken: u64,
+    /// Frames that were queued so far.
+    queued: u64,
+    /// Frames that skipped the network, each with how many were queued before it: they wait for their place in the order.
+    carried: VecDeque<(u64, FrameMeta)>,
 }
 
 impl Lanes {
@@ -77,12 +94,18 @@ impl Lanes {
                     open: true,
                     dropped: 0,
                     taken: 0,
+                    queued: 0,
+                    carried: VecDeque::new(),
                 }
             })
             .collect();
         Self {
+            carry: None,
             state: Mutex::new(State {
                 lanes,
+                cadence: Cadence::new(&[], 0, 1),
+                worked: Duration::ZERO,
+                freed: Vec::new(),
                 next: 0,
                 forming: false,
                 allowance: most_frames.unwrap_or(u64::MAX),
@@ -119,6 +142,7 @@ impl Lanes {
             if lane.live {
                 lane.queue.pop_front();
                 lane.dropped += 1;
+                state.release(index);
                 break;
             }
             state = self
@@ -127,8 +151,9 @@ impl Lanes {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.lanes[index].queue.push_back(frame);
+        state.lanes[index].queued += 1;
         state.untaken_since.get_or_insert_with(Instant::now);
-        drop(state);
+        self.unlock(state);
         self.filled.notify_all();
         Flow::Continue
     }
@@ -173,7 +198,7 @@ impl Lanes {
         if state.batches == 0 {
             state.end();
         }
-        drop(state);
+        self.unlock(state);
         self.filled.notify_all();
         self.emptied.notify_all();
         true
@@ -201,6 +226,7 @@ impl Lanes {
         for lane in &mut state.lanes {
             lane.open = false;
             lane.queue.clear();
+            lane.carried.clear();
         }
         state.untaken_since = None;
         drop(state);
@@ -255,7 +281,8 @@ impl State {
         let count = self.lanes.len();
         let mut idle = 0;
         while batch.len() < size && idle < count && self.allowance > 0 {
-            let lane = &mut self.lanes[self.next];
+            let index = self.next;
+            let lane = &mut self.lanes[index];
             self.next = (self.next + 1) % count;
             if let Some(frame) = lane.queue.pop_front() {
                 batch.push(Ticketed {
@@ -264,6 +291,7 @@ impl State {
                 });
                 lane.taken += 1;
                 self.allowance -= 1;
+                self.release(index);
                 idle = 0;
             } else {
                 idle += 1;

@@ -25,8 +25,9 @@ pub(super) struct Meter {
 
 struct State {
     sources: Vec<Source>,
-    /// Frames through the whole chain.
+    /// Frames through the whole chain, and those of them that skipped the network.
     frames: u64,
+    carried: u64,
     events: u64,
     first_frame_at: Option<Instant>,
     first_event_at: Option<Instant>,
@@ -91,6 +92,7 @@ impl Meter {
         let state = State {
             sources,
             frames: 0,
+            carried: 0,
             events: 0,
             first_frame_at: None,
             first_event_at: None,
@@ -111,12 +113,13 @@ impl Meter {
         }
     }
 
-    /// A frame went through the whole chain.
-    pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize) {
+    /// A frame went through the whole chain; `carried`: past the network.
+    pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize, carried: bool) {
         let now = Instant::now();
         let latency = now.saturating_duration_since(meta.entered_at);
         let mut state = self.lock();
         state.frames += 1;
+        state.carried += u64::from(carried);
         state.first_frame_at.get_or_insert(meta.entered_at);
         state.newest_frame_at = Some(now);
         state.latency_max = state.latency_max.max(latency);
@@ -231,9 +234,11 @@ impl Meter {
                     reconnects: source.counters.reconnects(),
                     fps: per(source.done - source.done_at_interval, seconds),
                     tracks: source.tracks,
+                    interval: self.lanes.interval(SourceId(index as u16)).0,
+                    carried: self.lanes.interval(SourceId(index as u16)).1,
                 })
                 .collect(),
-            detected_frames: state.frames,
+            detected_frames: state.frames - state.carried,
             fps: per(frames, seconds),
             inference_fps: self.inference_fps(&state.interval, &now),
             cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.interval.cpu), frames),
@@ -285,6 +290,7 @@ impl Meter {
                     state: source.state.name(),
                     frames: source.counters.frames(),
                     detected: source.done,
+                    carried: self.lanes.interval(SourceId(index as u16)).1,
                     dropped: self.lanes.dropped(SourceId(index as u16)),
                     reconnects: source.counters.reconnects(),
                 })

@@ -12,16 +12,19 @@
 mod alone;
 mod announce;
 mod attend;
+mod cadence;
 mod calibrate;
 mod error;
 mod evaluate;
 mod follow;
 mod golden;
+mod intervals;
 mod lanes;
 mod machine;
 mod meter;
 mod reorder;
 mod report;
+mod scene;
 mod sinks;
 mod stage_alone;
 mod start;
@@ -45,7 +48,7 @@ use crate::source::{
     self, ArgusRestarts, Dot, SourceCounters, SourceError, SourceHandle, StopToken, Surfaces,
 };
 use crate::telemetry::{Pulses, Recorder, Trace};
-use crate::track::{Lifecycle, Tracker};
+use crate::track::Lifecycle;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
@@ -54,12 +57,14 @@ pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use report::{Report, SourceReport};
+pub use scene::unknown_objects;
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
 use follow::{CLOSING, Ending, Follower, Line, News};
 use lanes::Lanes;
 use meter::Meter;
+use scene::Scene;
 use threads::{finished_by, join, spawn};
 
 /// Longest that each group of threads may take to end after a stop.
@@ -147,6 +152,10 @@ impl Pipeline {
         let pulses = Pulses::default();
         let announcer = Announcer::new(config, &pulses);
         let prepared = Arc::new(announcer.prepare(&recorder)?);
+        let unknown = unknown_objects(&config.sources, prepared.labels());
+        if !unknown.is_empty() {
+            return Err(PipelineError::UnknownObjects(unknown));
+        }
         // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
         if config.sources.iter().any(needs_gstreamer) || options.record.is_some() {
             source::gst::init(&config.log.gst_debug)?;
@@ -166,6 +175,8 @@ impl Pipeline {
             .map(|source| source.uri.is_live())
             .collect();
         let lanes = Lanes::new(&live, config.detector.batch_size, options.max_frames);
+        let (news, heard) = bounded(NEWS_DEPTH);
+        let lanes = intervals::skipping(lanes, config, news.clone());
         let lanes = Arc::new(lanes.with_most_batches(options.max_batches));
         let counters: Vec<Arc<SourceCounters>> =
             config.sources.iter().map(|_| Arc::default()).collect();
@@ -180,7 +191,6 @@ impl Pipeline {
         ));
 
         let stop = StopToken::default();
-        let (news, heard) = bounded(NEWS_DEPTH);
         let follower = Follower {
             lines: config
                 .sources
@@ -188,8 +198,13 @@ impl Pipeline {
                 .map(|source| {
                     Line::new(
                         &source.name,
-                        Tracker::new(&config.tracker),
+                        intervals::tracker(config, source),
                         Lifecycle::new(config.publish.update_interval),
+                        Scene::new(
+                            &source.rules,
+                            prepared.labels(),
+                            config.publish.update_interval,
+                        ),
                     )
                 })
                 .collect(),

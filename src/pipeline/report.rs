@@ -68,6 +68,8 @@ pub struct SourceReport {
     pub frames: u64,
     /// Frames through the whole chain.
     pub detected: u64,
+    /// Frames of them that skipped the network, their tracks carried.
+    pub carried: u64,
     /// Frames replaced by newer ones.
     pub dropped: u64,
     /// Times that it was opened anew.

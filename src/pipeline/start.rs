@@ -135,6 +135,7 @@ impl Pipeline {
         recorder: &Recorder,
         counters: &Arc<SourceCounters>,
     ) -> SourceContext {
+        let skipping = Arc::clone(&self.lanes);
         let (lanes, ending, news, news_of_end) = (
             Arc::clone(&self.lanes),
             Arc::clone(&self.lanes),
@@ -147,6 +148,7 @@ impl Pipeline {
             input: prepared.input_size(),
             placement: prepared.placement(),
             deliver: Arc::new(move |frame| lanes.offer(frame)),
+            skip: Arc::new(move |meta| skipping.skip(meta)),
             observe: Arc::new(move |id, state, reason| {
                 let _ = news.send(News::Source { id, state, reason });
             }),

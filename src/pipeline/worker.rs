@@ -4,7 +4,7 @@
 //! into order.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
@@ -57,7 +57,9 @@ pub(super) fn work(
             stubs.push((item.ticket, item.frame.meta));
             batch.push(item.frame);
         }
+        let began = Instant::now();
         detector.detect(&batch, &mut detections)?;
+        lanes.worked(began.elapsed());
         drop(whole);
         // Pixels go back to their pool before anybody waits for the follower; views that are recorded go on, a bounded number.
         let keep = |frame: Frame| shelf?.keep(frame.view?);

@@ -31,10 +31,11 @@ pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
 pub use wire::{Encoder, Moment, SCHEMA_VERSION};
 
+use crate::config::{LineRule, SceneRules, ZoneRule};
 use crate::platform::Readings;
 use crate::platform::throttling::{Cause, Change};
 use crate::telemetry::StageSummary;
-use crate::types::{FrameMeta, SourceState, Track, TrackEvent};
+use crate::types::{Crossings, Fact, FrameMeta, Presence, SourceState, Track, TrackEvent};
 
 /// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
 #[derive(Debug)]
@@ -68,6 +69,43 @@ pub enum Record<'a> {
         /// Capture time of the frame that changed it.
         at: SystemTime,
     },
+    /// Facts about the scene that became true in one frame of one source.
+    Facts {
+        /// Name of the source.
+        source: &'a str,
+        /// Its rules, which the facts name by their places.
+        rules: &'a SceneRules,
+        /// The frame.
+        frame: &'a FrameMeta,
+        /// At least one fact.
+        facts: &'a [SceneFact],
+    },
+    /// What is in a zone changed, or is told for the first time.
+    Zone {
+        /// Name of the source.
+        source: &'a str,
+        /// The zone.
+        zone: &'a ZoneRule,
+        /// Objects in it now, by class; those that have gone have 0.
+        present: &'a [Presence],
+        /// Whether they are too many; `None` where no threshold says so.
+        overcrowded: Option<bool>,
+        /// Capture time of the frame that changed it.
+        at: SystemTime,
+    },
+    /// Objects crossed a line, or it is told for the first time.
+    Line {
+        /// Name of the source.
+        source: &'a str,
+        /// The line.
+        line: &'a LineRule,
+        /// Crossings so far, by class.
+        crossings: &'a [Crossings],
+        /// They count from then on: from the daemon's start.
+        since: SystemTime,
+        /// Capture time of the frame that changed it.
+        at: SystemTime,
+    },
     /// A source's state changed.
     Source {
         /// Name of the source.
@@ -95,6 +133,15 @@ pub enum Record<'a> {
     },
     /// A summary at `publish.stats_interval`.
     Stats(&'a Stats),
+}
+
+/// A fact with the start of the track that it is about, from which its identity is made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SceneFact {
+    /// The fact.
+    pub fact: Fact,
+    /// Capture time of the first frame of its track; `None` for facts about a whole zone.
+    pub started_at: Option<SystemTime>,
 }
 
 /// What becomes of the detector. It runs once it is ready; before that its engine may have to be built, which takes minutes.
@@ -185,6 +232,10 @@ pub struct SourceStats {
     pub fps: f64,
     /// Confirmed tracks now.
     pub tracks: usize,
+    /// Frames that skip the network after each that goes through it, now.
+    pub interval: u32,
+    /// Frames that have skipped it.
+    pub carried: u64,
 }
 
 /// What became of the messages given to a sink.

@@ -8,11 +8,14 @@
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
 //! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
 //! <prefix>/<device>/<source>/detections   JSON, kind `detections`, one per frame          QoS 0
+//! <prefix>/<device>/<source>/facts        JSON, kind `fact`, one per fact of the scene    QoS 1
+//! <prefix>/<device>/<source>/zones/<zone> JSON, kind `zone`                               retained, QoS 1
+//! <prefix>/<device>/<source>/lines/<line> JSON, kind `line`                               retained, QoS 1
 //! <prefix>/<device>/<source>/<label>      number of active tracks, a bare integer         retained, QoS 1
 //! ```
 //!
 //! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label named like one
-//! of the fixed levels (`status`, `events`, `detections`) gets a `_` behind it, and so does one that would share its
+//! of the fixed levels (`status`, `events`, `detections`, `facts`, `zones`, `lines`) gets a `_` behind it, and so does one that would share its
 //! topic with another label. Messages always carry the label as the model has it.
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +24,7 @@ use std::sync::Arc;
 use super::Record;
 
 /// Last levels that a label may not take.
-const RESERVED: [&str; 3] = ["status", "events", "detections"];
+const RESERVED: [&str; 6] = ["status", "events", "detections", "facts", "zones", "lines"];
 
 /// How surely a message must arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,9 @@ struct SourceTopics {
     status: Arc<str>,
     events: Arc<str>,
     detections: Arc<str>,
+    facts: Arc<str>,
+    /// By the name of the rule, which is unique among a source's.
+    rules: HashMap<String, Arc<str>>,
     counts: HashMap<String, Arc<str>>,
 }
 
@@ -104,6 +110,16 @@ impl Topics {
                 (Arc::clone(&self.source(source).status), Delivery::State)
             }
             Record::Count { source, label, .. } => (self.count(source, label), Delivery::State),
+            Record::Facts { source, .. } => (
+                Arc::clone(&self.source(source).facts),
+                Delivery::AtLeastOnce,
+            ),
+            Record::Zone { source, zone, .. } => {
+                (self.rule(source, "zones", &zone.name), Delivery::State)
+            }
+            Record::Line { source, line, .. } => {
+                (self.rule(source, "lines", &line.name), Delivery::State)
+            }
             Record::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
             Record::Throttling { .. } => (Arc::clone(&self.throttling), Delivery::State),
             Record::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
@@ -118,6 +134,8 @@ impl Topics {
                 status: format!("{base}/status").into(),
                 events: format!("{base}/events").into(),
                 detections: format!("{base}/detections").into(),
+                facts: format!("{base}/facts").into(),
+                rules: HashMap::new(),
                 counts: HashMap::new(),
             };
             self.sources.insert(name.to_owned(), topics);
@@ -125,6 +143,18 @@ impl Topics {
         self.sources
             .get_mut(name)
             .expect("inserted above when it was missing")
+    }
+
+    /// The topic of a zone or a line.
+    fn rule(&mut self, source: &str, kind: &str, name: &str) -> Arc<str> {
+        if let Some(topic) = self.source(source).rules.get(name) {
+            return Arc::clone(topic);
+        }
+        let path = [level(source), kind.to_owned(), level(name)].join("/");
+        let topic: Arc<str> = format!("{}/{path}", self.base).into();
+        let known = &mut self.source(source).rules;
+        known.insert(name.to_owned(), Arc::clone(&topic));
+        topic
     }
 
     fn count(&mut self, source: &str, label: &str) -> Arc<str> {
@@ -196,6 +226,7 @@ mod tests {
             "événement",
             "status_",
             "a\tb",
+            "zones",
         ];
         let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
         let mut topics = Topics::new("jetwatch", "gate", &labels);
@@ -212,6 +243,7 @@ mod tests {
             "événement",
             "status__",
             "a_b__",
+            "zones_",
         ];
         for (label, level) in labels.iter().zip(expected) {
             assert_eq!(

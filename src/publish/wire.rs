@@ -5,6 +5,7 @@
 
 mod body;
 mod machine;
+mod scene;
 mod value;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -61,7 +62,7 @@ impl Encoder {
         }
     }
 
-    /// Calls `each` with the JSON of every message that `record` becomes: one per event, otherwise one. No line breaks inside.
+    /// Calls `each` with the JSON of every message that `record` becomes: one per event or fact, otherwise one. No line breaks inside.
     pub fn encode(&mut self, record: &Record<'_>, now: Moment, mut each: impl FnMut(&[u8])) {
         let mut buffer = std::mem::take(&mut self.buffer);
         match record {
@@ -112,6 +113,43 @@ impl Encoder {
                     changed_at: Utc(*at),
                 };
                 write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Facts {
+                source,
+                rules,
+                frame,
+                facts,
+            } => {
+                for fact in *facts {
+                    write(&mut buffer, &self.fact(source, rules, frame, fact, now));
+                    each(&buffer);
+                }
+            }
+            Record::Zone {
+                source,
+                zone,
+                present,
+                overcrowded,
+                at,
+            } => {
+                write(
+                    &mut buffer,
+                    &self.zone(source, zone, present, *overcrowded, *at),
+                );
+                each(&buffer);
+            }
+            Record::Line {
+                source,
+                line,
+                crossings,
+                since,
+                at,
+            } => {
+                write(
+                    &mut buffer,
+                    &self.line(source, line, crossings, *since, *at),
+                );
                 each(&buffer);
             }
             Record::Source {
@@ -305,6 +343,8 @@ impl Encoder {
                     reconnects: source.reconnects,
                     fps: finite(source.fps),
                     tracks: source.tracks,
+                    interval: source.interval,
+                    carried_frames: source.carried,
                 })
                 .collect(),
             stages: stats.stages.iter().map(StageBody::of).collect(),

@@ -37,7 +37,7 @@ use std::time::Duration;
 pub use crate::nvidia::surface::SurfaceReader as Surfaces;
 use crate::platform::{Machine, Root};
 use crate::telemetry::{Pulse, Pulses, Recorder};
-use crate::types::{Frame, Placement, Size, SourceId, SourceState};
+use crate::types::{Frame, FrameMeta, Placement, Size, SourceId, SourceState};
 
 pub use argus::ArgusRestarts;
 pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
@@ -49,6 +49,9 @@ pub use supervisor::{SourceHandle, start};
 
 /// Takes a frame. It may wait (files) or drop an older frame (live sources); `Stop` means that no more are wanted.
 pub type Deliver = Arc<dyn Fn(Frame) -> Flow + Send + Sync>;
+
+/// Takes a frame without its pixels; `None`: its pixels are wanted.
+pub type Skip = Arc<dyn Fn(&FrameMeta) -> Option<Flow> + Send + Sync>;
 
 /// Hears of changes of state, on the supervisor's thread.
 pub type Observe = Arc<dyn Fn(SourceId, SourceState, Option<String>) + Send + Sync>;
@@ -94,6 +97,9 @@ pub struct SourceContext {
     pub placement: Placement,
     /// Where frames go.
     pub deliver: Deliver,
+    /// Asked before the pixels of a frame are made or read: what to do next where the frame is taken without them, and not
+    /// delivered.
+    pub skip: Skip,
     /// Who hears of changes of state.
     pub observe: Observe,
     /// Called once, last, on the supervisor's thread: no frame follows.
@@ -137,6 +143,7 @@ impl SourceContext {
             input,
             placement,
             deliver,
+            skip: Arc::new(|_| None),
             observe,
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),

@@ -33,12 +33,27 @@ impl SyntheticSource {
         }
     }
 
+    /// What is known of frame `index`, which comes now.
+    fn meta(&self, index: u64, context: &SourceContext) -> FrameMeta {
+        FrameMeta {
+            source: context.id,
+            seq: context.counters.next_seq(),
+            pts: Some(Duration::from_nanos(
+                index.saturating_mul(1_000_000_000) / u64::from(self.settings.fps.max(1)),
+            )),
+            captured_at: SystemTime::now(),
+            entered_at: Instant::now(),
+            source_size: Size::new(self.settings.width, self.settings.height),
+        }
+    }
+
     /// Draws frame `index` at the letterbox's inner size, with its truth in source pixels.
-    fn draw(&mut self, index: u64, context: &SourceContext) -> Option<Frame> {
-        let source_size = Size::new(self.settings.width, self.settings.height);
-        let seq = context.counters.next_seq();
+    fn draw(&mut self, index: u64, meta: FrameMeta, context: &SourceContext) -> Option<Frame> {
+        let source_size = meta.source_size;
         let _whole = context.recorder.batch(Level::Source, 1);
-        let _range = context.recorder.range_with_payload(Stage::Source, 1, seq);
+        let _range = context
+            .recorder
+            .range_with_payload(Stage::Source, 1, meta.seq);
         let inner = Letterbox::new(source_size, context.input, context.placement).inner;
         let picture = paint(&mut self.scene, index, inner, &self.pool)?;
         let view = match context.view {
@@ -47,15 +62,11 @@ impl SyntheticSource {
         };
         let mut truth = Vec::with_capacity(self.settings.objects as usize);
         self.scene.truth_into(index, &mut truth);
+        // Drawing stands for what happens in front of a camera's lens: a frame is captured when it is drawn.
         let meta = FrameMeta {
-            source: context.id,
-            seq,
-            pts: Some(Duration::from_nanos(
-                index.saturating_mul(1_000_000_000) / u64::from(self.settings.fps.max(1)),
-            )),
             captured_at: SystemTime::now(),
             entered_at: Instant::now(),
-            source_size,
+            ..meta
         };
         Some(Frame {
             meta,
@@ -107,7 +118,16 @@ impl Source for SyntheticSource {
                 return Ok(End::Stopped);
             }
             context.pulse.works();
-            let frame = self.draw(index, context).ok_or_else(|| {
+            let meta = self.meta(index, context);
+            // The first is always drawn, so that a source which cannot draw says so at once.
+            if announced && let Some(flow) = (context.skip)(&meta) {
+                if flow == Flow::Stop {
+                    return Ok(End::Stopped);
+                }
+                index += 1;
+                continue;
+            }
+            let frame = self.draw(index, meta, context).ok_or_else(|| {
                 SourceError::Build("a synthetic picture has the wrong size".to_owned())
             })?;
             if !announced {

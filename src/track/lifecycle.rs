@@ -139,6 +139,12 @@ impl Lifecycle {
         &self.changes
     }
 
+    /// Capture time of the first frame of a track that was told and has not ended.
+    #[must_use]
+    pub fn started_at(&self, track: TrackId) -> Option<SystemTime> {
+        self.told.get(&track).map(|told| told.started_at)
+    }
+
     /// Confirmed tracks now, lost ones too.
     #[must_use]
     pub fn confirmed(&self) -> usize {

@@ -3,7 +3,7 @@
 //! All three keep one list of tracks, one life and one way of choosing pairs. They differ in three places: what box a track
 //! is expected to have (its last one, or what [`motion`](super::motion) predicts), which pairs are open at which rank
 //! ([`stages`](super::stages)), and which box is told. The pipeline calls [`Tracker::update`] once for every frame of
-//! one source, in order, frames without detections too.
+//! one source, in order, frames without detections too, and [`Tracker::carry`] for those that skipped the network.
 //!
 //! The order of the detections in a frame means nothing: they are sorted first, so that ids do not depend on how a
 //! detector happens to list them.
@@ -63,6 +63,26 @@ impl Tracker {
         }
     }
 
+    /// The same, which also knows where its tracks are in frames without detections: for sources of which not every frame
+    /// goes through the network. [`iou`](TrackerKind::Iou) then predicts too, as SORT does.
+    #[must_use]
+    pub fn with_carrying(config: &TrackerConfig) -> Self {
+        let mut tracker = Self::new(config);
+        tracker.model.get_or_insert(MotionModel::AreaAspect);
+        tracker
+    }
+
+    /// Takes a frame that nobody looked at, and returns all tracks as they stand in it. They go on at their velocity; nothing
+    /// is missed, found, confirmed or ended by it, and only [`age_frames`](Track::age_frames) counts it.
+    pub fn carry(&mut self) -> &[Track] {
+        self.forget(|track| track.state == TrackState::Ended);
+        self.predict();
+        for track in &mut self.tracks {
+            track.age_frames = track.age_frames.saturating_add(1);
+        }
+        &self.tracks
+    }
+
     /// Takes the detections of the source's next frame and returns all tracks as they stand after it, in the order of
     /// their first detection: tentative, active, lost, and those that ended in this very frame.
     ///
@@ -86,7 +106,9 @@ impl Tracker {
                     see(track, &self.detections[*detection]);
                     if let Some(motion) = self.motions.get_mut(index) {
                         motion.correct(&track.xyxy);
-                        track.xyxy = motion.xyxy();
+                        if self.config.kind != TrackerKind::Iou {
+                            track.xyxy = motion.xyxy();
+                        }
                     }
                 }
                 None => miss(track, self.config.max_lost_frames),
@@ -191,9 +213,14 @@ impl Tracker {
     }
 
     /// Confirms tentative tracks that have passed their probation and gives them their ids.
+    ///
+    /// A tentative track was matched in every frame that was looked at, so its age is what counts: with frames between that
+    /// were not, a new object is published no later than without. One look alone is never enough where two are asked for.
     fn confirm(&mut self) {
+        let least = self.config.probation_frames;
         for track in &mut self.tracks {
-            if track.state == TrackState::Tentative && track.hits >= self.config.probation_frames {
+            let has_passed = track.age_frames >= least && track.hits >= least.min(2);
+            if track.state == TrackState::Tentative && has_passed {
                 track.state = TrackState::Active;
                 track.id = TrackId(self.next_id);
                 self.next_id += 1;

@@ -5,6 +5,7 @@
 
 mod detection;
 mod event;
+mod fact;
 mod frame;
 mod geometry;
 mod quantile;
@@ -13,6 +14,7 @@ mod track;
 
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
+pub use fact::{Crossings, Fact, FactKind, Presence, Side};
 pub use frame::{Frame, FrameMeta, PIXEL_BYTES, Picture, TruthBox};
 pub use geometry::{Letterbox, Placement, Size};
 pub use quantile::quantile;

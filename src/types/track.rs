@@ -19,7 +19,7 @@ impl fmt::Display for TrackId {
 pub enum TrackState {
     /// Seen, but for fewer than `probation_frames` frames: not published.
     Tentative,
-    /// Confirmed and seen in this frame.
+    /// Confirmed and seen in this frame, or in the newest one that went through the network.
     Active,
     /// Confirmed, not seen in this frame, kept for at most `max_lost_frames` frames.
     Lost,
@@ -46,6 +46,6 @@ pub struct Track {
     pub age_frames: u32,
     /// Frames in which a detection was matched.
     pub hits: u32,
-    /// Frames since the newest match; 0 when seen in this frame.
+    /// Frames through the network since the newest match; 0 when seen in the newest of them.
     pub lost_frames: u32,
 }

@@ -28,6 +28,8 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         stall_timeout: Duration::from_secs(20),
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),
+        interval: None,
+        rules: Default::default(),
     }
 }
 
@@ -142,6 +144,7 @@ impl Collector {
             observe: Arc::new(move |_, state, reason| {
                 observing.lock().unwrap().push((state, reason))
             }),
+            skip: Arc::new(|_| None),
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),
             recorder: recorder.clone(),

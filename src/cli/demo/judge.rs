@@ -25,6 +25,8 @@ const LEAST_SIDE: f32 = 6.0;
 struct Seen {
     /// Number of the frame in the scene.
     index: u64,
+    /// Whether the network saw it; else the tracks were carried through it.
+    was_looked_at: bool,
     detections: Vec<Hypothesis>,
     tracks: Vec<Hypothesis>,
 }
@@ -59,9 +61,10 @@ impl Judge {
         let (seen, fps) = (Arc::clone(&self.seen), f64::from(self.scene.fps.max(1)));
         let mut number = 0;
         Box::new(
-            move |meta: &FrameMeta, found: &[Detection], tracks: &[Track]| {
+            move |meta: &FrameMeta, found: Option<&[Detection]>, tracks: &[Track]| {
                 let Some(pts) = meta.pts else { return };
-                let detections = found.iter().map(|found| {
+                let was_looked_at = found.is_some();
+                let detections = found.unwrap_or_default().iter().map(|found| {
                     number += 1;
                     Hypothesis {
                         id: number,
@@ -78,6 +81,7 @@ impl Judge {
                 });
                 lock(&seen).push(Seen {
                     index: (pts.as_secs_f64() * fps).round() as u64,
+                    was_looked_at,
                     detections,
                     tracks: tracks.collect(),
                 });
@@ -108,7 +112,9 @@ impl Judge {
                 })
             });
             let known: Vec<KnownObject> = known.collect();
-            of_detections.frame(&known, &frame.detections);
+            if frame.was_looked_at {
+                of_detections.frame(&known, &frame.detections);
+            }
             of_tracks.frame(&known, &frame.tracks);
         }
         (!seen.is_empty()).then(|| Verdict {

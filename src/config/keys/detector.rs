@@ -3,6 +3,16 @@
 use super::super::form::{Fallback, Form, Key, Unit};
 use super::super::{ENGINES_FOLDER, MAX_BATCH_SIZE};
 
+/// Most frames that may skip the network in a row.
+const MAX_INTERVAL: i64 = 30;
+
+/// `interval`, here and in a source.
+pub(super) const INTERVAL: Form = Form::WordOrCount {
+    word: "adaptive",
+    max: MAX_INTERVAL,
+    things: "frames",
+};
+
 /// `detector`.
 pub const DETECTOR: &[Key] = &[
     Key::or(
@@ -47,6 +57,18 @@ pub const DETECTOR: &[Key] = &[
         Form::milliseconds(0, 1000),
         Fallback::Integer(10),
         "Longest wait of a batch's first frame for company.",
+    ),
+    Key::or(
+        "interval",
+        INTERVAL,
+        Fallback::Integer(0),
+        "Frames of a source that skip the network after each one that goes through it; the tracker carries the tracks meanwhile. adaptive: as few as keep every live source without drops.",
+    ),
+    Key::or(
+        "max_interval",
+        Form::count(1, MAX_INTERVAL, "frames"),
+        Fallback::Integer(5),
+        "The most that interval: adaptive may choose.",
     ),
     Key::or(
         "workers",

@@ -2,7 +2,7 @@
 
 use super::super::map::Map;
 use super::super::{
-    Backend, DetectorConfig, EngineBuild, OnnxProvider, ScriptedConfig, TensorRtConfig,
+    Backend, DetectorConfig, EngineBuild, Interval, OnnxProvider, ScriptedConfig, TensorRtConfig,
 };
 
 /// The backends, in the order of their words.
@@ -30,6 +30,8 @@ pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
     let classes = map.texts("classes");
     let batch_size = map.integer("batch_size");
     let batch_timeout = map.duration("batch_timeout_ms");
+    let interval = interval(map);
+    let max_interval = map.integer("max_interval");
     let workers = map.integer("workers");
     let threads_per_worker = map.integer("threads_per_worker");
     let onnxruntime = map.path("onnxruntime");
@@ -48,6 +50,8 @@ pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
         classes: classes?,
         batch_size: batch_size?,
         batch_timeout: batch_timeout?,
+        interval: interval?,
+        max_interval: max_interval?,
         workers: workers?,
         threads_per_worker: threads_per_worker?,
         onnxruntime,
@@ -55,6 +59,12 @@ pub(super) fn detector(map: &Map<'_>) -> Option<DetectorConfig> {
         tensorrt: tensorrt?,
         scripted: scripted?,
     })
+}
+
+/// `interval`, of the detector or of a source.
+pub(super) fn interval(map: &Map<'_>) -> Option<Interval> {
+    let frames = map.word_or_count("interval")?;
+    Some(frames.map_or(Interval::Adaptive, Interval::Frames))
 }
 
 /// `detector.tensorrt`. Which keys fit together depends on the library that is found, and is checked where it is open.

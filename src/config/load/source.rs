@@ -5,7 +5,7 @@ use super::super::map::Map;
 use super::super::{
     DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri, V4l2Format, parse_uri,
 };
-use super::{MAX_NAME_CHARS, credentials, form_of};
+use super::{MAX_NAME_CHARS, credentials, detector, form_of, scene};
 
 /// Topic levels beside the names of sources.
 const RESERVED_NAMES: [&str; 2] = ["status", "stats"];
@@ -52,6 +52,11 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         let what = format!("the longest wait, {most} ms, is shorter than the first, {first} ms");
         map.unfit(key.unwrap_or("reconnect_max_wait_ms"), &what, None);
     }
+    let interval = match map.has("interval") {
+        true => detector::interval(map).map(Some),
+        false => Some(None),
+    };
+    let rules = scene::rules(map);
     Some(SourceConfig {
         name: name?,
         uri: uri?,
@@ -62,6 +67,8 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         stall_timeout: stall_timeout?,
         reconnect_wait: reconnect_wait?,
         reconnect_max_wait: reconnect_max_wait?,
+        interval: interval?,
+        rules: rules?,
     })
 }
 

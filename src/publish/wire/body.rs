@@ -167,6 +167,8 @@ pub(super) struct SourceStatsBody<'a> {
     pub reconnects: u64,
     pub fps: f64,
     pub tracks: usize,
+    pub interval: u32,
+    pub carried_frames: u64,
 }
 
 /// The frame that a message is about.

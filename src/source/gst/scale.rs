@@ -296,15 +296,17 @@ impl Taker {
         if self.stopped {
             return Err(gst::FlowError::Eos);
         }
-        let captured_at = SystemTime::now();
-        let entered_at = Instant::now();
-        let seq = self.context.counters.next_seq();
+        let meta = self.meta(&sample);
+        if let Some(flow) = (self.context.skip)(&meta) {
+            self.progress.touch();
+            self.progress.frames.fetch_add(1, Ordering::AcqRel);
+            return self.go_on(flow);
+        }
         let frame = {
             let recorder = self.context.recorder.clone();
             let _whole = recorder.batch(Level::Source, 1);
-            let _range = recorder.range_with_payload(Stage::Source, 1, seq);
-            self.frame(&sample, seq, captured_at, entered_at)
-                .ok_or_else(|| refuse(sink))?
+            let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
+            self.frame(&sample, meta).ok_or_else(|| refuse(sink))?
         };
         self.progress.touch();
         self.progress.frames.fetch_add(1, Ordering::AcqRel);
@@ -344,6 +346,10 @@ impl Taker {
         let flow = (self.context.deliver)(frame);
         self.progress.touch();
         self.progress.delivering.store(false, Ordering::Release);
+        self.go_on(flow)
+    }
+
+    fn go_on(&mut self, flow: Flow) -> Result<gst::FlowSuccess, gst::FlowError> {
         match flow {
             Flow::Continue => Ok(gst::FlowSuccess::Ok),
             Flow::Stop => {
@@ -353,27 +359,27 @@ impl Taker {
         }
     }
 
-    fn frame(
-        &mut self,
-        sample: &gst::Sample,
-        seq: u64,
-        captured_at: SystemTime,
-        entered_at: Instant,
-    ) -> Option<Frame> {
-        let pts = sample.buffer()?.pts().map(Into::into);
-        let picture = self.reader.read(sample)?;
+    /// What is known of a sample that comes now.
+    fn meta(&self, sample: &gst::Sample) -> FrameMeta {
         let source_size = *self
             .source_size
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let meta = FrameMeta {
+        FrameMeta {
             source: self.context.id,
-            seq,
-            pts,
-            captured_at,
-            entered_at,
+            seq: self.context.counters.next_seq(),
+            pts: sample
+                .buffer()
+                .and_then(gst::BufferRef::pts)
+                .map(Into::into),
+            captured_at: SystemTime::now(),
+            entered_at: Instant::now(),
             source_size,
-        };
+        }
+    }
+
+    fn frame(&mut self, sample: &gst::Sample, meta: FrameMeta) -> Option<Frame> {
+        let picture = self.reader.read(sample)?;
         Some(Frame {
             meta,
             picture,

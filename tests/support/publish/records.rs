@@ -118,6 +118,8 @@ pub fn stats() -> Stats {
             reconnects: 1,
             fps: 29.97,
             tracks: 4,
+            interval: 3,
+            carried: 1350,
         }],
         stages: vec![StageSummary {
             stage: Stage::Infer,

@@ -1,8 +1,9 @@
-//! What [`Analytics`](super::Analytics) tells: facts about one frame, and counts. Rules are named by their places.
+//! What is true of a scene: facts that became so in one frame, and counts. Rules are named by their places among the
+//! source's rules.
 
 use std::time::{Duration, SystemTime};
 
-use crate::types::TrackId;
+use super::TrackId;
 
 /// Something that has become true.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,32 +102,4 @@ pub struct Crossings {
     pub to_left: u64,
     /// Crossings to the right.
     pub to_right: u64,
-}
-
-/// Adds an object to the counts, which are sorted by class.
-pub(super) fn count_present(counts: &mut Vec<Presence>, class: u16) {
-    match counts.binary_search_by_key(&class, |known| known.class) {
-        Ok(index) => counts[index].count += 1,
-        Err(index) => counts.insert(index, Presence { class, count: 1 }),
-    }
-}
-
-/// Adds a crossing to the counts, which are sorted by class.
-pub(super) fn count_crossing(counts: &mut Vec<Crossings>, class: u16, to: Side) {
-    let index = match counts.binary_search_by_key(&class, |known| known.class) {
-        Ok(index) => index,
-        Err(index) => {
-            let none = Crossings {
-                class,
-                to_left: 0,
-                to_right: 0,
-            };
-            counts.insert(index, none);
-            index
-        }
-    };
-    match to {
-        Side::Left => counts[index].to_left += 1,
-        Side::Right => counts[index].to_right += 1,
-    }
 }

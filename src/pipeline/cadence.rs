@@ -1,0 +1,332 @@
+//! Which frames of a source go through the network, and which skip it: by a fixed interval, or by one that follows the load.
+//!
+//! Sources of one interval take turns, so that the network has as much to do in every moment. The adaptive interval is one
+//! for all live sources that ask for it: each then loses as little as the others. Pure but for the caller's clock; the
+//! lanes ask it for every frame.
+
+use std::time::{Duration, Instant};
+
+use crate::config::Interval;
+
+/// How often the load is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Share of the workers' time that may be used after the interval was lowered: what is left absorbs uneven arrival.
+const HIGHEST_LOAD: f64 = 0.85;
+
+/// Looks without drops before the interval is lowered, at first and at most. It doubles when lowering led to drops.
+const PATIENCE: u32 = 5;
+const MOST_PATIENCE: u32 = 320;
+
+/// Drops within so many looks after the interval was lowered come from that.
+const TRIAL: u32 = 10;
+
+/// The beat of every source.
+#[derive(Debug)]
+pub(super) struct Cadence {
+    beats: Vec<Beat>,
+    adaptive: Adaptive,
+    workers: usize,
+    look: Look,
+}
+
+/// One source's.
+#[derive(Debug)]
+struct Beat {
+    interval: u32,
+    is_adaptive: bool,
+    /// Frames that still skip the network.
+    wait: u32,
+    carried: u64,
+}
+
+/// What was counted when the load was last looked at.
+#[derive(Debug)]
+struct Look {
+    at: Option<Instant>,
+    offered: u64,
+    dropped: u64,
+    worked: Duration,
+}
+
+/// What a source is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    pub(super) interval: Interval,
+    pub(super) is_live: bool,
+}
+
+/// Sums since the start, over the sources whose interval is adaptive; the time over all workers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sums {
+    /// Frames for the network, those that were dropped too.
+    pub(super) offered: u64,
+    pub(super) dropped: u64,
+    /// Time in which workers were busy, added up.
+    pub(super) worked: Duration,
+}
+
+impl Cadence {
+    /// Sources that begin now. A file's frames wait for the network anyway, so that an adaptive interval is 0 for it.
+    pub(super) fn new(members: &[Member], max_interval: u32, workers: usize) -> Self {
+        let beat = |member: &Member| Beat {
+            interval: match member.interval {
+                Interval::Frames(frames) => frames,
+                Interval::Adaptive => 0,
+            },
+            is_adaptive: member.is_live && member.interval == Interval::Adaptive,
+            wait: 0,
+            carried: 0,
+        };
+        let mut cadence = Self {
+            beats: members.iter().map(beat).collect(),
+            adaptive: Adaptive::new(max_interval),
+            workers: workers.max(1),
+            look: Look {
+                at: None,
+                offered: 0,
+                dropped: 0,
+                worked: Duration::ZERO,
+            },
+        };
+        cadence.stagger(|_| true);
+        cadence
+    }
+
+    /// Whether the next frame of this source skips the network; counts it.
+    pub(super) fn carries(&mut self, source: usize) -> bool {
+        let beat = &mut self.beats[source];
+        if beat.wait == 0 {
+            beat.wait = beat.interval;
+            return false;
+        }
+        beat.wait -= 1;
+        beat.carried += 1;
+        true
+    }
+
+    /// Frames of this source that skip the network after each that does not.
+    pub(super) fn interval(&self, source: usize) -> u32 {
+        self.beats[source].interval
+    }
+
+    /// Frames of this source that have skipped it.
+    pub(super) fn carried(&self, source: usize) -> u64 {
+        self.beats[source].carried
+    }
+
+    /// Whether this source's interval follows the load.
+    pub(super) fn is_adaptive(&self, source: usize) -> bool {
+        self.beats[source].is_adaptive
+    }
+
+    /// Whether the load is to be looked at.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let since = self.look.at.map(|at| now.saturating_duration_since(at));
+        since.is_none_or(|since| since >= LOOK) && self.beats.iter().any(|beat| beat.is_adaptive)
+    }
+
+    /// Looks at the load, and chooses the interval anew.
+    pub(super) fn look(&mut self, now: Instant, sums: Sums) {
+        let before = std::mem::replace(
+            &mut self.look,
+            Look {
+                at: Some(now),
+                offered: sums.offered,
+                dropped: sums.dropped,
+                worked: sums.worked,
+            },
+        );
+        let Some(at) = before.at else { return };
+        let time = now.saturating_duration_since(at).as_secs_f64() * self.workers as f64;
+        let worked = sums.worked.saturating_sub(before.worked);
+        let chosen = self.adaptive.step(Seen {
+            offered: sums.offered - before.offered,
+            dropped: sums.dropped - before.dropped,
+            load: worked.as_secs_f64() / time.max(f64::EPSILON),
+        });
+        let is_new = |beat: &Beat| beat.is_adaptive && beat.interval != chosen;
+        if self.beats.iter().any(is_new) {
+            log::info!(interval = chosen; "frames that skip the network after each that goes through it: {chosen}");
+            for beat in self.beats.iter_mut().filter(|beat| beat.is_adaptive) {
+                beat.interval = chosen;
+            }
+            self.stagger(|beat| beat.is_adaptive);
+        }
+    }
+
+    /// Spreads the turns of these sources over the interval.
+    fn stagger(&mut self, concerned: impl Fn(&Beat) -> bool) {
+        let beats = self.beats.iter_mut().filter(|beat| concerned(beat));
+        for (place, beat) in (0_u32..).zip(beats.filter(|beat| beat.interval > 0)) {
+            beat.wait = place % (beat.interval + 1);
+        }
+    }
+}
+
+/// What one look shows.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// Frames for the network since the last look, those that were dropped too.
+    offered: u64,
+    dropped: u64,
+    /// Share of the workers' time in which they were busy.
+    load: f64,
+}
+
+/// The interval that follows the load: up at once when frames were dropped, down when it has long been calm and the load
+/// says that it will stay so.
+#[derive(Debug)]
+struct Adaptive {
+    interval: u32,
+    max: u32,
+    /// Looks without drops in a row.
+    calm: u32,
+    /// Looks without drops before the interval is lowered.
+    patience: u32,
+    /// Looks since it was lowered.
+    since_lowered: u32,
+}
+
+impl Adaptive {
+    fn new(max: u32) -> Self {
+        Self {
+            interval: 0,
+            max,
+            calm: 0,
+            patience: PATIENCE,
+            since_lowered: TRIAL,
+        }
+    }
+
+    fn step(&mut self, seen: Seen) -> u32 {
+        self.since_lowered = self.since_lowered.saturating_add(1);
+        if seen.dropped > 0 {
+            self.calm = 0;
+            if self.since_lowered <= TRIAL {
+                self.patience = (self.patience * 2).min(MOST_PATIENCE);
+                self.since_lowered = TRIAL;
+            }
+            // What the network took is what it can do: so many turns must be left out that no more is asked of it.
+            let taken = seen.offered.saturating_sub(seen.dropped).max(1);
+            let turns = (u64::from(self.interval) + 1) * seen.offered.max(1);
+            let needed = u32::try_from(turns.div_ceil(taken) - 1).unwrap_or(u32::MAX);
+            self.interval = needed.max(self.interval + 1).min(self.max);
+            return self.interval;
+        }
+        self.calm = self.calm.saturating_add(1);
+        if self.interval > 0 && self.calm >= self.patience {
+            let turns = f64::from(self.interval + 1);
+            let load = |interval: u32| seen.load * turns / f64::from(interval + 1);
+            if let Some(lower) = (0..self.interval).find(|&lower| load(lower) <= HIGHEST_LOAD) {
+                self.interval = lower;
+                self.calm = 0;
+                self.since_lowered = 0;
+            }
+        }
+        if self.calm >= MOST_PATIENCE {
+            self.patience = PATIENCE;
+        }
+        self.interval
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixed(intervals: &[u32]) -> Cadence {
+        let members: Vec<_> = intervals
+            .iter()
+            .map(|&frames| Member {
+                interval: Interval::Frames(frames),
+                is_live: true,
+            })
+            .collect();
+        Cadence::new(&members, 5, 1)
+    }
+
+    #[test]
+    fn every_so_manieth_frame_goes_through_the_network_and_sources_take_turns() {
+        let mut cadence = fixed(&[3, 3, 3, 3, 0]);
+        for _ in 0..10 {
+            let through: Vec<Vec<usize>> = (0..4)
+                .map(|_| (0..5).filter(|&source| !cadence.carries(source)).collect())
+                .collect();
+            assert_eq!(through, [[0, 4], [1, 4], [2, 4], [3, 4]]);
+        }
+        assert_eq!((cadence.carried(0), cadence.carried(4)), (30, 0));
+    }
+
+    #[test]
+    fn files_do_not_adapt() {
+        let member = |is_live| Member {
+            interval: Interval::Adaptive,
+            is_live,
+        };
+        let cadence = Cadence::new(&[member(true), member(false)], 5, 1);
+        assert!(cadence.is_adaptive(0) && !cadence.is_adaptive(1));
+        assert!(cadence.is_due(Instant::now()));
+        assert!(!Cadence::new(&[member(false)], 5, 1).is_due(Instant::now()));
+    }
+
+    /// What an [`Adaptive`] chooses second by second when `wanted` frames a second come and the network can do `able`.
+    fn follow(adaptive: &mut Adaptive, wanted: u64, able: u64, seconds: usize) -> Vec<u32> {
+        let mut chosen = Vec::new();
+        for _ in 0..seconds {
+            let offered = wanted / u64::from(adaptive.interval + 1);
+            let dropped = offered.saturating_sub(able);
+            let load = (offered as f64 / able as f64).min(1.0);
+            chosen.push(adaptive.step(Seen {
+                offered,
+                dropped,
+                load,
+            }));
+        }
+        chosen
+    }
+
+    #[test]
+    fn drops_raise_the_interval_at_once_to_what_is_needed() {
+        let mut adaptive = Adaptive::new(8);
+        assert_eq!(follow(&mut adaptive, 100, 30, 4), [3, 3, 3, 3]);
+        let mut adaptive = Adaptive::new(2);
+        assert_eq!(
+            follow(&mut adaptive, 100, 10, 3),
+            [2, 2, 2],
+            "the most allowed"
+        );
+    }
+
+    #[test]
+    fn calm_lowers_it_to_the_smallest_that_fits() {
+        let mut adaptive = Adaptive::new(8);
+        follow(&mut adaptive, 100, 30, 2);
+        let chosen = follow(&mut adaptive, 50, 30, 12);
+        assert_eq!(chosen.last(), Some(&1), "{chosen:?}");
+        assert_eq!(chosen[0], 3, "not at once: {chosen:?}");
+        let chosen = follow(&mut adaptive, 20, 30, 12);
+        assert_eq!(chosen.last(), Some(&0), "{chosen:?}");
+    }
+
+    #[test]
+    fn lowering_that_led_to_drops_is_tried_ever_more_rarely() {
+        // The load promises that a lower interval fits, and it never does: bursts.
+        let mut adaptive = Adaptive::new(8);
+        let mut tries = Vec::new();
+        for second in 0..300 {
+            let before = adaptive.interval;
+            let seen = Seen {
+                offered: 10,
+                dropped: u64::from(before == 0),
+                load: 0.3,
+            };
+            if adaptive.step(seen) < before {
+                tries.push(second);
+            }
+        }
+        let waits: Vec<i32> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(tries.len() <= 6, "{tries:?}");
+        assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Scene rules from the configuration to the messages: the real binary on a scene whose truth is known.
+//!
+//! What it counts is compared with what this file counts of the truth by itself.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use jetwatch::config::{Pace, SyntheticScene};
+use jetwatch::source::scene::Scene;
+use serde_json::Value;
+use support::daemon::{Setup, finish, json_lines, stderr};
+
+const FRAMES: u64 = 600;
+const INERTIA: usize = 3;
+
+/// The middle third of the picture, and a line down its middle.
+const ZONE: (f32, f32) = (0.3, 0.7);
+const LINE: f32 = 0.5;
+
+fn config(seed: u64) -> String {
+    format!(
+        "device: test
+sources:
+  - name: cam
+    uri: synthetic://traffic?seed={seed}&objects=5&width=320&height=180&fps=30&frames={FRAMES}&realtime=false
+    zones:
+      - name: middle
+        coordinates: 0.3,0,0.7,0,0.7,1,0.3,1
+        inertia_frames: {INERTIA}
+        object_threshold: 2
+    lines:
+      - name: gate
+        coordinates: 0.5,0,0.5,1
+        inertia_frames: {INERTIA}
+detector:
+  backend: scripted
+tracker:
+  probation_frames: 1
+publish:
+  mqtt: off
+  json_lines: {{path: facts.jsonl}}
+"
+    )
+}
+
+/// How often something happened, by what and to whom.
+type Counts = BTreeMap<(String, String), u64>;
+
+/// A yes or no that counts when it was seen often enough in a row.
+#[derive(Default)]
+struct Settled {
+    holds: bool,
+    opposed: usize,
+}
+
+impl Settled {
+    fn see(&mut self, now: bool) -> Option<bool> {
+        self.opposed = if now == self.holds {
+            0
+        } else {
+            self.opposed + 1
+        };
+        (self.opposed == INERTIA).then(|| {
+            (self.holds, self.opposed) = (now, 0);
+            now
+        })
+    }
+}
+
+/// What happens in the scene, by its truth: each object's way through the picture alone.
+fn truth(seed: u64) -> Counts {
+    let mut scene = Scene::new(&SyntheticScene {
+        seed,
+        objects: 5,
+        width: 320,
+        height: 180,
+        fps: 30,
+        frames: Some(FRAMES),
+        pace: Pace::AsFast,
+    });
+    let mut ways: BTreeMap<u32, (String, Vec<f32>)> = BTreeMap::new();
+    for frame in 0..FRAMES {
+        for object in scene.truth(frame) {
+            let x = (object.xyxy[0] + object.xyxy[2]) / 2.0 / 320.0;
+            let way = ways.entry(object.id);
+            way.or_insert_with(|| (object.label.to_owned(), Vec::new()))
+                .1
+                .push(x);
+        }
+    }
+    let mut counts = Counts::new();
+    for (label, way) in ways.values() {
+        let mut count = |what: &str| {
+            *counts.entry((what.to_owned(), label.clone())).or_default() += 1;
+        };
+        let mut inside = Settled::default();
+        // The line goes down, so that its left is the picture's right.
+        let mut on_left = Settled {
+            holds: way[0] > LINE,
+            opposed: 0,
+        };
+        for &x in way {
+            match inside.see(ZONE.0 < x && x < ZONE.1) {
+                Some(true) => count("zone_entered"),
+                Some(false) => count("zone_left"),
+                None => {}
+            }
+            match on_left.see(x > LINE) {
+                Some(true) => count("left"),
+                Some(false) => count("right"),
+                None => {}
+            }
+        }
+        if inside.holds {
+            count("zone_left");
+        }
+    }
+    counts
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
+}
+
+#[test]
+fn counts_and_facts_are_those_of_the_truth() {
+    for seed in [3, 11] {
+        let setup = Setup::new(&config(seed));
+        let output = finish(&mut setup.command("run"));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let lines = json_lines(&setup.path("facts.jsonl"));
+
+        let facts = of_kind(&lines, "fact");
+        let mut told = Counts::new();
+        for fact in &facts {
+            let what = match text(&fact["type"]).as_str() {
+                "line_crossed" => text(&fact["to"]),
+                "overcrowding" | "overcrowding_over" => continue,
+                other => other.to_owned(),
+            };
+            *told.entry((what, text(&fact["label"]))).or_default() += 1;
+        }
+        let wanted = truth(seed);
+        assert_eq!(told, wanted, "seed {seed}");
+        assert!(
+            wanted.values().sum::<u64>() > 10,
+            "little happens: {wanted:?}"
+        );
+
+        // The last word about the line is the sum of its facts.
+        let gate = *of_kind(&lines, "line").last().expect("the line is told");
+        for crossings in gate["crossings"].as_array().expect("a list") {
+            let label = text(&crossings["label"]);
+            for (key, side) in [("to_left", "left"), ("to_right", "right")] {
+                let wanted = wanted.get(&(side.to_owned(), label.clone()));
+                let told = crossings[key].as_u64().expect("a number");
+                assert_eq!(told, *wanted.unwrap_or(&0), "{label} to the {side}");
+            }
+        }
+
+        // Zones are told empty at the start and at the end.
+        let zones = of_kind(&lines, "zone");
+        let ends = [zones.first(), zones.last()].map(|zone| &zone.expect("told")["count"]);
+        assert_eq!(ends, [0, 0], "{zones:?}");
+        let crowds: Vec<_> = facts
+            .iter()
+            .filter(|fact| fact["type"] == "overcrowding")
+            .collect();
+        assert!(crowds.iter().all(|fact| fact["count"].as_u64() >= Some(2)));
+    }
+}
+
+#[test]
+fn facts_stand_between_the_begin_and_the_end_of_their_track() {
+    let setup = Setup::new(&config(3));
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = json_lines(&setup.path("facts.jsonl"));
+    let mut open: BTreeMap<String, bool> = BTreeMap::new();
+    let mut facts = 0;
+    for line in &lines {
+        let id = text(&line["id"]);
+        match (text(&line["kind"]).as_str(), text(&line["type"]).as_str()) {
+            ("event", "new") => assert!(open.insert(id, true).is_none()),
+            ("event", "end") => assert_eq!(open.insert(id, false), Some(true)),
+            ("fact", kind) if !id.is_empty() => {
+                assert_eq!(open.get(&id), Some(&true), "{kind} of {id}");
+                facts += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(facts > 10 && open.values().all(|is_open| !is_open));
+}
+
+#[test]
+fn objects_that_the_model_does_not_know_are_refused_by_run_and_check() {
+    let yaml = config(3).replace("object_threshold: 2", "objects: [person, ships]");
+    let setup = Setup::new(&yaml);
+    let wanted = "sources[0].zones[0].objects: the model has no label `ships`; it has ";
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
+    assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
+    let output = finish(&mut setup.command("check"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(wanted), "{said}");
+}
