@@ -6,6 +6,7 @@
 
 mod detector;
 mod publish;
+mod secondary;
 mod source;
 mod tracker;
 mod tune;
@@ -152,6 +153,8 @@ fn root(map: &Map<'_>) -> Option<Config> {
     let tracker = map
         .section("tracker")
         .and_then(|map| tracker::tracker(&map));
+    let of_detector = detector.as_ref().map_or(&[][..], |detector| &detector.classes);
+    let secondary = secondary::secondary(map, of_detector);
     let publish = map
         .section("publish")
         .and_then(|map| publish::publish(&map, device.as_deref()));
@@ -162,6 +165,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
         sources: sources?,
         detector: detector?,
         tracker: tracker?,
+        secondary: secondary?,
         publish: publish?,
         tune: tune?,
         log: log?,
