@@ -7,7 +7,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::config::{Config, SourceConfig};
 use crate::detect::{DetectError, Prepared};
 use crate::platform::Root;
-use crate::source::{self, SourceContext, SourceCounters};
+use crate::source::{self, SourceContext, SourceCounters, ViewWish};
 use crate::telemetry::{Recorder, service};
 use crate::types::SourceId;
 
@@ -154,6 +154,7 @@ impl Pipeline {
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&self.machine),
             surfaces: self.surfaces.clone(),
+            view: ViewWish::Nothing,
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -71,6 +71,16 @@ pub enum End {
     Stopped,
 }
 
+/// Which picture a frame carries beside the one for the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ViewWish {
+    /// None: no later step looks at pixels.
+    #[default]
+    Nothing,
+    /// The picture at the size in which the source delivers it, in `BGRx`, in the processor's memory.
+    SourceSize,
+}
+
 /// What every source needs besides its configuration.
 #[derive(Clone)]
 pub struct SourceContext {
@@ -104,6 +114,8 @@ pub struct SourceContext {
     pub machine: Arc<Machine>,
     /// Where the detector reads a Jetson's surfaces in place: what makes pictures of them. Then the VIC leaves pictures in NVMM.
     pub surfaces: Option<Arc<Surfaces>>,
+    /// What [`Frame::view`] holds; where nothing is asked for, nothing is done for it.
+    pub view: ViewWish,
     /// Hears, on the supervisor's thread, who does what in a session that has given its first frame.
     pub on_plan: Arc<dyn Fn(&Plan) + Send + Sync>,
 }
@@ -135,6 +147,7 @@ impl SourceContext {
             argus: Arc::new(ArgusRestarts::never()),
             machine: Arc::new(Machine::find(&Root::default())),
             surfaces: None,
+            view: ViewWish::Nothing,
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -134,6 +134,22 @@ pub(super) fn route(
     }
 }
 
+/// The way from `from` to `BGRx` of the same size in the processor's memory, or why there is none. Nothing is scaled, so that the
+/// VIC's limits do not matter; what is in the processor's memory already stays with the processor.
+pub(super) fn way_to_view(from: &Form, scalers: &Scalers) -> Result<Vec<Step>, String> {
+    let unit = match (from.memory, &scalers.vic, &scalers.gpu) {
+        (Memory::System, ..) => VideoUnit::Cpu,
+        (Memory::Nvmm, Ok(()), _) => VideoUnit::Vic,
+        (Memory::Nvmm, _, Ok(())) => VideoUnit::Gpu,
+        (Memory::Nvmm, Err(reason), _) => {
+            return Err(format!(
+                "the pictures lie in NVMM and nothing can copy them from there: {reason}"
+            ));
+        }
+    };
+    Ok(vec![last(unit, from.size, Memory::System)])
+}
+
 /// On the processor. A picture in NVMM is copied to its memory first, which only `nvvidconv` can do.
 fn cpu(from: &Form, inner: Size, scalers: &Scalers) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();

@@ -8,13 +8,15 @@ use crate::types::{Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Size};
 
 use super::pool::PixelPool;
 use super::scene::Scene;
-use super::{End, Flow, Source, SourceContext, SourceError};
+use super::{End, Flow, Source, SourceContext, SourceError, ViewWish};
 
 /// Draws frames of one scene.
 pub struct SyntheticSource {
     scene: Scene,
     settings: SyntheticScene,
     pool: PixelPool,
+    /// Apart from the other pool, as its buffers have another size.
+    views: PixelPool,
     loop_at_end: bool,
 }
 
@@ -26,6 +28,7 @@ impl SyntheticSource {
             scene: Scene::new(settings),
             settings: settings.clone(),
             pool: PixelPool::default(),
+            views: PixelPool::default(),
             loop_at_end,
         }
     }
@@ -37,9 +40,11 @@ impl SyntheticSource {
         let _whole = context.recorder.batch(Level::Source, 1);
         let _range = context.recorder.range_with_payload(Stage::Source, 1, seq);
         let inner = Letterbox::new(source_size, context.input, context.placement).inner;
-        let stride = inner.width as usize * PIXEL_BYTES;
-        let mut pixels = self.pool.take(stride * inner.height as usize);
-        self.scene.draw(index, inner, pixels.as_mut(), stride);
+        let picture = paint(&mut self.scene, index, inner, &self.pool)?;
+        let view = match context.view {
+            ViewWish::Nothing => None,
+            ViewWish::SourceSize => Some(paint(&mut self.scene, index, source_size, &self.views)?),
+        };
         let mut truth = Vec::with_capacity(self.settings.objects as usize);
         self.scene.truth_into(index, &mut truth);
         let meta = FrameMeta {
@@ -54,11 +59,19 @@ impl SyntheticSource {
         };
         Some(Frame {
             meta,
-            picture: Picture::new(inner, stride, Box::new(pixels))?,
-            view: None,
+            picture,
+            view,
             truth,
         })
     }
+}
+
+/// Draws frame `index` at one size.
+fn paint(scene: &mut Scene, index: u64, size: Size, pool: &PixelPool) -> Option<Picture> {
+    let stride = size.width as usize * PIXEL_BYTES;
+    let mut pixels = pool.take(stride * size.height as usize);
+    scene.draw(index, size, pixels.as_mut(), stride);
+    Picture::new(size, stride, Box::new(pixels))
 }
 
 impl Source for SyntheticSource {

@@ -41,6 +41,8 @@ pub(super) struct Place {
     pub(super) entry: WeakRef<gst::Element>,
     pub(super) sink: WeakRef<gst::Element>,
     pub(super) equipment: Equipment,
+    /// Before the names of its elements, which are unique in a pipeline.
+    pub(super) prefix: &'static str,
 }
 
 /// The same while it is worked on.
@@ -51,6 +53,13 @@ struct Ground {
 }
 
 impl Place {
+    fn named(&self, what: &str, index: usize) -> String {
+        match index {
+            0 => format!("{}{what}", self.prefix),
+            index => format!("{}{what}-{}", self.prefix, index + 1),
+        }
+    }
+
     /// `None` when the pipeline is on its way down.
     fn ground(&self) -> Option<Ground> {
         Some(Ground {
@@ -90,19 +99,19 @@ impl Chain {
         let failed = |error: gst::glib::BoolError| error.to_string();
         self.take_out(&ground);
         for (index, step) in steps.iter().enumerate() {
-            let filter = make("capsfilter", &named("size", index)).map_err(said)?;
+            let filter = make("capsfilter", &place.named("size", index)).map_err(said)?;
             match step.unit {
                 VideoUnit::Vic | VideoUnit::Gpu => {
-                    let converter = converter(step, index, &place.equipment)?;
+                    let converter = converter(step, index, place)?;
                     self.elements.extend([converter, filter.clone()]);
                 }
                 _ => {
                     // Scaling comes before the color conversion because the network's input is usually smaller than the
                     // source, so that fewer pixels are converted.
-                    let scale = make("videoscale", &named("scale", index)).map_err(said)?;
+                    let scale = make("videoscale", &place.named("scale", index)).map_err(said)?;
                     // The letterbox's aspect is ours: the scaler must fill its output and never draw borders.
                     scale.set_property("add-borders", false);
-                    let convert = make("videoconvert", "convert").map_err(said)?;
+                    let convert = make("videoconvert", &place.named("convert", 0)).map_err(said)?;
                     self.elements.extend([scale, filter.clone(), convert]);
                 }
             }
@@ -137,10 +146,10 @@ impl Chain {
 }
 
 /// A converter of the Jetson for one step, told which unit to use.
-fn converter(step: &Step, index: usize, equipment: &Equipment) -> Result<gst::Element, String> {
-    let unit = equipment.scaler(step.unit)?;
+fn converter(step: &Step, index: usize, place: &Place) -> Result<gst::Element, String> {
+    let unit = place.equipment.scaler(step.unit)?;
     let converter =
-        make(unit.element, &named("scale", index)).map_err(|error| error.to_string())?;
+        make(unit.element, &place.named("scale", index)).map_err(|error| error.to_string())?;
     if let Some((property, word)) = unit.setting
         && !set_if_known(property, &converter, word)
     {
@@ -164,13 +173,6 @@ fn converter(step: &Step, index: usize, equipment: &Equipment) -> Result<gst::El
         set_if_known("nvbuf-memory-type", &converter, "nvbuf-mem-cuda-device");
     }
     Ok(converter)
-}
-
-fn named(what: &str, index: usize) -> String {
-    match index {
-        0 => what.to_owned(),
-        index => format!("{what}-{}", index + 1),
-    }
 }
 
 /// Whether the same elements do both, with other sizes.

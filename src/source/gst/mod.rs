@@ -18,6 +18,7 @@ mod scale;
 mod session;
 mod survey;
 pub mod trial;
+mod view;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -5,7 +5,7 @@
 //! resolution changes in mid-stream. Which steps there are is decided when the caps come: by [`route`], for any unit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use gstreamer as gst;
@@ -14,8 +14,8 @@ use gstreamer_app as gst_app;
 
 use crate::config::Scaling;
 use crate::source::elements::make;
-use crate::source::steps::{Memory, route};
-use crate::source::{Flow, SourceContext, SourceError};
+use crate::source::steps::{Memory, route, way_to_view};
+use crate::source::{Flow, SourceContext, SourceError, ViewWish};
 use crate::telemetry::{Level, Stage};
 use crate::types::{Frame, FrameMeta, Letterbox, Size};
 
@@ -23,6 +23,7 @@ use super::chain::{Chain, NVMM, Place, form_of};
 use super::equipment::Equipment;
 use super::findings::Findings;
 use super::sample::Reader;
+use super::view::Fork;
 
 /// Name of the scaler's first element in its pipeline.
 pub(super) const ENTRY: &str = "entry";
@@ -106,6 +107,11 @@ pub(super) fn add(
     let input = entry
         .static_pad("sink")
         .ok_or_else(|| SourceError::Build("identity has no sink pad".to_owned()))?;
+    let fork = match context.view {
+        ViewWish::Nothing => None,
+        ViewWish::SourceSize => Some(Fork::add(pipeline, &entry)?),
+    };
+    let trunk = fork.as_ref().map_or(&entry, |fork| &fork.trunk);
     let source_size = Arc::new(Mutex::new(Size::new(1, 1)));
     let mut fitter = Fitter {
         context: context.clone(),
@@ -115,10 +121,14 @@ pub(super) fn add(
         chain: Chain::default(),
         place: Place {
             pipeline: pipeline.downgrade(),
-            entry: entry.downgrade(),
+            entry: trunk.downgrade(),
             sink: sink.upcast_ref::<gst::Element>().downgrade(),
             equipment: equipment.clone(),
+            prefix: "",
         },
+        view: fork
+            .as_ref()
+            .map(|fork| (Chain::default(), fork.place(pipeline, equipment))),
     };
     let fitter = Mutex::new(move |event: &gst::EventRef| fitter.see(event));
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
@@ -129,17 +139,24 @@ pub(super) fn add(
     });
 
     let progress = Arc::new(Progress::new());
-    let mut taker = Taker {
+    let taker = Taker {
         context: context.clone(),
         source_size,
         progress: Arc::clone(&progress),
         stopped: false,
         reader: Reader::new(context, findings),
+        view: fork.as_ref().map(|_| Expected::default()),
     };
+    let taker = Arc::new(Mutex::new(taker));
+    if let Some(fork) = &fork {
+        let taker = Arc::clone(&taker);
+        fork.on_view(move |sink| lock(&taker).take_view(sink));
+    }
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
         gst_app::AppSinkCallbacks::builder()
             .new_sample(move |sink| {
+                let mut taker = lock(&taker);
                 let flow = taker.take(sink)?;
                 if taker.progress.frames() == 1
                     && let Some(pipeline) = pipeline_weak.upgrade()
@@ -156,6 +173,10 @@ pub(super) fn add(
     Ok(Scaler { input, progress })
 }
 
+fn lock(taker: &Mutex<Taker>) -> MutexGuard<'_, Taker> {
+    taker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Fits the chain to whatever form the source's pictures have now.
 struct Fitter {
     context: SourceContext,
@@ -164,6 +185,8 @@ struct Fitter {
     source_size: Arc<Mutex<Size>>,
     chain: Chain,
     place: Place,
+    /// The same for views, where they are asked for.
+    view: Option<(Chain, Place)>,
 }
 
 impl Fitter {
@@ -177,7 +200,12 @@ impl Fitter {
                     }
                 }
             }
-            gst::EventView::Eos(_) => self.chain.pass_end(&self.place),
+            gst::EventView::Eos(_) => {
+                self.chain.pass_end(&self.place);
+                if let Some((chain, place)) = &self.view {
+                    chain.pass_end(place);
+                }
+            }
             _ => {}
         }
     }
@@ -205,7 +233,11 @@ impl Fitter {
         if let Some(note) = route.note {
             self.findings.add_note(note);
         }
-        self.chain.fit(route.steps, &self.place)
+        self.chain.fit(route.steps, &self.place)?;
+        match &mut self.view {
+            Some((chain, place)) => chain.fit(way_to_view(&from, &scalers)?, place),
+            None => Ok(()),
+        }
     }
 }
 
@@ -221,6 +253,16 @@ impl Fitter {
     }
 }
 
+/// Ends the session over a buffer that is too small.
+fn refuse(sink: &gst_app::AppSink) -> gst::FlowError {
+    gst::element_error!(
+        sink,
+        gst::StreamError::Format,
+        ("a buffer does not hold the picture that its caps promise")
+    );
+    gst::FlowError::Error
+}
+
 /// Turns samples into frames on the streaming thread.
 struct Taker {
     context: SourceContext,
@@ -229,6 +271,23 @@ struct Taker {
     /// No more frames are wanted; what a decoder still pushes is turned away.
     stopped: bool,
     reader: Reader,
+    /// There where views are asked for.
+    view: Option<Expected>,
+}
+
+/// The frame whose view is on its way, and what reads views.
+struct Expected {
+    frame: Option<Frame>,
+    reader: Reader,
+}
+
+impl Default for Expected {
+    fn default() -> Self {
+        Self {
+            frame: None,
+            reader: Reader::of_plain_samples(),
+        }
+    }
 }
 
 impl Taker {
@@ -245,17 +304,42 @@ impl Taker {
             let _whole = recorder.batch(Level::Source, 1);
             let _range = recorder.range_with_payload(Stage::Source, 1, seq);
             self.frame(&sample, seq, captured_at, entered_at)
-                .ok_or_else(|| {
-                    gst::element_error!(
-                        sink,
-                        gst::StreamError::Format,
-                        ("a buffer does not hold the picture that its caps promise")
-                    );
-                    gst::FlowError::Error
-                })?
+                .ok_or_else(|| refuse(sink))?
         };
         self.progress.touch();
         self.progress.frames.fetch_add(1, Ordering::AcqRel);
+        let Some(expected) = &mut self.view else {
+            return self.hand_on(frame);
+        };
+        // Each picture goes through the view's branch right behind the network's, on this thread: what still stands here has
+        // none, and goes on without.
+        match expected.frame.replace(frame) {
+            Some(late) => self.hand_on(late),
+            None => Ok(gst::FlowSuccess::Ok),
+        }
+    }
+
+    /// Takes the view of the frame that was taken before.
+    fn take_view(&mut self, sink: &gst_app::AppSink) -> Result<gst::FlowSuccess, gst::FlowError> {
+        let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
+        if self.stopped {
+            return Err(gst::FlowError::Eos);
+        }
+        let Some(expected) = &mut self.view else {
+            return Ok(gst::FlowSuccess::Ok);
+        };
+        let Some(mut frame) = expected.frame.take() else {
+            return Ok(gst::FlowSuccess::Ok);
+        };
+        let pts = sample.buffer().and_then(|buffer| buffer.pts());
+        if pts.map(Into::into) == frame.meta.pts {
+            let view = expected.reader.read(&sample);
+            frame.view = Some(view.ok_or_else(|| refuse(sink))?);
+        }
+        self.hand_on(frame)
+    }
+
+    fn hand_on(&mut self, frame: Frame) -> Result<gst::FlowSuccess, gst::FlowError> {
         self.progress.delivering.store(true, Ordering::Release);
         let flow = (self.context.deliver)(frame);
         self.progress.touch();

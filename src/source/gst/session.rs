@@ -15,6 +15,7 @@ use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
 use super::scale::ENTRY;
 use super::survey;
+use super::view;
 
 /// How long a pipeline that failed may take to say why.
 const EXPLANATION: Duration = Duration::from_secs(2);
@@ -76,8 +77,10 @@ pub(super) fn run(
 /// then stand still without a word.
 fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
     pipeline.set_state(gst::State::Ready)?;
-    if let Some(entry) = pipeline.by_name(ENTRY) {
-        entry.set_state(gst::State::Paused)?;
+    for name in [ENTRY].iter().chain(view::PASSAGES) {
+        if let Some(passage) = pipeline.by_name(name) {
+            passage.set_state(gst::State::Paused)?;
+        }
     }
     pipeline.set_state(gst::State::Playing).map(|_| ())
 }
