@@ -153,7 +153,9 @@ fn root(map: &Map<'_>) -> Option<Config> {
     let tracker = map
         .section("tracker")
         .and_then(|map| tracker::tracker(&map));
-    let of_detector = detector.as_ref().map_or(&[][..], |detector| &detector.classes);
+    let of_detector = detector
+        .as_ref()
+        .map_or(&[][..], |detector| &detector.classes);
     let secondary = secondary::secondary(map, of_detector);
     let publish = map
         .section("publish")

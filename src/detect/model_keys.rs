@@ -12,7 +12,9 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 
-use super::model::{ColorOrder, InputElement, InputSpec, License, ModelFile, ModelSpec, OutputSpec};
+use super::model::{
+    ColorOrder, InputElement, InputSpec, License, ModelFile, ModelSpec, OutputSpec,
+};
 use super::weights::{self, WeightsFile};
 use crate::config::{Node, Unit, mask_secrets};
 use crate::types::{Placement, Size};
@@ -102,11 +104,7 @@ pub(super) fn read_spec(
     })
 }
 
-fn read_input(
-    node: &Node<'_>,
-    multiple: u32,
-    sides: &RangeInclusive<i64>,
-) -> Option<InputSpec> {
+fn read_input(node: &Node<'_>, multiple: u32, sides: &RangeInclusive<i64>) -> Option<InputSpec> {
     let map = node.with_keys(&[
         "name",
         "sizes_name",
@@ -377,12 +375,7 @@ fn share(map: &Node<'_>, key: &str, default: f32) -> Option<f32> {
 }
 
 /// A side of the input, a multiple of what the layout asks for.
-fn side(
-    map: &Node<'_>,
-    key: &str,
-    multiple: u32,
-    sides: &RangeInclusive<i64>,
-) -> Option<u32> {
+fn side(map: &Node<'_>, key: &str, multiple: u32, sides: &RangeInclusive<i64>) -> Option<u32> {
     let (least, most) = (sides.start(), sides.end());
     let expected = match multiple {
         1 => format!("a number of pixels from {least} to {most}"),

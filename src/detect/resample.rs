@@ -101,7 +101,8 @@ impl Taps {
             let end = ((center + reach).ceil() as usize).min(from);
             let start = self.weights.len();
             self.starts.push((first, start));
-            let weight = |pixel: usize| (1.0 - (pixel as f32 + 0.5 - center).abs() / reach).max(0.0);
+            let weight =
+                |pixel: usize| (1.0 - (pixel as f32 + 0.5 - center).abs() / reach).max(0.0);
             self.weights.extend((first..end).map(weight));
             let sum: f32 = self.weights[start..].iter().sum();
             for weight in &mut self.weights[start..] {
@@ -126,7 +127,10 @@ mod tests {
     use super::*;
 
     fn scaled(pixels: &[[u8; 3]], from: Size, to: Size) -> Vec<[u8; 3]> {
-        let bytes: Vec<u8> = pixels.iter().flat_map(|[b, g, r]| [*b, *g, *r, 7]).collect();
+        let bytes: Vec<u8> = pixels
+            .iter()
+            .flat_map(|[b, g, r]| [*b, *g, *r, 7])
+            .collect();
         let mut result = vec![9; (to.width * to.height) as usize * PIXEL_BYTES];
         Resampler::default().scale(&bytes, from, to, &mut result);
         let (pixels, _) = result.as_chunks::<PIXEL_BYTES>();
@@ -140,7 +144,10 @@ mod tests {
                 let from = Size::new(width, height);
                 let flat = vec![[10, 200, 255]; (width * height) as usize];
                 let found = scaled(&flat, from, to);
-                assert!(found.iter().all(|pixel| *pixel == [10, 200, 255]), "{from} to {to}");
+                assert!(
+                    found.iter().all(|pixel| *pixel == [10, 200, 255]),
+                    "{from} to {to}"
+                );
             }
         }
     }

@@ -10,14 +10,20 @@ use crate::publish::{Record, Sink, SinkCounts};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::track::{Lifecycle, Tracker};
-use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
+use crate::types::{
+    Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
+};
 
+use super::cascade::{Cascade, Finding, Pixels};
 use super::lanes::Lanes;
 use super::meter::Meter;
 use super::reorder::Reorder;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
 pub(super) const CLOSING: Duration = Duration::from_secs(5);
+
+/// Longest that secondary networks may take at the end for what they have in hand.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// What the follower hears.
 pub(super) enum News {
@@ -26,7 +32,11 @@ pub(super) enum News {
         ticket: u64,
         meta: FrameMeta,
         detections: Vec<Detection>,
+        /// The picture, where secondary networks may look at it.
+        pixels: Option<Pixels>,
     },
+    /// A secondary network has looked at an object.
+    Finding(Finding),
     /// A source's state changed.
     Source {
         id: SourceId,
@@ -49,6 +59,7 @@ pub(super) struct Follower {
     pub(super) lines: Vec<Line>,
     pub(super) labels: Vec<String>,
     pub(super) sinks: Vec<Box<dyn Sink>>,
+    pub(super) cascade: Cascade,
     pub(super) lanes: Arc<Lanes>,
     pub(super) meter: Arc<Meter>,
     pub(super) recorder: Recorder,
@@ -60,10 +71,13 @@ pub(super) struct Follower {
     pub(super) pulse: Pulse,
 }
 
+/// What is known of a frame when it comes from the detector.
+type Seen = (FrameMeta, Vec<Detection>, Option<Pixels>);
+
 /// The follower's side of one source.
 pub(super) struct Line {
     name: String,
-    reorder: Reorder<(FrameMeta, Vec<Detection>)>,
+    reorder: Reorder<Seen>,
     tracker: Tracker,
     lifecycle: Lifecycle,
     /// The source has ended; said once its last frame is through.
@@ -101,7 +115,9 @@ impl Follower {
                     ticket,
                     meta,
                     detections,
-                }) => self.result(ticket, meta, detections),
+                    pixels,
+                }) => self.result(ticket, (meta, detections, pixels)),
+                Ok(News::Finding(finding)) => self.finding(finding),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
                     &mut self.sinks,
@@ -111,7 +127,11 @@ impl Follower {
                     },
                 ),
                 Ok(News::Closed { id }) => self.end_if_drained(id),
-                Ok(News::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(News::Finish) => {
+                    self.settle(news);
+                    break;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.sinks.iter().any(|sink| sink.reader_gone()) {
@@ -125,19 +145,46 @@ impl Follower {
         self.finish()
     }
 
-    fn result(&mut self, ticket: u64, meta: FrameMeta, detections: Vec<Detection>) {
-        let id = meta.source;
+    fn result(&mut self, ticket: u64, seen: Seen) {
+        let id = seen.0.source;
         let mut due = Vec::new();
         self.lines[id.index()]
             .reorder
-            .push(ticket, (meta, detections), |item| due.push(item));
-        for (meta, detections) in due {
-            self.frame(meta, &detections);
+            .push(ticket, seen, |item| due.push(item));
+        for (meta, detections, pixels) in due {
+            self.frame(meta, &detections, pixels);
         }
         self.end_if_drained(id);
     }
 
-    fn frame(&mut self, meta: FrameMeta, detections: &[Detection]) {
+    /// Takes what a secondary network says of a track, whenever it comes.
+    fn finding(&mut self, finding: Finding) {
+        let id = finding.source();
+        if let Some((track, attributes)) = self.cascade.hear(finding) {
+            let line = &mut self.lines[id.index()];
+            if let Some(meta) = line.newest {
+                let at = meta.captured_at;
+                line.lifecycle
+                    .describe(track, attributes, at, &mut line.events);
+                self.publish_events(&meta);
+            }
+        }
+        self.end_if_drained(id);
+    }
+
+    /// Hears what secondary networks still have in hand, for a while.
+    fn settle(&mut self, news: &Receiver<News>) {
+        let until = Instant::now() + SETTLING;
+        while self.cascade.is_busy() {
+            match news.recv_deadline(until) {
+                Ok(News::Finding(finding)) => self.finding(finding),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn frame(&mut self, meta: FrameMeta, detections: &[Detection], pixels: Option<Pixels>) {
         let recorder = self.recorder.clone();
         let whole = recorder.batch(Level::Follow, 1);
         let line = &mut self.lines[meta.source.index()];
@@ -152,6 +199,12 @@ impl Follower {
                     .filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost))
                     .cloned(),
             );
+            for event in &line.events {
+                if event.kind == EventKind::End {
+                    self.cascade.forget(meta.source, event.after.id);
+                }
+            }
+            self.cascade.describe(meta.source, &mut line.shown);
         }
         if let Some(tap) = &mut self.tap {
             tap(&meta, detections, &line.shown);
@@ -164,11 +217,19 @@ impl Follower {
         drop(whole);
         self.meter
             .frame_done(&meta, self.lines[meta.source.index()].shown.len());
-        self.lines[meta.source.index()].newest = Some(meta);
+        let line = &mut self.lines[meta.source.index()];
+        line.newest = Some(meta);
+        // After its messages, which do not wait for this.
+        self.cascade.look(&meta, &line.shown, pixels.as_ref());
     }
 
     /// Tells the sinks what a frame of a source, or its end, changed.
     fn publish(&mut self, meta: &FrameMeta) {
+        self.publish_events(meta);
+        self.publish_counts(meta);
+    }
+
+    fn publish_events(&mut self, meta: &FrameMeta) {
         let line = &mut self.lines[meta.source.index()];
         if !line.events.is_empty() {
             self.meter.events(line.events.len());
@@ -180,6 +241,10 @@ impl Follower {
             tell(&mut self.sinks, &record);
             line.events.clear();
         }
+    }
+
+    fn publish_counts(&mut self, meta: &FrameMeta) {
+        let line = &mut self.lines[meta.source.index()];
         for change in line.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
             let Some(label) = self.labels.get(usize::from(change.class)) else {
@@ -235,6 +300,7 @@ impl Follower {
     fn end_if_drained(&mut self, id: SourceId) {
         let line = &self.lines[id.index()];
         if line.ending.is_none()
+            || self.cascade.is_busy_with(id)
             || self
                 .lanes
                 .drained(id)
@@ -265,6 +331,9 @@ impl Follower {
         line.tracker.finish();
         line.lifecycle.finish(&mut line.events);
         line.shown.clear();
+        for event in &line.events {
+            self.cascade.forget(id, event.after.id);
+        }
         self.publish(&meta);
     }
 

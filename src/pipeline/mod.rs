@@ -13,6 +13,7 @@ mod alone;
 mod announce;
 mod attend;
 mod calibrate;
+mod cascade;
 mod error;
 mod evaluate;
 mod follow;
@@ -25,6 +26,7 @@ mod report;
 mod sinks;
 mod stage_alone;
 mod start;
+mod start_secondary;
 mod surfaces;
 mod threads;
 mod worker;
@@ -48,6 +50,7 @@ use crate::track::{Lifecycle, Tracker};
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
+pub use cascade::{PreparedSecondary, prepare_secondary};
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
@@ -56,6 +59,7 @@ pub use report::{Report, SourceReport};
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
+use cascade::{Cascade, Permits};
 use follow::{CLOSING, Follower, Line, News};
 use lanes::Lanes;
 use meter::Meter;
@@ -115,6 +119,10 @@ pub struct Pipeline {
     sources: Vec<(String, SourceHandle)>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
+    /// How many pictures may be kept for secondary networks; `None` without any.
+    permits: Option<Permits>,
+    /// Workers of the secondary networks, which end when the follower has.
+    secondary: Vec<(String, JoinHandle<()>)>,
     follower: JoinHandle<SinkCounts>,
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
@@ -141,6 +149,7 @@ impl Pipeline {
         if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
+        let prepared_secondary = prepare_secondary(config, prepared.labels())?;
         let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
         let live: Vec<bool> = config
@@ -153,14 +162,16 @@ impl Pipeline {
         let counters: Vec<Arc<SourceCounters>> =
             config.sources.iter().map(|_| Arc::default()).collect();
         let names = config.sources.iter().map(|source| source.name.clone());
-        let meter = Arc::new(Meter::new(
+        let (cascade, stations) = Cascade::new(&prepared_secondary, config.sources.len());
+        let meter = Meter::new(
             started,
             options.warmup_frames,
             config.detector.workers,
             names.zip(counters.iter().cloned()).collect(),
             Arc::clone(&lanes),
             recorder.clone(),
-        ));
+        );
+        let meter = Arc::new(meter.with_secondary(cascade.counters()));
 
         let stop = StopToken::default();
         let (news, heard) = bounded(NEWS_DEPTH);
@@ -178,6 +189,7 @@ impl Pipeline {
                 .collect(),
             labels: prepared.labels().to_vec(),
             sinks,
+            cascade,
             lanes: Arc::clone(&lanes),
             meter: Arc::clone(&meter),
             recorder: recorder.clone(),
@@ -205,6 +217,8 @@ impl Pipeline {
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
+            permits: Permits::for_config(config),
+            secondary: Vec::new(),
             follower,
             attendant: None,
             watcher: None,
@@ -215,8 +229,11 @@ impl Pipeline {
             failure,
             broker,
         };
-        if let Err(error) =
-            pipeline.start_threads(config, &prepared, &recorder, &counters, &options.root)
+        if let Err(error) = pipeline
+            .start_secondary(prepared_secondary, stations)
+            .and_then(|()| {
+                pipeline.start_threads(config, &prepared, &recorder, &counters, &options.root)
+            })
         {
             pipeline.fail(error);
             let outcome = pipeline.wait();
@@ -316,6 +333,13 @@ impl Pipeline {
             late.push("follow".to_owned());
             SinkCounts::default()
         };
+        for (name, worker) in self.secondary.drain(..) {
+            if finished_by(until, || worker.is_finished()) {
+                join(worker);
+            } else {
+                late.push(name);
+            }
+        }
         if let Some(broker) = self.broker.take() {
             broker.stop();
         }

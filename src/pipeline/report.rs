@@ -1,5 +1,6 @@
 //! The final report of a run, as `--stats FILE` writes it.
 
+use crate::publish::SecondaryStats;
 use crate::telemetry::StageSummary;
 
 /// Numbers of one run, after its warm-up frames. Field names carry their units.
@@ -39,6 +40,8 @@ pub struct Report {
     pub events: u64,
     /// Times per stage.
     pub stages: Vec<StageSummary>,
+    /// Per secondary network.
+    pub secondary: Vec<SecondaryStats>,
     /// Per source.
     pub sources: Vec<SourceReport>,
     /// Messages handed to the sinks.

@@ -92,6 +92,7 @@ impl Pipeline {
         );
         let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
         let pulse = self.pulses.join(&format!("detect-{index}"));
+        let keep = self.permits.clone();
         let rule = BatchRule {
             size: config.detector.batch_size,
             timeout: config.detector.batch_timeout,
@@ -106,7 +107,15 @@ impl Pipeline {
             };
             let _ = loaded.send(Ok(()));
             drop(loaded);
-            if let Err(error) = worker::work(detector, &lanes, rule, &recorder, &news, &pulse) {
+            if let Err(error) = worker::work(
+                detector,
+                &lanes,
+                rule,
+                &recorder,
+                &news,
+                &pulse,
+                keep.as_ref(),
+            ) {
                 log::error!(worker = index; "detector failed: {error}");
                 failure
                     .lock()
@@ -154,7 +163,10 @@ impl Pipeline {
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&self.machine),
             surfaces: self.surfaces.clone(),
-            view: ViewWish::Nothing,
+            view: match self.permits {
+                Some(_) => ViewWish::SourceSize,
+                None => ViewWish::Nothing,
+            },
             on_plan: Arc::new(|_| {}),
         }
     }

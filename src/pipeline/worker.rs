@@ -12,6 +12,7 @@ use crate::detect::{DetectError, Detector};
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta};
 
+use super::cascade::{Permits, Pixels};
 use super::follow::News;
 use super::lanes::{Lanes, Ticketed};
 
@@ -30,10 +31,12 @@ pub(super) fn work(
     recorder: &Recorder,
     results: &Sender<News>,
     pulse: &Pulse,
+    keep: Option<&Permits>,
 ) -> Result<(), DetectError> {
     let mut taken: Vec<Ticketed> = Vec::with_capacity(rule.size);
     let mut batch: Vec<Frame> = Vec::with_capacity(rule.size);
     let mut stubs: Vec<(u64, FrameMeta)> = Vec::with_capacity(rule.size);
+    let mut kept: Vec<Option<Pixels>> = Vec::with_capacity(rule.size);
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
     loop {
         pulse.waits();
@@ -56,14 +59,22 @@ pub(super) fn work(
         }
         detector.detect(&batch, &mut detections)?;
         drop(whole);
-        // Pixels go back to their pool before anybody waits for the follower.
-        batch.clear();
-        for ((ticket, meta), found) in stubs.drain(..).zip(detections.drain(..)) {
+        // Pixels go back to their pool before anybody waits for the follower, but for those that are to be looked at again.
+        kept.extend(
+            batch
+                .drain(..)
+                .map(|frame| keep.and_then(|keep| keep.keep(frame))),
+        );
+        let pictures = kept.drain(..);
+        for (((ticket, meta), found), pixels) in
+            stubs.drain(..).zip(detections.drain(..)).zip(pictures)
+        {
             if results
                 .send(News::Result {
                     ticket,
                     meta,
                     detections: found,
+                    pixels,
                 })
                 .is_err()
             {

@@ -10,8 +10,8 @@ mod value;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::body::{
-    AttributeBody, CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SecondaryBody, SourceBody, SourceStatsBody,
-    StageBody, StatsBody, TrackBody,
+    AttributeBody, CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SecondaryBody,
+    SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
 use self::value::{EventId, Utc, finite, milliseconds, rounded};

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-use crate::types::{Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy};
+use crate::types::{
+    Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
+};
 
 /// A box has moved when one of its edges is this share of the box's width or height away from where it was last told.
 /// Detectors let the edges of a standing object tremble by a few percent, which is no news.

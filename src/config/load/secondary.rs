@@ -13,8 +13,7 @@ pub(super) fn secondary(map: &Map<'_>, of_detector: &[String]) -> Option<Vec<Sec
     let maps = map.sections("secondary")?;
     let names: Vec<Option<String>> = maps.iter().map(name).collect();
     refuse_repetitions(&maps, &names);
-    let parents: Vec<Option<Option<usize>>> =
-        maps.iter().map(|map| parent(map, &names)).collect();
+    let parents: Vec<Option<Option<usize>>> = maps.iter().map(|map| parent(map, &names)).collect();
     refuse_circles(&maps, &names, &parents);
     let networks: Vec<Option<SecondaryConfig>> = maps
         .iter()
@@ -70,11 +69,7 @@ fn parent(map: &Map<'_>, names: &[Option<String>]) -> Option<Option<usize>> {
 }
 
 /// Records each network that stands on itself by way of others.
-fn refuse_circles(
-    maps: &[Map<'_>],
-    names: &[Option<String>],
-    parents: &[Option<Option<usize>>],
-) {
+fn refuse_circles(maps: &[Map<'_>], names: &[Option<String>], parents: &[Option<Option<usize>>]) {
     let shown = |index: usize| names[index].as_deref().unwrap_or("?").to_owned();
     for (index, map) in maps.iter().enumerate() {
         let mut way = vec![shown(index)];
@@ -88,7 +83,11 @@ fn refuse_circles(
             if at == index {
                 let what = format!("it would wait for itself: {}", way.join(" on "));
                 if let Some(on) = map.section("on") {
-                    on.unfit("secondary", &what, Some("let one of them look at tracked objects"));
+                    on.unfit(
+                        "secondary",
+                        &what,
+                        Some("let one of them look at tracked objects"),
+                    );
                 }
                 break;
             }
@@ -141,7 +140,10 @@ fn refuse_filtered(list: &Node<'_>, classes: &[String], of_detector: &[String]) 
     }
     for class in classes {
         if !of_detector.contains(class) {
-            let what = format!("detector.classes does not keep `{}`", super::super::mask_secrets(class));
+            let what = format!(
+                "detector.classes does not keep `{}`",
+                super::super::mask_secrets(class)
+            );
             list.report(&what, None, Some("add it there".to_owned()));
         }
     }

@@ -109,12 +109,19 @@ mod tests {
     #[test]
     fn the_suggestion_is_the_mean_of_frames_with_objects_as_far_as_the_network_takes_it() {
         let counters = Counters::new(64);
-        assert_eq!(counters.stats("a").suggested_batch_size, 1, "nothing is known");
+        assert_eq!(
+            counters.stats("a").suggested_batch_size,
+            1,
+            "nothing is known"
+        );
         for objects in [0, 9, 0, 12, 0] {
             counters.eligible(objects);
         }
         let stats = counters.stats("a");
-        assert_eq!((stats.objects_per_frame, stats.suggested_batch_size), (10.5, 11));
+        assert_eq!(
+            (stats.objects_per_frame, stats.suggested_batch_size),
+            (10.5, 11)
+        );
         let fixed = Counters::new(1);
         fixed.eligible(10);
         assert_eq!(fixed.stats("a").suggested_batch_size, 1);

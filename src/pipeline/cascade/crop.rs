@@ -124,9 +124,8 @@ mod tests {
     #[test]
     fn boxes_are_in_source_pixels_and_cut_to_whole_pixels_of_the_picture() {
         let (picture, pool) = (picture(), PixelPool::default());
-        let of = |wanted, margin| {
-            Crop::of_picture(&picture, Size::new(16, 12), &wanted, margin, &pool)
-        };
+        let of =
+            |wanted, margin| Crop::of_picture(&picture, Size::new(16, 12), &wanted, margin, &pool);
         let crop = of([4.0, 2.0, 9.0, 8.0], 0.0).expect("it is inside");
         assert_eq!(corners(&crop), ([2, 1], [4, 3]));
         assert_eq!(crop.place, [4.0, 2.0, 10.0, 8.0]);
@@ -148,7 +147,9 @@ mod tests {
         let (picture, pool) = (picture(), PixelPool::default());
         let source = Size::new(16, 12);
         let crop = Crop::of_picture(&picture, source, &[4.0, 2.0, 14.0, 10.0], 0.0, &pool);
-        let part = crop.expect("inside").part(&[6.0, 4.0, 10.0, 8.0], 0.0, &pool);
+        let part = crop
+            .expect("inside")
+            .part(&[6.0, 4.0, 10.0, 8.0], 0.0, &pool);
         let whole = Crop::of_picture(&picture, source, &[6.0, 4.0, 10.0, 8.0], 0.0, &pool);
         let (part, whole) = (part.expect("inside"), whole.expect("inside"));
         assert_eq!(part.pixels(), whole.pixels());

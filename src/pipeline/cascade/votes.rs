@@ -68,7 +68,11 @@ impl Votes {
         if !rule.allow_several {
             let ahead = |vote: &Vote| vote.score + if was(vote.class) { AHEAD } else { 0.0 };
             // Of equal ones the first in the order of labels.
-            let best = held.iter().copied().rev().max_by(|a, b| ahead(a).total_cmp(&ahead(b)));
+            let best = held
+                .iter()
+                .copied()
+                .rev()
+                .max_by(|a, b| ahead(a).total_cmp(&ahead(b)));
             held = best.into_iter().collect();
         }
         self.decided = held;
@@ -144,7 +148,16 @@ mod tests {
         // With three looks of five it is ahead by 0.16.
         assert_eq!(one, [1, 1, 1, 1, 2, 2, 2]);
         // Ahead by less than the margin: the decided one stays.
-        let found = course(&ONE, &[&[(1, 0.5)], &[(1, 0.5)], &[(1, 0.5)], &[(2, 0.9)], &[(2, 0.9)]]);
+        let found = course(
+            &ONE,
+            &[
+                &[(1, 0.5)],
+                &[(1, 0.5)],
+                &[(1, 0.5)],
+                &[(2, 0.9)],
+                &[(2, 0.9)],
+            ],
+        );
         assert_eq!(found[4], [1]);
     }
 
@@ -153,7 +166,10 @@ mod tests {
         let seen: &[(u16, f32)] = &[(1, 0.6)];
         let found = course(&ONE, &[seen, seen, seen, &[], &[], &[], &[], &[]]);
         let one = vec![1_u16];
-        assert_eq!(found[3..], [one.clone(), one.clone(), one.clone(), one, vec![]]);
+        assert_eq!(
+            found[3..],
+            [one.clone(), one.clone(), one.clone(), one, vec![]]
+        );
     }
 
     #[test]
@@ -166,11 +182,24 @@ mod tests {
         };
         for (score, left) in [(0.8, 1.0), (0.6, 2.0)] {
             let xyxy = Some([left, 0.0, 9.0, 9.0]);
-            votes.add(&rule, vec![vote(0, 0.5), Vote { xyxy, ..vote(7, score) }]);
+            votes.add(
+                &rule,
+                vec![
+                    vote(0, 0.5),
+                    Vote {
+                        xyxy,
+                        ..vote(7, score)
+                    },
+                ],
+            );
         }
         votes.add(&rule, Vec::new());
         votes.add(&rule, Vec::new());
-        let found: Vec<_> = votes.decided().iter().map(|vote| (vote.class, vote.score)).collect();
+        let found: Vec<_> = votes
+            .decided()
+            .iter()
+            .map(|vote| (vote.class, vote.score))
+            .collect();
         assert_eq!(found, [(0, 0.25), (7, 0.35)]);
         assert_eq!(votes.decided()[1].xyxy, Some([2.0, 0.0, 9.0, 9.0]));
     }

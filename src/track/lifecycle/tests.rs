@@ -327,7 +327,10 @@ fn what_secondary_networks_say_is_told_at_once_and_stays() {
         panic!("{events:?}");
     };
     assert_eq!(event.kind, EventKind::Update);
-    assert_eq!(event.before.as_ref().map(|track| track.attributes.len()), Some(0));
+    assert_eq!(
+        event.before.as_ref().map(|track| track.attributes.len()),
+        Some(0)
+    );
     assert_eq!(event.after.attributes, color("red", 0.5));
     // A score alone is no news, but later events show it.
     lifecycle.describe(TrackId(1), color("red", 0.7), time(20), &mut events);

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jetwatch::platform::throttling::Cause;
 use jetwatch::platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
-use jetwatch::publish::{MachineStats, Record, SecondaryStats, Sink, SourceStats, Stats, Subscriber};
+use jetwatch::publish::{
+    MachineStats, Record, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
+};
 use jetwatch::telemetry::{Stage, StageSummary};
 use jetwatch::types::SourceState;
 use jetwatch::types::{
