@@ -81,6 +81,7 @@ fn track(id: u64, x: f32, y: f32) -> Track {
         age_frames: 5,
         hits: 5,
         lost_frames: 0,
+        attributes: Default::default(),
     }
 }
 

@@ -72,9 +72,13 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         return Exit::of_daemon(*status);
     }
     let detect = match error.downcast_ref::<PipelineError>() {
-        Some(PipelineError::Config(_) | PipelineError::UnknownObjects(_)) => {
-            return Exit::Config;
-        }
+        Some(
+            PipelineError::Config(_)
+            | PipelineError::UnknownObjects(_)
+            | PipelineError::SecondaryClass { .. }
+            | PipelineError::SecondaryBatch { .. },
+        ) => return Exit::Config,
+        Some(PipelineError::Secondary { cause, .. }) => Some(cause.as_ref()),
         Some(PipelineError::Detect(detect)) => Some(detect),
         Some(PipelineError::Picture { cause, .. }) => Some(cause.as_ref()),
         _ => None,

@@ -2,14 +2,16 @@
 //!
 //! This is the only list. The loader reads by it, error texts and `configs/jetwatch.schema.json` are made from it, and
 //! tests hold the example files against it. A key that is added here and read in [`load`](super::load) is complete.
-//! The detector's and the tracker's keys have files of their own below.
+//! The detector's, the tracker's and the secondary networks' keys have files of their own below.
 
 mod detector;
 mod scene;
+mod secondary;
 mod tracker;
 
 use self::detector::{DETECTOR, INTERVAL};
 use self::scene::{DIRECTION, LINE, STATIONARY, ZONE};
+use self::secondary::SECONDARY;
 use self::tracker::TRACKER;
 use super::form::{Fallback, Form, Key, Unit};
 
@@ -34,6 +36,11 @@ pub const ROOT: &[Key] = &[
         "tracker",
         Form::Map(TRACKER),
         "How detections become tracks.",
+    ),
+    Key::new(
+        "secondary",
+        Form::Maps(SECONDARY),
+        "Networks that look at tracked objects: classifiers, and detectors of their parts. Default: none.",
     ),
     Key::new("publish", Form::Map(PUBLISH), "Where tracks go."),
     Key::new(

@@ -7,6 +7,7 @@
 mod detector;
 mod publish;
 mod scene;
+mod secondary;
 mod source;
 mod tracker;
 mod tune;
@@ -154,6 +155,10 @@ fn root(map: &Map<'_>) -> Option<Config> {
     let tracker = map
         .section("tracker")
         .and_then(|map| tracker::tracker(&map));
+    let of_detector = detector
+        .as_ref()
+        .map_or(&[][..], |detector| &detector.classes);
+    let secondary = secondary::secondary(map, of_detector);
     let publish = map
         .section("publish")
         .and_then(|map| publish::publish(&map, device.as_deref()));
@@ -164,6 +169,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
         sources: sources?,
         detector: detector?,
         tracker: tracker?,
+        secondary: secondary?,
         publish: publish?,
         tune: tune?,
         log: log?,

@@ -22,6 +22,7 @@ mod overlay;
 mod parse_uri;
 mod rules;
 mod schema;
+mod secondary;
 mod secret;
 mod shape;
 mod tracker;
@@ -41,6 +42,7 @@ pub use mask::mask_secrets;
 pub use node::{Node, Value};
 pub use rules::{DirectionRule, LineRule, SceneRules, StationaryRule, ZoneRule};
 pub use schema::json_schema;
+pub use secondary::SecondaryConfig;
 pub use secret::{Secret, SecretError};
 pub use shape::{Area, Line, Point, ShapeError, parse_points};
 pub use tracker::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
@@ -57,6 +59,8 @@ pub struct Config {
     pub detector: DetectorConfig,
     /// The tracker behind it.
     pub tracker: TrackerConfig,
+    /// Networks that look at what is tracked; names are unique, and none stands on itself.
+    pub secondary: Vec<SecondaryConfig>,
     /// Where tracks go.
     pub publish: PublishConfig,
     /// How the machine itself is set.

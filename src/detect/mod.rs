@@ -26,6 +26,7 @@ mod open_network;
 mod optimized;
 mod prepare;
 mod reading;
+mod resample;
 pub mod runtime;
 pub mod scripted;
 pub mod tensor;
@@ -35,6 +36,7 @@ pub mod weights;
 pub use error::DetectError;
 pub use labels::ClassFilter;
 pub use prepare::{Prepared, labels, prepare, prepare_telling};
+pub use resample::Resampler;
 pub use tensor::fit;
 pub use tensorrt::LayerTime;
 

@@ -40,6 +40,9 @@ pub struct ModelSpec {
     pub nms_iou: f32,
     /// Most detections in one frame.
     pub max_detections: usize,
+    /// For secondary networks: what their crops show around the object, as a share of its width and height on each side, 0
+    /// to 1, as the network was trained.
+    pub crop_margin: f32,
     /// Under which terms the files may be used.
     pub license: License,
     /// The network in each precision, in the order of the file; the first is the default. At least one.

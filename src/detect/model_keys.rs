@@ -12,13 +12,18 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 
-use super::model::{ColorOrder, InputElement, InputSpec, License, ModelFile, ModelSpec};
+use super::model::{
+    ColorOrder, InputElement, InputSpec, License, ModelFile, ModelSpec, OutputSpec,
+};
 use super::weights::{self, WeightsFile};
 use crate::config::{Node, Unit, mask_secrets};
 use crate::types::{Placement, Size};
 
 /// Sides of the networks that jetwatch runs, in pixels.
 const SIDES: RangeInclusive<i64> = 32..=4096;
+
+/// Sides of classifiers, which look at small crops.
+const CLASSIFIER_SIDES: RangeInclusive<i64> = 8..=4096;
 
 /// Most labels: classes travel as `u16`, and no detector of this family has more.
 const MAX_LABELS: usize = 10_000;
@@ -42,6 +47,7 @@ pub(super) fn read_spec(
         "score_threshold",
         "nms_iou",
         "max_detections",
+        "crop_margin",
         "license",
         "files",
     ])?;
@@ -54,9 +60,14 @@ pub(super) fn read_spec(
     let multiple = output
         .as_ref()
         .map_or(1, |output| output.layout.side_multiple());
+    let is_classifier = |output: &OutputSpec| output.layout.classifier().is_some();
+    let sides = match &output {
+        Some(output) if is_classifier(output) => CLASSIFIER_SIDES,
+        _ => SIDES,
+    };
     let input = map
         .required("input", "a map that describes the input tensor")
-        .and_then(|node| read_input(&node, multiple));
+        .and_then(|node| read_input(&node, multiple, &sides));
     let labels = labels_of(&map, read_text);
     let covers = match (map.optional("covers"), &labels) {
         (None, _) => Some(Vec::new()),
@@ -70,6 +81,7 @@ pub(super) fn read_spec(
         Some(node) => node.integer(1..=10_000, Unit::None),
         None => Some(300),
     };
+    let crop_margin = share(&map, "crop_margin", 0.0);
     let license = map
         .required("license", "a map with spdx and source")
         .and_then(|node| read_license(&node));
@@ -86,12 +98,13 @@ pub(super) fn read_spec(
         score_threshold: score_threshold?,
         nms_iou: nms_iou?,
         max_detections: usize::try_from(max_detections?).ok()?,
+        crop_margin: crop_margin?,
         license: license?,
         files: files?,
     })
 }
 
-fn read_input(node: &Node<'_>, multiple: u32) -> Option<InputSpec> {
+fn read_input(node: &Node<'_>, multiple: u32, sides: &RangeInclusive<i64>) -> Option<InputSpec> {
     let map = node.with_keys(&[
         "name",
         "sizes_name",
@@ -111,8 +124,8 @@ fn read_input(node: &Node<'_>, multiple: u32) -> Option<InputSpec> {
         None => Some(None),
     };
     let (sizes_name, scales_name) = (further("sizes_name"), further("scales_name"));
-    let width = side(&map, "width", multiple);
-    let height = side(&map, "height", multiple);
+    let width = side(&map, "width", multiple, sides);
+    let height = side(&map, "height", multiple, sides);
     let color = map
         .required("color", "bgr or rgb")
         .and_then(|node| node.one_of(&[("bgr", ColorOrder::Bgr), ("rgb", ColorOrder::Rgb)]));
@@ -362,14 +375,14 @@ fn share(map: &Node<'_>, key: &str, default: f32) -> Option<f32> {
 }
 
 /// A side of the input, a multiple of what the layout asks for.
-fn side(map: &Node<'_>, key: &str, multiple: u32) -> Option<u32> {
-    let (least, most) = (SIDES.start(), SIDES.end());
+fn side(map: &Node<'_>, key: &str, multiple: u32, sides: &RangeInclusive<i64>) -> Option<u32> {
+    let (least, most) = (sides.start(), sides.end());
     let expected = match multiple {
         1 => format!("a number of pixels from {least} to {most}"),
         multiple => format!("a multiple of {multiple} from {least} to {most}"),
     };
     let node = map.required(key, &expected)?;
-    let pixels = u32::try_from(node.integer(SIDES, Unit::None)?).ok()?;
+    let pixels = u32::try_from(node.integer(sides.clone(), Unit::None)?).ok()?;
     if pixels.is_multiple_of(multiple) {
         Some(pixels)
     } else {

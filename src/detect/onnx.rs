@@ -142,6 +142,13 @@ impl OnnxModel {
         &self.file.precision
     }
 
+    /// Most frames in one run of a network that no worker has taken yet: 1 when its batch axis is fixed, whatever the batch
+    /// size; `None` when all are taken.
+    #[must_use]
+    pub fn frames_per_run(&self) -> Option<usize> {
+        self.ready().first().map(|(network, _)| network.slots())
+    }
+
     /// Takes an open network. Beyond the number of workers that the model was loaded for, one more is opened.
     pub fn detector(
         &self,

@@ -179,6 +179,33 @@ impl Prepared {
         }
     }
 
+    /// Most pictures in one run of the network, whatever the batch size: 1 where its batch axis is fixed. `None` when workers
+    /// have taken all that was opened, and for the scripted detector, which runs nothing.
+    #[must_use]
+    pub fn frames_per_run(&self) -> Option<usize> {
+        match &self.kind {
+            Kind::Onnx(model) => model.frames_per_run(),
+            Kind::TensorRt(model) => Some(model.frames_per_run()),
+            Kind::Scripted(_) => None,
+        }
+    }
+
+    /// What `model.yaml` says; `None` for the scripted detector.
+    #[must_use]
+    pub fn spec(&self) -> Option<&ModelSpec> {
+        match &self.kind {
+            Kind::Onnx(model) => Some(model.spec()),
+            Kind::TensorRt(model) => Some(model.spec()),
+            Kind::Scripted(_) => None,
+        }
+    }
+
+    /// Least score of what it finds, 0 to 1.
+    #[must_use]
+    pub fn score_threshold(&self) -> f32 {
+        self.limits.score_threshold
+    }
+
     /// What the sources need so that this detector reads pictures in NVMM in place, on a Jetson with L4T's release of this first
     /// number; `None` when it reads the processor's memory alone. An error says why pictures have to be copied.
     pub fn surfaces(

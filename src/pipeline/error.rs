@@ -20,6 +20,40 @@ pub enum PipelineError {
         /// What the detector said.
         cause: Box<DetectError>,
     },
+    /// A secondary network cannot be made, or failed.
+    #[error("{key} ({name}): {cause}")]
+    Secondary {
+        /// Its place in the configuration.
+        key: String,
+        /// Its name.
+        name: String,
+        /// What the detector said.
+        cause: Box<DetectError>,
+    },
+    /// A secondary network is to look at a class that what it stands on does not find.
+    #[error("{key}: the {of} has no label `{label}`; did you mean {}?", known.join(" or "))]
+    SecondaryClass {
+        /// The key.
+        key: String,
+        /// Who has the labels.
+        of: &'static str,
+        /// The label.
+        label: String,
+        /// Labels that come near it, or all.
+        known: Vec<String>,
+    },
+    /// A secondary network takes one crop at a time, and more are asked for.
+    #[error(
+        "{key}: found {found}, but {model} takes one crop at a time: set it to 1, or export the network with a dynamic batch axis"
+    )]
+    SecondaryBatch {
+        /// The key.
+        key: String,
+        /// What was asked for.
+        found: usize,
+        /// The model's name.
+        model: String,
+    },
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),

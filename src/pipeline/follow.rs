@@ -11,8 +11,11 @@ use crate::render::{KeptView, Recording, RecordingEnd};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::track::{Lifecycle, Tracker};
-use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
+use crate::types::{
+    Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
+};
 
+use super::cascade::{Cascade, Finding};
 use super::lanes::Lanes;
 use super::meter::Meter;
 use super::reorder::Reorder;
@@ -21,6 +24,9 @@ use super::scene::Scene;
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
 pub(super) const CLOSING: Duration = Duration::from_secs(5);
 
+/// Longest that secondary networks may take at the end for what they have in hand.
+const SETTLING: Duration = Duration::from_secs(2);
+
 /// What the follower hears.
 pub(super) enum News {
     /// A worker has detections of a frame.
@@ -28,10 +34,13 @@ pub(super) enum News {
         ticket: u64,
         meta: FrameMeta,
         detections: Vec<Detection>,
+        /// The picture, where a later step may look at it.
         view: Option<KeptView>,
     },
     /// A frame that skipped the network.
     Carried { ticket: u64, meta: FrameMeta },
+    /// A secondary network has looked at an object.
+    Finding(Finding),
     /// A source's state changed.
     Source {
         id: SourceId,
@@ -55,6 +64,7 @@ pub(super) struct Follower {
     pub(super) lines: Vec<Line>,
     pub(super) labels: Vec<String>,
     pub(super) sinks: Vec<Box<dyn Sink>>,
+    pub(super) cascade: Cascade,
     pub(super) lanes: Arc<Lanes>,
     pub(super) meter: Arc<Meter>,
     pub(super) recorder: Recorder,
@@ -134,6 +144,7 @@ impl Follower {
                     view,
                 }) => self.result(ticket, (meta, Some(detections), view)),
                 Ok(News::Carried { ticket, meta }) => self.result(ticket, (meta, None, None)),
+                Ok(News::Finding(finding)) => self.finding(finding),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
                     &mut self.sinks,
@@ -143,7 +154,11 @@ impl Follower {
                     },
                 ),
                 Ok(News::Closed { id }) => self.end_if_drained(id),
-                Ok(News::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(News::Finish) => {
+                    self.settle(news);
+                    break;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.sinks.iter().any(|sink| sink.reader_gone()) {
@@ -169,13 +184,35 @@ impl Follower {
         self.end_if_drained(id);
     }
 
+    /// Takes what a secondary network says of a track, whenever it comes.
+    fn finding(&mut self, finding: Finding) {
+        let id = finding.source();
+        if let Some((track, attributes)) = self.cascade.hear(finding) {
+            let line = &mut self.lines[id.index()];
+            if let Some(meta) = line.newest {
+                let at = meta.captured_at;
+                line.lifecycle
+                    .describe(track, attributes, at, &mut line.events);
+                self.publish_events(&meta);
+            }
+        }
+        self.end_if_drained(id);
+    }
+
+    /// Hears what secondary networks still have in hand, for a while.
+    fn settle(&mut self, news: &Receiver<News>) {
+        let until = Instant::now() + SETTLING;
+        while self.cascade.is_busy() {
+            match news.recv_deadline(until) {
+                Ok(News::Finding(finding)) => self.finding(finding),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     /// Goes on by one frame of a source; without detections it skipped the network.
-    fn frame(
-        &mut self,
-        meta: FrameMeta,
-        detections: Option<&[Detection]>,
-        view: Option<KeptView>,
-    ) {
+    fn frame(&mut self, meta: FrameMeta, detections: Option<&[Detection]>, view: Option<KeptView>) {
         let recorder = self.recorder.clone();
         let whole = recorder.batch(Level::Follow, 1);
         let line = &mut self.lines[meta.source.index()];
@@ -196,12 +233,15 @@ impl Follower {
                     .filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost))
                     .cloned(),
             );
+            for event in &line.events {
+                if event.kind == EventKind::End {
+                    self.cascade.forget(meta.source, event.after.id);
+                }
+            }
+            self.cascade.describe(meta.source, &mut line.shown);
         }
         if let Some(tap) = &mut self.tap {
             tap(&meta, detections, &line.shown);
-        }
-        if let Some(recording) = &mut self.recording {
-            recording.offer(&meta, view, &line.shown);
         }
         {
             let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
@@ -209,13 +249,31 @@ impl Follower {
             self.publish_frame(&meta);
         }
         drop(whole);
-        let tracks = self.lines[meta.source.index()].shown.len();
-        self.meter.frame_done(&meta, tracks, detections.is_none());
-        self.lines[meta.source.index()].newest = Some(meta);
+        let line = &mut self.lines[meta.source.index()];
+        line.newest = Some(meta);
+        let carried = detections.is_none();
+        self.meter.frame_done(&meta, line.shown.len(), carried);
+        // After its messages, which wait for none of these.
+        if !carried {
+            self.cascade.look(&meta, &line.shown, view.as_deref());
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.offer(&meta, view, &line.shown);
+        }
     }
 
     /// Tells the sinks what a frame of a source, or its end, changed; `at` is `None` at the end.
     fn publish(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
+        self.publish_events(meta);
+        let line = &mut self.lines[meta.source.index()];
+        if let Some(scene) = &mut line.scene {
+            scene.tell_others(&line.name, meta, |record| tell(&mut self.sinks, record));
+            scene.tell_counts(&line.name, at, |record| tell(&mut self.sinks, record));
+        }
+        self.publish_counts(meta);
+    }
+
+    fn publish_events(&mut self, meta: &FrameMeta) {
         let line = &mut self.lines[meta.source.index()];
         if let Some(scene) = &mut line.scene {
             scene.tell_parting(&line.name, meta, |record| tell(&mut self.sinks, record));
@@ -230,10 +288,10 @@ impl Follower {
             tell(&mut self.sinks, &record);
             line.events.clear();
         }
-        if let Some(scene) = &mut line.scene {
-            scene.tell_others(&line.name, meta, |record| tell(&mut self.sinks, record));
-            scene.tell_counts(&line.name, at, |record| tell(&mut self.sinks, record));
-        }
+    }
+
+    fn publish_counts(&mut self, meta: &FrameMeta) {
+        let line = &mut self.lines[meta.source.index()];
         for change in line.lifecycle.count_changes() {
             // A class without a label cannot come out of a checked model.
             let Some(label) = self.labels.get(usize::from(change.class)) else {
@@ -289,6 +347,7 @@ impl Follower {
     fn end_if_drained(&mut self, id: SourceId) {
         let line = &self.lines[id.index()];
         if line.ending.is_none()
+            || self.cascade.is_busy_with(id)
             || self
                 .lanes
                 .drained(id)
@@ -322,6 +381,9 @@ impl Follower {
             scene.finish(&line.lifecycle, &line.events);
         }
         line.shown.clear();
+        for event in &line.events {
+            self.cascade.forget(id, event.after.id);
+        }
         self.publish(&meta, None);
     }
 

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use crate::platform::Readings;
 use crate::platform::throttling::Cause;
-use crate::publish::{MachineStats, SinkCounts, SourceStats, Stats};
+use crate::publish::{MachineStats, SecondaryStats, SinkCounts, SourceStats, Stats};
 use crate::source::SourceCounters;
 use crate::telemetry::{Recorder, Stage, StageSummary, process_usage};
 use crate::types::{FrameMeta, SourceId, SourceState};
 
+use super::cascade::Named;
 use super::lanes::Lanes;
 use super::report::{Report, SourceReport};
 
@@ -20,6 +21,7 @@ pub(super) struct Meter {
     workers: usize,
     lanes: Arc<Lanes>,
     recorder: Recorder,
+    secondary: Vec<Named>,
     state: Mutex<State>,
 }
 
@@ -109,8 +111,15 @@ impl Meter {
             workers,
             lanes,
             recorder,
+            secondary: Vec::new(),
             state: Mutex::new(state),
         }
+    }
+
+    /// Tells what these secondary networks do, too.
+    pub(super) fn with_secondary(mut self, networks: Vec<Named>) -> Self {
+        self.secondary = networks;
+        self
     }
 
     /// A frame went through the whole chain; `carried`: past the network.
@@ -246,6 +255,7 @@ impl Meter {
             peak_rss_bytes: usage.peak_rss_bytes,
             messages,
             machine: state.machine.as_ref().map(|(machine, _)| machine.clone()),
+            secondary: self.secondary(),
             stages: self.stages(),
         }
     }
@@ -281,6 +291,7 @@ impl Meter {
                 .map(|index| self.lanes.dropped(SourceId(index as u16)))
                 .sum(),
             stages: summary.stages,
+            secondary: self.secondary(),
             sources: state
                 .sources
                 .iter()
@@ -302,6 +313,13 @@ impl Meter {
             messages_undelivered: messages.queued,
             recording: None,
         }
+    }
+
+    fn secondary(&self) -> Vec<SecondaryStats> {
+        let networks = self.secondary.iter();
+        networks
+            .map(|(name, counters)| counters.stats(name))
+            .collect()
     }
 
     /// The stages that have run.

@@ -14,6 +14,7 @@ mod announce;
 mod attend;
 mod cadence;
 mod calibrate;
+mod cascade;
 mod error;
 mod evaluate;
 mod follow;
@@ -28,6 +29,7 @@ mod scene;
 mod sinks;
 mod stage_alone;
 mod start;
+mod start_secondary;
 mod surfaces;
 mod threads;
 mod worker;
@@ -52,6 +54,7 @@ use crate::track::Lifecycle;
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
+pub use cascade::{PreparedSecondary, prepare_secondary};
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
@@ -61,6 +64,7 @@ pub use scene::unknown_objects;
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
+use cascade::Cascade;
 use follow::{CLOSING, Ending, Follower, Line, News};
 use lanes::Lanes;
 use meter::Meter;
@@ -129,8 +133,10 @@ pub struct Pipeline {
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
     follower: JoinHandle<Ending>,
-    /// There where views of frames go to a recording.
+    /// There where pictures are wanted after the network: for a recording, for secondary networks.
     shelf: Option<Shelf>,
+    /// Workers of the secondary networks, which end when the follower has.
+    secondary: Vec<(String, JoinHandle<()>)>,
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
     /// Reads how the machine does.
@@ -160,13 +166,18 @@ impl Pipeline {
         if config.sources.iter().any(needs_gstreamer) || options.record.is_some() {
             source::gst::init(&config.log.gst_debug)?;
         }
+        let prepared_secondary = prepare_secondary(config, prepared.labels())?;
         let recording = options.record.as_deref().map(|path| {
             let overlay = |_: &SourceConfig| Overlay::new(prepared.labels());
             Recording::start(path, config.sources.iter().map(overlay).collect(), FILE_END)
         });
         let recording = recording.transpose()?;
         let in_hand = config.detector.workers * config.detector.batch_size;
-        let shelf = recording.as_ref().map(|_| Recording::shelf(in_hand));
+        let shelf = match &recording {
+            Some(_) => Some(Recording::shelf(in_hand)),
+            // As many as are in hand at a time, and as many again on their way.
+            None => (!config.secondary.is_empty()).then(|| Shelf::new(2 * in_hand)),
+        };
         let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
         let live: Vec<bool> = config
@@ -181,14 +192,16 @@ impl Pipeline {
         let counters: Vec<Arc<SourceCounters>> =
             config.sources.iter().map(|_| Arc::default()).collect();
         let names = config.sources.iter().map(|source| source.name.clone());
-        let meter = Arc::new(Meter::new(
+        let (cascade, stations) = Cascade::new(&prepared_secondary, config.sources.len());
+        let meter = Meter::new(
             started,
             options.warmup_frames,
             config.detector.workers,
             names.zip(counters.iter().cloned()).collect(),
             Arc::clone(&lanes),
             recorder.clone(),
-        ));
+        );
+        let meter = Arc::new(meter.with_secondary(cascade.counters()));
 
         let stop = StopToken::default();
         let follower = Follower {
@@ -210,6 +223,7 @@ impl Pipeline {
                 .collect(),
             labels: prepared.labels().to_vec(),
             sinks,
+            cascade,
             lanes: Arc::clone(&lanes),
             meter: Arc::clone(&meter),
             recorder: recorder.clone(),
@@ -238,6 +252,7 @@ impl Pipeline {
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
+            secondary: Vec::new(),
             follower,
             shelf,
             attendant: None,
@@ -249,8 +264,11 @@ impl Pipeline {
             failure,
             broker,
         };
-        if let Err(error) =
-            pipeline.start_threads(config, &prepared, &recorder, &counters, &options.root)
+        if let Err(error) = pipeline
+            .start_secondary(prepared_secondary, stations)
+            .and_then(|()| {
+                pipeline.start_threads(config, &prepared, &recorder, &counters, &options.root)
+            })
         {
             pipeline.fail(error);
             let outcome = pipeline.wait();
@@ -353,6 +371,13 @@ impl Pipeline {
             late.push("follow".to_owned());
             Ending::default()
         };
+        for (name, worker) in self.secondary.drain(..) {
+            if finished_by(until, || worker.is_finished()) {
+                join(worker);
+            } else {
+                late.push(name);
+            }
+        }
         if let Some(broker) = self.broker.take() {
             broker.stop();
         }

@@ -1,5 +1,6 @@
 //! The final report of a run, as `--stats FILE` writes it.
 
+use crate::publish::SecondaryStats;
 use crate::render::RecordingReport;
 use crate::telemetry::StageSummary;
 
@@ -40,6 +41,8 @@ pub struct Report {
     pub events: u64,
     /// Times per stage.
     pub stages: Vec<StageSummary>,
+    /// Per secondary network.
+    pub secondary: Vec<SecondaryStats>,
     /// Per source.
     pub sources: Vec<SourceReport>,
     /// Messages handed to the sinks.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use crate::detect::{DetectError, Detector};
-use crate::render::Shelf;
+use crate::render::{KeptView, Shelf};
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta};
 
@@ -61,9 +61,8 @@ pub(super) fn work(
         detector.detect(&batch, &mut detections)?;
         lanes.worked(began.elapsed());
         drop(whole);
-        // Pixels go back to their pool before anybody waits for the follower; views that are recorded go on, a bounded number.
-        let keep = |frame: Frame| shelf?.keep(frame.view?);
-        views.extend(batch.drain(..).map(keep));
+        // Pixels go back to their pool before anybody waits for the follower, but for a bounded number that is looked at again.
+        views.extend(batch.drain(..).map(|frame| keep(shelf?, frame)));
         let results_of_batch = stubs.drain(..).zip(detections.drain(..));
         for (((ticket, meta), found), view) in results_of_batch.zip(views.drain(..)) {
             if results
@@ -79,4 +78,11 @@ pub(super) fn work(
             }
         }
     }
+}
+
+/// Keeps the picture of a frame for later: that at source size where there is one, else that at the network's, where the
+/// processor can read it.
+fn keep(shelf: &Shelf, frame: Frame) -> Option<KeptView> {
+    let picture = frame.view.unwrap_or(frame.picture);
+    picture.has_rows().then(|| shelf.keep(picture)).flatten()
 }

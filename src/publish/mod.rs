@@ -196,8 +196,37 @@ pub struct Stats {
     pub messages: SinkCounts,
     /// How the machine does; `None` until it was read.
     pub machine: Option<MachineStats>,
+    /// Per secondary network, in the configuration's order.
+    pub secondary: Vec<SecondaryStats>,
     /// Times of the stages that have run.
     pub stages: Vec<StageSummary>,
+}
+
+/// Numbers about one secondary network, since the daemon's start.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+pub struct SecondaryStats {
+    /// Its name.
+    pub name: String,
+    /// Objects that it may look at, in the mean over the frames that have any.
+    pub objects_per_frame: f64,
+    /// The batch size that takes all objects of such a frame at once: the mean, rounded, as far as the network takes it.
+    pub suggested_batch_size: usize,
+    /// Crops that went through the network.
+    pub crops: u64,
+    /// Runs of them.
+    pub batches: u64,
+    /// Crops in a batch, in the mean.
+    pub mean_batch: f64,
+    /// Crops that were given up because the queue was full.
+    pub dropped_crops: u64,
+    /// Results that came when their track was over.
+    pub late_results: u64,
+    /// Frames whose objects could not be looked at, since no pixels of them could be kept or read.
+    pub frames_without_pixels: u64,
+    /// From the cut of a crop to the start of its batch, in the mean, in ms.
+    pub mean_wait_ms: f64,
+    /// The network on one batch, in the mean, in ms.
+    pub mean_infer_ms: f64,
 }
 
 /// How the machine does.

@@ -11,8 +11,8 @@ mod value;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::body::{
-    CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SourceBody, SourceStatsBody,
-    StageBody, StatsBody, TrackBody,
+    AttributeBody, CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SecondaryBody,
+    SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
 use self::value::{EventId, Utc, finite, milliseconds, rounded};
@@ -285,7 +285,7 @@ impl Encoder {
         }
     }
 
-    fn track(&self, track: &Track, picture: Size) -> TrackBody<'_> {
+    fn track<'a>(&'a self, track: &'a Track, picture: Size) -> TrackBody<'a> {
         let [left, top, right, bottom] = track.xyxy;
         // A picture is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
         let (width, height) = (picture.width.max(1) as f32, picture.height.max(1) as f32);
@@ -306,6 +306,7 @@ impl Encoder {
             age_frames: track.age_frames,
             hits: track.hits,
             lost_frames: track.lost_frames,
+            attributes: track.attributes.iter().map(AttributeBody::of).collect(),
         }
     }
 
@@ -347,6 +348,7 @@ impl Encoder {
                     carried_frames: source.carried,
                 })
                 .collect(),
+            secondary: stats.secondary.iter().map(SecondaryBody::of).collect(),
             stages: stats.stages.iter().map(StageBody::of).collect(),
         }
     }

@@ -141,7 +141,9 @@ impl Recording {
     /// Takes a frame with the tracks seen in it. Without its view, or while the recording is behind, it is dropped.
     pub fn offer(&mut self, meta: &FrameMeta, view: Option<KeptView>, tracks: &[Track]) {
         self.offered += 1;
-        let Some(view) = view.filter(|_| !self.shots.is_full()) else {
+        // A picture of another size shows the boxes elsewhere.
+        let fits = |view: &KeptView| view.size == meta.source_size && !self.shots.is_full();
+        let Some(view) = view.filter(fits) else {
             return;
         };
         // Refused where the thread has ended with an error, which it has told.

@@ -44,6 +44,7 @@ pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
 pub use error::SourceError;
 pub use images::{Unreadable, start_images};
 pub use plan::{Plan, PlanStep, Work};
+pub use pool::{PixelPool, PooledPixels};
 pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
 

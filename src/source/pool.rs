@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Lends buffers of one size. It never holds more than were out at one time, which the chain's bounded queues limit.
 #[derive(Clone, Default)]
-pub(super) struct PixelPool {
+pub struct PixelPool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl PixelPool {
     /// A buffer of exactly `bytes` bytes with whatever was in it; zeros when it is new.
-    pub(super) fn take(&self, bytes: usize) -> PooledPixels {
+    #[must_use]
+    pub fn take(&self, bytes: usize) -> PooledPixels {
         let mut pixels = self
             .free
             .lock()
@@ -25,8 +26,8 @@ impl PixelPool {
     }
 }
 
-/// A lent buffer.
-pub(super) struct PooledPixels {
+/// A lent buffer, which goes back when it is dropped.
+pub struct PooledPixels {
     pixels: Vec<u8>,
     home: Arc<Mutex<Vec<Vec<u8>>>>,
 }

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-use crate::types::{EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy};
+use crate::types::{
+    Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
+};
 
 /// A box has moved when one of its edges is this share of the box's width or height away from where it was last told.
 /// Detectors let the edges of a standing object tremble by a few percent, which is no news.
@@ -89,13 +91,13 @@ impl Lifecycle {
                     if track.state == TrackState::Active {
                         told.seen_at = at;
                     }
-                    told.now.clone_from(track);
+                    told.see(track);
                     if told.is_news(at, self.update_interval) {
                         events.push(told.tell(EventKind::Update, at));
                     }
                 }
                 (TrackState::Ended, Some(told)) => {
-                    told.now.clone_from(track);
+                    told.see(track);
                     events.push(told.tell(EventKind::End, at));
                     self.told.remove(&track.id);
                 }
@@ -116,6 +118,25 @@ impl Lifecycle {
                 .iter()
                 .filter(|track| track.state == TrackState::Active),
         );
+    }
+
+    /// Keeps what secondary networks say of a track, which its events show from now on, and appends an `Update` at once when
+    /// they say something else than was last told. `at` is the capture time of the newest frame. Without effect on a track of
+    /// which subscribers do not know.
+    pub fn describe(
+        &mut self,
+        id: TrackId,
+        attributes: Attributes,
+        at: SystemTime,
+        events: &mut Vec<TrackEvent>,
+    ) {
+        let Some(told) = self.told.get_mut(&id) else {
+            return;
+        };
+        told.now.attributes = attributes;
+        if !told.now.attributes.says_the_same(&told.shown.attributes) {
+            events.push(told.tell(EventKind::Update, at));
+        }
     }
 
     /// Appends an `End` for every track of which subscribers know, at the end of the source.
@@ -210,6 +231,13 @@ impl Lifecycle {
 }
 
 impl Told {
+    /// Takes over what the tracker says, which knows nothing of attributes.
+    fn see(&mut self, track: &Track) {
+        let attributes = std::mem::take(&mut self.now.attributes);
+        self.now.clone_from(track);
+        self.now.attributes = attributes;
+    }
+
     /// Whether the track now differs enough from what was shown.
     fn is_news(&self, at: SystemTime, update_interval: Duration) -> bool {
         if self.now.state != self.shown.state {

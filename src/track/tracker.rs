@@ -274,6 +274,7 @@ fn begin(detection: &Detection) -> Track {
         age_frames: 1,
         hits: 1,
         lost_frames: 0,
+        attributes: Default::default(),
     }
 }
 

@@ -87,6 +87,12 @@ impl Picture {
         }
     }
 
+    /// Whether [`row`](Self::row) works: the rows lie in the processor's memory.
+    #[must_use]
+    pub fn has_rows(&self) -> bool {
+        matches!(self.pixels, Pixels::Rows(_))
+    }
+
     /// What a picture that lies elsewhere is known by, if it is an `H`.
     #[must_use]
     pub fn handle<H: Any>(&self) -> Option<&H> {

@@ -3,6 +3,7 @@
 //! Boxes are `xyxy`, `f32`, in source pixels unless the name says otherwise: `[left, top, right, bottom]`, where the
 //! right and bottom edges are exclusive (a box over a whole 640×480 picture is `[0, 0, 640, 480]`).
 
+mod attribute;
 mod detection;
 mod event;
 mod fact;
@@ -12,6 +13,7 @@ mod quantile;
 mod source;
 mod track;
 
+pub use attribute::{Attribute, Attributes};
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use fact::{Crossings, Fact, FactKind, Presence, Side};

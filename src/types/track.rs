@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Xyxy;
+use super::{Attributes, Xyxy};
 
 /// Identity of a track, unique within its source since the daemon's start, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,4 +48,6 @@ pub struct Track {
     pub hits: u32,
     /// Frames through the network since the newest match; 0 when seen in the newest of them.
     pub lost_frames: u32,
+    /// What secondary networks say of it. The tracker knows nothing of that; the lifecycle adds what it was told.
+    pub attributes: Attributes,
 }

@@ -6,6 +6,7 @@
 
 mod activation;
 pub mod boxes;
+pub mod classifier;
 pub mod darknet;
 pub mod darknet_grids;
 pub mod detectnet_v2;

@@ -3,6 +3,7 @@
 //! Read and checked in [`model_keys`](crate::detect::model), turned into a [`Head`] once a first run of the network has
 //! shown what the tensors really are. A new layout has a variant here and a row in the table of keys.
 
+use super::classifier::{Classifier, ClassifierScores};
 use super::darknet::Darknet;
 use super::darknet_grids::{DarknetGrids, DarknetGridsParameters};
 use super::detectnet_v2::{DetectNetParameters, DetectNetV2};
@@ -63,6 +64,8 @@ pub enum OutputLayout {
     FastestDet,
     /// See [`ssd`](super::ssd).
     Ssd(SsdParameters),
+    /// See [`classifier`](super::classifier).
+    Classifier(ClassifierScores),
 }
 
 impl OutputLayout {
@@ -94,6 +97,7 @@ impl OutputLayout {
             }
             Self::FastestDet => Box::new(FastestDet::new(input, classes, shapes)?),
             Self::Ssd(parameters) => Box::new(Ssd::new(parameters, input, classes, shapes)?),
+            Self::Classifier(scores) => Box::new(Classifier::new(*scores, input, classes, shapes)?),
         })
     }
 
@@ -112,7 +116,17 @@ impl OutputLayout {
             | Self::NmsPlugin(_)
             | Self::Gfl(_)
             | Self::RowsOfSix
-            | Self::Ssd(_) => 1,
+            | Self::Ssd(_)
+            | Self::Classifier(_) => 1,
+        }
+    }
+
+    /// How a network that names the whole picture does so; `None` for those that give boxes.
+    #[must_use]
+    pub const fn classifier(&self) -> Option<ClassifierScores> {
+        match self {
+            Self::Classifier(scores) => Some(*scores),
+            _ => None,
         }
     }
 

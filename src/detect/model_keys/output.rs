@@ -25,6 +25,9 @@ pub(super) enum Family {
     DetectNetV2,
     FastestDet,
     Ssd,
+    Softmax,
+    Logits,
+    Sigmoid,
 }
 
 /// What a family's tensors can look like, and which keys it has besides.
@@ -181,6 +184,24 @@ const LAYOUTS: &[Layout] = &[
         family: Family::Ssd,
         forms: &[Form::Roles(&[one("boxes"), one("scores")])],
         keys: SSD_KEYS,
+    },
+    Layout {
+        word: "softmax",
+        family: Family::Softmax,
+        forms: &[Form::Name],
+        keys: &[],
+    },
+    Layout {
+        word: "logits",
+        family: Family::Logits,
+        forms: &[Form::Name],
+        keys: &[],
+    },
+    Layout {
+        word: "sigmoid",
+        family: Family::Sigmoid,
+        forms: &[Form::Name],
+        keys: &[],
     },
 ];
 

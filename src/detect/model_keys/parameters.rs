@@ -9,6 +9,7 @@ use super::ssd::read_ssd;
 use super::{ReadText, unfit};
 use crate::config::{Node, Unit};
 use crate::detect::layout::boxes::BoxUnit;
+use crate::detect::layout::classifier::ClassifierScores;
 use crate::detect::layout::darknet_grids::DarknetGridsParameters;
 use crate::detect::layout::detectnet_v2::DetectNetParameters;
 use crate::detect::layout::detr::{DetrActivation, DetrParameters};
@@ -37,6 +38,9 @@ pub(super) fn read_parameters(
         Family::DetectNetV2 => detectnet_v2(map),
         Family::FastestDet => Some(OutputLayout::FastestDet),
         Family::Ssd => read_ssd(map, read_text).map(OutputLayout::Ssd),
+        Family::Softmax => Some(OutputLayout::Classifier(ClassifierScores::Softmax)),
+        Family::Logits => Some(OutputLayout::Classifier(ClassifierScores::Logits)),
+        Family::Sigmoid => Some(OutputLayout::Classifier(ClassifierScores::Sigmoid)),
     }
 }
 

@@ -4,9 +4,10 @@
 use serde::Serialize;
 
 use super::machine::MachineBody;
-use super::value::{EventId, Utc, finite};
-use crate::publish::SinkCounts;
+use super::value::{EventId, Utc, finite, rounded};
+use crate::publish::{SecondaryStats, SinkCounts};
 use crate::telemetry::StageSummary;
+use crate::types::Attribute;
 
 /// One step in the life of one track.
 #[derive(Serialize)]
@@ -99,6 +100,7 @@ pub(super) struct StatsBody<'a> {
     pub messages: MessagesBody,
     pub machine: Option<MachineBody<'a>>,
     pub sources: Vec<SourceStatsBody<'a>>,
+    pub secondary: Vec<SecondaryBody<'a>>,
     pub stages: Vec<StageBody>,
 }
 
@@ -195,4 +197,62 @@ pub(super) struct TrackBody<'a> {
     pub age_frames: u32,
     pub hits: u32,
     pub lost_frames: u32,
+    pub attributes: Vec<AttributeBody<'a>>,
+}
+
+/// What a secondary network says of a track.
+#[derive(Serialize)]
+pub(super) struct AttributeBody<'a> {
+    pub name: &'a str,
+    pub label: &'a str,
+    pub score: f32,
+    #[serde(rename = "box")]
+    pub xyxy: Option<[f32; 4]>,
+}
+
+impl<'a> AttributeBody<'a> {
+    pub(super) fn of(attribute: &'a Attribute) -> Self {
+        Self {
+            name: &attribute.name,
+            label: &attribute.label,
+            score: rounded(attribute.score, 1e4),
+            xyxy: attribute
+                .xyxy
+                .map(|xyxy| xyxy.map(|edge| rounded(edge, 10.0))),
+        }
+    }
+}
+
+/// Numbers about one secondary network.
+#[derive(Serialize)]
+pub(super) struct SecondaryBody<'a> {
+    pub name: &'a str,
+    pub objects_per_frame: f64,
+    pub suggested_batch_size: usize,
+    pub crops: u64,
+    pub batches: u64,
+    pub mean_batch: f64,
+    pub dropped_crops: u64,
+    pub late_results: u64,
+    pub frames_without_pixels: u64,
+    pub mean_wait_ms: f64,
+    pub mean_infer_ms: f64,
+}
+
+impl<'a> SecondaryBody<'a> {
+    pub(super) fn of(stats: &'a SecondaryStats) -> Self {
+        Self {
+            name: &stats.name,
+            objects_per_frame: finite(stats.objects_per_frame),
+            suggested_batch_size: stats.suggested_batch_size,
+            crops: stats.crops,
+            batches: stats.batches,
+            mean_batch: finite(stats.mean_batch),
+            dropped_crops: stats.dropped_crops,
+            late_results: stats.late_results,
+            frames_without_pixels: stats.frames_without_pixels,
+            mean_wait_ms: finite(stats.mean_wait_ms),
+            mean_infer_ms: finite(stats.mean_infer_ms),
+        }
+    }
 }

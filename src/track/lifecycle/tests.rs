@@ -34,6 +34,7 @@ fn track(id: u64, state: TrackState) -> Track {
         age_frames: 3,
         hits: 3,
         lost_frames: 0,
+        attributes: Default::default(),
     }
 }
 
@@ -304,4 +305,37 @@ fn counts_follow_active_tracks_and_go_back_to_zero() {
             .collect();
         assert_eq!(changes, *wanted, "frame {frame}");
     }
+}
+
+#[test]
+fn what_secondary_networks_say_is_told_at_once_and_stays() {
+    let color = |label: &str, score| {
+        Attributes::from(vec![crate::types::Attribute {
+            name: "color".into(),
+            label: label.into(),
+            score,
+            xyxy: None,
+        }])
+    };
+    let mut lifecycle = Lifecycle::new(Duration::from_secs(60));
+    step(&mut lifecycle, 0, &[active(1)]);
+    let mut events = Vec::new();
+    lifecycle.describe(TrackId(9), color("red", 0.5), time(10), &mut events);
+    assert!(events.is_empty(), "nobody knows of track 9");
+    lifecycle.describe(TrackId(1), color("red", 0.5), time(10), &mut events);
+    let [event] = events.as_slice() else {
+        panic!("{events:?}");
+    };
+    assert_eq!(event.kind, EventKind::Update);
+    assert_eq!(
+        event.before.as_ref().map(|track| track.attributes.len()),
+        Some(0)
+    );
+    assert_eq!(event.after.attributes, color("red", 0.5));
+    // A score alone is no news, but later events show it.
+    lifecycle.describe(TrackId(1), color("red", 0.7), time(20), &mut events);
+    assert_eq!(events.len(), 1);
+    assert!(step(&mut lifecycle, 30, &[active(1)]).is_empty());
+    let ended = step(&mut lifecycle, 40, &[track(1, TrackState::Ended)]);
+    assert_eq!(ended[0].after.attributes, color("red", 0.7));
 }

@@ -72,6 +72,7 @@ fn what_a_track_tells_about_itself() {
         age_frames: 4,
         hits: 3,
         lost_frames: 1,
+        attributes: Default::default(),
     };
     assert_eq!(tracker.update(&[]), [wanted]);
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jetwatch::platform::throttling::Cause;
 use jetwatch::platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
-use jetwatch::publish::{MachineStats, Record, Sink, SourceStats, Stats, Subscriber};
+use jetwatch::publish::{
+    MachineStats, Record, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
+};
 use jetwatch::telemetry::{Stage, StageSummary};
 use jetwatch::types::SourceState;
 use jetwatch::types::{
@@ -71,6 +73,7 @@ pub fn track(id: u64) -> Track {
         age_frames: 12,
         hits: 10,
         lost_frames: 0,
+        attributes: Default::default(),
     }
 }
 
@@ -120,6 +123,15 @@ pub fn stats() -> Stats {
             tracks: 4,
             interval: 3,
             carried: 1350,
+        }],
+        secondary: vec![SecondaryStats {
+            name: "color".to_owned(),
+            objects_per_frame: 3.4,
+            suggested_batch_size: 3,
+            crops: 90,
+            batches: 30,
+            mean_batch: 3.0,
+            ..SecondaryStats::default()
         }],
         stages: vec![StageSummary {
             stage: Stage::Infer,
