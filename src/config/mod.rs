@@ -9,6 +9,7 @@
 //! of the example files are all made from it. Relative paths in a file count from the folder of that file; `~` is not
 //! expanded. Neither an error nor a `Debug` form shows a password.
 
+mod changes;
 mod document;
 mod error;
 mod fields;
@@ -32,6 +33,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use changes::SourceChanges;
 pub use document::Document;
 pub use error::{ConfigError, Problem};
 pub use form::{Fallback, Form, Key, Unit};
@@ -65,8 +67,11 @@ pub struct Config {
     pub log: LogConfig,
 }
 
+/// Most sources of one daemon.
+pub const MAX_SOURCES: usize = 64;
+
 /// One camera, file or pattern.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SourceConfig {
     /// Its name in topics: letters, digits, `-` and `_`.
     pub name: String,
@@ -87,6 +92,12 @@ pub struct SourceConfig {
     pub reconnect_wait: Duration,
     /// Longest wait between reconnects. Default: 30 s.
     pub reconnect_max_wait: Duration,
+    /// Most frames per second that are scaled and looked at, above 0; `None`: all.
+    pub max_fps: Option<f32>,
+    /// Detections of this source below this score are dropped behind the network, 0 to 1; `None`: none are.
+    pub score_threshold: Option<f32>,
+    /// Labels of this source to keep, behind the network; empty: all that the detector gives.
+    pub classes: Vec<String>,
 }
 
 /// What decodes video.
@@ -120,7 +131,7 @@ pub enum Scaling {
 pub const MAX_BATCH_SIZE: i64 = 64;
 
 /// The primary detector.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DetectorConfig {
     /// Which implementation.
     pub backend: Backend,
@@ -236,7 +247,7 @@ pub struct ScriptedConfig {
 }
 
 /// Where tracks go. Several sinks may be on at once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PublishConfig {
     /// MQTT; `None` when `publish.mqtt: off`.
     pub mqtt: Option<MqttConfig>,
@@ -251,7 +262,7 @@ pub struct PublishConfig {
 }
 
 /// The MQTT client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MqttConfig {
     /// Which broker.
     pub broker: Broker,
@@ -289,7 +300,7 @@ pub enum Broker {
 }
 
 /// User name and password source.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Credentials {
     /// User name.
     pub user: String,
@@ -309,7 +320,7 @@ pub struct TlsConfig {
 }
 
 /// The JSON-lines sink.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JsonLinesConfig {
     /// File to append to; `None`: standard output.
     pub path: Option<PathBuf>,
@@ -341,7 +352,7 @@ pub enum ClockTuning {
 }
 
 /// What is logged.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// Least severity. Default: info.
     pub level: log::LevelFilter,

@@ -3,21 +3,26 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use crate::platform::throttling::Change;
-use crate::publish::{Record, Sink, SinkCounts};
+use crate::publish::{Record, ReloadStatus, Sink, SinkCounts};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::track::{Lifecycle, Tracker};
 use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState};
 
 use super::lanes::Lanes;
+use super::lines::Lines;
 use super::meter::Meter;
 use super::reorder::Reorder;
+use super::sieve::Sieve;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
 pub(super) const CLOSING: Duration = Duration::from_secs(5);
+
+/// Why a source has ended that a change of the configuration took out.
+pub(super) const LEFT: &str = "taken out by a change of the configuration";
 
 /// What the follower hears.
 pub(super) enum News {
@@ -27,6 +32,10 @@ pub(super) enum News {
         meta: FrameMeta,
         detections: Vec<Detection>,
     },
+    /// A source joins; what comes from it follows.
+    Joined { id: SourceId, line: Box<Line> },
+    /// A source leaves: nothing new comes from it. Its place is given up, and `gone` told, once its last frame is through.
+    Left { id: SourceId, gone: Sender<()> },
     /// A source's state changed.
     Source {
         id: SourceId,
@@ -35,6 +44,8 @@ pub(super) enum News {
     },
     /// The machine slows itself down, or no longer does.
     Throttling(Change),
+    /// The configuration was read again.
+    Reload(Box<ReloadStatus>),
     /// No frame follows from this source, and its lane is closed.
     Closed { id: SourceId },
     /// Everybody else has ended.
@@ -46,7 +57,7 @@ pub type Tap = Box<dyn FnMut(&FrameMeta, &[Detection], &[Track]) + Send>;
 
 /// Everything that the follower needs.
 pub(super) struct Follower {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Lines,
     pub(super) labels: Vec<String>,
     pub(super) sinks: Vec<Box<dyn Sink>>,
     pub(super) lanes: Arc<Lanes>,
@@ -66,21 +77,30 @@ pub(super) struct Line {
     reorder: Reorder<(FrameMeta, Vec<Detection>)>,
     tracker: Tracker,
     lifecycle: Lifecycle,
+    /// What is kept of this source's detections.
+    sieve: Sieve,
     /// The source has ended; said once its last frame is through.
     ending: Option<(SourceState, Option<String>)>,
+    /// That was said.
+    over: bool,
+    /// Who waits for this place to be given up.
+    leaving: Option<Sender<()>>,
     newest: Option<FrameMeta>,
     events: Vec<TrackEvent>,
     shown: Vec<Track>,
 }
 
 impl Line {
-    pub(super) fn new(name: &str, tracker: Tracker, lifecycle: Lifecycle) -> Self {
+    pub(super) fn new(name: &str, tracker: Tracker, lifecycle: Lifecycle, sieve: Sieve) -> Self {
         Self {
             name: name.to_owned(),
             reorder: Reorder::default(),
             tracker,
             lifecycle,
+            sieve,
             ending: None,
+            over: false,
+            leaving: None,
             newest: None,
             events: Vec::new(),
             shown: Vec::new(),
@@ -102,11 +122,20 @@ impl Follower {
                     meta,
                     detections,
                 }) => self.result(ticket, meta, detections),
+                Ok(News::Joined { id, line }) => self.lines.put(id, line),
+                Ok(News::Left { id, gone }) => self.leave(id, gone),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
                     &mut self.sinks,
                     &Record::Throttling {
                         change: &change,
+                        at: SystemTime::now(),
+                    },
+                ),
+                Ok(News::Reload(status)) => tell(
+                    &mut self.sinks,
+                    &Record::Reload {
+                        status: &status,
                         at: SystemTime::now(),
                     },
                 ),
@@ -131,7 +160,8 @@ impl Follower {
         self.lines[id.index()]
             .reorder
             .push(ticket, (meta, detections), |item| due.push(item));
-        for (meta, detections) in due {
+        for (meta, mut detections) in due {
+            self.lines[id.index()].sieve.apply(&mut detections);
             self.frame(meta, &detections);
         }
         self.end_if_drained(id);
@@ -208,7 +238,25 @@ impl Follower {
         }
     }
 
+    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
+    fn leave(&mut self, id: SourceId, gone: Sender<()>) {
+        if !self.lines.has(id) {
+            return;
+        }
+        let line = &mut self.lines[id.index()];
+        line.leaving = Some(gone);
+        if !line.over {
+            line.ending
+                .get_or_insert_with(|| (SourceState::Ended, Some(LEFT.to_owned())));
+        }
+        self.end_if_drained(id);
+    }
+
     fn source(&mut self, id: SourceId, state: SourceState, reason: Option<String>) {
+        if !self.lines.has(id) {
+            // It did not end in time, and was given up.
+            return;
+        }
         self.meter.source_state(id, state);
         if state == SourceState::Ended {
             self.lines[id.index()].ending = Some((state, reason));
@@ -233,8 +281,11 @@ impl Follower {
 
     /// Ends the tracks of a source whose last frame is through, and says so.
     fn end_if_drained(&mut self, id: SourceId) {
+        if !self.lines.has(id) {
+            return;
+        }
         let line = &self.lines[id.index()];
-        if line.ending.is_none()
+        if (line.ending.is_none() && !line.over)
             || self
                 .lanes
                 .drained(id)
@@ -245,6 +296,7 @@ impl Follower {
         self.end_tracks(id);
         let line = &mut self.lines[id.index()];
         if let Some((state, reason)) = line.ending.take() {
+            line.over = true;
             tell(
                 &mut self.sinks,
                 &Record::Source {
@@ -254,6 +306,11 @@ impl Follower {
                     at: SystemTime::now(),
                 },
             );
+        }
+        if let Some(gone) = self.lines[id.index()].leaving.take() {
+            self.lines.drop_line(id);
+            // Whoever waited may have run out of patience.
+            let _ = gone.send(());
         }
     }
 
@@ -275,8 +332,8 @@ impl Follower {
     }
 
     fn finish(mut self) -> SinkCounts {
-        for index in 0..self.lines.len() {
-            self.end_tracks(SourceId(index as u16));
+        for id in self.lines.ids() {
+            self.end_tracks(id);
         }
         self.stats();
         self.sinks.into_iter().map(|sink| sink.close(CLOSING)).sum()

@@ -355,9 +355,7 @@ impl Lane {
         }
         // A file's reader is as fast as its frames are taken, so that it has no beat of its own.
         match self.beat.next().filter(|_| self.live) {
-            Some((from, until)) => {
-                (from <= deadline && now < until).then(|| until.min(deadline))
-            }
+            Some((from, until)) => (from <= deadline && now < until).then(|| until.min(deadline)),
             None => Some(deadline),
         }
     }

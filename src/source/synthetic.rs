@@ -6,6 +6,7 @@ use crate::config::{Pace, SyntheticScene};
 use crate::telemetry::{Level, Stage};
 use crate::types::{Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Size};
 
+use super::cap::Cap;
 use super::pool::PixelPool;
 use super::scene::Scene;
 use super::{End, Flow, Source, SourceContext, SourceError};
@@ -16,6 +17,7 @@ pub struct SyntheticSource {
     settings: SyntheticScene,
     pool: PixelPool,
     loop_at_end: bool,
+    cap: Option<Cap>,
 }
 
 impl SyntheticSource {
@@ -27,7 +29,21 @@ impl SyntheticSource {
             settings: settings.clone(),
             pool: PixelPool::default(),
             loop_at_end,
+            cap: None,
         }
+    }
+
+    /// Draws at most so many frames a second of the scene's time.
+    #[must_use]
+    pub fn capped(mut self, max_fps: Option<f32>) -> Self {
+        self.cap = max_fps.map(Cap::new);
+        self
+    }
+
+    /// Place of frame `index` in the scene's time.
+    fn time_of(&self, index: u64) -> Duration {
+        let nanoseconds = index.saturating_mul(1_000_000_000);
+        Duration::from_nanos(nanoseconds / u64::from(self.settings.fps.max(1)))
     }
 
     /// Draws frame `index` at the letterbox's inner size, with its truth in source pixels.
@@ -45,9 +61,7 @@ impl SyntheticSource {
         let meta = FrameMeta {
             source: context.id,
             seq,
-            pts: Some(Duration::from_nanos(
-                index.saturating_mul(1_000_000_000) / u64::from(self.settings.fps.max(1)),
-            )),
+            pts: Some(self.time_of(index)),
             captured_at: SystemTime::now(),
             entered_at: Instant::now(),
             source_size,
@@ -92,6 +106,11 @@ impl Source for SyntheticSource {
                 due = next_tick(due, period, Instant::now());
             } else if context.stop.is_stopped() {
                 return Ok(End::Stopped);
+            }
+            let time = self.time_of(index);
+            if self.cap.as_mut().is_some_and(|cap| !cap.takes(time)) {
+                index += 1;
+                continue;
             }
             context.pulse.works();
             let frame = self.draw(index, context).ok_or_else(|| {

@@ -27,6 +27,9 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         stall_timeout: Duration::from_secs(20),
         reconnect_wait: Duration::from_millis(50),
         reconnect_max_wait: Duration::from_millis(400),
+        max_fps: None,
+        score_threshold: None,
+        classes: Vec::new(),
     }
 }
 
