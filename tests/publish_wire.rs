@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use jetwatch::config::{Config, SceneRules};
 use jetwatch::platform::throttling::{Cause, Change};
-use jetwatch::publish::{DetectorStatus, Encoder, Moment, Record, SceneFact};
+use jetwatch::publish::{
+    DetectorStatus, Encoder, Moment, Record, ReloadProblem, ReloadState, ReloadStatus, SceneFact,
+};
 use jetwatch::types::SourceState;
 use jetwatch::types::{Crossings, EventKind, Fact, FactKind, Presence, Side, TrackId};
 use jsonschema::Validator;
@@ -159,6 +161,27 @@ fn messages() -> Vec<Value> {
     ];
     for status in &statuses {
         records.push(Record::Detector { status, at: at(7) });
+    }
+    let reloads = [
+        (ReloadState::Applied, None, None),
+        (ReloadState::Refused, Some("jetwatch.yaml"), Some(7)),
+        (ReloadState::Incomplete, None, None),
+    ]
+    .map(|(state, file, line)| ReloadStatus {
+        state,
+        added: vec!["yard".to_owned()],
+        changed: Vec::new(),
+        removed: vec!["gate".to_owned()],
+        unchanged: 3,
+        problems: Vec::from_iter((state != ReloadState::Applied).then(|| ReloadProblem {
+            file: file.map(str::to_owned),
+            line,
+            key: file.map(|_| "sources[1].uri".to_owned()),
+            text: "missing".to_owned(),
+        })),
+    });
+    for status in &reloads {
+        records.push(Record::Reload { status, at: at(7) });
     }
     let changes = [true, false].map(|began| Change {
         cause: Cause::Heat("gpu-throttle-alert".to_owned()),

@@ -16,7 +16,7 @@ struct Managed {
     socket: UnixDatagram,
     child: Child,
     heard: Vec<String>,
-    _setup: Setup,
+    setup: Setup,
 }
 
 impl Managed {
@@ -41,7 +41,7 @@ impl Managed {
             socket,
             child,
             heard: Vec::new(),
-            _setup: setup,
+            setup,
         }
     }
 
@@ -63,6 +63,10 @@ impl Managed {
         panic!("never heard {line}, but {:?}", self.heard);
     }
 
+    fn config(&self) -> &std::path::Path {
+        &self.setup.config
+    }
+
     fn signal(&self, signal: &str) {
         let sent = Command::new("kill")
             .args([signal, &self.child.id().to_string()])
@@ -70,6 +74,41 @@ impl Managed {
             .expect("kill starts");
         assert!(sent.success());
     }
+}
+
+/// The lines of the first message that is heard from now on and has a line that begins so.
+fn heard_with(managed: &mut Managed, line: &str, begin: &str) -> String {
+    loop {
+        let lines = managed.hear(line);
+        if let Some(found) = lines.iter().find(|found| found.starts_with(begin)) {
+            return found.clone();
+        }
+    }
+}
+
+#[test]
+fn a_reload_is_told_from_its_begin_to_its_end() {
+    let source = format!("  - name: cam\n    uri: {STREET}\n");
+    let mut managed = Managed::start(&source, "{ backend: scripted }", Duration::from_secs(60));
+    managed.hear("READY=1");
+    managed.signal("-HUP");
+    managed.hear("RELOADING=1");
+    assert_eq!(
+        heard_with(&mut managed, "READY=1", "STATUS="),
+        "STATUS=reloaded"
+    );
+    let config = managed.config();
+    std::fs::write(config, "sources:\n  - name: cam\n").expect("writable");
+    managed.signal("-HUP");
+    let told = heard_with(&mut managed, "READY=1", "STATUS=");
+    assert!(
+        told.contains("reload refused: ") && told.contains(":2: sources[0].uri: missing"),
+        "{told}"
+    );
+    managed.signal("-TERM");
+    managed.hear("STOPPING=1");
+    let output = wait_for_output(managed.child);
+    assert_eq!(output.status.code(), Some(0));
 }
 
 fn status(lines: &[String]) -> &str {

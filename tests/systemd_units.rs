@@ -27,6 +27,7 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("Documentation", 0),
     ("Environment", 0),
     ("EnvironmentFile", 0),
+    ("ExecReload", 0),
     ("ExecStart", 0),
     ("ExecStop", 0),
     ("Group", 0),

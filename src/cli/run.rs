@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 
-use crate::config::{Config, MAX_BATCH_SIZE};
-use crate::pipeline::{Options, Outcome, Pipeline, Report, Tap};
+use crate::config::{Config, ConfigError, MAX_BATCH_SIZE};
+use crate::pipeline::{Options, Outcome, Pipeline, Report, Reread, Tap};
 use crate::platform::Root;
 use crate::render::Container;
 use crate::telemetry;
@@ -59,10 +59,7 @@ pub(super) struct RunArgs {
 
 /// Runs the daemon until it ends.
 pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
-    let mut config = Config::load(&args.config)?;
-    if let Some(size) = args.batch_size {
-        config.detector.batch_size = usize::from(size);
-    }
+    let config = load(&args.config, args.batch_size)?;
     telemetry::start_logging(config.log.level);
     let options = Options {
         process_started: Some(started),
@@ -77,13 +74,31 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             .transpose()?,
         record: args.record.clone(),
         root: Root::new(&args.root),
+        reread: Some(reread(args)),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
     log::info!(sources = config.sources.len(); "running as {}", config.device);
-    signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
+    signals::listen_for_reloads(
+        pipeline.stop_token(),
+        pipeline.dot_request(),
+        pipeline.reload_request(),
+    )?;
     progress::show(pipeline.stop_token(), pipeline.glance());
     finish(pipeline.wait(), args.stats.as_deref())
+}
+
+fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
+    let mut config = Config::load(path)?;
+    if let Some(size) = batch_size {
+        config.detector.batch_size = usize::from(size);
+    }
+    Ok(config)
+}
+
+fn reread(args: &RunArgs) -> Reread {
+    let (path, batch_size) = (args.config.clone(), args.batch_size);
+    Box::new(move || load(&path, batch_size))
 }
 
 /// Says how the run ended, writes its numbers, and picks the exit code.

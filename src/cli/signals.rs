@@ -1,17 +1,34 @@
-//! SIGINT and SIGTERM end the run, a second one ends the process at once; SIGUSR1 asks for DOT graphs.
+//! SIGINT and SIGTERM end the run, a second one ends the process at once; SIGUSR1 asks for DOT graphs, SIGHUP for a reload.
 
 use std::thread;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::source::StopToken;
 
 /// Starts the thread that waits for signals. It lives as long as the process.
 pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyhow::Result<()> {
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("cannot wait for signals")?;
+    wait_for(&[SIGINT, SIGTERM, SIGUSR1], stop, dump, || {})
+}
+
+/// The same for what has a configuration to read again, which SIGHUP asks for; it ends every other command.
+pub(super) fn listen_for_reloads(
+    stop: StopToken,
+    dump: impl Fn() + Send + 'static,
+    reload: impl Fn() + Send + 'static,
+) -> anyhow::Result<()> {
+    wait_for(&[SIGHUP, SIGINT, SIGTERM, SIGUSR1], stop, dump, reload)
+}
+
+fn wait_for(
+    signals: &[i32],
+    stop: StopToken,
+    dump: impl Fn() + Send + 'static,
+    reload: impl Fn() + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut signals = Signals::new(signals).context("cannot wait for signals")?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
@@ -19,6 +36,9 @@ pub(super) fn listen(stop: StopToken, dump: impl Fn() + Send + 'static) -> anyho
                 if signal == SIGUSR1 {
                     log::info!("SIGUSR1: writing DOT graphs");
                     dump();
+                } else if signal == SIGHUP {
+                    log::info!("SIGHUP: reading the configuration again");
+                    reload();
                 } else if stop.is_stopped() {
                     log::warn!("second signal: ending at once");
                     std::process::exit(128 + signal);

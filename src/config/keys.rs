@@ -105,6 +105,25 @@ pub const SOURCE: &[Key] = &[
         Fallback::Integer(30_000),
         "Longest wait between reconnects.",
     ),
+    Key::new(
+        "max_fps",
+        Form::Number {
+            min: 0.0,
+            min_accepted: false,
+            max: 240.0,
+        },
+        "Most frames per second that are scaled and looked at; the others are left out before they are scaled, evenly. Default: all.",
+    ),
+    Key::new(
+        "score_threshold",
+        Form::share(),
+        "Detections of this source below this score are dropped, behind the network: it can be stricter than detector.score_threshold, not weaker. Default: the detector's.",
+    ),
+    Key::new(
+        "classes",
+        Form::Texts("a label of the model"),
+        "Labels of this source to keep, of those that the detector gives. Default: all of them.",
+    ),
     Key::or(
         "transport",
         Form::Words(&["tcp", "udp"]),

@@ -21,7 +21,7 @@ use super::error::ConfigError;
 use super::keys;
 use super::map::Map;
 use super::tree::{Entry, Located, Place, Tree};
-use super::{Backend, Config, LogConfig, Secret, SourceConfig, SourceUri};
+use super::{Backend, Config, LogConfig, MAX_SOURCES, Secret, SourceConfig, SourceUri};
 
 /// Longest device or source name, so that topics stay far below MQTT's limit.
 const MAX_NAME_CHARS: usize = 64;
@@ -141,10 +141,22 @@ fn unplaced_map(entries: impl IntoIterator<Item = (&'static str, Tree)>) -> Tree
 fn root(map: &Map<'_>) -> Option<Config> {
     let device = device(map);
     let sources = map.sections("sources").and_then(|maps| {
+        if maps.len() > MAX_SOURCES {
+            let what = format!(
+                "found {} sources, expected {MAX_SOURCES} at most",
+                maps.len()
+            );
+            map.unfit(
+                "sources",
+                &what,
+                Some("give the others to a daemon on another machine"),
+            );
+        }
         let sources = source::sources(&maps);
         if let Some(detector) = map.section("detector") {
             check_scripted(&detector, &sources);
             scene::check_objects(&maps, &detector);
+            source::check_filters(&maps, &detector);
         }
         // Ends as `None` when one of them has a problem, after all were read.
         sources.into_iter().collect::<Option<Vec<_>>>()
@@ -323,6 +335,26 @@ mod tests {
         assert_eq!(
             device_from_host_name(&"x".repeat(100)).len(),
             MAX_NAME_CHARS
+        );
+    }
+
+    #[test]
+    fn more_sources_than_one_daemon_can_have_are_refused_by_their_number() {
+        let file = |count: usize| {
+            let sources: String = (0..count)
+                .map(|n| format!("  - name: cam{n}\n    uri: synthetic://traffic\n"))
+                .collect();
+            let text = format!("sources:\n{sources}detector:\n  backend: scripted\n");
+            Config::from_str("f.yaml", &text)
+        };
+        assert_eq!(
+            file(MAX_SOURCES).expect("as many as may be").sources.len(),
+            64
+        );
+        let error = file(200).expect_err("too many").to_string();
+        assert!(
+            error.starts_with("f.yaml:1: sources: found 200 sources, expected 64 at most"),
+            "{error}"
         );
     }
 

@@ -9,6 +9,7 @@
 //! of the example files are all made from it. Relative paths in a file count from the folder of that file; `~` is not
 //! expanded. Neither an error nor a `Debug` form shows a password.
 
+mod changes;
 mod document;
 mod error;
 mod fields;
@@ -33,6 +34,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use changes::SourceChanges;
 pub use document::Document;
 pub use error::{ConfigError, Problem};
 pub use form::{Fallback, Form, Key, Unit};
@@ -69,8 +71,11 @@ pub struct Config {
     pub log: LogConfig,
 }
 
+/// Most sources of one daemon.
+pub const MAX_SOURCES: usize = 64;
+
 /// One camera, file or pattern.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SourceConfig {
     /// Its name in topics: letters, digits, `-` and `_`.
     pub name: String,
@@ -95,6 +100,12 @@ pub struct SourceConfig {
     pub interval: Option<Interval>,
     /// What is watched for in its picture. Default: nothing.
     pub rules: SceneRules,
+    /// Most frames per second that are scaled and looked at, above 0; `None`: all.
+    pub max_fps: Option<f32>,
+    /// Detections of this source below this score are dropped behind the network, 0 to 1; `None`: none are.
+    pub score_threshold: Option<f32>,
+    /// Labels of this source to keep, behind the network; empty: all that the detector gives.
+    pub classes: Vec<String>,
 }
 
 /// What decodes video.
@@ -128,7 +139,7 @@ pub enum Scaling {
 pub const MAX_BATCH_SIZE: i64 = 64;
 
 /// The primary detector.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DetectorConfig {
     /// Which implementation.
     pub backend: Backend,
@@ -265,7 +276,7 @@ pub struct ScriptedConfig {
 }
 
 /// Where tracks go. Several sinks may be on at once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PublishConfig {
     /// MQTT; `None` when `publish.mqtt: off`.
     pub mqtt: Option<MqttConfig>,
@@ -280,7 +291,7 @@ pub struct PublishConfig {
 }
 
 /// The MQTT client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MqttConfig {
     /// Which broker.
     pub broker: Broker,
@@ -318,7 +329,7 @@ pub enum Broker {
 }
 
 /// User name and password source.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Credentials {
     /// User name.
     pub user: String,
@@ -338,7 +349,7 @@ pub struct TlsConfig {
 }
 
 /// The JSON-lines sink.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JsonLinesConfig {
     /// File to append to; `None`: standard output.
     pub path: Option<PathBuf>,
@@ -370,7 +381,7 @@ pub enum ClockTuning {
 }
 
 /// What is logged.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// Least severity. Default: info.
     pub level: log::LevelFilter,

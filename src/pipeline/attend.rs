@@ -14,6 +14,7 @@ use crate::types::SourceState;
 
 use super::lanes::Lanes;
 use super::meter::Meter;
+use super::notice::Notice;
 
 /// How often the attendant looks.
 const LOOK: Duration = Duration::from_millis(100);
@@ -30,6 +31,8 @@ pub(super) struct Attendant {
     pub(super) first_frame_waits: Vec<Duration>,
     pub(super) watchdog: Option<Duration>,
     pub(super) stop: StopToken,
+    /// What came of the last reload.
+    pub(super) notice: Notice,
 }
 
 impl Attendant {
@@ -44,13 +47,14 @@ impl Attendant {
             let now = Instant::now();
             if !ready && self.is_ready(now - started) {
                 ready = true;
-                let status = status(&self.meter.glance());
+                let status = self.status();
                 log::info!("ready: {status}");
                 service::tell_ready(&status);
+                self.notice.set_ready();
                 status_due = now + STATUS;
             } else if now >= status_due {
                 status_due = now + STATUS;
-                service::tell_status(&status(&self.meter.glance()));
+                service::tell_status(&self.status());
             }
             let Some(interval) = self.watchdog else {
                 continue;
@@ -71,6 +75,10 @@ impl Attendant {
             }
         }
         service::tell_stopping("stopping: delivering what is held");
+    }
+
+    fn status(&self) -> String {
+        self.notice.with(status(&self.meter.glance()))
     }
 
     fn is_ready(&self, waited: Duration) -> bool {

@@ -40,6 +40,20 @@ struct Beat {
     carried: u64,
 }
 
+impl Beat {
+    fn new(member: &Member) -> Self {
+        Self {
+            interval: match member.interval {
+                Interval::Frames(frames) => frames,
+                Interval::Adaptive => 0,
+            },
+            is_adaptive: member.is_live && member.interval == Interval::Adaptive,
+            wait: 0,
+            carried: 0,
+        }
+    }
+}
+
 /// What was counted when the load was last looked at.
 #[derive(Debug)]
 struct Look {
@@ -69,17 +83,8 @@ pub(super) struct Sums {
 impl Cadence {
     /// Sources that begin now. A file's frames wait for the network anyway, so that an adaptive interval is 0 for it.
     pub(super) fn new(members: &[Member], max_interval: u32, workers: usize) -> Self {
-        let beat = |member: &Member| Beat {
-            interval: match member.interval {
-                Interval::Frames(frames) => frames,
-                Interval::Adaptive => 0,
-            },
-            is_adaptive: member.is_live && member.interval == Interval::Adaptive,
-            wait: 0,
-            carried: 0,
-        };
         let mut cadence = Self {
-            beats: members.iter().map(beat).collect(),
+            beats: members.iter().map(Beat::new).collect(),
             adaptive: Adaptive::new(max_interval),
             workers: workers.max(1),
             look: Look {
@@ -91,6 +96,25 @@ impl Cadence {
         };
         cadence.stagger(|_| true);
         cadence
+    }
+
+    /// One more source, which takes its turn behind the others of its kind.
+    pub(super) fn join(&mut self, member: Member) {
+        let mut beat = Beat::new(&member);
+        if beat.is_adaptive {
+            beat.interval = self.adaptive.interval;
+        }
+        let alike = |other: &&Beat| other.interval == beat.interval;
+        let place = self.beats.iter().filter(alike).count();
+        beat.wait = u32::try_from(place).unwrap_or(0) % (beat.interval + 1);
+        self.beats.push(beat);
+    }
+
+    /// A source is gone: the load of the others is looked at without it.
+    pub(super) fn leave(&mut self, source: usize) {
+        let beat = &mut self.beats[source];
+        beat.is_adaptive = false;
+        beat.interval = 0;
     }
 
     /// Whether the next frame of this source skips the network; counts it.
@@ -256,6 +280,27 @@ mod tests {
             assert_eq!(through, [[0, 4], [1, 4], [2, 4], [3, 4]]);
         }
         assert_eq!((cadence.carried(0), cadence.carried(4)), (30, 0));
+    }
+
+    #[test]
+    fn who_joins_takes_a_turn_of_its_own_and_who_leaves_gives_it_up() {
+        let mut cadence = fixed(&[2, 2]);
+        let member = Member {
+            interval: Interval::Frames(2),
+            is_live: true,
+        };
+        cadence.join(member);
+        let through: Vec<Vec<usize>> = (0..3)
+            .map(|_| (0..3).filter(|&source| !cadence.carries(source)).collect())
+            .collect();
+        assert_eq!(through, [[0], [1], [2]]);
+        cadence.join(Member {
+            interval: Interval::Adaptive,
+            ..member
+        });
+        assert!(cadence.is_due(Instant::now()));
+        cadence.leave(3);
+        assert!(!cadence.is_due(Instant::now()), "nobody adapts any more");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use crate::platform::throttling::Change;
-use crate::publish::{Record, Sink, SinkCounts};
+use crate::publish::{Record, ReloadStatus, Sink, SinkCounts};
 use crate::render::{KeptView, Recording, RecordingEnd};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
@@ -17,15 +17,19 @@ use crate::types::{
 
 use super::cascade::{Cascade, Finding};
 use super::lanes::Lanes;
+use super::lines::Lines;
 use super::meter::Meter;
 use super::reorder::Reorder;
 use super::scene::Scene;
+use super::sieve::Sieve;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
 pub(super) const CLOSING: Duration = Duration::from_secs(5);
 
 /// Longest that secondary networks may take at the end for what they have in hand.
 const SETTLING: Duration = Duration::from_secs(2);
+/// Why a source has ended that a change of the configuration took out.
+pub(super) const LEFT: &str = "taken out by a change of the configuration";
 
 /// What the follower hears.
 pub(super) enum News {
@@ -41,6 +45,10 @@ pub(super) enum News {
     Carried { ticket: u64, meta: FrameMeta },
     /// A secondary network has looked at an object.
     Finding(Finding),
+    /// A source joins; what comes from it follows.
+    Joined { id: SourceId, line: Box<Line> },
+    /// A source leaves: nothing new comes from it. Its place is given up, and `gone` told, once its last frame is through.
+    Left { id: SourceId, gone: Sender<()> },
     /// A source's state changed.
     Source {
         id: SourceId,
@@ -49,6 +57,8 @@ pub(super) enum News {
     },
     /// The machine slows itself down, or no longer does.
     Throttling(Change),
+    /// The configuration was read again.
+    Reload(Box<ReloadStatus>),
     /// No frame follows from this source, and its lane is closed.
     Closed { id: SourceId },
     /// Everybody else has ended.
@@ -61,7 +71,7 @@ pub type Tap = Box<dyn FnMut(&FrameMeta, Option<&[Detection]>, &[Track]) + Send>
 
 /// Everything that the follower needs.
 pub(super) struct Follower {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Lines,
     pub(super) labels: Vec<String>,
     pub(super) sinks: Vec<Box<dyn Sink>>,
     pub(super) cascade: Cascade,
@@ -95,8 +105,14 @@ pub(super) struct Line {
     lifecycle: Lifecycle,
     /// Its rules at work, where it has any.
     scene: Option<Scene>,
+    /// What is kept of this source's detections.
+    sieve: Sieve,
     /// The source has ended; said once its last frame is through.
     ending: Option<(SourceState, Option<String>)>,
+    /// That was said.
+    over: bool,
+    /// Who waits for this place to be given up.
+    leaving: Option<Sender<()>>,
     newest: Option<FrameMeta>,
     events: Vec<TrackEvent>,
     shown: Vec<Track>,
@@ -108,6 +124,7 @@ impl Line {
         tracker: Tracker,
         lifecycle: Lifecycle,
         scene: Option<Scene>,
+        sieve: Sieve,
     ) -> Self {
         Self {
             name: name.to_owned(),
@@ -115,7 +132,10 @@ impl Line {
             tracker,
             lifecycle,
             scene,
+            sieve,
             ending: None,
+            over: false,
+            leaving: None,
             newest: None,
             events: Vec::new(),
             shown: Vec::new(),
@@ -127,11 +147,6 @@ impl Follower {
     /// Runs until [`News::Finish`]; returns what became of the messages and of the recording.
     pub(super) fn run(mut self, news: &Receiver<News>) -> Ending {
         let mut stats_due = Instant::now() + self.stats_interval;
-        for line in &mut self.lines {
-            if let Some(scene) = &mut line.scene {
-                scene.tell_counts(&line.name, None, |record| tell(&mut self.sinks, record));
-            }
-        }
         loop {
             self.pulse.waits();
             let heard = news.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
@@ -145,11 +160,20 @@ impl Follower {
                 }) => self.result(ticket, (meta, Some(detections), view)),
                 Ok(News::Carried { ticket, meta }) => self.result(ticket, (meta, None, None)),
                 Ok(News::Finding(finding)) => self.finding(finding),
+                Ok(News::Joined { id, line }) => self.join(id, line),
+                Ok(News::Left { id, gone }) => self.leave(id, gone),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
                     &mut self.sinks,
                     &Record::Throttling {
                         change: &change,
+                        at: SystemTime::now(),
+                    },
+                ),
+                Ok(News::Reload(status)) => tell(
+                    &mut self.sinks,
+                    &Record::Reload {
+                        status: &status,
                         at: SystemTime::now(),
                     },
                 ),
@@ -178,7 +202,10 @@ impl Follower {
         self.lines[id.index()]
             .reorder
             .push(ticket, seen, |item| due.push(item));
-        for (meta, detections, view) in due {
+        for (meta, mut detections, view) in due {
+            if let Some(detections) = &mut detections {
+                self.lines[id.index()].sieve.apply(detections);
+            }
             self.frame(meta, detections.as_deref(), view);
         }
         self.end_if_drained(id);
@@ -187,7 +214,9 @@ impl Follower {
     /// Takes what a secondary network says of a track, whenever it comes.
     fn finding(&mut self, finding: Finding) {
         let id = finding.source();
-        if let Some((track, attributes)) = self.cascade.hear(finding) {
+        if let Some((track, attributes)) = self.cascade.hear(finding)
+            && self.lines.has(id)
+        {
             let line = &mut self.lines[id.index()];
             if let Some(meta) = line.newest {
                 let at = meta.captured_at;
@@ -320,7 +349,32 @@ impl Follower {
         }
     }
 
+    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
+    fn join(&mut self, id: SourceId, mut line: Box<Line>) {
+        if let Some(scene) = &mut line.scene {
+            scene.tell_counts(&line.name, None, |record| tell(&mut self.sinks, record));
+        }
+        self.lines.put(id, line);
+    }
+
+    fn leave(&mut self, id: SourceId, gone: Sender<()>) {
+        if !self.lines.has(id) {
+            return;
+        }
+        let line = &mut self.lines[id.index()];
+        line.leaving = Some(gone);
+        if !line.over {
+            line.ending
+                .get_or_insert_with(|| (SourceState::Ended, Some(LEFT.to_owned())));
+        }
+        self.end_if_drained(id);
+    }
+
     fn source(&mut self, id: SourceId, state: SourceState, reason: Option<String>) {
+        if !self.lines.has(id) {
+            // It did not end in time, and was given up.
+            return;
+        }
         self.meter.source_state(id, state);
         if state == SourceState::Ended {
             self.lines[id.index()].ending = Some((state, reason));
@@ -345,8 +399,11 @@ impl Follower {
 
     /// Ends the tracks of a source whose last frame is through, and says so.
     fn end_if_drained(&mut self, id: SourceId) {
+        if !self.lines.has(id) {
+            return;
+        }
         let line = &self.lines[id.index()];
-        if line.ending.is_none()
+        if (line.ending.is_none() && !line.over)
             || self.cascade.is_busy_with(id)
             || self
                 .lanes
@@ -358,6 +415,7 @@ impl Follower {
         self.end_tracks(id);
         let line = &mut self.lines[id.index()];
         if let Some((state, reason)) = line.ending.take() {
+            line.over = true;
             tell(
                 &mut self.sinks,
                 &Record::Source {
@@ -367,6 +425,11 @@ impl Follower {
                     at: SystemTime::now(),
                 },
             );
+        }
+        if let Some(gone) = self.lines[id.index()].leaving.take() {
+            self.lines.drop_line(id);
+            // Whoever waited may have run out of patience.
+            let _ = gone.send(());
         }
     }
 
@@ -394,8 +457,8 @@ impl Follower {
     }
 
     fn finish(mut self) -> Ending {
-        for index in 0..self.lines.len() {
-            self.end_tracks(SourceId(index as u16));
+        for id in self.lines.ids() {
+            self.end_tracks(id);
         }
         self.stats();
         Ending {

@@ -5,31 +5,20 @@ use crossbeam_channel::Sender;
 use crate::config::{Config, Interval, SourceConfig};
 use crate::track::Tracker;
 
-use super::cadence::Member;
 use super::follow::News;
 use super::lanes::Lanes;
 
 /// The lanes, which let frames skip the network where a source asks for it; `news` hears of them.
 pub(super) fn skipping(lanes: Lanes, config: &Config, news: Sender<News>) -> Lanes {
-    let members: Vec<Member> = config
-        .sources
-        .iter()
-        .map(|source| Member {
-            interval: interval(config, source),
-            is_live: source.uri.is_live(),
-        })
-        .collect();
-    if !members.iter().any(|member| member.interval.can_skip()) {
-        return lanes;
-    }
     let carry = move |ticket, meta| {
         // A follower that is gone wants nothing more.
         let _ = news.send(News::Carried { ticket, meta });
     };
+    let detector = &config.detector;
     lanes.with_intervals(
-        &members,
-        config.detector.max_interval,
-        config.detector.workers,
+        &[],
+        detector.max_interval,
+        detector.workers,
         Box::new(carry),
     )
 }
@@ -43,6 +32,7 @@ pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
     }
 }
 
-fn interval(config: &Config, source: &SourceConfig) -> Interval {
+/// How often frames of one source skip the network.
+pub(super) fn interval(config: &Config, source: &SourceConfig) -> Interval {
     source.interval.unwrap_or(config.detector.interval)
 }

@@ -3,6 +3,12 @@
 //! A live lane keeps the newest frame and counts what it replaces; a file's lane makes the reader wait, so that nothing is
 //! dropped. A worker takes frames only when it is free to run them, so no batch ages in a queue. Frames are taken in turns,
 //! one from each lane that has any, starting behind the lane that was served last: a fast source cannot starve a slow one.
+//! A batch that is not full waits for the lanes whose next frame is due, and for no other: not for a source that is being
+//! opened again, and not for one whose beat says that its next frame comes after the batch is gone.
+//!
+//! Lanes come and go while the others run. A lane's place is its source's [`SourceId`], which is never given twice.
+
+mod beat;
 
 mod skip;
 
@@ -10,12 +16,15 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::config::Interval;
 use crate::source::Flow;
 use crate::types::{Frame, FrameMeta, SourceId};
 
-use super::cadence::Cadence;
+use super::cadence::{Cadence, Member};
 
 use self::skip::Carry;
+
+use self::beat::Beat;
 
 /// Frames that a live lane keeps: more would only make results older.
 const LIVE_DEPTH: usize = 1;
@@ -35,6 +44,7 @@ pub struct Ticketed {
 /// The waiting frames of all sources.
 pub struct Lanes {
     carry: Option<Carry>,
+    batch_size: usize,
     state: Mutex<State>,
     /// Frames have come, or no more will.
     filled: Condvar,
@@ -43,6 +53,7 @@ pub struct Lanes {
 }
 
 struct State {
+    /// By their sources' ids; those that were retired hold nothing any more.
     lanes: Vec<Lane>,
     /// Which frames skip the network.
     cadence: Cadence,
@@ -50,8 +61,12 @@ struct State {
     worked: Duration,
     /// Frames that skipped the network and whose turn has come.
     freed: Vec<(u64, FrameMeta)>,
-    /// Lane to look at first.
+    /// The lanes in use, in the order of their turns.
+    turns: Vec<usize>,
+    /// Turn to look at first.
     next: usize,
+    /// Lanes will be added: that none is open is no end.
+    held: bool,
     /// A worker is filling a batch; the others wait for the next one, so that frames that arrive together stay together.
     forming: bool,
     /// Frames that may still be taken in all.
@@ -67,6 +82,9 @@ struct Lane {
     live: bool,
     depth: usize,
     open: bool,
+    /// The source delivers, as far as is known.
+    running: bool,
+    beat: Beat,
     dropped: u64,
     taken: u64,
     /// Frames that were queued so far.
@@ -79,34 +97,21 @@ impl Lanes {
     /// One lane for each entry of `live`; at most `most_frames` are handed out in all.
     #[must_use]
     pub fn new(live: &[bool], batch_size: usize, most_frames: Option<u64>) -> Self {
-        let lanes = live
+        let lanes: Vec<Lane> = live
             .iter()
-            .map(|&live| {
-                let depth = if live {
-                    LIVE_DEPTH
-                } else {
-                    batch_size + FILE_SLACK
-                };
-                Lane {
-                    queue: VecDeque::with_capacity(depth),
-                    live,
-                    depth,
-                    open: true,
-                    dropped: 0,
-                    taken: 0,
-                    queued: 0,
-                    carried: VecDeque::new(),
-                }
-            })
+            .map(|&live| Lane::new(live, batch_size))
             .collect();
         Self {
             carry: None,
+            batch_size,
             state: Mutex::new(State {
+                turns: (0..lanes.len()).collect(),
                 lanes,
                 cadence: Cadence::new(&[], 0, 1),
                 worked: Duration::ZERO,
                 freed: Vec::new(),
                 next: 0,
+                held: false,
                 forming: false,
                 allowance: most_frames.unwrap_or(u64::MAX),
                 batches: u64::MAX,
@@ -115,6 +120,50 @@ impl Lanes {
             filled: Condvar::new(),
             emptied: Condvar::new(),
         }
+    }
+
+    /// One more lane, behind all others, whose frames skip the network as `interval` says where that was asked for with
+    /// [`with_intervals`](Self::with_intervals); `None` when every id has been given.
+    pub(super) fn add(&self, live: bool, interval: Interval) -> Option<SourceId> {
+        let mut state = self.lock();
+        let id = u16::try_from(state.lanes.len()).ok()?;
+        let mut lane = Lane::new(live, self.batch_size);
+        // After the last frame of a run, or its stop, nothing begins.
+        lane.open = state.allowance > 0;
+        state.lanes.push(lane);
+        state.turns.push(usize::from(id));
+        state.cadence.join(Member {
+            interval,
+            is_live: live,
+        });
+        Some(SourceId(id))
+    }
+
+    /// Gives a lane that is closed and drained out of the turns. Its id is not given again.
+    pub fn retire(&self, source: SourceId) {
+        let mut state = self.lock();
+        state.turns.retain(|&index| index != source.index());
+        state.next = 0;
+        state.cadence.leave(source.index());
+        let lane = &mut state.lanes[source.index()];
+        lane.queue = VecDeque::new();
+        lane.carried = VecDeque::new();
+    }
+
+    /// While it is held, that no lane is open does not end the workers: another one will be.
+    pub fn hold(&self, held: bool) {
+        self.lock().held = held;
+        self.filled.notify_all();
+    }
+
+    /// Whether a source delivers: a batch does not wait for one that does not.
+    pub fn set_running(&self, source: SourceId, running: bool) {
+        let mut state = self.lock();
+        let lane = &mut state.lanes[source.index()];
+        lane.running = running;
+        lane.beat = Beat::default();
+        drop(state);
+        self.filled.notify_all();
     }
 
     /// Hands out at most so many batches in all.
@@ -150,9 +199,11 @@ impl Lanes {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        let now = Instant::now();
+        state.lanes[index].beat.came(now);
         state.lanes[index].queue.push_back(frame);
         state.lanes[index].queued += 1;
-        state.untaken_since.get_or_insert_with(Instant::now);
+        state.untaken_since.get_or_insert(now);
         self.unlock(state);
         self.filled.notify_all();
         Flow::Continue
@@ -180,14 +231,14 @@ impl Lanes {
         state.take(size, batch);
         self.emptied.notify_all();
         let deadline = Instant::now() + timeout;
-        while batch.len() < size && state.more_can_come() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+        while batch.len() < size {
+            let now = Instant::now();
+            let Some(until) = state.company(now, deadline).filter(|until| *until > now) else {
                 break;
-            }
+            };
             state = self
                 .filled
-                .wait_timeout(state, left)
+                .wait_timeout(state, until - now)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
             state.take(size, batch);
@@ -264,24 +315,23 @@ impl State {
         self.lanes.iter().any(|lane| !lane.queue.is_empty())
     }
 
-    fn more_can_come(&self) -> bool {
-        self.allowance > 0
-            && self
-                .lanes
-                .iter()
-                .any(|lane| lane.open || !lane.queue.is_empty())
+    fn over(&self) -> bool {
+        let comes = |lane: &Lane| lane.open || !lane.queue.is_empty();
+        self.allowance == 0 || !(self.held || self.lanes.iter().any(comes))
     }
 
-    fn over(&self) -> bool {
-        !self.more_can_come()
+    /// Until when a batch that is sent at `deadline` waits for company; `None`: no frame is due by then.
+    fn company(&self, now: Instant, deadline: Instant) -> Option<Instant> {
+        let lanes = self.turns.iter().map(|&index| &self.lanes[index]);
+        lanes.filter_map(|lane| lane.due(now, deadline)).max()
     }
 
     /// Moves waiting frames into `batch` until it has `size`, in turns.
     fn take(&mut self, size: usize, batch: &mut Vec<Ticketed>) {
-        let count = self.lanes.len();
+        let count = self.turns.len();
         let mut idle = 0;
         while batch.len() < size && idle < count && self.allowance > 0 {
-            let index = self.next;
+            let index = self.turns[self.next];
             let lane = &mut self.lanes[index];
             self.next = (self.next + 1) % count;
             if let Some(frame) = lane.queue.pop_front() {
@@ -313,153 +363,40 @@ impl State {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::thread;
-    use std::time::SystemTime;
-
-    use super::*;
-    use crate::types::{FrameMeta, Picture, Size};
-
-    const NO_WAIT: Duration = Duration::ZERO;
-
-    fn frame(source: u16, seq: u64) -> Frame {
-        let size = Size::new(1, 1);
-        let meta = FrameMeta {
-            source: SourceId(source),
-            seq,
-            pts: None,
-            captured_at: SystemTime::UNIX_EPOCH,
-            entered_at: Instant::now(),
-            source_size: size,
+impl Lane {
+    fn new(live: bool, batch_size: usize) -> Self {
+        let depth = if live {
+            LIVE_DEPTH
+        } else {
+            batch_size + FILE_SLACK
         };
-        Frame {
-            meta,
-            picture: Picture::new(size, 4, Box::new([0; 4])).expect("four bytes are one pixel"),
-            view: None,
-            truth: Vec::new(),
+        Self {
+            queue: VecDeque::with_capacity(depth),
+            live,
+            depth,
+            open: true,
+            // A file is read as soon as it is opened; a camera may be away from the start.
+            running: !live,
+            beat: Beat::default(),
+            dropped: 0,
+            taken: 0,
+            queued: 0,
+            carried: VecDeque::new(),
         }
     }
 
-    fn numbers(batch: &[Ticketed]) -> Vec<(u16, u64, u64)> {
-        batch
-            .iter()
-            .map(|item| (item.frame.meta.source.0, item.frame.meta.seq, item.ticket))
-            .collect()
-    }
-
-    #[test]
-    fn a_live_lane_keeps_the_newest_and_counts_the_rest() {
-        let lanes = Lanes::new(&[true], 4, None);
-        for seq in 0..5 {
-            assert_eq!(lanes.offer(frame(0, seq)), Flow::Continue);
+    /// Until when a batch that is sent at `deadline` waits for this lane; `None`: its next frame is not due by then.
+    fn due(&self, now: Instant, deadline: Instant) -> Option<Instant> {
+        if !self.open || !self.running {
+            return None;
         }
-        let mut batch = Vec::new();
-        assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
-        assert_eq!(numbers(&batch), [(0, 4, 0)]);
-        assert_eq!(lanes.dropped(SourceId(0)), 4);
-    }
-
-    #[test]
-    fn a_file_waits_and_loses_nothing() {
-        let lanes = Arc::new(Lanes::new(&[false], 1, None));
-        let reader = thread::spawn({
-            let lanes = Arc::clone(&lanes);
-            move || {
-                for seq in 0..500 {
-                    assert_eq!(lanes.offer(frame(0, seq)), Flow::Continue);
-                }
-                lanes.close(SourceId(0));
-            }
-        });
-        let mut seen = Vec::new();
-        let mut batch = Vec::new();
-        while lanes.next_batch(3, NO_WAIT, &mut batch) {
-            seen.extend(batch.iter().map(|item| (item.ticket, item.frame.meta.seq)));
+        // A file's reader is as fast as its frames are taken, so that it has no beat of its own.
+        match self.beat.next().filter(|_| self.live) {
+            Some((from, until)) => (from <= deadline && now < until).then(|| until.min(deadline)),
+            None => Some(deadline),
         }
-        reader.join().expect("the reader does not panic");
-        assert_eq!(seen, (0..500).map(|n| (n, n)).collect::<Vec<_>>());
-        assert_eq!(
-            (lanes.dropped(SourceId(0)), lanes.drained(SourceId(0))),
-            (0, Some(500))
-        );
-    }
-
-    #[test]
-    fn sources_take_turns_whatever_their_speed() {
-        let lanes = Lanes::new(&[false, false, true], 8, None);
-        for seq in 0..6 {
-            lanes.offer(frame(0, seq));
-        }
-        lanes.offer(frame(1, 0));
-        lanes.offer(frame(2, 0));
-        let mut batch = Vec::new();
-        assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
-        assert_eq!(
-            numbers(&batch),
-            [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 1)]
-        );
-    }
-
-    #[test]
-    fn a_batch_waits_for_company_but_not_longer_than_its_timeout() {
-        let lanes = Arc::new(Lanes::new(&[true, true], 2, None));
-        lanes.offer(frame(0, 0));
-        let late = thread::spawn({
-            let lanes = Arc::clone(&lanes);
-            move || lanes.offer(frame(1, 0))
-        });
-        let mut batch = Vec::new();
-        assert!(lanes.next_batch(2, Duration::from_secs(60), &mut batch));
-        assert_eq!(batch.len(), 2, "the second frame came within the minute");
-        late.join().expect("the source does not panic");
-        lanes.offer(frame(1, 1));
-        assert!(lanes.next_batch(2, Duration::from_millis(5), &mut batch));
-        assert_eq!(numbers(&batch), [(1, 1, 1)], "alone when nobody comes");
-    }
-
-    #[test]
-    fn the_allowance_is_exact() {
-        let lanes = Lanes::new(&[false], 4, Some(3));
-        for seq in 0..4 {
-            lanes.offer(frame(0, seq));
-        }
-        let mut batch = Vec::new();
-        assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
-        assert_eq!(batch.len(), 3);
-        assert!(!lanes.next_batch(4, NO_WAIT, &mut batch));
-        assert_eq!(lanes.offer(frame(0, 5)), Flow::Stop);
-        assert_eq!(lanes.drained(SourceId(0)), Some(3));
-    }
-
-    #[test]
-    fn frames_that_nobody_takes_are_noticed_whether_replaced_or_not() {
-        let lanes = Lanes::new(&[true], 1, None);
-        assert_eq!(lanes.untaken(), None, "nothing waits");
-        lanes.offer(frame(0, 0));
-        let first = lanes.lock().untaken_since;
-        lanes.offer(frame(0, 1));
-        assert!(first.is_some() && lanes.lock().untaken_since == first);
-        let mut batch = Vec::new();
-        assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
-        assert_eq!(lanes.untaken(), None, "what waited was taken");
-    }
-
-    #[test]
-    fn closing_frees_a_reader_that_waits() {
-        let lanes = Arc::new(Lanes::new(&[false], 1, None));
-        for seq in 0..=FILE_SLACK as u64 {
-            lanes.offer(frame(0, seq));
-        }
-        let waiting = thread::spawn({
-            let lanes = Arc::clone(&lanes);
-            move || lanes.offer(frame(0, 1))
-        });
-        lanes.close_all();
-        assert_eq!(
-            waiting.join().expect("the reader does not panic"),
-            Flow::Stop
-        );
     }
 }
+
+#[cfg(test)]
+mod tests;

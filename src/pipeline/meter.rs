@@ -53,6 +53,22 @@ struct Source {
     /// Frames through the chain.
     done: u64,
     done_at_interval: u64,
+    /// It has left; its numbers stay for the report.
+    left: bool,
+}
+
+impl Source {
+    fn new(name: String, counters: Arc<SourceCounters>) -> Self {
+        Self {
+            name,
+            counters,
+            state: SourceState::Connecting,
+            tracks: 0,
+            done: 0,
+            done_at_interval: 0,
+            left: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -69,7 +85,6 @@ impl Meter {
         started: Instant,
         warmup_frames: u64,
         workers: usize,
-        sources: Vec<(String, Arc<SourceCounters>)>,
         lanes: Arc<Lanes>,
         recorder: Recorder,
     ) -> Self {
@@ -80,19 +95,8 @@ impl Meter {
             inferred: 0,
             infer_ms: 0.0,
         };
-        let sources = sources
-            .into_iter()
-            .map(|(name, counters)| Source {
-                name,
-                counters,
-                state: SourceState::Connecting,
-                tracks: 0,
-                done: 0,
-                done_at_interval: 0,
-            })
-            .collect();
         let state = State {
-            sources,
+            sources: Vec::new(),
             frames: 0,
             carried: 0,
             events: 0,
@@ -120,6 +124,22 @@ impl Meter {
     pub(super) fn with_secondary(mut self, networks: Vec<Named>) -> Self {
         self.secondary = networks;
         self
+    }
+
+    /// One more source; they come in the order of their ids.
+    pub(super) fn join(&self, name: &str, counters: Arc<SourceCounters>) {
+        self.lock()
+            .sources
+            .push(Source::new(name.to_owned(), counters));
+    }
+
+    /// A source has left: messages with numbers no longer name it.
+    pub(super) fn leave(&self, id: SourceId) {
+        let mut state = self.lock();
+        let source = &mut state.sources[id.index()];
+        source.left = true;
+        source.state = SourceState::Ended;
+        source.tracks = 0;
     }
 
     /// A frame went through the whole chain; `carried`: past the network.
@@ -235,6 +255,7 @@ impl Meter {
                 .sources
                 .iter()
                 .enumerate()
+                .filter(|(_, source)| !source.left)
                 .map(|(index, source)| SourceStats {
                     name: source.name.clone(),
                     state: source.state,
@@ -292,11 +313,8 @@ impl Meter {
                 .sum(),
             stages: summary.stages,
             secondary: self.secondary(),
-            sources: state
-                .sources
-                .iter()
-                .enumerate()
-                .map(|(index, source)| SourceReport {
+            sources: SourceReport::by_name(state.sources.iter().enumerate().map(
+                |(index, source)| SourceReport {
                     name: source.name.clone(),
                     state: source.state.name(),
                     frames: source.counters.frames(),
@@ -304,8 +322,8 @@ impl Meter {
                     carried: self.lanes.interval(SourceId(index as u16)).1,
                     dropped: self.lanes.dropped(SourceId(index as u16)),
                     reconnects: source.counters.reconnects(),
-                })
-                .collect(),
+                },
+            )),
             messages_accepted: messages.accepted,
             messages_delivered: messages.delivered,
             messages_dropped: messages.dropped,

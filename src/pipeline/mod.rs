@@ -21,11 +21,16 @@ mod follow;
 mod golden;
 mod intervals;
 mod lanes;
+mod lines;
 mod machine;
 mod meter;
+mod notice;
+mod reload;
 mod reorder;
 mod report;
+mod roster;
 mod scene;
+mod sieve;
 mod sinks;
 mod stage_alone;
 mod start;
@@ -40,17 +45,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
 use crate::platform::{Machine, Root};
 use crate::publish::{EmbeddedBroker, Stats};
 use crate::render::{Overlay, Recording, RenderError, Shelf};
-use crate::source::{
-    self, ArgusRestarts, Dot, SourceCounters, SourceError, SourceHandle, StopToken, Surfaces,
-};
+use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces};
 use crate::telemetry::{Pulses, Recorder, Trace};
-use crate::track::Lifecycle;
+use crate::types::{Placement, Size};
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
@@ -59,16 +62,20 @@ pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
+pub use reload::Reread;
 pub use report::{Report, SourceReport};
 pub use scene::unknown_objects;
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
 use cascade::Cascade;
-use follow::{CLOSING, Ending, Follower, Line, News};
+use follow::{CLOSING, Ending, Follower, News};
 use lanes::Lanes;
+use lines::Lines;
 use meter::Meter;
-use scene::Scene;
+use notice::Notice;
+use reload::Request;
+use roster::Member;
 use threads::{finished_by, join, spawn};
 
 /// Longest that each group of threads may take to end after a stop.
@@ -79,6 +86,9 @@ const FILE_END: Duration = Duration::from_secs(4);
 
 /// How often the watcher looks at its threads.
 const WATCH: Duration = Duration::from_millis(20);
+
+/// Requests from outside that may wait.
+const REQUESTS: usize = 8;
 
 /// Results that may wait for the follower.
 const NEWS_DEPTH: usize = 256;
@@ -106,6 +116,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Where the system begins that is looked at: what works on the video, and how the machine does.
     pub root: Root,
+    /// Reads the configuration again for a reload; `None`: there is nothing to read.
+    pub reread: Option<Reread>,
 }
 
 /// How a run ended.
@@ -120,6 +132,14 @@ pub struct Outcome {
     pub recording_failure: Option<RenderError>,
 }
 
+/// What every source has to know of the chain behind it.
+struct Inlet {
+    size: Size,
+    placement: Placement,
+    labels: Vec<String>,
+    recorder: Recorder,
+}
+
 /// The running chain.
 pub struct Pipeline {
     stop: StopToken,
@@ -129,7 +149,14 @@ pub struct Pipeline {
     machine: Arc<Machine>,
     surfaces: Option<Arc<Surfaces>>,
     runs: String,
-    sources: Vec<(String, SourceHandle)>,
+    /// The configuration that runs.
+    config: Config,
+    reread: Option<Reread>,
+    asking: Sender<Request>,
+    asked: Receiver<Request>,
+    notice: Notice,
+    inlet: Inlet,
+    sources: Vec<Member>,
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
     follower: JoinHandle<Ending>,
@@ -168,7 +195,8 @@ impl Pipeline {
         }
         let prepared_secondary = prepare_secondary(config, prepared.labels())?;
         let recording = options.record.as_deref().map(|path| {
-            let overlay = |_: &SourceConfig| Overlay::new(prepared.labels());
+            let overlay =
+                |source: &SourceConfig| Overlay::new(prepared.labels()).with_rules(&source.rules);
             Recording::start(path, config.sources.iter().map(overlay).collect(), FILE_END)
         });
         let recording = recording.transpose()?;
@@ -180,24 +208,17 @@ impl Pipeline {
         };
         let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
-        let live: Vec<bool> = config
-            .sources
-            .iter()
-            .map(|source| source.uri.is_live())
-            .collect();
-        let lanes = Lanes::new(&live, config.detector.batch_size, options.max_frames);
+        let lanes = Lanes::new(&[], config.detector.batch_size, options.max_frames);
+        // Held until the first sources are there.
+        lanes.hold(true);
         let (news, heard) = bounded(NEWS_DEPTH);
         let lanes = intervals::skipping(lanes, config, news.clone());
         let lanes = Arc::new(lanes.with_most_batches(options.max_batches));
-        let counters: Vec<Arc<SourceCounters>> =
-            config.sources.iter().map(|_| Arc::default()).collect();
-        let names = config.sources.iter().map(|source| source.name.clone());
-        let (cascade, stations) = Cascade::new(&prepared_secondary, config.sources.len());
+        let (cascade, stations) = Cascade::new(&prepared_secondary);
         let meter = Meter::new(
             started,
             options.warmup_frames,
             config.detector.workers,
-            names.zip(counters.iter().cloned()).collect(),
             Arc::clone(&lanes),
             recorder.clone(),
         );
@@ -205,22 +226,7 @@ impl Pipeline {
 
         let stop = StopToken::default();
         let follower = Follower {
-            lines: config
-                .sources
-                .iter()
-                .map(|source| {
-                    Line::new(
-                        &source.name,
-                        intervals::tracker(config, source),
-                        Lifecycle::new(config.publish.update_interval),
-                        Scene::new(
-                            &source.rules,
-                            prepared.labels(),
-                            config.publish.update_interval,
-                        ),
-                    )
-                })
-                .collect(),
+            lines: Lines::default(),
             labels: prepared.labels().to_vec(),
             sinks,
             cascade,
@@ -238,6 +244,7 @@ impl Pipeline {
 
         let machine = Arc::new(Machine::find(&options.root));
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
+        let (asking, asked) = bounded(REQUESTS);
         let mut pipeline = Self {
             stop,
             started: Instant::now(),
@@ -249,6 +256,17 @@ impl Pipeline {
             surfaces: surfaces::shared(&prepared, &machine),
             machine,
             runs: prepared.describe(),
+            inlet: Inlet {
+                size: prepared.input_size(),
+                placement: prepared.placement(),
+                labels: prepared.labels().to_vec(),
+                recorder: recorder.clone(),
+            },
+            config: config.clone(),
+            reread: options.reread,
+            asking,
+            asked,
+            notice: Notice::default(),
             sources: Vec::new(),
             lanes,
             workers: Vec::new(),
@@ -264,12 +282,10 @@ impl Pipeline {
             failure,
             broker,
         };
-        if let Err(error) = pipeline
+        let began = pipeline
             .start_secondary(prepared_secondary, stations)
-            .and_then(|()| {
-                pipeline.start_threads(config, &prepared, &recorder, &counters, &options.root)
-            })
-        {
+            .and_then(|()| pipeline.start_threads(config, &prepared, &recorder, &options.root));
+        if let Err(error) = began {
             pipeline.fail(error);
             let outcome = pipeline.wait();
             return Err(outcome.failure.unwrap_or(PipelineError::Late {
@@ -317,9 +333,13 @@ impl Pipeline {
     pub fn wait(mut self) -> Outcome {
         let deadline = self.duration.map(|duration| self.started + duration);
         while !self.stop.wait(WATCH) {
+            self.answer();
             let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let no_workers = self.workers.iter().all(|(_, worker)| worker.is_finished());
-            let no_sources = self.sources.iter().all(|(_, source)| source.is_finished());
+            let no_sources = self
+                .sources
+                .iter()
+                .all(|source| source.handle.is_finished());
             if out_of_time || no_workers || no_sources {
                 break;
             }
@@ -330,12 +350,17 @@ impl Pipeline {
         let mut late = Vec::new();
         let until = Instant::now() + JOIN_DEADLINE;
         // A reader that waits for room must hear that no more is wanted, but what waits in the lanes is still worked off.
-        if !self.sources.iter().all(|(_, source)| source.is_finished()) {
+        if !self
+            .sources
+            .iter()
+            .all(|source| source.handle.is_finished())
+        {
             self.lanes.close_all();
         }
-        for (name, source) in self.sources.drain(..) {
-            if finished_by(until, || source.is_finished()) {
-                if let Err(error) = source.join() {
+        for Member { config, handle, .. } in self.sources.drain(..) {
+            let name = config.name;
+            if finished_by(until, || handle.is_finished()) {
+                if let Err(error) = handle.join() {
                     failed_sources.push((name, error));
                 }
             } else {

@@ -78,3 +78,23 @@ pub struct SourceReport {
     /// Times that it was opened anew.
     pub reconnects: u64,
 }
+
+impl SourceReport {
+    /// One entry a name, in the order of their first coming: a source that was started anew goes on under its name.
+    pub(super) fn by_name(all: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut named: Vec<Self> = Vec::new();
+        for source in all {
+            match named.iter_mut().find(|known| known.name == source.name) {
+                Some(known) => {
+                    known.state = source.state;
+                    known.frames += source.frames;
+                    known.detected += source.detected;
+                    known.dropped += source.dropped;
+                    known.reconnects += source.reconnects;
+                }
+                None => named.push(source),
+            }
+        }
+        named
+    }
+}

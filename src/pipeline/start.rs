@@ -1,18 +1,15 @@
-//! Starts the threads of a chain whose follower already listens: workers, sources, and those who watch.
+//! Starts the threads of a chain whose follower already listens: workers, the first sources, and those who watch.
 
 use std::sync::{Arc, PoisonError};
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::config::{Config, SourceConfig};
+use crate::config::Config;
 use crate::detect::{DetectError, Prepared};
 use crate::platform::Root;
-use crate::source::{self, SourceContext, SourceCounters, ViewWish};
 use crate::telemetry::{Recorder, service};
-use crate::types::SourceId;
 
 use super::attend::Attendant;
-use super::follow::News;
 use super::machine::Watcher;
 use super::threads::spawn;
 use super::worker::{self, BatchRule};
@@ -25,7 +22,6 @@ impl Pipeline {
         config: &Config,
         prepared: &Arc<Prepared>,
         recorder: &Recorder,
-        counters: &[Arc<SourceCounters>],
         root: &Root,
     ) -> Result<(), PipelineError> {
         let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
@@ -39,15 +35,10 @@ impl Pipeline {
             // A worker that dies while loading closes the channel; its panic has said why.
             loading.recv().unwrap_or(Ok(()))?;
         }
-        for (index, (source, counters)) in config.sources.iter().zip(counters).enumerate() {
-            let context =
-                self.source_context(SourceId(index as u16), source, prepared, recorder, counters);
-            let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
-                name: format!("source-{}", source.name),
-                cause,
-            })?;
-            self.sources.push((source.name.clone(), handle));
+        for source in &config.sources {
+            self.join_source(source)?;
         }
+        self.lanes.hold(false);
         let watcher = Watcher {
             root: root.clone(),
             machine: Arc::clone(&self.machine),
@@ -72,6 +63,7 @@ impl Pipeline {
             pulses: self.pulses.clone(),
             first_frame_waits: waits.collect(),
             watchdog: service::watchdog_interval(),
+            notice: self.notice.clone(),
             stop: self.stop.clone(),
         }
     }
@@ -124,52 +116,6 @@ impl Pipeline {
                 lanes.abandon();
                 stop.stop();
             }
-        }
-    }
-
-    fn source_context(
-        &self,
-        id: SourceId,
-        source: &SourceConfig,
-        prepared: &Prepared,
-        recorder: &Recorder,
-        counters: &Arc<SourceCounters>,
-    ) -> SourceContext {
-        let skipping = Arc::clone(&self.lanes);
-        let (lanes, ending, news, news_of_end) = (
-            Arc::clone(&self.lanes),
-            Arc::clone(&self.lanes),
-            self.news.clone(),
-            self.news.clone(),
-        );
-        SourceContext {
-            id,
-            name: source.name.clone(),
-            input: prepared.input_size(),
-            placement: prepared.placement(),
-            deliver: Arc::new(move |frame| lanes.offer(frame)),
-            skip: Arc::new(move |meta| skipping.skip(meta)),
-            observe: Arc::new(move |id, state, reason| {
-                let _ = news.send(News::Source { id, state, reason });
-            }),
-            on_end: Arc::new(move |id| {
-                ending.close(id);
-                // The follower may have seen the last result before the lane was closed.
-                let _ = news_of_end.send(News::Closed { id });
-            }),
-            stop: self.stop.clone(),
-            recorder: recorder.clone(),
-            dot: self.dot.clone(),
-            counters: Arc::clone(counters),
-            pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
-            argus: Arc::clone(&self.argus),
-            machine: Arc::clone(&self.machine),
-            surfaces: self.surfaces.clone(),
-            view: match &self.shelf {
-                Some(_) => ViewWish::SourceSize,
-                None => ViewWish::Nothing,
-            },
-            on_plan: Arc::new(|_| {}),
         }
     }
 }

@@ -12,6 +12,7 @@ mod broker;
 mod error;
 mod json_lines;
 mod mqtt;
+mod reload;
 mod round_trip;
 mod subscribe;
 mod topics;
@@ -26,6 +27,7 @@ pub use broker::EmbeddedBroker;
 pub use error::PublishError;
 pub use json_lines::JsonLinesSink;
 pub use mqtt::{BrokerInfo, Connection, MqttMonitor, MqttSink, probe};
+pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
@@ -129,6 +131,13 @@ pub enum Record<'a> {
         /// What began or ended.
         change: &'a Change,
         /// When that was seen.
+        at: SystemTime,
+    },
+    /// The configuration was read again.
+    Reload {
+        /// What came of it.
+        status: &'a ReloadStatus,
+        /// When.
         at: SystemTime,
     },
     /// A summary at `publish.stats_interval`.

@@ -4,6 +4,7 @@
 //! <prefix>/<device>/status                `online`, `offline` (also the last will)        retained, QoS 1
 //! <prefix>/<device>/detector              JSON, kind `detector`                           retained, QoS 1
 //! <prefix>/<device>/throttling            JSON, kind `throttling`                         retained, QoS 1
+//! <prefix>/<device>/reload                JSON, kind `reload`                             retained, QoS 1
 //! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
 //! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
@@ -44,6 +45,7 @@ pub struct Topics {
     status: Arc<str>,
     detector: Arc<str>,
     throttling: Arc<str>,
+    reload: Arc<str>,
     stats: Arc<str>,
     /// Last level of each known label.
     levels: HashMap<String, String>,
@@ -82,6 +84,7 @@ impl Topics {
             status: format!("{base}/status").into(),
             detector: format!("{base}/detector").into(),
             throttling: format!("{base}/throttling").into(),
+            reload: format!("{base}/reload").into(),
             stats: format!("{base}/stats").into(),
             base,
             levels,
@@ -122,6 +125,7 @@ impl Topics {
             }
             Record::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
             Record::Throttling { .. } => (Arc::clone(&self.throttling), Delivery::State),
+            Record::Reload { .. } => (Arc::clone(&self.reload), Delivery::State),
             Record::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
         }
     }

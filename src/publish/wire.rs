@@ -15,7 +15,8 @@ use self::body::{
     SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
 };
 use self::machine::{MachineBody, ThrottlingBody, causes};
-use self::value::{EventId, Utc, finite, milliseconds, rounded};
+pub(in crate::publish) use self::value::Utc;
+use self::value::{EventId, finite, milliseconds, rounded};
 use super::{DetectorStatus, Record, Stats};
 use crate::platform::throttling::Change;
 use crate::types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
@@ -176,6 +177,11 @@ impl Encoder {
             }
             Record::Throttling { change, at } => {
                 write(&mut buffer, &self.throttling(change, *at));
+                each(&buffer);
+            }
+            Record::Reload { status, at } => {
+                let body = status.body(SCHEMA_VERSION, &self.device, Utc(*at));
+                write(&mut buffer, &body);
                 each(&buffer);
             }
             Record::Stats(stats) => {

@@ -44,6 +44,8 @@ struct Shot {
 pub struct Recording {
     choice: Choice,
     shots: Sender<Shot>,
+    /// How many have a place in it.
+    sources: usize,
     offered: u64,
     thread: JoinHandle<Drawn>,
     ended: Receiver<()>,
@@ -105,9 +107,10 @@ impl Recording {
         })?;
         let (shots, waiting) = bounded(QUEUE);
         let (end, ended) = bounded::<()>(0);
+        let sources = overlays.len();
         let scribe = Scribe {
             choice: choice.clone(),
-            sources: overlays.len(),
+            sources,
             overlays,
             reel: None,
             deadline,
@@ -125,6 +128,7 @@ impl Recording {
         Ok(Self {
             choice,
             shots,
+            sources,
             offered: 0,
             thread,
             ended,
@@ -143,6 +147,10 @@ impl Recording {
         self.offered += 1;
         // A picture of another size shows the boxes elsewhere.
         let fits = |view: &KeptView| view.size == meta.source_size && !self.shots.is_full();
+        if meta.source.index() >= self.sources {
+            // It joined after the recording began.
+            return;
+        }
         let Some(view) = view.filter(fits) else {
             return;
         };

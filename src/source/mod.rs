@@ -13,6 +13,7 @@
 //! ```
 
 mod argus;
+mod cap;
 mod clip;
 mod elements;
 mod error;

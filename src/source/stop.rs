@@ -1,37 +1,78 @@
 //! A stop that can be asked for once and waited for.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// Cheap to clone; all clones see the same stop.
 #[derive(Debug, Clone, Default)]
 pub struct StopToken {
-    shared: Arc<(Mutex<bool>, Condvar)>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asked: bool,
+    /// Who is stopped along with this one.
+    children: Vec<Weak<Shared>>,
 }
 
 impl StopToken {
     /// Asks for the stop. It cannot be taken back.
     pub fn stop(&self) {
-        let (asked, changed) = &*self.shared;
-        *asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        changed.notify_all();
+        let children = {
+            let mut state = self.lock();
+            state.asked = true;
+            std::mem::take(&mut state.children)
+        };
+        self.shared.changed.notify_all();
+        for shared in children.iter().filter_map(Weak::upgrade) {
+            Self { shared }.stop();
+        }
+    }
+
+    /// A token that is stopped along with this one, and can be stopped alone.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        let child = Self::default();
+        let mut state = self.lock();
+        if state.asked {
+            child.stop();
+        } else {
+            state.children.retain(|known| known.strong_count() > 0);
+            state.children.push(Arc::downgrade(&child.shared));
+        }
+        drop(state);
+        child
     }
 
     /// Whether the stop was asked for.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        *self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().asked
     }
 
     /// Waits at most `timeout`, less when the stop comes; returns whether it came.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> bool {
-        let (asked, changed) = &*self.shared;
-        let asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-        *changed
-            .wait_timeout_while(asked, timeout, |asked| !*asked)
+        self.shared
+            .changed
+            .wait_timeout_while(self.lock(), timeout, |state| !state.asked)
             .unwrap_or_else(PoisonError::into_inner)
             .0
+            .asked
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -48,5 +89,18 @@ mod tests {
         token.stop();
         assert!(waiter.join().expect("the waiter does not panic"));
         assert!(token.is_stopped());
+    }
+
+    #[test]
+    fn a_child_stops_alone_or_along() {
+        let parent = StopToken::default();
+        let (alone, along) = (parent.child(), parent.child());
+        alone.stop();
+        assert!(alone.is_stopped() && !parent.is_stopped() && !along.is_stopped());
+        let waiting = along.clone();
+        let waiter = std::thread::spawn(move || waiting.wait(Duration::from_secs(60)));
+        parent.stop();
+        assert!(waiter.join().expect("the waiter does not panic"));
+        assert!(parent.child().is_stopped(), "born after the stop");
     }
 }

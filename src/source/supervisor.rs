@@ -41,7 +41,9 @@ impl SourceHandle {
 pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<SourceHandle> {
     let opened = config.clone();
     spawn(config, context, move || match &opened.uri {
-        SourceUri::Synthetic(scene) => Box::new(SyntheticSource::new(scene, opened.loop_at_end)),
+        SourceUri::Synthetic(scene) => {
+            Box::new(SyntheticSource::new(scene, opened.loop_at_end).capped(opened.max_fps))
+        }
         SourceUri::Images(folder) => Box::new(ImagesSource::of_folder(&opened, folder)),
         _ => Box::new(GstSource::new(&opened)),
     })

@@ -6,6 +6,7 @@ use crate::config::{Pace, SyntheticScene};
 use crate::telemetry::{Level, Stage};
 use crate::types::{Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Size};
 
+use super::cap::Cap;
 use super::pool::PixelPool;
 use super::scene::Scene;
 use super::{End, Flow, Source, SourceContext, SourceError, ViewWish};
@@ -18,6 +19,7 @@ pub struct SyntheticSource {
     /// Apart from the other pool, as its buffers have another size.
     views: PixelPool,
     loop_at_end: bool,
+    cap: Option<Cap>,
 }
 
 impl SyntheticSource {
@@ -30,7 +32,21 @@ impl SyntheticSource {
             pool: PixelPool::default(),
             views: PixelPool::default(),
             loop_at_end,
+            cap: None,
         }
+    }
+
+    /// Draws at most so many frames a second of the scene's time.
+    #[must_use]
+    pub fn capped(mut self, max_fps: Option<f32>) -> Self {
+        self.cap = max_fps.map(Cap::new);
+        self
+    }
+
+    /// Place of frame `index` in the scene's time.
+    fn time_of(&self, index: u64) -> Duration {
+        let nanoseconds = index.saturating_mul(1_000_000_000);
+        Duration::from_nanos(nanoseconds / u64::from(self.settings.fps.max(1)))
     }
 
     /// What is known of frame `index`, which comes now.
@@ -38,9 +54,7 @@ impl SyntheticSource {
         FrameMeta {
             source: context.id,
             seq: context.counters.next_seq(),
-            pts: Some(Duration::from_nanos(
-                index.saturating_mul(1_000_000_000) / u64::from(self.settings.fps.max(1)),
-            )),
+            pts: Some(self.time_of(index)),
             captured_at: SystemTime::now(),
             entered_at: Instant::now(),
             source_size: Size::new(self.settings.width, self.settings.height),
@@ -116,6 +130,11 @@ impl Source for SyntheticSource {
                 due = next_tick(due, period, Instant::now());
             } else if context.stop.is_stopped() {
                 return Ok(End::Stopped);
+            }
+            let time = self.time_of(index);
+            if self.cap.as_mut().is_some_and(|cap| !cap.takes(time)) {
+                index += 1;
+                continue;
             }
             context.pulse.works();
             let meta = self.meta(index, context);

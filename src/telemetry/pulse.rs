@@ -46,10 +46,11 @@ impl Pulses {
             name: name.to_owned(),
             since: AtomicU64::new(WAITING),
         });
-        self.pulses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&mark));
+        let mut pulses = self.pulses.lock().unwrap_or_else(PoisonError::into_inner);
+        // Sources come and go: who has ended holds its mark no more.
+        pulses.retain(|mark| Arc::strong_count(mark) > 1);
+        pulses.push(Arc::clone(&mark));
+        drop(pulses);
         Pulse {
             origin: self.origin,
             mark,

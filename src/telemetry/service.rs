@@ -28,6 +28,15 @@ pub fn tell_status(status: &str) {
     tell(&[NotifyState::Status(status)]);
 }
 
+/// The configuration is being read again; [`tell_ready`] says that this is over. Units of `Type=notify-reload`, which came
+/// after systemd 245, also want to know when it began.
+pub fn tell_reloading(status: &str) {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now, NotifyState::Status(status)]),
+        Err(_) => tell(&[NotifyState::Reloading, NotifyState::Status(status)]),
+    }
+}
+
 /// A sign of life for the watchdog.
 pub fn tell_alive() {
     tell(&[NotifyState::Watchdog]);

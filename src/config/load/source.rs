@@ -57,6 +57,16 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         false => Some(None),
     };
     let rules = scene::rules(map);
+    let max_fps = map.number("max_fps");
+    let score_threshold = map.number("score_threshold");
+    let classes = map.texts("classes");
+    if let (Some(SourceUri::Images(_)), true) = (&uri, map.has("max_fps")) {
+        map.unfit(
+            "max_fps",
+            "pictures of a folder have no rate",
+            Some("leave it out"),
+        );
+    }
     Some(SourceConfig {
         name: name?,
         uri: uri?,
@@ -69,7 +79,40 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         reconnect_max_wait: reconnect_max_wait?,
         interval: interval?,
         rules: rules?,
+        max_fps,
+        score_threshold,
+        classes: classes?,
     })
+}
+
+/// What a source keeps of the detections must be something that the detector gives.
+pub(super) fn check_filters(maps: &[Map<'_>], detector: &Map<'_>) {
+    let least = detector.number("score_threshold");
+    let given = detector.texts("classes").unwrap_or_default();
+    for map in maps {
+        if let (Some(own), Some(least)) = (map.number("score_threshold"), least)
+            && own < least
+        {
+            let what = format!(
+                "{own} is below detector.score_threshold, {least}, which drops such detections of every source"
+            );
+            map.unfit(
+                "score_threshold",
+                &what,
+                Some("lower detector.score_threshold, and set a higher one for the other sources"),
+            );
+        }
+        let unknown = map.texts("classes").unwrap_or_default();
+        for label in unknown
+            .iter()
+            .filter(|label| !given.is_empty() && !given.contains(label))
+        {
+            let what = format!(
+                "`{label}` is not in detector.classes, which leaves it out for every source"
+            );
+            map.unfit("classes", &what, Some("add it there"));
+        }
+    }
 }
 
 fn name(map: &Map<'_>) -> Option<String> {

@@ -103,8 +103,8 @@ struct Looks {
 }
 
 impl Cascade {
-    /// The follower's side of `prepared`, for `sources` sources, and what the workers of each network need.
-    pub(super) fn new(prepared: &[PreparedSecondary], sources: usize) -> (Self, Vec<Station>) {
+    /// The follower's side of `prepared`, and what the workers of each network need.
+    pub(super) fn new(prepared: &[PreparedSecondary]) -> (Self, Vec<Station>) {
         let networks: Vec<Arc<Network>> = prepared
             .iter()
             .map(|prepared| Arc::new(Network::new(prepared)))
@@ -136,7 +136,7 @@ impl Cascade {
             queues,
             known: HashMap::new(),
             pool,
-            claims: (0..sources).map(|_| Claim::default()).collect(),
+            claims: Vec::new(),
         };
         (cascade, stations)
     }
@@ -218,7 +218,8 @@ impl Cascade {
 
     /// Whether crops of this source are still with networks.
     pub(super) fn is_busy_with(&self, source: SourceId) -> bool {
-        self.claims[source.index()].is_shared()
+        let claim = self.claims.get(source.index());
+        claim.is_some_and(Claim::is_shared)
     }
 
     /// Whether any crops are still with networks.
@@ -255,13 +256,19 @@ impl Cascade {
         else {
             return;
         };
+        // Sources come while others run.
+        let place = meta.source.index();
+        if self.claims.len() <= place {
+            self.claims.resize_with(place + 1, Claim::default);
+        }
+        let claim = self.claims[place].clone();
         let job = Job {
             source: meta.source,
             track: track.id,
             seq: meta.seq,
             crop,
             since: Instant::now(),
-            claim: self.claims[meta.source.index()].clone(),
+            claim,
         };
         if self.queues[index].try_send(job).is_err() {
             network.counters.dropped();

@@ -12,7 +12,7 @@ use crate::types::TrackId;
 
 /// A time of day as RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.250Z`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Utc(pub SystemTime);
+pub(in crate::publish) struct Utc(pub SystemTime);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Area, Line, LineRule, ZoneRule};
+use crate::types::Attributes;
 
 fn track(id: u64, state: TrackState, class: u16, xyxy: Xyxy) -> Track {
     Track {
@@ -16,6 +17,7 @@ fn track(id: u64, state: TrackState, class: u16, xyxy: Xyxy) -> Track {
         age_frames: 3,
         hits: 3,
         lost_frames: 0,
+        attributes: Attributes::default(),
     }
 }
 
@@ -104,6 +106,7 @@ fn zones_and_lines_are_drawn_with_their_names() {
         zones: vec![ZoneRule {
             name: "yard".to_owned(),
             area: Area::new(vec![[0.5, 0.5], [0.9, 0.5], [0.9, 0.9]]).expect("an area"),
+            objects: Vec::new(),
             inertia_frames: 3,
             loitering: None,
             object_threshold: None,
@@ -111,6 +114,7 @@ fn zones_and_lines_are_drawn_with_their_names() {
         lines: vec![LineRule {
             name: "gate".to_owned(),
             line: Line::new(&[[0.1, 0.2], [0.1, 0.8]]).expect("a line"),
+            objects: Vec::new(),
             inertia_frames: 3,
         }],
         ..SceneRules::default()

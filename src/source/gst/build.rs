@@ -33,7 +33,7 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
     let pipeline = gst::Pipeline::with_name(&context.name);
     let equipment = Equipment::of(&context.machine);
     let findings = Arc::new(Findings::default());
-    let scaler = scale::add(&pipeline, context, &equipment, config.scaling, &findings)?;
+    let scaler = scale::add(&pipeline, context, &equipment, config, &findings)?;
     let how = How {
         choice: config.decoder,
         threads: config.decoder_threads,

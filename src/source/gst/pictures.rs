@@ -45,7 +45,7 @@ pub(super) fn build(
     let pipeline = gst::Pipeline::with_name(&context.name);
     let equipment = Equipment::of(&context.machine);
     let findings = Arc::new(Findings::default());
-    let scaler = scale::add(&pipeline, context, &equipment, config.scaling, &findings)?;
+    let scaler = scale::add(&pipeline, context, &equipment, config, &findings)?;
     let source = make("appsrc", "pictures")?
         .downcast::<gst_app::AppSrc>()
         .map_err(|element| SourceError::Build(format!("{} is no appsrc", element.name())))?;

@@ -12,7 +12,8 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
-use crate::config::Scaling;
+use crate::config::{Scaling, SourceConfig};
+use crate::source::cap::Cap;
 use crate::source::elements::make;
 use crate::source::steps::{Memory, route, way_to_view};
 use crate::source::{Flow, SourceContext, SourceError, ViewWish};
@@ -85,7 +86,7 @@ pub(super) fn add(
     pipeline: &gst::Pipeline,
     context: &SourceContext,
     equipment: &Equipment,
-    scaling: Scaling,
+    config: &SourceConfig,
     findings: &Arc<Findings>,
 ) -> Result<Scaler, SourceError> {
     let entry = make("identity", ENTRY)?;
@@ -115,7 +116,7 @@ pub(super) fn add(
     let source_size = Arc::new(Mutex::new(Size::new(1, 1)));
     let mut fitter = Fitter {
         context: context.clone(),
-        scaling,
+        scaling: config.scaling,
         findings: Arc::clone(findings),
         source_size: Arc::clone(&source_size),
         chain: Chain::default(),
@@ -139,6 +140,9 @@ pub(super) fn add(
     });
 
     let progress = Arc::new(Progress::new());
+    if let Some(max_fps) = config.max_fps {
+        thin_out(&input, Cap::new(max_fps), &progress);
+    }
     let taker = Taker {
         context: context.clone(),
         source_size,
@@ -175,6 +179,25 @@ pub(super) fn add(
 
 fn lock(taker: &Mutex<Taker>) -> MutexGuard<'_, Taker> {
     taker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves out what is above the cap, before it is scaled. A source whose frames are left out delivers all the same.
+fn thin_out(input: &gst::Pad, cap: Cap, progress: &Arc<Progress>) {
+    let (cap, progress) = (Mutex::new(cap), Arc::clone(progress));
+    input.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
+        // Where the media has no times, its pace is that of the frames' coming.
+        let time = info.buffer().and_then(|buffer| buffer.pts());
+        let time = time.map_or_else(|| progress.started.elapsed(), Into::into);
+        if cap
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .takes(time)
+        {
+            return gst::PadProbeReturn::Ok;
+        }
+        progress.touch();
+        gst::PadProbeReturn::Drop
+    });
 }
 
 /// Fits the chain to whatever form the source's pictures have now.

@@ -1,0 +1,57 @@
+//! The follower's sides of all sources, by the sources' ids. Sources come and go, and no id is given twice: the place of one
+//! that is gone stays empty.
+
+use std::ops::{Index, IndexMut};
+
+use crate::types::SourceId;
+
+use super::follow::Line;
+
+/// One place for each id that was ever given.
+#[derive(Default)]
+pub(super) struct Lines(Vec<Option<Box<Line>>>);
+
+impl Lines {
+    /// Puts `line` into the place of `id`.
+    pub(super) fn put(&mut self, id: SourceId, line: Box<Line>) {
+        if self.0.len() <= id.index() {
+            self.0.resize_with(id.index() + 1, || None);
+        }
+        self.0[id.index()] = Some(line);
+    }
+
+    /// Empties the place of `id`.
+    pub(super) fn drop_line(&mut self, id: SourceId) {
+        self.0[id.index()] = None;
+    }
+
+    /// Whether the source is there.
+    pub(super) fn has(&self, id: SourceId) -> bool {
+        self.0.get(id.index()).is_some_and(Option::is_some)
+    }
+
+    /// Who is there.
+    pub(super) fn ids(&self) -> Vec<SourceId> {
+        let ids = (0..=u16::MAX).map(SourceId).take(self.0.len());
+        ids.filter(|id| self.has(*id)).collect()
+    }
+}
+
+/// Panics for a source that is not there. Results come from those alone that are: the place is given up after the last one.
+impl Index<usize> for Lines {
+    type Output = Line;
+
+    fn index(&self, index: usize) -> &Line {
+        self.0[index]
+            .as_ref()
+            .expect("a source's place is kept until its last result")
+    }
+}
+
+impl IndexMut<usize> for Lines {
+    fn index_mut(&mut self, index: usize) -> &mut Line {
+        self.0[index]
+            .as_mut()
+            .expect("a source's place is kept until its last result")
+    }
+}

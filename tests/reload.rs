@@ -1,0 +1,232 @@
+//! The configuration read again while the daemon runs: the real binary, real files, SIGHUP.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use support::daemon::{Setup, eventually, json_lines, stderr, wait_for_output};
+
+/// A source of four small frames a second.
+fn source(name: &str, seed: u32) -> String {
+    let scene = format!("seed={seed}&objects=2&width=160&height=90&fps=4");
+    format!("  - name: {name}\n    uri: synthetic://traffic?{scene}\n")
+}
+
+fn yaml(sources: &[String], detector: &str) -> String {
+    let mut yaml = String::from("device: test\nsources:\n");
+    for source in sources {
+        yaml += source;
+    }
+    write!(
+        yaml,
+        "detector:\n  backend: scripted\n{detector}publish:\n  mqtt: off\n  detections: true\n  json_lines:\n    path: events.jsonl\n"
+    )
+    .expect("a string takes everything");
+    yaml
+}
+
+/// A daemon that runs with a file of the test's own.
+struct Running {
+    setup: Setup,
+    child: Child,
+    reloads: usize,
+}
+
+impl Running {
+    fn start(text: &str) -> Self {
+        let setup = Setup::new(text);
+        let mut command = setup.command("run");
+        command.arg("--stats").arg(setup.path("stats.json"));
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        Self {
+            setup,
+            child,
+            reloads: 0,
+        }
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        json_lines(&self.setup.path("events.jsonl"))
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args([signal, &self.child.id().to_string()])
+            .status()
+            .expect("kill starts");
+        assert!(sent.success());
+    }
+
+    /// Waits for so many frames of this source in all.
+    fn frames(&self, name: &str, count: usize) {
+        eventually(&format!("{count} frames of {name}"), || {
+            (seqs(&self.lines(), name).len() >= count).then_some(())
+        });
+    }
+
+    /// Writes `text` into the file, asks for a reload, and gives what came of it.
+    fn reload(&mut self, text: &str) -> Value {
+        std::fs::write(&self.setup.config, text).expect("the folder is writable");
+        self.signal("-HUP");
+        self.reloads += 1;
+        eventually("the reload's message", || {
+            let of_kind = |line: &Value| line["kind"] == "reload";
+            self.lines()
+                .into_iter()
+                .filter(of_kind)
+                .nth(self.reloads - 1)
+        })
+    }
+
+    /// Stops the daemon; gives all its messages and its report.
+    fn stop(self) -> (Vec<Value>, Value) {
+        self.signal("-TERM");
+        let output = wait_for_output(self.child);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let lines = json_lines(&self.setup.path("events.jsonl"));
+        let stats = std::fs::read(self.setup.path("stats.json")).expect("a report");
+        (lines, serde_json::from_slice(&stats).expect("JSON"))
+    }
+}
+
+/// Numbers of the frames of a source, as they were published.
+fn seqs(lines: &[Value], name: &str) -> Vec<u64> {
+    lines
+        .iter()
+        .filter(|line| line["kind"] == "detections" && line["source"] == name)
+        .map(|line| line["frame"]["seq"].as_u64().expect("a number"))
+        .collect()
+}
+
+/// The states of a source, as they were published.
+fn states(lines: &[Value], name: &str) -> Vec<String> {
+    lines
+        .iter()
+        .filter(|line| line["kind"] == "source" && line["source"] == name)
+        .map(|line| line["state"].as_str().expect("a word").to_owned())
+        .collect()
+}
+
+#[test]
+fn sources_join_leave_and_change_while_sixteen_others_lose_no_frame() {
+    let stays: Vec<String> = (0..16).map(|n| source(&format!("stays{n}"), n)).collect();
+    let with = |others: &[String]| yaml(&[stays.as_slice(), others].concat(), "");
+    let mut running = Running::start(&with(&[source("leaves", 20), source("changes", 21)]));
+    for name in ["leaves", "changes", "stays0", "stays15"] {
+        running.frames(name, 2);
+    }
+    let told = running.reload(&with(&[source("changes", 22), source("joins", 23)]));
+    assert_eq!(told["state"], "applied", "{told}");
+    assert_eq!(told["added"], serde_json::json!(["joins"]));
+    assert_eq!(told["changed"], serde_json::json!(["changes"]));
+    assert_eq!(told["removed"], serde_json::json!(["leaves"]));
+    assert_eq!(told["unchanged"], 16);
+    running.frames("joins", 3);
+    let told = running.reload(&with(&[source("changes", 22), source("joins", 23)]));
+    assert_eq!(
+        (told["state"].as_str(), told["unchanged"].as_u64()),
+        (Some("applied"), Some(18)),
+        "the same file changes nothing: {told}"
+    );
+    running.frames("stays15", 8);
+
+    let (lines, report) = running.stop();
+    for n in 0..16 {
+        let name = format!("stays{n}");
+        assert_eq!(states(&lines, &name), ["connecting", "online", "ended"]);
+        let seqs = seqs(&lines, &name);
+        let wanted: Vec<u64> = (0..seqs.len() as u64).collect();
+        assert_eq!(seqs, wanted, "{name} lost frames, or began anew");
+    }
+    assert_eq!(states(&lines, "leaves"), ["connecting", "online", "ended"]);
+    let twice = [["connecting", "online", "ended"]; 2].concat();
+    assert_eq!(
+        states(&lines, "changes"),
+        twice,
+        "the first life ends before the second begins"
+    );
+    let counted = |name: &str| {
+        let sources = report["sources"].as_array().expect("a list");
+        let mut named = sources.iter().filter(|source| source["name"] == name);
+        let source = named.next().expect("it is in the report");
+        assert!(named.next().is_none(), "{name} is there once");
+        source["detected"].as_u64().expect("a number") as usize
+    };
+    for name in ["stays3", "changes", "leaves", "joins"] {
+        assert_eq!(counted(name), seqs(&lines, name).len(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_with_problems_or_with_what_cannot_change_leaves_all_as_it_was() {
+    let mut running = Running::start(&yaml(&[source("cam", 1)], ""));
+    running.frames("cam", 1);
+    let bad = yaml(
+        &[
+            source("cam", 1),
+            "  - name: new\n    uri: ftp://x\n".to_owned(),
+        ],
+        "",
+    );
+    let told = running.reload(&bad);
+    assert_eq!(told["state"], "refused", "{told}");
+    let problem = &told["problems"][0];
+    assert_eq!(problem["key"], "sources[1].uri", "{told}");
+    assert_eq!(problem["line"], 6, "{told}");
+    assert_eq!(
+        problem["file"].as_str(),
+        running.setup.config.to_str(),
+        "{told}"
+    );
+
+    let restart = yaml(&[source("cam", 1), source("new", 2)], "  workers: 1\n");
+    let told = running.reload(&restart);
+    assert_eq!(told["state"], "refused", "{told}");
+    assert_eq!(told["problems"][0]["key"], "detector.workers", "{told}");
+    let text = told["problems"][0]["text"].as_str().expect("a text");
+    assert!(text.contains("systemctl restart jetwatch"), "{text}");
+
+    let label = "    classes: [dragon]\n";
+    let told = running.reload(&yaml(&[source("cam", 1), source("new", 2) + label], ""));
+    assert_eq!(told["state"], "refused", "{told}");
+    let text = told["problems"][0]["text"].as_str().expect("a text");
+    assert!(text.contains("dragon"), "{text}");
+
+    std::fs::remove_file(&running.setup.config).expect("it is there");
+    running.signal("-HUP");
+    running.reloads += 1;
+    let before = seqs(&running.lines(), "cam").len();
+    running.frames("cam", before + 3);
+
+    let (lines, _) = running.stop();
+    let reloads = lines.iter().filter(|line| line["kind"] == "reload").count();
+    assert_eq!(reloads, 4, "each one is told");
+    assert_eq!(states(&lines, "cam"), ["connecting", "online", "ended"]);
+    assert!(seqs(&lines, "new").is_empty());
+}
+
+#[test]
+fn the_only_source_can_be_replaced() {
+    let mut running = Running::start(&yaml(&[source("old", 1)], ""));
+    running.frames("old", 1);
+    let told = running.reload(&yaml(&[source("new", 2)], ""));
+    assert_eq!(told["state"], "applied", "{told}");
+    running.frames("new", 3);
+    let (lines, _) = running.stop();
+    assert_eq!(states(&lines, "old"), ["connecting", "online", "ended"]);
+    let ended = lines
+        .iter()
+        .find(|line| line["source"] == "old" && line["state"] == "ended")
+        .expect("it has ended");
+    assert_eq!(
+        ended["reason"],
+        "taken out by a change of the configuration"
+    );
+}
