@@ -35,6 +35,10 @@ def status_of(source, wanted, patience=None):
     return soon(found)
 
 
+def texts_of_log():
+    return [str(each["MESSAGE"]) for each in log()][-12:]
+
+
 def work_done():
     """What the doubles of the elements did: a line each for some frames."""
     with open(f"{STATE}/counts.jsonl", encoding="utf-8") as file:
@@ -182,9 +186,9 @@ def it_throttles():
 def it_is_killed():
     before = int(show("NRestarts"))
     os.kill(int(show("MainPID")), signal.SIGKILL)
-    held("the daemon starts anew after it was killed", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), show("ActiveState"))
+    held("the daemon starts anew after it was killed", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (before, show("NRestarts"), texts_of_log()))
     held("with the engine that it had", not any("building it now" in str(each["MESSAGE"]) for each in log(f"_PID={show('MainPID')}")))
-    held("and its cameras", all(status_of(source, "online") for source in SOURCES))
+    held("and its cameras", all(status_of(source, "online") for source in SOURCES), texts_of_log())
 
 
 def it_is_frozen():
