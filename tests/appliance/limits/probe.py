@@ -77,7 +77,7 @@ for device in ("/dev/null", "/dev/urandom", "/dev/appliance-null", "/dev/applian
 attempt("real-time priority", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)))
 attempt("usual priority", lambda: os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)))
 attempt("processor", lambda: os.sched_setaffinity(0, {0}))
-attempt("raise the limit of files", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (65536, 65536)))
+attempt("raise the limit of files", lambda: call("setrlimit", resource.RLIMIT_NOFILE, struct.pack("LL", 65536, 65536)))
 attempt("name space of users", lambda: call("unshare", CLONE_NEWUSER))
 attempt("name space of networks", lambda: call("unshare", CLONE_NEWNET))
 attempt("personality", lambda: call("personality", 0x0040000))
