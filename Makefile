@@ -13,7 +13,7 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 # Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 
-.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 instructions lint bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions lint bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ appliance: deb ## Prove the package on a Debian 11 that boots in a container (x8
 
 appliance-arm64: deb-arm64 ## The same for arm64, emulated (needs root; many minutes).
 	@tests/appliance/run arm64 "$$(ls -t target/debian/jetwatch_*_arm64.deb | head -n1)"
+
+appliance-limits: deb ## Boot the package with a kernel of its own, in QEMU, where its limits and its sandbox bite (x86-64, needs root).
+	@SCENARIO=limits tests/appliance/run amd64 "$$(ls -t target/debian/jetwatch_*_amd64.deb | head -n1)"
 
 lint: ## Check formatting and lints.
 	cargo fmt --check

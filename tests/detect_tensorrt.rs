@@ -702,4 +702,18 @@ fn surfaces_that_cannot_be_read_in_place_are_copied() {
         .map(|work| work.frames)
         .sum();
     assert_eq!(copied, u64::from(Jetson::FRAMES), "{work:?}");
+
+    // So does the check, whose first frame is then not the first picture.
+    let setup = jetson.setup(BUILDING);
+    let mut check = jetson.command(&setup, "check");
+    check.envs(fails);
+    let output = finish(&mut check);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for words in [
+        "ok     source cam: 256×192 pixels, first frame after",
+        "copy by CPU (nvvidconv, 128×96 BGRx out of NVMM)",
+    ] {
+        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -196,6 +197,7 @@ fn open(
 ) -> Result<Opened, String> {
     let (news, heard) = unbounded();
     let (frame_news, plan_news) = (news.clone(), news.clone());
+    let is_seen = AtomicBool::new(false);
     let stop = StopToken::default();
     let mut context = SourceContext::alone(
         &source.name,
@@ -203,8 +205,9 @@ fn open(
         placement,
         &stop,
         Arc::new(move |frame| {
-            // One is enough; that it goes on until it is stopped tells an end of its own from ours.
-            if frame.meta.seq == 0 {
+            // One is enough; that it goes on until it is stopped tells an end of its own from ours. Its number does not tell which
+            // is the first: a picture that could not be read in place had one too.
+            if !is_seen.swap(true, Ordering::Relaxed) {
                 let _ = frame_news.send(News::Frame(frame.meta.source_size));
             }
             Flow::Continue

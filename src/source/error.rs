@@ -112,7 +112,6 @@ impl SourceError {
             | Self::MissingElement { .. }
             | Self::Launch(_)
             | Self::Unsupported { .. } => true,
-            Self::NotInPlace => false,
             _ => !live,
         }
     }

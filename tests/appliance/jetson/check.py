@@ -18,6 +18,7 @@ from machine import CONFIG, UNIT, dpkg, go_through, held, is_up, log, message, p
 ROOT = "/opt/appliance/jetson"
 STATE = "/var/lib/jetwatch/double"
 SOURCES = ("csi", "usb", "gate", "clip")
+CAMERA = "usb-camera.service"
 TUNE = "jetwatch-tune.service"
 PROGRAM = ("/usr/bin/jetwatch",)
 CPU_CLOCK = f"{ROOT}/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq"
@@ -32,6 +33,10 @@ def status_of(source, wanted, patience=None):
         return text if text and json.loads(text)["state"] == wanted else None
 
     return soon(found)
+
+
+def texts_of_log():
+    return [str(each["MESSAGE"]) for each in log()][-12:]
 
 
 def work_done():
@@ -64,11 +69,12 @@ def four_sources_through_its_engines():
     done = work_done()
     engines = {(each["element"], each["engine"]) for each in done}
     told(str(sorted(engines)))
+    held("the USB camera comes through its element", ("v4l2src", "USB") in engines, engines)
     held("the CSI camera comes through the ISP", ("nvarguscamerasrc", "ISP") in engines, engines)
     held("H.264 is decoded by NVDEC", ("nvv4l2decoder", "NVDEC") in engines, engines)
-    held("Motion JPEG is decoded by the JPEG decoder", any(engine == "NVJPG" for _, engine in engines), engines)
+    held("its Motion JPEG is decoded by the JPEG decoder", ("nvv4l2decoder", "NVJPG") in engines, engines)
     held("and all is scaled on the VIC", {engine for element, engine in engines if element == "nvvidconv"} == {"VIC"}, engines)
-    held("nothing but these worked on pictures", {engine for _, engine in engines} <= {"ISP", "NVDEC", "NVJPG", "VIC"}, engines)
+    held("nothing but these worked on pictures", {engine for _, engine in engines} <= {"USB", "ISP", "NVDEC", "NVJPG", "VIC"}, engines)
     publishes("of the virtual Jetson")
 
 
@@ -125,6 +131,47 @@ def a_network_camera_that_goes():
     held("and takes it back", status_of("gate", "online"), message("jetwatch/+/gate/status"))
 
 
+def done_since(since):
+    """What the elements did since that line of the account: the element, its engine, and the memory and format of what came in."""
+    return {(each["element"], each["engine"], each["from"]["memory"], each["from"]["format"]) for each in work_done()[since:]}
+
+
+def a_usb_camera_that_goes():
+    run("systemctl", "stop", CAMERA)
+    text = status_of("usb", "offline")
+    held("a USB camera that is unplugged is told", text, message("jetwatch/+/usb/status"))
+    told(text or "")
+    held("with the system's own words", soon(lambda: "No such file" in (message("jetwatch/+/usb/status") or "")), message("jetwatch/+/usb/status"))
+    others = json.loads(message("jetwatch/+/stats"))["sources"]
+    held("the other sources go on without it", all(each["state"] == "online" for each in others if each["source"] != "usb"), others)
+    run("systemctl", "start", CAMERA)
+    held("plugged in, it is back", status_of("usb", "online"), message("jetwatch/+/usb/status"))
+    run("systemctl", "stop", CAMERA)
+    status_of("usb", "offline")
+    write(f"/run/systemd/system/{CAMERA}.d/raw.conf", '[Service]\nEnvironment=GIVES="raw 640 480 5"\n')
+    run("systemctl", "daemon-reload")
+    since = len(work_done())
+    run("systemctl", "start", CAMERA)
+    held("a camera with raw pictures in its place is taken", status_of("usb", "online"), message("jetwatch/+/usb/status"))
+    held("and goes through the VIC", soon(lambda: ("nvvidconv", "VIC", "system", "YUY2") in done_since(since)), done_since(since))
+    run("systemctl", "stop", CAMERA)
+    os.remove(f"/run/systemd/system/{CAMERA}.d/raw.conf")
+    run("systemctl", "daemon-reload")
+
+
+def a_release_with_the_other_decoder():
+    """Where the video decoder takes no JPEG, the JPEG decoder does: the daemon is started anew on such a release."""
+    write(f"{STATE}/decoder-without-mjpeg", "")
+    since = len(work_done())
+    run("systemctl", "start", CAMERA)
+    run("systemctl", "restart", UNIT)
+    held("on a release whose video decoder takes no JPEG the camera is online", status_of("usb", "online"), message("jetwatch/+/usb/status"))
+    held("its JPEG goes to nvjpegdec", soon(lambda: ("nvjpegdec", "NVJPG", "system", "JPEG") in done_since(since)), done_since(since))
+    os.remove(f"{STATE}/decoder-without-mjpeg")
+    run("systemctl", "restart", UNIT)
+    held("and back to the video decoder on the other release", all(status_of(source, "online") for source in SOURCES))
+
+
 def it_throttles():
     alert = f"{ROOT}/sys/class/thermal/cooling_device1/cur_state"
     write(alert, "1\n")
@@ -139,9 +186,28 @@ def it_throttles():
 def it_is_killed():
     before = int(show("NRestarts"))
     os.kill(int(show("MainPID")), signal.SIGKILL)
-    held("the daemon starts anew after it was killed", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), show("ActiveState"))
+    held("the daemon starts anew after it was killed", soon(lambda: int(show("NRestarts")) == before + 1 and is_up()), (before, show("NRestarts"), texts_of_log()))
     held("with the engine that it had", not any("building it now" in str(each["MESSAGE"]) for each in log(f"_PID={show('MainPID')}")))
-    held("and its cameras", all(status_of(source, "online") for source in SOURCES))
+    held("and its cameras", all(status_of(source, "online") for source in SOURCES), texts_of_log())
+
+
+def it_is_frozen():
+    before, pid = int(show("NRestarts")), show("MainPID")
+    os.kill(int(pid), signal.SIGSTOP)
+    held("the daemon starts anew after it was frozen", soon(lambda: int(show("NRestarts")) == before + 1 and is_up() and show("MainPID") != pid), show("ActiveState"))
+    held("by the watchdog", any("Watchdog timeout" in str(each["MESSAGE"]) for each in log()), [each["MESSAGE"] for each in log()][-8:])
+    held("with its cameras", all(status_of(source, "online") for source in SOURCES))
+
+
+def a_wrong_configuration():
+    good = read(CONFIG)
+    write(CONFIG, good.replace("scaling: vic", "scaling: guess", 1))
+    run("systemctl", "restart", UNIT, check=False)
+    held("a wrong configuration ends the daemon for good", soon(lambda: show("ActiveState") == "failed") and show("ExecMainStatus") == "78", (show("ActiveState"), show("ExecMainStatus")))
+    held("the machine stays tuned", show("ActiveState", TUNE) == "active" and read(CPU_CLOCK).strip() == "1804800", read(CPU_CLOCK))
+    write(CONFIG, good)
+    run("systemctl", "start", UNIT)
+    held("mended, it runs with its cameras", is_up() and all(status_of(source, "online") for source in SOURCES), show("ActiveState"))
 
 
 def the_newer_version():
@@ -166,8 +232,12 @@ go_through([
     the_plan,
     a_camera_service_that_hangs,
     a_network_camera_that_goes,
+    a_usb_camera_that_goes,
+    a_release_with_the_other_decoder,
     it_throttles,
     it_is_killed,
+    it_is_frozen,
+    a_wrong_configuration,
     the_newer_version,
     removed,
 ])

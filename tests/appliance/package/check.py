@@ -92,6 +92,75 @@ def starts_anew(how, act, wanted):
     publishes(f"after it was {how}")
 
 
+def take_drop_ins(*names):
+    for name in names:
+        write(f"/etc/systemd/system/{UNIT}.d/{name}", read(f"/usr/share/jetwatch/drop-ins/{name}"))
+    run("systemctl", "daemon-reload")
+    run("systemctl", "restart", UNIT, check=False)
+
+
+def leave_drop_ins(*names):
+    for name in names:
+        os.remove(f"/etc/systemd/system/{UNIT}.d/{name}")
+    run("systemctl", "daemon-reload")
+
+
+def hears(*access):
+    return run("mosquitto_sub", "-h", "127.0.0.1", "-t", "jetwatch/+/stats", "-C", "1", "-W", "60", *access, check=False).returncode == 0
+
+
+def a_secret_of_root():
+    """The drop-ins for newer systemd: it hands the daemon a password that its user cannot read, and hides other processes."""
+    version = int(re.match(r"systemd (\d+)", run("systemctl", "--version").stdout)[1])
+    if version < 247:
+        told(f"left out: systemd {version} knows no LoadCredential=")
+        return
+    secret, good = "/etc/jetwatch/secrets/mqtt", read(CONFIG)
+    write(secret, "of root alone\n")
+    os.chmod(secret, 0o600)
+    held("the daemon's user cannot read the secret", run("runuser", "-u", "jetwatch", "--", "cat", secret, check=False).returncode != 0)
+    listen = "    listen: 127.0.0.1:1883\n"
+    write(CONFIG, good.replace(listen, f"{listen}    user: gate\n    password_file: /run/credentials/{UNIT}/mqtt\n"))
+    drop_ins = ("credentials.conf", "newer-systemd.conf")
+    take_drop_ins(*drop_ins)
+    held("with the drop-in for credentials the daemon runs", soon(is_up), (show("ActiveState"), [each["MESSAGE"] for each in log()][-5:]))
+    held("and has the secret: its broker takes who knows it", soon(lambda: hears("-u", "gate", "-P", "of root alone")))
+    held("and nobody else", not hears() and not hears("-u", "gate", "-P", "guessed"))
+    mounts = [line for line in read(f"/proc/{show('MainPID')}/mountinfo").splitlines() if " /proc " in line]
+    held("it does not see other processes", any("hidepid=invisible" in line or "hidepid=2" in line for line in mounts), mounts)
+    write(CONFIG, good)
+    leave_drop_ins(*drop_ins)
+    os.remove(secret)
+    run("systemctl", "restart", UNIT)
+    held("without it, it runs as before", is_up() and hears())
+
+
+def under_nsys():
+    """The drop-in for Nsight Systems, with a double of nsys."""
+    program, calls = "/usr/local/bin/nsys", "/var/lib/jetwatch/nsys.calls"
+    write(program, read("/opt/appliance/nsys"))
+    os.chmod(program, 0o755)
+    take_drop_ins("profiling.conf")
+    held("with the drop-in for Nsight Systems the daemon is ready", soon(is_up), (show("ActiveState"), [each["MESSAGE"] for each in log()][-5:]))
+    pid = show("MainPID")
+    of_nsys = read(f"/proc/{pid}/cmdline").split("\0")
+    held("systemd has started nsys", program in of_nsys, of_nsys)
+    children = [read(f"/proc/{child}/cmdline").split("\0") for child in read(f"/proc/{pid}/task/{pid}/children").split()]
+    held("whose child is the daemon", any("/usr/bin/jetwatch" in words and "run" in words for words in children), children)
+    held("in the session that `jetwatch profile --attach` looks for", "launch --session-new=jetwatch --trace=cuda,nvtx,osrt /usr/bin/jetwatch run" in read(calls), read(calls))
+    publishes("by the daemon under nsys")
+    ended = len([each for each in log() if str(each["MESSAGE"]).startswith("ended: ")])
+    run("systemctl", "stop", UNIT)
+    held("it is stopped through nsys", "shutdown --session=jetwatch --kill=sigterm" in read(calls), read(calls))
+    held("and has the time to end", soon(lambda: len([each for each in log() if str(each["MESSAGE"]).startswith("ended: ")]) == ended + 1), [each["MESSAGE"] for each in log()][-6:])
+    held("as no failure", show("Result") == "success", show("Result"))
+    leave_drop_ins("profiling.conf")
+    for path in (program, calls, "/var/lib/jetwatch/nsys.pid"):
+        os.remove(path)
+    run("systemctl", "start", UNIT)
+    held("without the drop-in it runs as before", is_up())
+
+
 def a_wrong_configuration():
     good, restarts = read(CONFIG), show("NRestarts")
     write(CONFIG, re.sub("backend: .*", "backend: guess", good))
@@ -205,6 +274,8 @@ go_through([
     its_own_configuration,
     lambda: starts_anew("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
     lambda: starts_anew("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
+    a_secret_of_root,
+    under_nsys,
     a_wrong_configuration,
     another_instance,
     the_camera_service,

@@ -186,7 +186,7 @@ static void decoder_class_init(DoubleNvDecoderClass *of) {
     object_class->get_property = get_property;
     object_class->finalize = finalize;
     object_class->constructed = constructed;
-    install_properties(object_class, decoder_table());
+    install_properties(object_class, decoder_table(), has_file("decoder-without-mjpeg") ? "mjpeg" : "");
     gst_element_class_add_static_pad_template(element_class, &decoder_sink);
     gst_element_class_add_static_pad_template(element_class, &decoder_src);
     gst_element_class_set_static_metadata(element_class, "Double of NVIDIA's nvv4l2decoder", "Codec/DoubleNvDecoder/Video",

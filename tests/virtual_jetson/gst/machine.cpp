@@ -58,6 +58,13 @@ void Counter::set_encoded(const char *element, const char *name, const char *eng
     written_ = 0;
 }
 
+void Counter::set_camera(const char *element, const char *name, const char *format, int width, int height) {
+    flush();
+    head_ = head_of(element, name, "USB") + "{\"memory\":\"USB\",\"format\":\"" + format + "\"},\"to\":{\"memory\":\"system\",\"format\":\"" + format +
+            "\",\"width\":" + std::to_string(width) + ",\"height\":" + std::to_string(height) + ",\"layout\":\"pitch\"},\"cpu_copy\":false";
+    written_ = 0;
+}
+
 void Counter::frame() {
     pending_++;
     // The first is told at once, so that nobody waits to see that an element is at work.

@@ -24,6 +24,8 @@ class Counter {
   public:
     void set(const char *element, const char *name, const char *engine, const Place &from, const Place &to);
     void set_encoded(const char *element, const char *name, const char *engine, const char *from, const Place &to);
+    // Of a camera at the machine's own memory.
+    void set_camera(const char *element, const char *name, const char *format, int width, int height);
     void frame();
     void flush();
 

@@ -31,9 +31,9 @@ GParamSpec *declare(const Property &property) {
 
 } // namespace
 
-void install_properties(GObjectClass *object_class, const std::vector<Property> &table) {
-    guint id = 1;
-    for (const Property &property : table) g_object_class_install_property(object_class, id++, declare(property));
+void install_properties(GObjectClass *object_class, const std::vector<Property> &table, const std::string &without) {
+    for (size_t i = 0; i < table.size(); i++)
+        if (without != table[i].name) g_object_class_install_property(object_class, static_cast<guint>(i + 1), declare(table[i]));
 }
 
 Values::Values(GObjectClass *object_class, size_t count) : values_(count, GValue G_VALUE_INIT) {

@@ -1,6 +1,7 @@
 // Properties of elements from tables: declared, remembered and given back. What they do is the element's business.
 #pragma once
 #include <gst/gst.h>
+#include <string>
 #include <vector>
 
 struct Property {
@@ -29,8 +30,8 @@ inline Property choice(const char *name, const char *type, const GEnumValue *val
     return {name, Property::Choice, 0, 0, static_cast<double>(normal), nullptr, type, values};
 }
 
-// Declares `table` for a class; property `i` has the number `i + 1`.
-void install_properties(GObjectClass *object_class, const std::vector<Property> &table);
+// Declares `table` for a class, but for one that is named; property `i` has the number `i + 1`.
+void install_properties(GObjectClass *object_class, const std::vector<Property> &table, const std::string &without = "");
 
 // The values of one element's properties.
 class Values {
