@@ -209,14 +209,15 @@ fn messages() -> Vec<Value> {
             at: at(7),
         });
     }
+    let crossings = [0, 1].map(|class| Crossings {
+        class,
+        to_left: 2,
+        to_right: 5,
+    });
     records.push(Record::Line {
         source: "cam",
         line: &rules.lines[0],
-        crossings: &[0, 1].map(|class| Crossings {
-            class,
-            to_left: 2,
-            to_right: 5,
-        }),
+        crossings: &crossings,
         since: at(0),
         at: at(7),
     });

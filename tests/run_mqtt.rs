@@ -18,7 +18,7 @@ const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&f
 
 fn config(mqtt: &str) -> Setup {
     Setup::new(&format!(
-        "device: box\nsources: [{{name: cam, uri: '{SCENE}'}}]\ndetector: {{backend: scripted}}\n\
+        "device: box\nsources: [{{name: cam, uri: '{SCENE}', lines: [{{name: gate, coordinates: '0.5,0,0.5,1'}}]}}]\ndetector: {{backend: scripted}}\n\
          publish: {{update_interval_ms: 100, mqtt: {mqtt}, json_lines: {{path: events.jsonl}}}}\n"
     ))
 }
@@ -91,6 +91,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
     for (topic, expected) in [
         ("jetwatch/box/status", "online"),
         ("jetwatch/box/cam/status", "\"state\":\"online\""),
+        ("jetwatch/box/cam/lines/gate", "\"kind\":\"line\""),
     ] {
         let output = Command::new(program("mosquitto_sub"))
             .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", topic])

@@ -156,4 +156,44 @@ proptest! {
         }
         prop_assert!(open.is_empty(), "{open:?} have no end");
     }
+    #[test]
+    fn frames_that_nobody_looked_at_change_no_fate(
+        config in config(),
+        frames in frames(),
+        looks in any::<u64>(),
+    ) {
+        let mut tracker = Tracker::with_carrying(&config);
+        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut events = Vec::new();
+        let fates = |tracks: &[Track]| -> Vec<_> {
+            let alive = tracks.iter().filter(|track| track.state != TrackState::Ended);
+            alive
+                .map(|track| (track.id, track.state, track.hits, track.lost_frames))
+                .collect()
+        };
+        for (frame, detections) in frames.iter().enumerate() {
+            if looks >> (frame % 64) & 1 == 1 {
+                tracker.update(detections);
+            } else {
+                let before = fates(tracker.tracks());
+                prop_assert_eq!(fates(tracker.carry()), before);
+            }
+            lifecycle.step(&meta(frame), tracker.tracks(), &mut events);
+        }
+        tracker.finish();
+        lifecycle.finish(&mut events);
+        let of = |kind| -> BTreeSet<_> {
+            let of_kind = events.iter().filter(|event| event.kind == kind);
+            of_kind.map(|event| event.after.id).collect()
+        };
+        prop_assert_eq!(of(EventKind::New), of(EventKind::End));
+    }
+
+    #[test]
+    fn without_them_the_other_trackers_are_as_ever(config in config(), frames in frames()) {
+        prop_assume!(config.kind != TrackerKind::Iou);
+        let mut carrying = Tracker::with_carrying(&config);
+        let all: Vec<_> = frames.iter().map(|frame| carrying.update(frame).to_vec()).collect();
+        prop_assert_eq!(bits(&all), bits(&tracks(&config, &frames)[..frames.len()]));
+    }
 }

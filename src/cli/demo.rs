@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::config::{Backend, Broker, Config, MqttConfig, SourceUri, SyntheticScene};
+use crate::config::{Backend, Broker, Config, Interval, MqttConfig, SourceUri, SyntheticScene};
 use crate::detect::model::ModelSpec;
 use crate::pipeline::{self, Options, Pipeline};
 use crate::publish::Subscriber;
@@ -41,6 +41,9 @@ pub(super) struct DemoArgs {
     /// End after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "20s")]
     duration: Duration,
+    /// Frames that skip the network after each one that goes through it; the tracker carries the tracks meanwhile.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=30))]
+    interval: u32,
 }
 
 /// Runs the chain with an embedded broker, and a subscriber beside it.
@@ -48,6 +51,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     let mut config = Config::for_source(&args.source, args.model.as_deref())?;
     telemetry::start_logging(log::LevelFilter::Warn);
     config.publish.update_interval = UPDATES_EVERY;
+    config.detector.interval = Interval::Frames(args.interval);
     config.publish.stats_interval = Duration::from_secs(5);
     if let Some(mqtt) = &mut config.publish.mqtt {
         mqtt.broker = Broker::Embedded {

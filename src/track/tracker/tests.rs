@@ -321,3 +321,54 @@ fn bytetrack_lets_a_weak_detection_continue_a_track_in_sight_only() {
     );
     assert_eq!(state(tracker.update(&[strong])), [(1, TrackState::Active)]);
 }
+
+#[test]
+fn between_looks_every_tracker_goes_on_at_constant_velocity() {
+    for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
+        let mut tracker = Tracker::with_carrying(&TrackerConfig::new(kind));
+        // 30 pixels a look, and two frames between two looks.
+        let mut x = 0.0;
+        for _ in 0..15 {
+            tracker.update(&[found(0, 0.9, [x, 0.0, x + 100.0, 100.0])]);
+            tracker.carry();
+            tracker.carry();
+            x += 30.0;
+        }
+        let [track] = tracker.tracks() else {
+            panic!("{kind:?}: {:?}", tracker.tracks());
+        };
+        assert_eq!((track.state, track.hits), (TrackState::Active, 15));
+        assert_eq!((track.age_frames, track.lost_frames), (45, 0));
+        let expected = x - 10.0;
+        assert!(
+            (track.xyxy[0] - expected).abs() < 3.0,
+            "{kind:?}: {track:?}"
+        );
+        // Two looks without it are two misses, whatever lies between.
+        for _ in 0..2 {
+            tracker.update(&[]);
+            tracker.carry();
+        }
+        assert!(tracker.tracks().iter().all(|track| track.lost_frames <= 2));
+    }
+}
+
+#[test]
+fn probation_counts_the_frames_between_two_looks() {
+    let mut tracker = Tracker::with_carrying(&config());
+    assert_eq!(
+        states(tracker.update(&[square(0.0)])),
+        [(0, TrackState::Tentative)]
+    );
+    for _ in 0..5 {
+        assert_eq!(
+            states(tracker.carry()),
+            [(0, TrackState::Tentative)],
+            "one look is not enough"
+        );
+    }
+    assert_eq!(
+        states(tracker.update(&[square(0.0)])),
+        [(1, TrackState::Active)]
+    );
+}
