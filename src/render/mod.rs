@@ -21,7 +21,7 @@ mod recording;
 mod shelf;
 mod tiler;
 
-pub use canvas::{Canvas, Ink, Rectangle};
+pub use canvas::{Canvas, Ink, Rectangle, Run};
 pub use color::Color;
 pub use encoders::Container;
 pub use error::RenderError;
