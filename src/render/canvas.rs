@@ -25,6 +25,16 @@ pub struct Rectangle {
 }
 
 impl Rectangle {
+    /// The smallest one that holds both.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            left: self.left.min(other.left),
+            top: self.top.min(other.top),
+            right: self.right.max(other.right),
+            bottom: self.bottom.max(other.bottom),
+        }
+    }
+
     /// Shorthand for `Rectangle { left, top, right, bottom }`.
     #[must_use]
     pub const fn new(left: i32, top: i32, right: i32, bottom: i32) -> Self {

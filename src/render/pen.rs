@@ -65,6 +65,8 @@ impl Pen {
         let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
         let is_flat = dx.abs() >= dy.abs();
         let steps = dx.abs().max(dy.abs()).ceil().max(1.0);
+        // Columns, or rows, that have the same place across are drawn together.
+        let mut drawn: Option<Rectangle> = None;
         for step in 0..=steps as u32 {
             let share = f64::from(step) / steps;
             let x = (from[0] + dx * share).floor() as i32;
@@ -73,7 +75,18 @@ impl Pen {
                 true => Rectangle::new(x, y - stroke / 2, x + 1, y - stroke / 2 + stroke),
                 false => Rectangle::new(x - stroke / 2, y, x - stroke / 2 + stroke, y + 1),
             };
-            canvas.fill(spot, ink);
+            drawn = Some(match drawn {
+                Some(before) if is_flat && before.top == spot.top => before.or(spot),
+                Some(before) if !is_flat && before.left == spot.left => before.or(spot),
+                Some(before) => {
+                    canvas.fill(before, ink);
+                    spot
+                }
+                None => spot,
+            });
+        }
+        if let Some(last) = drawn {
+            canvas.fill(last, ink);
         }
     }
 
