@@ -34,10 +34,10 @@ impl Shown {
 }
 
 /// All pictures of a file, and what kind of file it is.
-fn played(path: &Path) -> (String, Vec<Shown>) {
+fn played(path: &Path) -> (&'static str, Vec<Shown>) {
     gst::init().expect("GStreamer starts");
     let line = format!(
-        "filesrc location={} ! typefind name=kind ! decodebin ! videoconvert ! video/x-raw,format=RGB ! appsink name=sink sync=false",
+        "filesrc location={} ! decodebin ! videoconvert ! video/x-raw,format=RGB ! appsink name=sink sync=false",
         path.display()
     );
     let pipeline = gst::parse::launch(&line).expect("the elements are there");
@@ -62,11 +62,20 @@ fn played(path: &Path) -> (String, Vec<Shown>) {
     if let Some(message) = bus.pop_filtered(&[gst::MessageType::Error]) {
         panic!("{} does not play: {message:?}", path.display());
     }
-    let kind = pipeline.by_name("kind").expect("it is in the line");
-    let caps: gst::Caps = kind.property("caps");
     pipeline.set_state(gst::State::Null).expect("it stops");
-    let kind = caps.structure(0).expect("a kind").name().to_string();
-    (kind, pictures)
+    (kind(path), pictures)
+}
+
+/// What kind of file it is, by its first bytes.
+fn kind(path: &Path) -> &'static str {
+    let bytes = fs::read(path).expect("the file is there");
+    let begins = |word: &[u8]| bytes[..64].windows(word.len()).any(|part| part == word);
+    match &bytes[..4] {
+        b"\x1a\x45\xdf\xa3" if begins(b"webm") => "webm",
+        b"\x1a\x45\xdf\xa3" if begins(b"matroska") => "mkv",
+        _ if &bytes[4..8] == b"ftyp" => "mp4",
+        other => panic!("an unknown kind of file: {other:02x?}"),
+    }
 }
 
 fn scene(size: (u32, u32), frames: u32) -> String {
@@ -148,7 +157,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
     assert_eq!(frames + dropped, number(&stats["frames"]), "{stats}");
     assert_eq!(number(&recording["pictures"]), frames, "{stats}");
     let (kind, pictures) = played(&setup.path("out.mp4"));
-    assert_eq!(kind, "video/quicktime", "as MP4 is called");
+    assert_eq!(kind, "mp4");
     assert_eq!(pictures.len() as u64, frames, "{stats}");
     assert!(
         frames >= 20,
@@ -212,7 +221,7 @@ fn several_sources_share_one_picture() {
         stats["frames"].as_u64().unwrap()
     );
     let (kind, pictures) = played(&setup.path("tiles.mkv"));
-    assert_eq!(kind, "video/x-matroska");
+    assert_eq!(kind, "mkv");
     assert_eq!(pictures.len() as u64, number("pictures"), "{stats}");
     let last = pictures.last().expect("pictures");
     assert_eq!(last.size, Size::new(1280, 720));
@@ -237,7 +246,7 @@ fn odd_sizes_and_other_files_are_recorded() {
     let (output, stats) = record(&setup, "out.webm");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let (kind, pictures) = played(&setup.path("out.webm"));
-    assert_eq!(kind, "video/webm");
+    assert_eq!(kind, "webm");
     assert_eq!(
         stats["recording"]["pictures"].as_u64(),
         Some(pictures.len() as u64)

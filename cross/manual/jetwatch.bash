@@ -1420,7 +1420,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__run)
-            opts="-c -h --config --duration --max-frames --warmup-frames --batch-size --stats --dot --dump-detections --root --help"
+            opts="-c -h --config --duration --max-frames --warmup-frames --batch-size --stats --dot --dump-detections --record --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1459,6 +1459,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --dump-detections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

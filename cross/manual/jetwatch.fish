@@ -49,6 +49,7 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l batch-size -d 
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l stats -d 'Write the run\'s numbers to this file as JSON' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dot -d 'Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l dump-detections -d 'Write every frame\'s detections, before the tracker, as MOTChallenge text (one source only)' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l record -d 'Record video of all sources with their tracks drawn in to this file: .mp4, .mkv or .webm. What the encoder cannot keep up with is dropped, never the detection' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand check" -s c -l config -d 'Configuration file' -r -F

@@ -184,20 +184,26 @@ impl Pipeline {
         let recorder = Recorder::with_trace(options.trace.clone());
         let pulses = Pulses::default();
         let announcer = Announcer::new(config, &pulses);
+        // First, since a detector may take minutes.
+        let record = start::prepare_recording(config, options.record.as_deref())?;
         let prepared = Arc::new(announcer.prepare(&recorder)?);
         let unknown = unknown_objects(&config.sources, prepared.labels());
         if !unknown.is_empty() {
             return Err(PipelineError::UnknownObjects(unknown));
         }
         // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
-        if config.sources.iter().any(needs_gstreamer) || options.record.is_some() {
+        if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
         let prepared_secondary = prepare_secondary(config, prepared.labels())?;
-        let recording = options.record.as_deref().map(|path| {
+        let recording = record.map(|choice| {
             let overlay =
                 |source: &SourceConfig| Overlay::new(prepared.labels()).with_rules(&source.rules);
-            Recording::start(path, config.sources.iter().map(overlay).collect(), FILE_END)
+            Recording::start(
+                choice,
+                config.sources.iter().map(overlay).collect(),
+                FILE_END,
+            )
         });
         let recording = recording.transpose()?;
         let in_hand = config.detector.workers * config.detector.batch_size;

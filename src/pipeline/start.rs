@@ -1,5 +1,6 @@
 //! Starts the threads of a chain whose follower already listens: workers, the first sources, and those who watch.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use crossbeam_channel::{Sender, bounded};
@@ -7,6 +8,8 @@ use crossbeam_channel::{Sender, bounded};
 use crate::config::Config;
 use crate::detect::{DetectError, Prepared};
 use crate::platform::Root;
+use crate::render::{Choice, Recording};
+use crate::source;
 use crate::telemetry::{Recorder, service};
 
 use super::attend::Attendant;
@@ -14,6 +17,16 @@ use super::machine::Watcher;
 use super::threads::spawn;
 use super::worker::{self, BatchRule};
 use super::{Pipeline, PipelineError};
+
+/// The file to record to and what encodes for it, where one was asked for.
+pub(super) fn prepare_recording(
+    config: &Config,
+    path: Option<&Path>,
+) -> Result<Option<Choice>, PipelineError> {
+    let Some(path) = path else { return Ok(None) };
+    source::gst::init(&config.log.gst_debug)?;
+    Ok(Some(Recording::prepare(path)?))
+}
 
 impl Pipeline {
     /// Loads the workers' detectors, then starts the sources and those who watch.

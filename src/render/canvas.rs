@@ -25,6 +25,16 @@ pub struct Rectangle {
 }
 
 impl Rectangle {
+    /// The smallest one that holds both.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            left: self.left.min(other.left),
+            top: self.top.min(other.top),
+            right: self.right.max(other.right),
+            bottom: self.bottom.max(other.bottom),
+        }
+    }
+
     /// Shorthand for `Rectangle { left, top, right, bottom }`.
     #[must_use]
     pub const fn new(left: i32, top: i32, right: i32, bottom: i32) -> Self {
@@ -47,6 +57,16 @@ pub struct Ink {
     alpha: u8,
 }
 
+/// Columns to color in some rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// The first column and the one behind the last; none are colored when the second is not larger. They may lie outside of the
+    /// picture, whole or in part.
+    pub columns: [i32; 2],
+    /// With what.
+    pub ink: Ink,
+}
+
 /// Rows of samples.
 struct Plane<'a> {
     bytes: &'a mut [u8],
@@ -64,23 +84,20 @@ impl<'a> Plane<'a> {
         is_whole.then_some(Self { bytes, stride })
     }
 
-    /// Colors the samples of `runs`, each `N` bytes, in these rows. A run is its first sample and the one behind its last.
+    /// Colors samples of `N` bytes in these rows: from the first to before the second of each run.
     fn paint<const N: usize>(
         &mut self,
         rows: Range<usize>,
-        runs: impl Iterator<Item = [usize; 2]> + Clone,
-        value: [u8; N],
-        alpha: u8,
+        runs: impl Iterator<Item = ([usize; 2], [u8; N], u8)> + Clone,
     ) {
-        let wash = Wash::new(value, alpha);
         let all = self.bytes.chunks_mut(self.stride);
         for row in all.take(rows.end).skip(rows.start) {
-            for [first, end] in runs.clone() {
+            for ([first, end], value, alpha) in runs.clone() {
                 let run = &mut row[first * N..end * N];
                 if alpha == 255 {
                     run.as_chunks_mut::<N>().0.fill(value);
                 } else {
-                    wash.over(run);
+                    Wash::new(value, alpha).over(run);
                 }
             }
         }
@@ -230,38 +247,50 @@ impl<'a> Canvas<'a> {
             right,
             bottom,
         } = rectangle;
-        self.fill_runs([top, bottom], &[[left, right]], ink);
+        let run = Run {
+            columns: [left, right],
+            ink: *ink,
+        };
+        self.fill_runs([top, bottom], &[run]);
     }
 
-    /// Colors what is in the picture of several rectangles of the same `rows`, from the first to before the second; each run is a
-    /// rectangle's first column and the one behind its last.
-    pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[[i32; 2]], ink: &Ink) {
+    /// Colors what is in the picture of several rectangles of the same `rows`, from the first to before the second. What lies in the
+    /// same rows is near in memory, so that this costs less than one after the other.
+    pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[Run]) {
         let [width, height] = [self.size.width, self.size.height];
         let inside = |[first, end]: [i32; 2], side: u32| {
             let clip = |value: i32| u32::try_from(value).unwrap_or(0).min(side) as usize;
             [clip(first), clip(end)]
         };
         let [top, bottom] = inside(rows, height);
-        let is_there = |[first, end]: &[usize; 2]| first < end;
-        if !is_there(&[top, bottom]) {
+        if top >= bottom {
             return;
         }
-        let runs = runs.iter().map(|run| inside(*run, width)).filter(is_there);
+        let runs = runs
+            .iter()
+            .map(|run| (inside(run.columns, width), run.ink))
+            .filter(|([first, end], _)| first < end);
         let halved = runs
             .clone()
-            .map(|[first, end]| [first / 2, end.div_ceil(2)]);
+            .map(|([first, end], ink)| ([first / 2, end.div_ceil(2)], ink));
         let (rows, half_rows) = (top..bottom, top / 2..bottom.div_ceil(2));
-        let ([y, u, v], alpha) = (ink.yuv, ink.alpha);
+        // One of brightness and of the two differences.
+        let of =
+            |index: usize| move |(run, ink): ([usize; 2], Ink)| (run, [ink.yuv[index]], ink.alpha);
         match &mut self.planes {
-            Planes::Packed(plane, _) => plane.paint(rows, runs, ink.packed, alpha),
+            Planes::Packed(plane, _) => {
+                plane.paint(rows, runs.map(|(run, ink)| (run, ink.packed, ink.alpha)));
+            }
             Planes::Nv12 { luma, chroma } => {
-                luma.paint(rows, runs, [y], alpha);
-                chroma.paint(half_rows, halved, [u, v], alpha);
+                luma.paint(rows, runs.map(of(0)));
+                let pair = |ink: Ink| [ink.yuv[1], ink.yuv[2]];
+                let pairs = halved.map(|(run, ink)| (run, pair(ink), ink.alpha));
+                chroma.paint(half_rows, pairs);
             }
             Planes::I420 { luma, blue, red } => {
-                luma.paint(rows, runs, [y], alpha);
-                blue.paint(half_rows.clone(), halved.clone(), [u], alpha);
-                red.paint(half_rows, halved, [v], alpha);
+                luma.paint(rows, runs.map(of(0)));
+                blue.paint(half_rows.clone(), halved.clone().map(of(1)));
+                red.paint(half_rows, halved.map(of(2)));
             }
         }
     }

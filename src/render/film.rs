@@ -26,6 +26,9 @@ const LOOK: gst::ClockTime = gst::ClockTime::from_mseconds(5);
 /// What is told to encoders that must know a rate; the times of the pictures are their own.
 const NOMINAL_FPS: i32 = 30;
 
+/// How long the first picture lasts when no other follows.
+const NOMINAL_TIME: gst::ClockTime = gst::ClockTime::from_mseconds(33);
+
 /// A file that is being recorded.
 pub(super) struct Film {
     pipeline: gst::Pipeline,
@@ -35,6 +38,8 @@ pub(super) struct Film {
     choice: Choice,
     stride: usize,
     picture_bytes: u64,
+    /// Time of the newest picture.
+    shown_at: Option<Duration>,
 }
 
 impl Film {
@@ -103,6 +108,7 @@ impl Film {
             choice: choice.clone(),
             stride,
             picture_bytes,
+            shown_at: None,
         };
         if film.pipeline.set_state(gst::State::Playing).is_err() {
             let words = || failed(encoder.element, "it does not start".to_owned());
@@ -136,6 +142,11 @@ impl Film {
                 .get_mut()
                 .ok_or_else(|| refused("a buffer is shared".to_owned()))?;
             owned.set_pts(gst::ClockTime::try_from(at).ok());
+            // Muxers take it for the last picture alone, which players leave out when it lasts for no time.
+            let since_last = self.shown_at.and_then(|shown| at.checked_sub(shown));
+            let lasts = since_last.map_or(Ok(NOMINAL_TIME), gst::ClockTime::try_from);
+            owned.set_duration(lasts.ok());
+            self.shown_at = Some(at);
             let mut rows = owned
                 .map_writable()
                 .map_err(|error| refused(error.to_string()))?;

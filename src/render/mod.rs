@@ -21,9 +21,9 @@ mod recording;
 mod shelf;
 mod tiler;
 
-pub use canvas::{Canvas, Ink, Rectangle};
+pub use canvas::{Canvas, Ink, Rectangle, Run};
 pub use color::Color;
-pub use encoders::Container;
+pub use encoders::{Choice, Container, Encoder};
 pub use error::RenderError;
 pub use overlay::{Overlay, Viewport};
 pub use pen::{Inks, Pen};

@@ -94,27 +94,29 @@ impl Overlay {
                 pen.line(canvas, place(from), place(to), &ink);
             }
         }
-        for track in tracks {
-            let alpha = match track.state {
-                TrackState::Active => 255,
-                TrackState::Lost => LOST_ALPHA,
-                TrackState::Tentative | TrackState::Ended => continue,
-            };
+        let [fx, fy] = factors;
+        let shown = |track: &Track| {
             let [left, top, right, bottom] = track.xyxy;
-            let [fx, fy] = factors;
-            let shown = [left * fx, top * fy, right * fx, bottom * fy];
-            self.mark(canvas, pen, &shown, track, alpha);
+            [left * fx, top * fy, right * fx, bottom * fy]
+        };
+        let boxes: Vec<_> = tracks
+            .iter()
+            .filter_map(|track| {
+                let ink = canvas.ink(Color::of_class(track.class), alpha_of(track)?);
+                Some((shown(track), ink))
+            })
+            .collect();
+        pen.frames(canvas, boxes.into_iter());
+        for track in tracks {
+            self.name(canvas, pen, &shown(track), track);
         }
     }
 
-    /// The box of one track and its label above it.
-    fn mark(&mut self, canvas: &mut Canvas<'_>, pen: Pen, xyxy: &Xyxy, track: &Track, alpha: u8) {
-        let Some(outer) = super::pen::pixels(xyxy) else {
+    /// The label of one track above its box.
+    fn name(&mut self, canvas: &mut Canvas<'_>, pen: Pen, xyxy: &Xyxy, track: &Track) {
+        let (Some(outer), Some(alpha)) = (super::pen::pixels(xyxy), alpha_of(track)) else {
             return;
         };
-        let color = Color::of_class(track.class);
-        let ink = canvas.ink(color, alpha);
-        pen.frame(canvas, xyxy, &ink);
         self.text.clear();
         let score = (track.score.clamp(0.0, 1.0) * 100.0).round();
         // Writing to a string cannot fail.
@@ -123,7 +125,7 @@ impl Overlay {
             None => write!(self.text, "class {} {} {score}%", track.class, track.id),
         };
         let inks = Inks {
-            background: canvas.ink(color, alpha.min(LABEL_ALPHA)),
+            background: canvas.ink(Color::of_class(track.class), alpha.min(LABEL_ALPHA)),
             text: canvas.ink(Color::BLACK, 255),
         };
         pen.label(canvas, outer.left, outer.top, &self.text, &inks);
@@ -185,6 +187,15 @@ impl Overlay {
             }
         }
         self.trails.retain(|trail| trail.is_seen);
+    }
+}
+
+/// How much of what lies behind the box of a track is covered; `None` for tracks that are not shown.
+fn alpha_of(track: &Track) -> Option<u8> {
+    match track.state {
+        TrackState::Active => Some(255),
+        TrackState::Lost => Some(LOST_ALPHA),
+        TrackState::Tentative | TrackState::Ended => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::types::{Size, Xyxy};
 
-use super::canvas::{Canvas, Ink, Rectangle};
+use super::canvas::{Canvas, Ink, Rectangle, Run};
 use super::font;
 
 /// Coordinates beyond this are as good as there: no picture is as large.
@@ -18,39 +18,41 @@ pub struct Pen {
 }
 
 impl Pen {
-    /// For a picture of this size: 2 and 1 at 360 rows, 3 and 2 at 1080, 6 and 4 at 2160.
+    /// For a picture of this size: 2 and 1 at 360 rows, 2 and 2 at 720, 3 and 2 at 1080, 6 and 4 at 2160.
     #[must_use]
     pub fn of(size: Size) -> Self {
         let rows = size.height.min(size.width).min(1 << 15).cast_signed();
         Self {
             stroke: (rows / 360).max(2),
-            scale: ((rows + 270) / 540).max(1),
+            scale: ((rows + 360) / 540).max(1),
         }
     }
 
-    /// Draws the frame of a box, inside of its edges. Edges outside of the picture are not drawn; a box that is inverted or not
-    /// made of numbers is none.
-    pub fn frame(self, canvas: &mut Canvas<'_>, xyxy: &Xyxy, ink: &Ink) {
-        let Some(outer) = pixels(xyxy) else {
-            return;
-        };
-        let Rectangle {
-            left,
-            top,
-            right,
-            bottom,
-        } = outer;
+    /// Draws the frames of boxes, inside of their edges. Edges outside of the picture are not drawn; a box that is inverted or not made
+    /// of numbers is none.
+    pub fn frames(self, canvas: &mut Canvas<'_>, boxes: impl Iterator<Item = (Xyxy, Ink)>) {
         let stroke = self.stroke;
-        if right - left <= 2 * stroke || bottom - top <= 2 * stroke {
-            canvas.fill(outer, ink);
-            return;
+        let mut sides = Vec::new();
+        for (xyxy, ink) in boxes {
+            let Some(outer) = pixels(&xyxy) else { continue };
+            let Rectangle {
+                left,
+                top,
+                right,
+                bottom,
+            } = outer;
+            if right - left <= 2 * stroke || bottom - top <= 2 * stroke {
+                canvas.fill(outer, &ink);
+                continue;
+            }
+            let rows = [top + stroke, bottom - stroke];
+            canvas.fill(Rectangle::new(left, top, right, rows[0]), &ink);
+            canvas.fill(Rectangle::new(left, rows[1], right, bottom), &ink);
+            let columns = [[left, left + stroke], [right - stroke, right]];
+            let runs = columns.map(|columns| Run { columns, ink });
+            sides.push(Sides { rows, runs });
         }
-        let (upper, lower) = (top + stroke, bottom - stroke);
-        canvas.fill(Rectangle::new(left, top, right, upper), ink);
-        canvas.fill(Rectangle::new(left, lower, right, bottom), ink);
-        // Both sides of a row at once: they are near each other in memory.
-        let sides = [[left, left + stroke], [right - stroke, right]];
-        canvas.fill_runs([upper, lower], &sides, ink);
+        draw_sides(canvas, &sides);
     }
 
     /// Draws a straight line from `from` to `to`, in pixels. What is not made of numbers is no line. The ink should be opaque, as
@@ -63,6 +65,8 @@ impl Pen {
         let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
         let is_flat = dx.abs() >= dy.abs();
         let steps = dx.abs().max(dy.abs()).ceil().max(1.0);
+        // Columns, or rows, that have the same place across are drawn together.
+        let mut drawn: Option<Rectangle> = None;
         for step in 0..=steps as u32 {
             let share = f64::from(step) / steps;
             let x = (from[0] + dx * share).floor() as i32;
@@ -71,7 +75,18 @@ impl Pen {
                 true => Rectangle::new(x, y - stroke / 2, x + 1, y - stroke / 2 + stroke),
                 false => Rectangle::new(x - stroke / 2, y, x - stroke / 2 + stroke, y + 1),
             };
-            canvas.fill(spot, ink);
+            drawn = Some(match drawn {
+                Some(before) if is_flat && before.top == spot.top => before.or(spot),
+                Some(before) if !is_flat && before.left == spot.left => before.or(spot),
+                Some(before) => {
+                    canvas.fill(before, ink);
+                    spot
+                }
+                None => spot,
+            });
+        }
+        if let Some(last) = drawn {
+            canvas.fill(last, ink);
         }
     }
 
@@ -90,10 +105,10 @@ impl Pen {
         for row in 0..font::HEIGHT {
             runs.clear();
             for (rows, x) in &letters {
-                push_runs(rows[row as usize], *x, scale, &mut runs);
+                push_runs(rows[row as usize], *x, scale, ink, &mut runs);
             }
             let y = top.saturating_add(row * scale);
-            canvas.fill_runs([y, y.saturating_add(scale)], &runs, ink);
+            canvas.fill_runs([y, y.saturating_add(scale)], &runs);
         }
     }
 
@@ -128,7 +143,7 @@ pub struct Inks {
 }
 
 /// The runs of drawn pixels in one row of a letter.
-fn push_runs(bits: u8, x: i32, scale: i32, runs: &mut Vec<[i32; 2]>) {
+fn push_runs(bits: u8, x: i32, scale: i32, ink: &Ink, runs: &mut Vec<Run>) {
     let is_drawn = |column: i32| bits & (16 >> column) != 0;
     let mut column = 0;
     while column < font::WIDTH {
@@ -137,9 +152,34 @@ fn push_runs(bits: u8, x: i32, scale: i32, runs: &mut Vec<[i32; 2]>) {
             column += 1;
         }
         if column > start {
-            runs.push([start, column].map(|column| x.saturating_add(column * scale)));
+            let columns = [start, column].map(|column| x.saturating_add(column * scale));
+            runs.push(Run { columns, ink: *ink });
         }
         column += 1;
+    }
+}
+
+/// The left and the right side of a frame, between its upper and its lower one.
+struct Sides {
+    rows: [i32; 2],
+    runs: [Run; 2],
+}
+
+/// Draws the sides of all frames from the top of the picture to the bottom. Each row is in another page of memory, and one after the
+/// other they would all be asked for again and again.
+fn draw_sides(canvas: &mut Canvas<'_>, sides: &[Sides]) {
+    let mut bounds: Vec<i32> = sides.iter().flat_map(|sides| sides.rows).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let mut runs = Vec::with_capacity(sides.len() * 2);
+    for rows in bounds.windows(2) {
+        let [first, end] = [rows[0], rows[1]];
+        runs.clear();
+        let there = sides
+            .iter()
+            .filter(|sides| sides.rows[0] <= first && sides.rows[1] >= end);
+        runs.extend(there.flat_map(|sides| sides.runs));
+        canvas.fill_runs([first, end], &runs);
     }
 }
 

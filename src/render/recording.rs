@@ -85,26 +85,35 @@ struct Drawn {
 }
 
 impl Recording {
-    /// Makes the file and starts the thread; `overlays` has one entry for each source, by its index. The encoder starts with the first
-    /// frame, which tells the size. At the end, it may take `deadline` to complete the file.
+    /// Makes the file where it is missing and finds what encodes for it. What is in it is lost with the first frame.
     ///
     /// # Errors
-    /// The file cannot be made, nothing here encodes for it, or there is no thread.
-    pub fn start(
-        path: &Path,
-        overlays: Vec<Overlay>,
-        deadline: Duration,
-    ) -> Result<Self, RenderError> {
+    /// The file cannot be made, or nothing here encodes for it.
+    pub fn prepare(path: &Path) -> Result<Choice, RenderError> {
         gst::init().map_err(|error| RenderError::Element {
             element: "GStreamer",
             reason: error.to_string(),
             package: "libgstreamer1.0-0",
         })?;
         let choice = Choice::make(path)?;
-        File::create(path).map_err(|cause| RenderError::File {
+        let file = File::options().append(true).create(true).open(path);
+        file.map_err(|cause| RenderError::File {
             path: path.to_owned(),
             cause,
         })?;
+        Ok(choice)
+    }
+
+    /// Starts the thread; `overlays` has one entry for each source, by its index. The encoder starts with the first frame, which tells
+    /// the size. At the end, it may take `deadline` to complete the file.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub fn start(
+        choice: Choice,
+        overlays: Vec<Overlay>,
+        deadline: Duration,
+    ) -> Result<Self, RenderError> {
         let (shots, waiting) = bounded(QUEUE);
         let (end, ended) = bounded::<()>(0);
         let sources = overlays.len();
@@ -124,7 +133,7 @@ impl Recording {
                 drawn
             })
             .map_err(RenderError::Thread)?;
-        log::info!(encoder = choice.encoder.element; "recording to {}", path.display());
+        log::info!(encoder = choice.encoder.element; "recording to {}", choice.path.display());
         Ok(Self {
             choice,
             shots,

@@ -16,8 +16,8 @@ pub struct SyntheticSource {
     scene: Scene,
     settings: SyntheticScene,
     pool: PixelPool,
-    /// Apart from the other pool, as its buffers have another size.
-    views: PixelPool,
+    /// The same scene with the pool of its views, once one was asked for: a scene keeps its backdrop in one size.
+    views: Option<(Scene, PixelPool)>,
     loop_at_end: bool,
     cap: Option<Cap>,
 }
@@ -30,7 +30,7 @@ impl SyntheticSource {
             scene: Scene::new(settings),
             settings: settings.clone(),
             pool: PixelPool::default(),
-            views: PixelPool::default(),
+            views: None,
             loop_at_end,
             cap: None,
         }
@@ -72,7 +72,13 @@ impl SyntheticSource {
         let picture = paint(&mut self.scene, index, inner, &self.pool)?;
         let view = match context.view {
             ViewWish::Nothing => None,
-            ViewWish::SourceSize => Some(paint(&mut self.scene, index, source_size, &self.views)?),
+            ViewWish::SourceSize => {
+                let settings = &self.settings;
+                let (scene, pool) = self
+                    .views
+                    .get_or_insert_with(|| (Scene::new(settings), PixelPool::default()));
+                Some(paint(scene, index, source_size, pool)?)
+            }
         };
         let mut truth = Vec::with_capacity(self.settings.objects as usize);
         self.scene.truth_into(index, &mut truth);

@@ -36,7 +36,7 @@ const THIN: Pen = Pen {
 fn sizes_come_from_the_picture() {
     let cases = [
         ((640, 360), (2, 1)),
-        ((1280, 720), (2, 1)),
+        ((1280, 720), (2, 2)),
         ((1920, 1080), (3, 2)),
         ((1080, 1920), (3, 2)),
         ((3840, 2160), (6, 4)),
@@ -75,7 +75,9 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_picture() {
         ([-9.0, -9.0, 99.0, 99.0], ["........"; 5]),
     ];
     for (xyxy, wanted) in cases {
-        let touched = drawn(size, |canvas, ink| THIN.frame(canvas, &xyxy, ink));
+        let touched = drawn(size, |canvas, ink| {
+            THIN.frames(canvas, [(xyxy, *ink)].into_iter())
+        });
         assert_eq!(text(size, &touched), wanted, "{xyxy:?}");
     }
     let nan = f32::NAN;
@@ -85,9 +87,36 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_picture() {
         [5.0, 1.0, 1.0, 4.0],
         [nan; 4],
     ] {
-        let touched = drawn(size, |canvas, ink| THIN.frame(canvas, &none, ink));
+        let touched = drawn(size, |canvas, ink| {
+            THIN.frames(canvas, [(none, *ink)].into_iter())
+        });
         assert!(touched.iter().all(|is| !is), "{none:?}");
     }
+}
+
+#[test]
+fn frames_together_are_the_same_as_one_by_one() {
+    let size = Size::new(40, 30);
+    let boxes = [
+        [2.0, 3.0, 20.0, 25.0],
+        [10.0, -5.0, 35.0, 18.0],
+        [10.0, 18.0, 60.0, 60.0],
+        [2.0, 3.0, 20.0, 25.0],
+        [5.0, 5.0, 7.0, 29.0],
+    ];
+    let pen = Pen {
+        stroke: 2,
+        scale: 1,
+    };
+    let together = drawn(size, |canvas, ink| {
+        pen.frames(canvas, boxes.iter().map(|xyxy| (*xyxy, *ink)));
+    });
+    let alone = drawn(size, |canvas, ink| {
+        for xyxy in boxes {
+            pen.frames(canvas, [(xyxy, *ink)].into_iter());
+        }
+    });
+    assert_eq!(text(size, &together), text(size, &alone));
 }
 
 #[test]
@@ -183,7 +212,7 @@ proptest! {
     ) {
         let size = Size::new(width, height);
         let pen = Pen { stroke, scale: 1 };
-        let touched = drawn(size, |canvas, ink| pen.frame(canvas, &xyxy, ink));
+        let touched = drawn(size, |canvas, ink| pen.frames(canvas, [(xyxy, *ink)].into_iter()));
         for (index, is) in touched.iter().enumerate() {
             if !is {
                 continue;
