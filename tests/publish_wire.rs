@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jetwatch::platform::throttling::{Cause, Change};
 use jetwatch::publish::{DetectorStatus, Encoder, Moment, Record};
-use jetwatch::types::EventKind;
 use jetwatch::types::SourceState;
+use jetwatch::types::{Attribute, Attributes, EventKind};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::records::{at, event, frame, stats, stats_of_a_machine, track};
@@ -20,6 +20,18 @@ fn validator() -> Validator {
     let schema = serde_json::from_str(&text).expect("the schema is JSON");
     jsonschema::draft202012::meta::validate(&schema).expect("the schema is a schema");
     jsonschema::draft202012::new(&schema).expect("the schema can be used")
+}
+
+/// What a classifier and a detector say of one object.
+fn attributes() -> Attributes {
+    let said = |name: &str, label: &str, xyxy| Attribute {
+        name: name.into(),
+        label: label.into(),
+        score: 0.812_345,
+        xyxy,
+    };
+    let part = Some([10.04, 20.0, 30.0, 40.0]);
+    vec![said("color", "red", None), said("parts", "plate", part)].into()
 }
 
 fn messages() -> Vec<Value> {
@@ -36,6 +48,7 @@ fn messages() -> Vec<Value> {
         jetwatch::types::Track {
             class: 1,
             state: jetwatch::types::TrackState::Lost,
+            attributes: attributes(),
             ..track(4)
         },
     ];
@@ -168,7 +181,7 @@ fn every_message_fits_the_schema() {
 fn the_schema_refuses_what_is_wrong() {
     let validator = validator();
     let messages = messages();
-    let changes: [(&str, &str, Value); 11] = [
+    let changes: [(&str, &str, Value); 13] = [
         ("event", "/type", json!("gone")),
         ("event", "/started_at", json!(1_700_000_000)),
         ("event", "/started_at", json!("2026-01-31T12:00:00Z")),
@@ -176,6 +189,8 @@ fn the_schema_refuses_what_is_wrong() {
         ("event", "/after/box", json!([1, 2, 3])),
         ("event", "/after/box_normalized", json!([0, 0, 1.5, 1])),
         ("event", "/after/score", json!(1.2)),
+        ("detections", "/tracks/1/attributes/0/score", json!(1.5)),
+        ("stats", "/secondary/0/suggested_batch_size", json!(0)),
         ("source", "/state", json!("asleep")),
         ("stats", "/messages/queued", json!(-1)),
         ("count", "/count", json!("2")),
@@ -239,6 +254,20 @@ fn events_carry_identity_times_and_boxes() {
     assert_eq!(
         (&new["before"], &end["after"]["state"]),
         (&Value::Null, &json!("ended"))
+    );
+}
+
+#[test]
+fn attributes_stand_in_their_track() {
+    let messages = messages();
+    let detections = messages
+        .iter()
+        .find(|message| message["kind"] == "detections");
+    let tracks = &detections.expect("one of each")["tracks"];
+    assert_eq!(tracks[0]["attributes"], json!([]));
+    assert_eq!(
+        tracks[1]["attributes"].to_string(),
+        r#"[{"box":null,"label":"red","name":"color","score":0.8123},{"box":[10.0,20.0,30.0,40.0],"label":"plate","name":"parts","score":0.8123}]"#
     );
 }
 
