@@ -180,7 +180,7 @@ mod tests {
             allow_several: true,
             ..ONE
         };
-        for (score, left) in [(0.8, 1.0), (0.6, 2.0)] {
+        for (score, left) in [(0.75, 1.0), (0.5, 2.0)] {
             let xyxy = Some([left, 0.0, 9.0, 9.0]);
             votes.add(
                 &rule,
@@ -200,7 +200,7 @@ mod tests {
             .iter()
             .map(|vote| (vote.class, vote.score))
             .collect();
-        assert_eq!(found, [(0, 0.25), (7, 0.35)]);
+        assert_eq!(found, [(0, 0.25), (7, 0.3125)]);
         assert_eq!(votes.decided()[1].xyxy, Some([2.0, 0.0, 9.0, 9.0]));
     }
 
