@@ -86,7 +86,7 @@ fn brightness(lines: &[Value]) -> BTreeMap<u64, Vec<f32>> {
         width: SIZE.width,
         height: SIZE.height,
         fps: 30,
-        frames: Some(FRAMES as u32),
+        frames: Some(FRAMES),
         pace: Pace::AsFast,
     });
     let stride = SIZE.width as usize * PIXEL_BYTES;
@@ -165,7 +165,7 @@ fn a_classifier_names_objects_as_their_pixels_are() {
         "{checked:?}"
     );
     assert!(
-        told >= checked.values().sum(),
+        told >= checked.values().sum::<usize>(),
         "{told} decisions were told, {checked:?}"
     );
 

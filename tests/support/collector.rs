@@ -8,9 +8,10 @@ use jetwatch::config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
 use jetwatch::platform::{Machine, Root};
 use jetwatch::source::{
     self, Dot, Flow, Plan, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
+    ViewWish,
 };
 use jetwatch::telemetry::{Pulses, Recorder};
-use jetwatch::types::{FrameMeta, Placement, Size, SourceId, SourceState};
+use jetwatch::types::{FrameMeta, Picture, Placement, Size, SourceId, SourceState};
 
 /// Network input of all these tests.
 pub const INPUT: Size = Size::new(416, 416);
@@ -37,6 +38,21 @@ pub struct Seen {
     pub picture: Size,
     /// Mean of the blue, green and red values.
     pub mean: f32,
+    /// Size and mean of the view, where there is one.
+    pub view: Option<(Size, f32)>,
+}
+
+/// Mean of a picture's blue, green and red values.
+fn mean(picture: &Picture) -> f32 {
+    let size = picture.size;
+    let sum: u64 = (0..size.height)
+        .map(|y| {
+            let pixels = picture.row(y).chunks_exact(4);
+            let sums = pixels.map(|p| u64::from(p[0]) + u64::from(p[1]) + u64::from(p[2]));
+            sums.sum::<u64>()
+        })
+        .sum();
+    sum as f32 / (size.width * size.height * 3) as f32
 }
 
 /// A state and the reason given for it.
@@ -61,7 +77,12 @@ impl Collector {
 
     /// As [`start`](Self::start), on another machine.
     pub fn start_on(machine: &Root, config: &SourceConfig, most: usize) -> Self {
-        Self::start_with(machine, config, most, None)
+        Self::start_with(machine, config, most, None, ViewWish::Nothing)
+    }
+
+    /// As [`start_on`](Self::start_on), with views.
+    pub fn start_with_views(machine: &Root, config: &SourceConfig, most: usize) -> Self {
+        Self::start_with(machine, config, most, None, ViewWish::SourceSize)
     }
 
     /// As [`start`](Self::start), with a folder for DOT graphs.
@@ -70,7 +91,13 @@ impl Collector {
         most: usize,
         dot_folder: Option<std::path::PathBuf>,
     ) -> Self {
-        Self::start_with(&Root::default(), config, most, dot_folder)
+        Self::start_with(
+            &Root::default(),
+            config,
+            most,
+            dot_folder,
+            ViewWish::Nothing,
+        )
     }
 
     fn start_with(
@@ -78,6 +105,7 @@ impl Collector {
         config: &SourceConfig,
         most: usize,
         dot_folder: Option<std::path::PathBuf>,
+        view: ViewWish,
     ) -> Self {
         let plans: Arc<Mutex<Vec<Plan>>> = Arc::default();
         let planning = Arc::clone(&plans);
@@ -96,23 +124,12 @@ impl Collector {
             input: INPUT,
             placement: Placement::TopLeft,
             deliver: Arc::new(move |frame| {
-                let size = frame.picture.size;
-                let sum: u64 = (0..size.height)
-                    .map(|y| {
-                        frame
-                            .picture
-                            .row(y)
-                            .chunks_exact(4)
-                            .map(|p| u64::from(p[0]) + u64::from(p[1]) + u64::from(p[2]))
-                            .sum::<u64>()
-                    })
-                    .sum();
-                let mean = sum as f32 / (size.width * size.height * 3) as f32;
                 let mut frames = keeping.lock().unwrap();
                 frames.push(Seen {
                     meta: frame.meta,
-                    picture: size,
-                    mean,
+                    picture: frame.picture.size,
+                    mean: mean(&frame.picture),
+                    view: frame.view.as_ref().map(|view| (view.size, mean(view))),
                 });
                 if frames.len() < most {
                     return Flow::Continue;
@@ -134,6 +151,7 @@ impl Collector {
             pulse: Arc::new(Pulses::default().join(&config.name)),
             argus: Arc::new(jetwatch::source::ArgusRestarts::never()),
             surfaces: None,
+            view,
             machine: Arc::new(Machine::find(machine)),
             on_plan: Arc::new(move |plan| planning.lock().unwrap().push(plan.clone())),
         };

@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_stray_look_changes_nothing_and_a_lasting_change_does() {
-        let (a, b): (&[(u16, f32)], &[(u16, f32)]) = (&[(1, 0.8)], &[(2, 0.8)]);
+        let a: &[(u16, f32)] = &[(1, 0.8)];
+        let b: &[(u16, f32)] = &[(2, 0.8)];
         let found = course(&ONE, &[a, a, a, b, a, b, b, b, b]);
         let one: Vec<u16> = found.iter().skip(2).map(|labels| labels[0]).collect();
         // With three looks of five it is ahead by 0.16.
