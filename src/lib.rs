@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! cli        FLOOR 4  doors: one file per subcommand
-//! pipeline   FLOOR 3  the only room that knows the whole chain: lanes, detector workers, reordering, the follower, the report, the machine's readings
+//! pipeline   FLOOR 3  the only room that knows the whole chain: lanes, detector workers, reordering, the follower, secondary networks, the report, the machine's readings
 //! source     FLOOR 2  pixels in: one supervised GStreamer pipeline a source, pictures, and the synthetic scene with its ground truth
 //! detect     FLOOR 2  pixels to detections: model folders, tensors, decoding and NMS (pure), ONNX Runtime, scripted; engines of TensorRT
 //! track      FLOOR 2  detections to tracks and to the events of their lives, and tracks against the truth: pure, no threads, no clock
@@ -30,6 +30,8 @@
 //!
 //! ```text
 //! source ─► lanes ─► batch ─► detector ─► reorder ─► tracker ─► life cycle ─► analytics ─► sinks, recording
+//!                                                       │ crops      ▲ attributes
+//!                                                       └► secondary ┘
 //! ```
 //!
 //! - Pictures come already scaled to the letterbox's inner size and always in `BGRx`; padding, layout and normalization are
@@ -37,6 +39,8 @@
 //! - On a Jetson whose detector is TensorRT they stay in NVMM: the VIC writes them, the GPU reads them in place.
 //! - Workers take frames from the lanes when they are free, so that no batch grows old in a queue. A live lane keeps the
 //!   newest frame and counts what it replaces; a file's lane makes its reader wait.
+//! - Secondary networks look at crops that the follower cuts for them, on threads of their own and behind bounded queues; what
+//!   they say counts for a track whenever it comes.
 //! - There is no async runtime in the chain. The MQTT client and the embedded broker have one each, on their own threads.
 //! - NVIDIA's libraries and ONNX Runtime are opened at run time and never linked. Unsafe code stands in the cellar `nvidia` alone.
 

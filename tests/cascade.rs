@@ -86,7 +86,7 @@ fn brightness(lines: &[Value]) -> BTreeMap<u64, Vec<f32>> {
         width: SIZE.width,
         height: SIZE.height,
         fps: 30,
-        frames: Some(FRAMES as u32),
+        frames: Some(FRAMES),
         pace: Pace::AsFast,
     });
     let stride = SIZE.width as usize * PIXEL_BYTES;
@@ -165,7 +165,7 @@ fn a_classifier_names_objects_as_their_pixels_are() {
         "{checked:?}"
     );
     assert!(
-        told >= checked.values().sum(),
+        told >= checked.values().sum::<usize>(),
         "{told} decisions were told, {checked:?}"
     );
 
@@ -337,4 +337,36 @@ fn a_network_with_a_fixed_batch_runs_one_by_one() {
     let light = &stats.last().expect("one at the end")["secondary"][0];
     assert!(light["crops"].as_u64() > Some(0), "{light}");
     assert_eq!(light["suggested_batch_size"], 1, "more do not fit: {light}");
+}
+
+/// A model of a GPU and no measurement of one: a run of the network costs a fixed time, and each crop in it a little more.
+fn modeled_gpu_ms(runs: f64, crops: f64) -> f64 {
+    const RUN_MS: f64 = 1.0;
+    const CROP_MS: f64 = 0.1;
+    runs * RUN_MS + crops * CROP_MS
+}
+
+#[test]
+fn on_a_modeled_gpu_the_suggested_batch_is_three_times_as_fast_as_single_crops() {
+    if library_is_missing() {
+        return;
+    }
+    let light = |batch_size: u64| {
+        let setup = Setup::new(&format!(
+            "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=24&width=640&height=360&fps=15&frames=60'}}]\n\
+             detector: {{backend: scripted}}\n\
+             publish: {{mqtt: off, stats_interval_s: 60, json_lines: {{path: events.jsonl}}}}\n\
+             secondary: [{{name: light, model: bright, reinfer_interval: 0, min_object: 1x1, batch_size: {batch_size}}}]\n"
+        ));
+        write_model(&setup.path("bright"), &network(None, 16), &keys(16));
+        let lines = run(&setup);
+        let stats = of_kind(&lines, "stats");
+        stats.last().expect("one at the end")["secondary"][0].clone()
+    };
+    let suggested = light(1)["suggested_batch_size"].as_u64().expect("a number");
+    assert!(suggested >= 10, "{suggested} objects in a frame");
+    let batched = light(suggested);
+    let [runs, crops] = ["batches", "crops"].map(|key| batched[key].as_f64().expect("a number"));
+    let gained = modeled_gpu_ms(crops, crops) / modeled_gpu_ms(runs, crops);
+    assert!(gained >= 3.0, "{gained:.2} times as fast: {batched}");
 }

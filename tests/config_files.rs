@@ -236,6 +236,9 @@ fn the_schema_refuses_what_the_loader_refuses() {
         "tracker: {type: nvdcf}",
         "tracker: {tentative_min_iou: 0}",
         "tracker: {min_score: 1.5}",
+        "secondary: []",
+        "secondary: [{name: a}]",
+        "secondary: [{name: a, model: m, vote_frames: 0}]",
         "log: info",
     ] {
         let text = format!("{source}{wrong}\n");

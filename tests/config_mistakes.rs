@@ -490,3 +490,95 @@ fn scene_rules_are_refused_with_their_place() {
     let wanted = "f.yaml:4: sources[0].zones[0].objects: `car` is not among detector.classes; add it there, or leave it out here";
     assert_eq!(report(&text).lines().next(), Some(wanted));
 }
+
+/// A file with these secondary networks.
+fn with_secondary(networks: &str) -> String {
+    format!("{LEAST}secondary: {networks}\n")
+}
+
+#[test]
+fn secondary_networks_that_cannot_work_together_are_refused() {
+    let cases = [
+        (
+            "[{name: a, model: m, on: {secondary: b}}]",
+            "f.yaml:6: secondary[0].on.secondary: there is no secondary network of this name; known here: a",
+        ),
+        (
+            "[{name: a, model: m, on: {secondary: a}}]",
+            "secondary[0].on.secondary: it would wait for itself: a on a",
+        ),
+        (
+            "[{name: a, model: m}, {name: A, model: m}]",
+            "secondary[1].name: another secondary network has this name",
+        ),
+        (
+            "[{name: a b, model: m}]",
+            "secondary[0].name: found \"a b\", expected letters, digits",
+        ),
+        (
+            "[{name: a}]",
+            "secondary[0].model: missing, expected a path",
+        ),
+        (
+            "[{name: a, model: m, min_object: 32}]",
+            "secondary[0].min_object: found 32, expected WIDTHxHEIGHT",
+        ),
+        (
+            "[{name: a, model: m, min_object: 0x4}]",
+            "secondary[0].min_object: found \"0x4\", expected WIDTHxHEIGHT",
+        ),
+        (
+            "[{name: a, model: m, batch_size: 65}]",
+            "secondary[0].batch_size: found 65, expected a whole number of crops from 1 to 64",
+        ),
+        (
+            "[{name: a, model: m, on: {clases: [car]}}]",
+            "secondary[0].on.clases: unknown key; did you mean `classes`?",
+        ),
+        ("[]", "secondary: found an empty list"),
+    ];
+    for (networks, wanted) in cases {
+        let found = report(&with_secondary(networks));
+        assert!(found.contains(wanted), "{networks} gave\n{found}");
+        assert!(found.ends_with("1 problem in f.yaml"), "{found}");
+    }
+    let limited = "sources: [{name: a, uri: /v.mp4}]\ndetector: {model: m, classes: [person]}\n\
+        secondary: [{name: a, model: m, on: {classes: [person, car]}}]\n";
+    let wanted = "secondary[0].on.classes: detector.classes does not keep `car`; add it there";
+    assert!(report(limited).contains(wanted), "{}", report(limited));
+}
+
+#[test]
+fn secondary_networks_in_a_circle_are_told_by_their_way_around() {
+    let circle = "[{name: a, model: m, on: {secondary: c}}, {name: b, model: m, on: {secondary: a}}, \
+        {name: c, model: m, on: {secondary: b}}, {name: d, model: m, on: {secondary: a}}]";
+    let found = report(&with_secondary(circle));
+    for wanted in [
+        "secondary[0].on.secondary: it would wait for itself: a on c on b on a",
+        "secondary[1].on.secondary: it would wait for itself: b on a on c on b",
+        "secondary[2].on.secondary: it would wait for itself: c on b on a on c",
+    ] {
+        assert!(found.contains(wanted), "{found}");
+    }
+    assert!(found.ends_with("3 problems in f.yaml"), "{found}");
+}
+
+#[test]
+fn defaults_of_secondary_networks_are_the_documented_ones() {
+    let config = loaded(&with_secondary(
+        "[{name: a, model: /m, on: {secondary: b}}, {name: b, model: /m, on: {classes: [car]}, threshold: 0.4}]",
+    ));
+    let [a, b] = config.secondary.as_slice() else {
+        panic!("{:?}", config.secondary);
+    };
+    assert_eq!((a.on, a.classes.len(), b.on), (Some(1), 0, None));
+    assert_eq!(
+        (b.classes.as_slice(), b.threshold),
+        (&["car".to_owned()][..], Some(0.4))
+    );
+    assert_eq!((a.batch_size, a.workers, a.vote_frames), (1, 1, 5));
+    assert_eq!((a.reinfer_interval, a.threshold), (30, None));
+    assert_eq!(a.batch_timeout, Duration::from_millis(10));
+    assert_eq!((a.min_object.width, a.min_object.height), (16, 16));
+    assert!(loaded(LEAST).secondary.is_empty());
+}

@@ -12,7 +12,9 @@ use jetwatch::publish::{
     DetectorStatus, Encoder, Moment, Record, ReloadProblem, ReloadState, ReloadStatus, SceneFact,
 };
 use jetwatch::types::SourceState;
-use jetwatch::types::{Crossings, EventKind, Fact, FactKind, Presence, Side, TrackId};
+use jetwatch::types::{
+    Attribute, Attributes, Crossings, EventKind, Fact, FactKind, Presence, Side, TrackId,
+};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::records::{at, event, frame, stats, stats_of_a_machine, track};
@@ -73,6 +75,18 @@ fn facts() -> Vec<SceneFact> {
     of_track.into_iter().chain(of_zone).collect()
 }
 
+/// What a classifier and a detector say of one object.
+fn attributes() -> Attributes {
+    let said = |name: &str, label: &str, xyxy| Attribute {
+        name: name.into(),
+        label: label.into(),
+        score: 0.812_345,
+        xyxy,
+    };
+    let part = Some([10.04, 20.0, 30.0, 40.0]);
+    vec![said("color", "red", None), said("parts", "plate", part)].into()
+}
+
 fn messages() -> Vec<Value> {
     let labels = ["person".to_owned(), "traffic light".to_owned()];
     let mut encoder = Encoder::new("gate", &labels);
@@ -87,6 +101,7 @@ fn messages() -> Vec<Value> {
         jetwatch::types::Track {
             class: 1,
             state: jetwatch::types::TrackState::Lost,
+            attributes: attributes(),
             ..track(4)
         },
     ];
@@ -271,7 +286,7 @@ fn every_message_fits_the_schema() {
 fn the_schema_refuses_what_is_wrong() {
     let validator = validator();
     let messages = messages();
-    let changes: [(&str, &str, Value); 15] = [
+    let changes: [(&str, &str, Value); 17] = [
         ("fact", "/type", json!("teleported")),
         ("fact", "/to", json!("up")),
         ("zone", "/present/0/count", json!(-1)),
@@ -283,6 +298,8 @@ fn the_schema_refuses_what_is_wrong() {
         ("event", "/after/box", json!([1, 2, 3])),
         ("event", "/after/box_normalized", json!([0, 0, 1.5, 1])),
         ("event", "/after/score", json!(1.2)),
+        ("detections", "/tracks/1/attributes/0/score", json!(1.5)),
+        ("stats", "/secondary/0/suggested_batch_size", json!(0)),
         ("source", "/state", json!("asleep")),
         ("stats", "/messages/queued", json!(-1)),
         ("count", "/count", json!("2")),
@@ -407,6 +424,20 @@ fn facts_name_their_rules_and_tracks() {
     assert_eq!(
         (&line["to_left"], &line["to_right"]),
         (&json!(4), &json!(10))
+    );
+}
+
+#[test]
+fn attributes_stand_in_their_track() {
+    let messages = messages();
+    let detections = messages
+        .iter()
+        .find(|message| message["kind"] == "detections");
+    let tracks = &detections.expect("one of each")["tracks"];
+    assert_eq!(tracks[0]["attributes"], json!([]));
+    assert_eq!(
+        tracks[1]["attributes"].to_string(),
+        r#"[{"box":null,"label":"red","name":"color","score":0.8123},{"box":[10.0,20.0,30.0,40.0],"label":"plate","name":"parts","score":0.8123}]"#
     );
 }
 

@@ -77,6 +77,9 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         for source in &config.sources {
             check_source(source, prepared.as_ref(), &place, &mut lines);
         }
+        if let Some(prepared) = &prepared {
+            check_secondary(&config, prepared, &mut lines);
+        }
         check_broker(&config, &mut lines);
     }
     Ok(lines.exit())
@@ -103,6 +106,21 @@ fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
             lines.wrong("detector", &error.to_string());
             None
         }
+    }
+}
+
+/// Whether the secondary networks can be opened, and fit what they stand on.
+fn check_secondary(config: &Config, prepared: &Prepared, lines: &mut Lines) {
+    match pipeline::prepare_secondary(config, prepared.labels()) {
+        Ok(networks) => {
+            for network in networks {
+                lines.ok(
+                    &format!("secondary {}", network.name()),
+                    &network.describe(),
+                );
+            }
+        }
+        Err(error) => lines.wrong("secondary", &error.to_string()),
     }
 }
 

@@ -31,7 +31,7 @@ pub enum PipelineError {
         cause: Box<DetectError>,
     },
     /// A secondary network is to look at a class that what it stands on does not find.
-    #[error("{key}: the {of} has no label `{label}`; did you mean {}?", known.join(" or "))]
+    #[error("{key}: the {of} has no label `{label}`; {}", meant(near, known))]
     SecondaryClass {
         /// The key.
         key: String,
@@ -39,7 +39,9 @@ pub enum PipelineError {
         of: &'static str,
         /// The label.
         label: String,
-        /// Labels that come near it, or all.
+        /// Labels that come near it.
+        near: Vec<String>,
+        /// All labels.
         known: Vec<String>,
     },
     /// A secondary network takes one crop at a time, and more are asked for.
@@ -87,6 +89,17 @@ pub enum PipelineError {
         /// How long was waited.
         waited_ms: u128,
     },
+}
+
+/// Labels beyond this many are not listed.
+const LISTED: usize = 20;
+
+fn meant(near: &[String], known: &[String]) -> String {
+    match (near, known.len()) {
+        ([], ..=LISTED) => format!("it has {}", known.join(", ")),
+        ([], count) => format!("its {count} labels are in its model.yaml"),
+        (near, _) => format!("did you mean {}?", near.join(" or ")),
+    }
 }
 
 impl From<DetectError> for PipelineError {

@@ -11,12 +11,12 @@ use super::votes::VoteRule;
 /// One secondary network, shared by all who deal with it.
 pub(in crate::pipeline) struct Network {
     pub(super) name: Arc<str>,
-    labels: Vec<Arc<str>>,
+    pub(super) labels: Vec<Arc<str>>,
     /// The network whose findings it looks at; `None`: it looks at tracked objects.
     pub(super) parent: Option<usize>,
     /// Whether it looks at a class of what it stands on; empty: at all.
-    classes: Box<[bool]>,
-    min_object: Size,
+    pub(super) classes: Box<[bool]>,
+    pub(super) min_object: Size,
     /// What crops show around the object, as a share of its sides.
     pub(super) margin: f32,
     pub(super) batch_size: usize,

@@ -142,11 +142,8 @@ fn chosen(
                     Some(_) => "network that it stands on",
                 },
                 label,
-                known: if near.is_empty() {
-                    labels.to_vec()
-                } else {
-                    near
-                },
+                near,
+                known: labels.to_vec(),
             });
         }
         Err(cause) => return Err(failed(index, network, cause)),

@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_stray_look_changes_nothing_and_a_lasting_change_does() {
-        let (a, b): (&[(u16, f32)], &[(u16, f32)]) = (&[(1, 0.8)], &[(2, 0.8)]);
+        let a: &[(u16, f32)] = &[(1, 0.8)];
+        let b: &[(u16, f32)] = &[(2, 0.8)];
         let found = course(&ONE, &[a, a, a, b, a, b, b, b, b]);
         let one: Vec<u16> = found.iter().skip(2).map(|labels| labels[0]).collect();
         // With three looks of five it is ahead by 0.16.
@@ -180,7 +181,7 @@ mod tests {
             allow_several: true,
             ..ONE
         };
-        for (score, left) in [(0.8, 1.0), (0.6, 2.0)] {
+        for (score, left) in [(0.75, 1.0), (0.5, 2.0)] {
             let xyxy = Some([left, 0.0, 9.0, 9.0]);
             votes.add(
                 &rule,
@@ -200,7 +201,7 @@ mod tests {
             .iter()
             .map(|vote| (vote.class, vote.score))
             .collect();
-        assert_eq!(found, [(0, 0.25), (7, 0.35)]);
+        assert_eq!(found, [(0, 0.25), (7, 0.3125)]);
         assert_eq!(votes.decided()[1].xyxy, Some([2.0, 0.0, 9.0, 9.0]));
     }
 
