@@ -4,9 +4,12 @@
 //! tests hold the example files against it. A key that is added here and read in [`load`](super::load) is complete.
 //! The detector's and the tracker's keys have files of their own below.
 
+mod commands;
 mod detector;
 mod tracker;
 
+pub(super) use self::commands::TEMPLATE_SOURCE;
+use self::commands::{COMMANDS, TEMPLATE};
 use self::detector::DETECTOR;
 use self::tracker::TRACKER;
 use super::form::{Fallback, Form, Key, Unit};
@@ -34,6 +37,16 @@ pub const ROOT: &[Key] = &[
         "How detections become tracks.",
     ),
     Key::new("publish", Form::Map(PUBLISH), "Where tracks go."),
+    Key::new(
+        "commands",
+        Form::Map(COMMANDS),
+        "What may be asked of the running daemon over MQTT.",
+    ),
+    Key::new(
+        "source_templates",
+        Form::Maps(TEMPLATE),
+        "Sources that commands may add by name. Default: none.",
+    ),
     Key::new(
         "tune",
         Form::Map(TUNE),

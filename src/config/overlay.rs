@@ -121,6 +121,10 @@ fn collect(above: &str, table: &[Key], known: &mut Vec<String>) {
             "" => key.name.to_owned(),
             above => format!("{above}.{}", key.name),
         };
+        // Its keys are those of `sources`, which are meant when one is named by its end.
+        if key.name == "source_templates" {
+            continue;
+        }
         if let Form::Map(inner) | Form::WordOrMap(_, inner) | Form::Maps(inner) = key.form {
             collect(&path, inner, known);
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use crate::platform::throttling::Change;
-use crate::publish::{Record, ReloadStatus, Sink, SinkCounts};
+use crate::publish::{Record, ReloadStatus, Reply, Sink, SinkCounts};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::track::{Lifecycle, Tracker};
@@ -46,6 +46,8 @@ pub(super) enum News {
     Throttling(Change),
     /// The configuration was read again.
     Reload(Box<ReloadStatus>),
+    /// A command was carried out, or not.
+    Reply(Reply),
     /// No frame follows from this source, and its lane is closed.
     Closed { id: SourceId },
     /// Everybody else has ended.
@@ -136,6 +138,13 @@ impl Follower {
                     &mut self.sinks,
                     &Record::Reload {
                         status: &status,
+                        at: SystemTime::now(),
+                    },
+                ),
+                Ok(News::Reply(reply)) => tell(
+                    &mut self.sinks,
+                    &Record::Reply {
+                        reply: &reply,
                         at: SystemTime::now(),
                     },
                 ),

@@ -13,6 +13,7 @@ mod alone;
 mod announce;
 mod attend;
 mod calibrate;
+mod command;
 mod error;
 mod evaluate;
 mod follow;
@@ -44,7 +45,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
 use crate::platform::{Machine, Root};
-use crate::publish::{EmbeddedBroker, SinkCounts, Stats};
+use crate::publish::{CommandListener, EmbeddedBroker, SinkCounts, Stats};
 use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces};
 use crate::telemetry::{Pulses, Recorder, Trace};
 use crate::types::{Placement, Size};
@@ -144,6 +145,8 @@ pub struct Pipeline {
     lanes: Arc<Lanes>,
     workers: Vec<(String, JoinHandle<()>)>,
     follower: JoinHandle<SinkCounts>,
+    /// There only where commands are allowed.
+    listener: Option<CommandListener>,
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
     /// Reads how the machine does.
@@ -229,6 +232,7 @@ impl Pipeline {
             lanes,
             workers: Vec::new(),
             follower,
+            listener: None,
             attendant: None,
             watcher: None,
             pulses,
@@ -298,6 +302,7 @@ impl Pipeline {
             }
         }
         self.stop.stop();
+        drop(self.listener.take());
 
         let mut failed_sources = Vec::new();
         let mut late = Vec::new();

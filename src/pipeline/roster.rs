@@ -14,6 +14,7 @@ use crate::source::{self, SourceContext, SourceCounters, SourceHandle, StopToken
 use crate::track::{Lifecycle, Tracker};
 use crate::types::{SourceId, SourceState};
 
+use super::command::Made;
 use super::follow::{LEFT, Line, News};
 use super::sieve::Sieve;
 use super::threads::finished_by;
@@ -29,6 +30,8 @@ pub(super) struct Member {
     /// Ends this source alone.
     stop: StopToken,
     pub(super) handle: SourceHandle,
+    /// How it came, where it is not in the file.
+    pub(super) made: Option<Made>,
 }
 
 impl Pipeline {
@@ -60,6 +63,7 @@ impl Pipeline {
                 config: source.clone(),
                 stop,
                 handle,
+                made: None,
             }),
             Err(cause) => {
                 self.lanes.close(id);
