@@ -61,11 +61,6 @@ impl<'d> Node<'d> {
         self.located.place.map(|place| place.0)
     }
 
-    /// The value as it was read.
-    pub(super) fn tree(&self) -> &'d Tree {
-        &self.located.tree
-    }
-
     /// The name of its file.
     pub(super) fn label(&self) -> &'d str {
         self.document.label()

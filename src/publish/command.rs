@@ -246,9 +246,9 @@ mod tests {
                 r#"{"command": "remove_source", "name": "x\u0000"}"#,
                 "control characters",
             ),
-            (&long, "more than 128 bytes"),
-            (&huge, "4097 bytes"),
-            (&deep, "not a command"),
+            (long.as_str(), "more than 128 bytes"),
+            (huge.as_str(), "4097 bytes"),
+            (deep.as_str(), "not a command"),
         ];
         for (text, wanted) in cases {
             let reply = Command::read(text.as_bytes()).expect_err(text);
