@@ -13,7 +13,7 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
 # Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 
-.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions lint bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench: ## Run the micro-benchmarks.
 
 instructions: build ## Count what a frame costs the processor of a Jetson outside of NVIDIA's code, on the virtual Jetson (x86-64; minutes).
 	@benches/instructions/run $(BINARY)
+
+sources: build ## Measure drops, processor time and memory of thirty sources against one (minutes).
+	@benches/sources $(BINARY)
 
 fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs cargo-fuzz.
 	@.ci/setup build fuzz

@@ -58,6 +58,11 @@ fn with_commented_keys(text: &str) -> String {
 fn known_paths(keys: &[Key], prefix: &str, paths: &mut BTreeSet<String>) {
     for key in keys {
         let path = format!("{prefix}{}", key.name);
+        // A template's source has the keys of `sources`, which are shown there.
+        if path == "source_templates.source" {
+            paths.insert(path);
+            continue;
+        }
         if let Form::Map(inner) | Form::Maps(inner) | Form::WordOrMap(_, inner) = key.form {
             known_paths(inner, &format!("{path}."), paths);
         }
@@ -71,6 +76,9 @@ fn given_paths(node: &Node<'_>, prefix: &str, paths: &mut BTreeSet<String>) {
         Value::Map(entries) => {
             for (key, value) in entries {
                 paths.insert(format!("{prefix}{key}"));
+                if format!("{prefix}{key}") == "source_templates.source" {
+                    continue;
+                }
                 given_paths(&value, &format!("{prefix}{key}."), paths);
             }
         }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use jetwatch::config::{Config, SceneRules};
 use jetwatch::platform::throttling::{Cause, Change};
 use jetwatch::publish::{
-    DetectorStatus, Encoder, Moment, Record, ReloadProblem, ReloadState, ReloadStatus, SceneFact,
+    DetectorStatus, Encoder, Moment, Record, ReloadProblem, ReloadState, ReloadStatus, Reply,
+    SceneFact,
 };
 use jetwatch::types::SourceState;
 use jetwatch::types::{
@@ -195,6 +196,14 @@ fn messages() -> Vec<Value> {
             text: "missing".to_owned(),
         })),
     });
+    let replies = [None, Some("no such template")].map(|error| Reply {
+        id: error.map(|_| "7".to_owned()),
+        name: error.map(|_| "hall-2".to_owned()),
+        error: error.map(str::to_owned),
+    });
+    for reply in &replies {
+        records.push(Record::Reply { reply, at: at(7) });
+    }
     for status in &reloads {
         records.push(Record::Reload { status, at: at(7) });
     }

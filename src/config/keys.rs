@@ -4,11 +4,14 @@
 //! tests hold the example files against it. A key that is added here and read in [`load`](super::load) is complete.
 //! The detector's, the tracker's and the secondary networks' keys have files of their own below.
 
+mod commands;
 mod detector;
 mod scene;
 mod secondary;
 mod tracker;
 
+pub(super) use self::commands::TEMPLATE_SOURCE;
+use self::commands::{COMMANDS, TEMPLATE};
 use self::detector::{DETECTOR, INTERVAL};
 use self::scene::{DIRECTION, LINE, STATIONARY, ZONE};
 use self::secondary::SECONDARY;
@@ -43,6 +46,16 @@ pub const ROOT: &[Key] = &[
         "Networks that look at tracked objects: classifiers, and detectors of their parts. Default: none.",
     ),
     Key::new("publish", Form::Map(PUBLISH), "Where tracks go."),
+    Key::new(
+        "commands",
+        Form::Map(COMMANDS),
+        "What may be asked of the running daemon over MQTT.",
+    ),
+    Key::new(
+        "source_templates",
+        Form::Maps(TEMPLATE),
+        "Sources that commands may add by name. Default: none.",
+    ),
     Key::new(
         "tune",
         Form::Map(TUNE),

@@ -9,6 +9,7 @@ mod publish;
 mod scene;
 mod secondary;
 mod source;
+mod template;
 mod tracker;
 mod tune;
 
@@ -16,12 +17,16 @@ use std::path::Path;
 
 use log::LevelFilter;
 
+pub(super) use self::source::one_source;
+
 use super::document::Document;
 use super::error::ConfigError;
 use super::keys;
 use super::map::Map;
 use super::tree::{Entry, Located, Place, Tree};
-use super::{Backend, Config, LogConfig, MAX_SOURCES, Secret, SourceConfig, SourceUri};
+use super::{
+    Backend, CommandsConfig, Config, LogConfig, MAX_SOURCES, Secret, SourceConfig, SourceUri,
+};
 
 /// Longest device or source name, so that topics stay far below MQTT's limit.
 const MAX_NAME_CHARS: usize = 64;
@@ -174,6 +179,16 @@ fn root(map: &Map<'_>) -> Option<Config> {
     let publish = map
         .section("publish")
         .and_then(|map| publish::publish(&map, device.as_deref()));
+    let commands = map.section("commands").and_then(|map| {
+        let enabled = map.boolean("enabled")?;
+        Some(CommandsConfig { enabled })
+    });
+    let templates = match map.has("source_templates") {
+        true => map
+            .sections("source_templates")
+            .and_then(|maps| template::templates(&maps)),
+        false => Some(Vec::new()),
+    };
     let tune = map.section("tune").and_then(|map| tune::tune(&map));
     let log = map.section("log").and_then(|map| log_section(&map));
     Some(Config {
@@ -183,6 +198,8 @@ fn root(map: &Map<'_>) -> Option<Config> {
         tracker: tracker?,
         secondary: secondary?,
         publish: publish?,
+        commands: commands?,
+        source_templates: templates?,
         tune: tune?,
         log: log?,
     })

@@ -26,6 +26,7 @@ mod schema;
 mod secondary;
 mod secret;
 mod shape;
+mod template;
 mod tracker;
 mod tree;
 mod uri;
@@ -47,6 +48,7 @@ pub use schema::json_schema;
 pub use secondary::SecondaryConfig;
 pub use secret::{Secret, SecretError};
 pub use shape::{Area, Line, Point, ShapeError, parse_points};
+pub use template::{Choices, SourceTemplate, TemplateError, TemplateParameter};
 pub use tracker::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
 pub use uri::{Pace, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
 
@@ -65,6 +67,10 @@ pub struct Config {
     pub secondary: Vec<SecondaryConfig>,
     /// Where tracks go.
     pub publish: PublishConfig,
+    /// What may be asked of the running daemon.
+    pub commands: CommandsConfig,
+    /// Sources that commands may add by name.
+    pub source_templates: Vec<SourceTemplate>,
     /// How the machine itself is set.
     pub tune: TuneConfig,
     /// What is logged.
@@ -353,6 +359,13 @@ pub struct TlsConfig {
 pub struct JsonLinesConfig {
     /// File to append to; `None`: standard output.
     pub path: Option<PathBuf>,
+}
+
+/// What may be asked of the running daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CommandsConfig {
+    /// Whether commands over MQTT are listened to. Default: no.
+    pub enabled: bool,
 }
 
 /// How the machine itself is set, by `jetwatch tune`. `None`: as it is.

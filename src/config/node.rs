@@ -61,6 +61,11 @@ impl<'d> Node<'d> {
         self.located.place.map(|place| place.0)
     }
 
+    /// The name of its file.
+    pub(super) fn label(&self) -> &'d str {
+        self.document.label()
+    }
+
     /// The value as YAML sees it. Records no problem.
     #[must_use]
     pub fn value(&self) -> Value<'d> {

@@ -94,7 +94,17 @@ fn resolve(path: &str) -> Result<String, String> {
         return Ok(path.to_owned());
     }
     let last = |full: &String| full.rsplit('.').next() == Some(bare.as_str());
-    let ends_so: Vec<&String> = known.iter().filter(|full| last(full)).collect();
+    let mut ends_so: Vec<&String> = known.iter().filter(|full| last(full)).collect();
+    // Short names are those of the detector and of the sources; where a source overrides the detector's, of the detector.
+    let is_of = |full: &str, section: &str| full.split('.').next() == Some(section);
+    for section in ["commands", "secondary", "sources"] {
+        let is_other = |full: &&String| !is_of(full, section);
+        let wins =
+            |full: &&String| is_other(full) && (section != "sources" || is_of(full, "detector"));
+        if ends_so.iter().any(wins) {
+            ends_so.retain(is_other);
+        }
+    }
     match ends_so.as_slice() {
         [one] => return Ok((*one).clone()),
         [] => {}
@@ -121,6 +131,10 @@ fn collect(above: &str, table: &[Key], known: &mut Vec<String>) {
             "" => key.name.to_owned(),
             above => format!("{above}.{}", key.name),
         };
+        // Its keys are those of `sources`, which are meant when one is named by its end.
+        if key.name == "source_templates" {
+            continue;
+        }
         if let Form::Map(inner) | Form::WordOrMap(_, inner) | Form::Maps(inner) = key.form {
             collect(&path, inner, known);
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use crate::platform::throttling::Change;
-use crate::publish::{Record, ReloadStatus, Sink, SinkCounts};
+use crate::publish::{Record, ReloadStatus, Reply, Sink, SinkCounts};
 use crate::render::{KeptView, Recording, RecordingEnd};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
@@ -59,6 +59,8 @@ pub(super) enum News {
     Throttling(Change),
     /// The configuration was read again.
     Reload(Box<ReloadStatus>),
+    /// A command was carried out, or not.
+    Reply(Reply),
     /// No frame follows from this source, and its lane is closed.
     Closed { id: SourceId },
     /// Everybody else has ended.
@@ -174,6 +176,13 @@ impl Follower {
                     &mut self.sinks,
                     &Record::Reload {
                         status: &status,
+                        at: SystemTime::now(),
+                    },
+                ),
+                Ok(News::Reply(reply)) => tell(
+                    &mut self.sinks,
+                    &Record::Reply {
+                        reply: &reply,
                         at: SystemTime::now(),
                     },
                 ),

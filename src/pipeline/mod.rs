@@ -15,6 +15,7 @@ mod attend;
 mod cadence;
 mod calibrate;
 mod cascade;
+mod command;
 mod error;
 mod evaluate;
 mod follow;
@@ -49,7 +50,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::config::{Config, SourceConfig};
 use crate::platform::{Machine, Root};
-use crate::publish::{EmbeddedBroker, Stats};
+use crate::publish::{CommandListener, EmbeddedBroker, Stats};
 use crate::render::{Overlay, Recording, RenderError, Shelf};
 use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces};
 use crate::telemetry::{Pulses, Recorder, Trace};
@@ -164,6 +165,8 @@ pub struct Pipeline {
     shelf: Option<Shelf>,
     /// Workers of the secondary networks, which end when the follower has.
     secondary: Vec<(String, JoinHandle<()>)>,
+    /// There only where commands are allowed.
+    listener: Option<CommandListener>,
     /// There only where a service manager listens.
     attendant: Option<JoinHandle<()>>,
     /// Reads how the machine does.
@@ -279,6 +282,7 @@ impl Pipeline {
             secondary: Vec::new(),
             follower,
             shelf,
+            listener: None,
             attendant: None,
             watcher: None,
             pulses,
@@ -351,6 +355,7 @@ impl Pipeline {
             }
         }
         self.stop.stop();
+        drop(self.listener.take());
 
         let mut failed_sources = Vec::new();
         let mut late = Vec::new();

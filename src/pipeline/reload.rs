@@ -2,12 +2,13 @@
 //! needs a restart, and a file that asks for it, or that has a problem, changes nothing. What runs is always what one file
 //! says as a whole.
 
-use crate::config::{Config, ConfigError, SourceChanges};
+use crate::config::{Config, ConfigError, MAX_SOURCES, SourceChanges, SourceConfig};
 use crate::detect::DetectError;
 use crate::publish::{ReloadProblem, ReloadState, ReloadStatus};
 use crate::telemetry;
 
 use super::Pipeline;
+use super::command::Made;
 use super::follow::News;
 use super::scene::unknown_objects;
 use super::sieve::Sieve;
@@ -19,6 +20,8 @@ pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
 pub(super) enum Request {
     /// Read the configuration again.
     Reload,
+    /// A command, as it was sent.
+    Command(Vec<u8>),
 }
 
 impl Pipeline {
@@ -31,8 +34,11 @@ impl Pipeline {
 
     /// Does what was asked for since the last look.
     pub(super) fn answer(&mut self) {
-        while let Ok(Request::Reload) = self.asked.try_recv() {
-            self.reload();
+        while let Ok(request) = self.asked.try_recv() {
+            match request {
+                Request::Reload => self.reload(),
+                Request::Command(payload) => self.obey(&payload),
+            }
         }
     }
 
@@ -55,9 +61,10 @@ impl Pipeline {
     fn take_over(&mut self, config: Config) -> ReloadStatus {
         let fixed = self.config.fixed_keys_that_differ(&config);
         let mut against: Vec<ReloadProblem> = fixed.into_iter().map(needs_restart).collect();
-        let objects = unknown_objects(&config.sources, &self.inlet.labels);
+        let (wanted, made) = self.wanted(&config, &mut against);
+        let objects = unknown_objects(&wanted, &self.inlet.labels);
         against.extend(objects.into_iter().map(plain));
-        for source in &config.sources {
+        for source in &wanted {
             if let Err(error) = Sieve::new(source, &self.inlet.labels) {
                 against.push(unknown_label(&source.name, &error));
             }
@@ -66,11 +73,11 @@ impl Pipeline {
             return refused(against);
         }
         let running = self.sources.iter().map(|member| &member.config);
-        let changes = SourceChanges::between(running, &config.sources);
+        let changes = SourceChanges::between(running, &wanted);
         telemetry::start_logging(config.log.level);
         self.config = config;
 
-        let names = |sources: &[crate::config::SourceConfig]| -> Vec<String> {
+        let names = |sources: &[SourceConfig]| -> Vec<String> {
             sources.iter().map(|source| source.name.clone()).collect()
         };
         let (added, changed) = (names(&changes.added), names(&changes.changed));
@@ -88,6 +95,15 @@ impl Pipeline {
             }
         }
         self.lanes.hold(false);
+        for member in &mut self.sources {
+            member.made = None;
+        }
+        for (name, made) in made {
+            let mut members = self.sources.iter_mut();
+            if let Some(member) = members.find(|member| member.config.name == name) {
+                member.made = Some(made);
+            }
+        }
         ReloadStatus {
             state: match problems.is_empty() {
                 true => ReloadState::Applied,
@@ -99,6 +115,42 @@ impl Pipeline {
             unchanged: changes.unchanged,
             problems,
         }
+    }
+
+    /// The sources of `config`, and those that commands have added and that its templates still give. A source of the file
+    /// takes the place of an added one of its name.
+    fn wanted(
+        &self,
+        config: &Config,
+        against: &mut Vec<ReloadProblem>,
+    ) -> (Vec<SourceConfig>, Vec<(String, Made)>) {
+        let (mut wanted, mut kept) = (config.sources.clone(), Vec::new());
+        for member in &self.sources {
+            let (name, Some(made)) = (&member.config.name, &member.made) else {
+                continue;
+            };
+            let is_taken = |known: &SourceConfig| known.name.eq_ignore_ascii_case(name);
+            if config.sources.iter().any(is_taken) {
+                log::warn!(source = name.as_str(); "a source of the file takes the place of this one, which a command had added");
+                continue;
+            }
+            match made.source(name, config) {
+                Ok(source) => {
+                    wanted.push(source);
+                    kept.push((name.clone(), made.clone()));
+                }
+                Err(reason) => {
+                    log::warn!(source = name.as_str(); "a command had added it, and it goes: {reason}");
+                }
+            }
+        }
+        if wanted.len() > MAX_SOURCES {
+            against.push(plain(format!(
+                "{} sources with those that commands have added, expected {MAX_SOURCES} at most; remove some first",
+                wanted.len()
+            )));
+        }
+        (wanted, kept)
     }
 }
 

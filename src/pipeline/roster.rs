@@ -14,6 +14,7 @@ use crate::source::{self, SourceContext, SourceCounters, SourceHandle, StopToken
 use crate::track::Lifecycle;
 use crate::types::{SourceId, SourceState};
 
+use super::command::Made;
 use super::follow::{LEFT, Line, News};
 use super::intervals;
 use super::scene::Scene;
@@ -31,6 +32,8 @@ pub(super) struct Member {
     /// Ends this source alone.
     stop: StopToken,
     pub(super) handle: SourceHandle,
+    /// How it came, where it is not in the file.
+    pub(super) made: Option<Made>,
 }
 
 impl Pipeline {
@@ -63,6 +66,7 @@ impl Pipeline {
                 config: source.clone(),
                 stop,
                 handle,
+                made: None,
             }),
             Err(cause) => {
                 self.lanes.close(id);

@@ -1,6 +1,6 @@
 //! Where tracks go: the sinks of a configuration, and the broker inside the daemon.
 
-use crate::config::{Broker, Config};
+use crate::config::{Broker, Config, MqttConfig};
 use crate::publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
 use crate::telemetry::Pulses;
 
@@ -27,13 +27,7 @@ pub(super) fn start_sinks(
 ) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(mqtt) = &config.publish.mqtt {
-        let mut mqtt = mqtt.clone();
-        if let Some(broker) = broker {
-            // Port 0 in the configuration becomes the port that was given.
-            mqtt.broker = Broker::Embedded {
-                listen: broker.local_addr(),
-            };
-        }
+        let mqtt = reachable(mqtt, broker);
         sinks.push(Box::new(MqttSink::start_watched(
             &mqtt,
             &config.device,
@@ -50,4 +44,16 @@ pub(super) fn start_sinks(
         )?));
     }
     Ok(sinks)
+}
+
+/// The client's settings, with the address where the broker inside the daemon really listens.
+pub(super) fn reachable(mqtt: &MqttConfig, broker: Option<&EmbeddedBroker>) -> MqttConfig {
+    let mut mqtt = mqtt.clone();
+    if let Some(broker) = broker {
+        // Port 0 in the configuration becomes the port that was given.
+        mqtt.broker = Broker::Embedded {
+            listen: broker.local_addr(),
+        };
+    }
+    mqtt
 }

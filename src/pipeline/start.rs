@@ -52,6 +52,7 @@ impl Pipeline {
             self.join_source(source)?;
         }
         self.lanes.hold(false);
+        self.listener = self.listen(self.broker.as_ref())?;
         let watcher = Watcher {
             root: root.clone(),
             machine: Arc::clone(&self.machine),

@@ -9,8 +9,10 @@
 //! What every message contains is written in `configs/messages.schema.json`, and tests hold the two together.
 
 mod broker;
+mod command;
 mod error;
 mod json_lines;
+mod listen;
 mod mqtt;
 mod reload;
 mod round_trip;
@@ -24,8 +26,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use broker::EmbeddedBroker;
+pub use command::{Command, MAX_COMMAND_BYTES, Reply};
 pub use error::PublishError;
 pub use json_lines::JsonLinesSink;
+pub use listen::CommandListener;
 pub use mqtt::{BrokerInfo, Connection, MqttMonitor, MqttSink, probe};
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
@@ -137,6 +141,13 @@ pub enum Record<'a> {
     Reload {
         /// What came of it.
         status: &'a ReloadStatus,
+        /// When.
+        at: SystemTime,
+    },
+    /// A command was carried out, or not.
+    Reply {
+        /// The answer.
+        reply: &'a Reply,
         /// When.
         at: SystemTime,
     },

@@ -25,6 +25,13 @@ const WAITING: usize = 1024;
 /// Longest time of each step of connecting.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What becomes of the values that the broker has kept.
+#[derive(Clone, Copy, PartialEq)]
+enum Kept {
+    HandedOn,
+    LeftOut,
+}
+
 /// A topic and its payload.
 type Message = (String, Vec<u8>);
 
@@ -44,6 +51,18 @@ impl Subscriber {
     /// # Errors
     /// As for [`probe`](super::probe), and when the subscription is refused.
     pub fn start(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
+        Self::begin(config, filter, Kept::HandedOn)
+    }
+
+    /// As [`start`](Self::start), without retained values: only what is published from then on.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_fresh(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
+        Self::begin(config, filter, Kept::LeftOut)
+    }
+
+    fn begin(config: &MqttConfig, filter: &str, kept: Kept) -> Result<Self, PublishError> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let client_id = format!("{}-watch-{}-{number}", config.client_id, std::process::id());
@@ -70,7 +89,7 @@ impl Subscriber {
             .spawn(move || {
                 let result = runtime.block_on(async {
                     tokio::select! {
-                        result = receive(&mut link, &sender) => result,
+                        result = receive(&mut link, &sender, kept) => result,
                         () = stop_here.notified() => {
                             // The goodbye is a courtesy.
                             let _ = link.write(&[0xe0, 0], Duration::from_secs(1)).await;
@@ -157,7 +176,11 @@ pub(super) async fn subscribe(link: &mut Link, filter: &str) -> Result<(), Publi
     }
 }
 
-async fn receive(link: &mut Link, sender: &Sender<Message>) -> Result<(), PublishError> {
+async fn receive(
+    link: &mut Link,
+    sender: &Sender<Message>,
+    kept: Kept,
+) -> Result<(), PublishError> {
     let mut ping = Instant::now() + link.keep_alive;
     let mut answered = true;
     loop {
@@ -168,7 +191,9 @@ async fn receive(link: &mut Link, sender: &Sender<Message>) -> Result<(), Publis
                     Packet::Publish(publish) => {
                         let id = publish.packet_id;
                         // Blocks this thread alone while the caller is slow: that is the back-pressure. An error: the caller is gone.
-                        if sender.send((publish.topic_name, publish.payload.to_vec())).is_err() {
+                        if (kept == Kept::HandedOn || !publish.retain)
+                            && sender.send((publish.topic_name, publish.payload.to_vec())).is_err()
+                        {
                             return Ok(());
                         }
                         if let Some(id) = id {

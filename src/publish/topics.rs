@@ -5,6 +5,8 @@
 //! <prefix>/<device>/detector              JSON, kind `detector`                           retained, QoS 1
 //! <prefix>/<device>/throttling            JSON, kind `throttling`                         retained, QoS 1
 //! <prefix>/<device>/reload                JSON, kind `reload`                             retained, QoS 1
+//! <prefix>/<device>/command               (heard, where the configuration allows commands)
+//! <prefix>/<device>/command/reply         JSON, kind `reply`                              QoS 1
 //! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
 //! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
@@ -46,6 +48,8 @@ pub struct Topics {
     detector: Arc<str>,
     throttling: Arc<str>,
     reload: Arc<str>,
+    command: Arc<str>,
+    reply: Arc<str>,
     stats: Arc<str>,
     /// Last level of each known label.
     levels: HashMap<String, String>,
@@ -85,6 +89,8 @@ impl Topics {
             detector: format!("{base}/detector").into(),
             throttling: format!("{base}/throttling").into(),
             reload: format!("{base}/reload").into(),
+            command: format!("{base}/command").into(),
+            reply: format!("{base}/command/reply").into(),
             stats: format!("{base}/stats").into(),
             base,
             levels,
@@ -96,6 +102,12 @@ impl Topics {
     #[must_use]
     pub fn status(&self) -> &Arc<str> {
         &self.status
+    }
+
+    /// Where commands are heard.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        &self.command
     }
 
     /// Topic and delivery of what `record` becomes.
@@ -126,6 +138,7 @@ impl Topics {
             Record::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
             Record::Throttling { .. } => (Arc::clone(&self.throttling), Delivery::State),
             Record::Reload { .. } => (Arc::clone(&self.reload), Delivery::State),
+            Record::Reply { .. } => (Arc::clone(&self.reply), Delivery::AtLeastOnce),
             Record::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
         }
     }

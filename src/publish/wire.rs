@@ -184,6 +184,13 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
+            Record::Reply { reply, at } => {
+                write(
+                    &mut buffer,
+                    &reply.body(SCHEMA_VERSION, &self.device, Utc(*at)),
+                );
+                each(&buffer);
+            }
             Record::Stats(stats) => {
                 write(&mut buffer, &self.stats(stats, now));
                 each(&buffer);

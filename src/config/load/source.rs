@@ -8,12 +8,18 @@ use super::super::{
 use super::{MAX_NAME_CHARS, credentials, detector, form_of, scene};
 
 /// Topic levels beside the names of sources.
-const RESERVED_NAMES: [&str; 2] = ["status", "stats"];
+const RESERVED_NAMES: [&str; 3] = ["status", "stats", "command"];
 
 /// The sources in their order; `None` for each that has a problem.
 pub(super) fn sources(maps: &[Map<'_>]) -> Vec<Option<SourceConfig>> {
     check_names(maps);
     maps.iter().map(source).collect()
+}
+
+/// One source that is not in a list, as a template gives it.
+pub(in crate::config) fn one_source(map: &Map<'_>) -> Option<SourceConfig> {
+    check_names(std::slice::from_ref(map));
+    source(map)
 }
 
 fn source(map: &Map<'_>) -> Option<SourceConfig> {

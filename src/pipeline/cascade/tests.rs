@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::counters::Counters;
 use super::votes::VoteRule;
 use super::*;
-use crate::types::{Frame, Picture, Placement, Size};
+use crate::types::{Picture, Placement, Size};
 
 const SIZE: Size = Size::new(64, 48);
 
@@ -57,16 +57,10 @@ fn meta(seq: u64) -> FrameMeta {
     }
 }
 
-fn pixels() -> Pixels {
+fn pixels() -> Picture {
     let bytes = vec![0; (SIZE.width * SIZE.height * 4) as usize];
     let picture = Picture::new(SIZE, SIZE.width as usize * 4, Box::new(bytes));
-    let frame = Frame {
-        meta: meta(0),
-        picture: picture.expect("the memory is large enough"),
-        view: None,
-        truth: Vec::new(),
-    };
-    Permits::new(1).keep(frame).expect("the first")
+    picture.expect("the memory is large enough")
 }
 
 /// A track of this class, as old as `age`, whose box has this side.

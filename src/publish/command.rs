@@ -1,0 +1,272 @@
+//! Commands that come in over MQTT, and the answers: their form, and nothing of what they do. Pure.
+//!
+//! What comes in is somebody else's: it is short, it has the fields below and no others, and whatever else it may be is
+//! answered with an error.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::wire::Utc;
+
+/// Longest accepted command, in bytes.
+pub const MAX_COMMAND_BYTES: usize = 4096;
+
+/// Longest accepted text in one, in bytes.
+const MAX_TEXT: usize = 128;
+
+/// Most parameters in one.
+const MAX_PARAMETERS: usize = 16;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Add a source.
+    AddSource {
+        /// Its name.
+        name: String,
+        /// The template that it is made by.
+        template: String,
+        /// Values of the template's parameters.
+        parameters: BTreeMap<String, String>,
+    },
+    /// Remove a source that a command has added.
+    RemoveSource {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What a command's sender is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// As the command gave it, so that its sender finds the answer; `None` where it gave none or could not be read.
+    pub id: Option<String>,
+    /// The source that it was about, where it could be read.
+    pub name: Option<String>,
+    /// Why it was not done; `None`: it was.
+    pub error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    id: Option<String>,
+    command: Word,
+    name: String,
+    template: Option<String>,
+    #[serde(default)]
+    parameters: BTreeMap<String, Given>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    AddSource,
+    RemoveSource,
+}
+
+/// A value of a parameter.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Given {
+    Number(u32),
+    Text(String),
+}
+
+impl Command {
+    /// Reads a command and the id that its sender gave it.
+    ///
+    /// # Errors
+    /// What is wrong, as the reply to it.
+    pub fn read(payload: &[u8]) -> Result<(Option<String>, Self), Reply> {
+        let refused = |id, error: String| Reply {
+            id,
+            name: None,
+            error: Some(error),
+        };
+        if payload.len() > MAX_COMMAND_BYTES {
+            let what = format!(
+                "the command has {} bytes, expected {MAX_COMMAND_BYTES} at most",
+                payload.len()
+            );
+            return Err(refused(None, what));
+        }
+        let form: Form = serde_json::from_slice(payload).map_err(|error| {
+            // Its words may quote what was sent, to any length.
+            let words: String = error.to_string().chars().take(200).collect();
+            refused(None, format!("not a command: {words}"))
+        })?;
+        let given = form
+            .parameters
+            .iter()
+            .filter_map(|(name, value)| match value {
+                Given::Text(text) => Some([name, text]),
+                Given::Number(_) => None,
+            });
+        let texts = [&form.id, &form.template].into_iter().flatten();
+        let texts = texts.chain([&form.name]).chain(given.flatten());
+        let names = form.parameters.keys();
+        for text in texts.chain(names) {
+            if text.len() > MAX_TEXT || text.chars().any(char::is_control) {
+                let what = format!(
+                    "a text of the command has control characters or more than {MAX_TEXT} bytes"
+                );
+                return Err(refused(None, what));
+            }
+        }
+        if form.parameters.len() > MAX_PARAMETERS {
+            let what = format!("more than {MAX_PARAMETERS} parameters");
+            return Err(refused(form.id, what));
+        }
+        let command = match (form.command, form.template) {
+            (Word::AddSource, Some(template)) => Self::AddSource {
+                name: form.name,
+                template,
+                parameters: form
+                    .parameters
+                    .into_iter()
+                    .map(|(name, value)| match value {
+                        Given::Number(number) => (name, number.to_string()),
+                        Given::Text(text) => (name, text),
+                    })
+                    .collect(),
+            },
+            (Word::AddSource, None) => {
+                return Err(refused(form.id, "add_source needs a template".to_owned()));
+            }
+            (Word::RemoveSource, None) if form.parameters.is_empty() => {
+                Self::RemoveSource { name: form.name }
+            }
+            (Word::RemoveSource, _) => {
+                let what = "remove_source takes a name alone".to_owned();
+                return Err(refused(form.id, what));
+            }
+        };
+        Ok((form.id, command))
+    }
+
+    /// The source that it is about.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::AddSource { name, .. } | Self::RemoveSource { name } => name,
+        }
+    }
+}
+
+impl Reply {
+    pub(super) fn body<'a>(&'a self, version: u32, device: &'a str, at: Utc) -> ReplyBody<'a> {
+        ReplyBody {
+            version,
+            kind: "reply",
+            device,
+            id: self.id.as_deref(),
+            name: self.name.as_deref(),
+            ok: self.error.is_none(),
+            error: self.error.as_deref(),
+            at,
+        }
+    }
+}
+
+/// The message.
+#[derive(Serialize)]
+pub(super) struct ReplyBody<'a> {
+    version: u32,
+    kind: &'static str,
+    device: &'a str,
+    id: Option<&'a str>,
+    name: Option<&'a str>,
+    ok: bool,
+    error: Option<&'a str>,
+    at: Utc,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn both_commands_are_read() {
+        let text = br#"{"id": "7", "command": "add_source", "template": "hall", "name": "h", "parameters": {"a": 3, "b": "x"}}"#;
+        let parameters = [("a", "3"), ("b", "x")];
+        let wanted = Command::AddSource {
+            name: "h".to_owned(),
+            template: "hall".to_owned(),
+            parameters: parameters
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        };
+        assert_eq!(Command::read(text), Ok((Some("7".to_owned()), wanted)));
+        let text = br#"{"command": "remove_source", "name": "h"}"#;
+        let wanted = Command::RemoveSource {
+            name: "h".to_owned(),
+        };
+        assert_eq!(Command::read(text), Ok((None, wanted)));
+    }
+
+    #[test]
+    fn whatever_else_comes_is_refused() {
+        let long = format!(
+            r#"{{"command": "remove_source", "name": "{}"}}"#,
+            "x".repeat(MAX_TEXT + 1)
+        );
+        let huge = "x".repeat(MAX_COMMAND_BYTES + 1);
+        let deep = "[".repeat(4000);
+        let cases = [
+            ("", "not a command"),
+            ("null", "not a command"),
+            ("[]", "not a command"),
+            (r#"{"command": "remove_source"}"#, "not a command"),
+            (r#"{"command": "run", "name": "x"}"#, "not a command"),
+            (
+                r#"{"command": "add_source", "template": "t", "name": "x", "uri": "launch:filesrc"}"#,
+                "unknown field",
+            ),
+            (
+                r#"{"command": "add_source", "template": "t", "name": "x", "parameters": {"a": ["b"]}}"#,
+                "not a command",
+            ),
+            (
+                r#"{"command": "add_source", "template": "t", "name": "x", "parameters": {"a": -1}}"#,
+                "not a command",
+            ),
+            (
+                r#"{"command": "add_source", "name": "x"}"#,
+                "needs a template",
+            ),
+            (
+                r#"{"command": "remove_source", "name": "x", "template": "t"}"#,
+                "a name alone",
+            ),
+            (
+                r#"{"command": "remove_source", "name": "x\u0000"}"#,
+                "control characters",
+            ),
+            (long.as_str(), "more than 128 bytes"),
+            (huge.as_str(), "4097 bytes"),
+            (deep.as_str(), "not a command"),
+        ];
+        for (text, wanted) in cases {
+            let reply = Command::read(text.as_bytes()).expect_err(text);
+            let error = reply.error.expect("a reason");
+            assert!(
+                error.contains(wanted) && error.len() < 400,
+                "{text}: {error}"
+            );
+        }
+        assert!(Command::read(&[0xff, 0xfe, 0x00]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused_in_few_words(payload in proptest::collection::vec(any::<u8>(), 0..600)) {
+            if let Err(reply) = Command::read(&payload) {
+                prop_assert!(reply.error.is_some_and(|error| error.len() < 1000));
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Commands over MQTT to the real daemon: sources of templates join and leave, and nothing else can be asked for.
+
+#[path = "support/publish/mod.rs"]
+#[allow(dead_code)]
+mod publish;
+mod support;
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use publish::mosquitto::program;
+use serde_json::{Value, json};
+use support::daemon::{Setup, eventually, json_lines, stderr, wait_for_output};
+
+const SCENE: &str = "synthetic://traffic?objects=2&width=160&height=90&fps=4";
+
+const TEMPLATES: &str = "source_templates:
+  - name: street
+    parameters:
+      - name: seed
+        min: 1
+        max: 9
+      - name: fps
+        values: ['4', '5']
+    source:
+      uri: synthetic://traffic?objects=2&width=160&height=90&fps={fps}&seed={seed}
+  - name: plain
+    source:
+      uri: synthetic://traffic?objects=2&width=160&height=90&fps=4
+";
+
+struct Commanded {
+    setup: Setup,
+    child: Child,
+    port: u16,
+    sent: usize,
+}
+
+impl Commanded {
+    fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let setup = Setup::new(&Self::yaml(port, TEMPLATES));
+        let child = setup
+            .command("run")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let commanded = Self {
+            setup,
+            child,
+            port,
+            sent: 0,
+        };
+        // What is sent before it listens is lost.
+        eventually("an answer", || {
+            commanded.publish(r#"{"id": "hello", "command": "remove_source", "name": "nobody"}"#);
+            let is_heard = commanded.lines().iter().any(|line| line["id"] == "hello");
+            is_heard.then_some(())
+        });
+        commanded
+    }
+
+    fn yaml(port: u16, templates: &str) -> String {
+        format!(
+            "device: box\nsources: [{{name: cam, uri: '{SCENE}'}}]\ndetector: {{backend: scripted}}\ncommands: {{enabled: true}}\n\
+             publish:\n  detections: true\n  mqtt: {{listen: '127.0.0.1:{port}'}}\n  json_lines: {{path: events.jsonl}}\n{templates}"
+        )
+    }
+
+    fn publish(&self, payload: &str) {
+        // Fails while the broker does not listen yet.
+        let _ = Command::new(program("mosquitto_pub"))
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-q", "1"])
+            .args(["-t", "jetwatch/box/command", "-m", payload])
+            .stderr(Stdio::null())
+            .status()
+            .expect("mosquitto_pub starts");
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        json_lines(&self.setup.path("events.jsonl"))
+    }
+
+    /// Sends a command under an id of its own; gives the answer to it.
+    fn ask(&mut self, mut command: Value) -> Value {
+        self.sent += 1;
+        let id = format!("ask-{}", self.sent);
+        command["id"] = json!(id);
+        self.publish(&command.to_string());
+        eventually("the answer", || {
+            self.lines().into_iter().find(|line| line["id"] == id)
+        })
+    }
+
+    fn frames(&self, name: &str) -> usize {
+        let of_source = |line: &&Value| line["kind"] == "detections" && line["source"] == name;
+        self.lines().iter().filter(of_source).count()
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args([signal, &self.child.id().to_string()])
+            .status()
+            .expect("kill starts");
+        assert!(sent.success());
+    }
+
+    fn stop(self) -> Vec<Value> {
+        self.signal("-TERM");
+        let output = wait_for_output(self.child);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        json_lines(&self.setup.path("events.jsonl"))
+    }
+}
+
+fn add(name: &str, seed: i64) -> Value {
+    json!({"command": "add_source", "template": "street", "name": name, "parameters": {"seed": seed, "fps": "5"}})
+}
+
+fn remove(name: &str) -> Value {
+    json!({"command": "remove_source", "name": name})
+}
+
+#[test]
+fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
+    let mut daemon = Commanded::start();
+    let reply = daemon.ask(add("extra", 3));
+    assert_eq!(
+        (&reply["ok"], &reply["name"]),
+        (&json!(true), &json!("extra"))
+    );
+    eventually("frames", || (daemon.frames("extra") >= 3).then_some(()));
+    let reply = daemon.ask(add("Extra", 3));
+    assert_eq!(reply["ok"], json!(false), "there is one: {reply}");
+
+    daemon.signal("-HUP");
+    let told = eventually("the reload", || {
+        let lines = daemon.lines();
+        lines.into_iter().find(|line| line["kind"] == "reload")
+    });
+    assert_eq!(
+        (&told["state"], &told["unchanged"]),
+        (&json!("applied"), &json!(2)),
+        "{told}"
+    );
+
+    let reply = daemon.ask(remove("cam"));
+    let error = reply["error"].as_str().expect("a reason");
+    assert!(error.contains("configuration file"), "{error}");
+    assert_eq!(daemon.ask(remove("extra"))["ok"], json!(true));
+    assert_eq!(
+        daemon.ask(remove("extra"))["ok"],
+        json!(false),
+        "it is gone"
+    );
+    assert_eq!(
+        daemon.ask(add("extra", 4))["ok"],
+        json!(true),
+        "and may come back"
+    );
+
+    // Its template is gone, and so it goes.
+    let yaml = Commanded::yaml(daemon.port, "");
+    std::fs::write(&daemon.setup.config, yaml).expect("writable");
+    daemon.signal("-HUP");
+    let told = eventually("the second reload", || {
+        let reloads = daemon.lines().into_iter();
+        reloads.filter(|line| line["kind"] == "reload").nth(1)
+    });
+    assert_eq!(told["removed"], json!(["extra"]), "{told}");
+    let lines = daemon.stop();
+    let states: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["kind"] == "source" && line["source"] == "cam")
+        .filter_map(|line| line["state"].as_str())
+        .collect();
+    assert_eq!(
+        states,
+        ["connecting", "online", "ended"],
+        "it never noticed"
+    );
+}
+
+#[test]
+fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
+    let mut daemon = Commanded::start();
+    let with = |parameters: Value| json!({"command": "add_source", "template": "street", "name": "evil", "parameters": parameters});
+    let named = |name: &str| json!({"command": "add_source", "template": "plain", "name": name});
+    let commands = [
+        with(json!({"seed": 3, "fps": "5&frames=1"})),
+        with(json!({"seed": 3, "fps": "launch:filesrc location=/etc/passwd"})),
+        with(json!({"seed": 3, "fps": "../../etc/passwd"})),
+        with(json!({"seed": 10, "fps": "5"})),
+        with(json!({"seed": "03", "fps": "5"})),
+        with(json!({"seed": "+3", "fps": "5"})),
+        with(json!({"seed": " 3", "fps": "5"})),
+        with(json!({"seed": "{fps}", "fps": "5"})),
+        with(json!({"seed": 3})),
+        with(json!({"seed": 3, "fps": "5", "uri": "file:///etc/passwd"})),
+        json!({"command": "add_source", "template": "/etc/passwd", "name": "evil"}),
+        json!({"command": "add_source", "template": "plain", "name": "evil", "uri": "launch:fakesrc"}),
+        json!({"command": "add_source", "template": "plain", "name": "evil", "source": {"uri": "/etc/passwd"}}),
+        json!({"command": "shell", "name": "evil"}),
+        named(""),
+        named("../evil"),
+        named("a/b"),
+        named("+"),
+        named("#"),
+        named("status"),
+        named("command"),
+        named("cam"),
+        named(&"x".repeat(65)),
+        remove("cam"),
+        remove("evil"),
+    ];
+    for command in commands {
+        // What cannot be read has no id to answer to.
+        let replies = |lines: &[Value]| {
+            let of_kind = |line: &&Value| line["kind"] == "reply" && line["id"] != "hello";
+            let replies = lines.iter().filter(of_kind);
+            replies.cloned().collect::<Vec<_>>()
+        };
+        let before = replies(&daemon.lines()).len();
+        daemon.publish(&command.to_string());
+        let reply = eventually("an answer", || {
+            replies(&daemon.lines()).get(before).cloned()
+        });
+        assert_eq!(reply["ok"], json!(false), "{command}: {reply}");
+        assert!(reply["error"].is_string(), "{command}: {reply}");
+    }
+    // The daemon goes on, and nobody came.
+    let frames = daemon.frames("cam");
+    eventually("frames", || (daemon.frames("cam") > frames).then_some(()));
+    assert_eq!(daemon.ask(add("good", 3))["ok"], json!(true));
+    let lines = daemon.stop();
+    let mut sources: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["kind"] == "source")
+        .filter_map(|line| line["source"].as_str())
+        .collect();
+    sources.sort_unstable();
+    sources.dedup();
+    assert_eq!(sources, ["cam", "good"]);
+}
