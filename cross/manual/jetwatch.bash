@@ -368,7 +368,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__demo)
-            opts="-h --source --model --duration --help"
+            opts="-h --source --model --duration --interval --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -383,6 +383,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -80,6 +80,7 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand doctor" -s h -l help -
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l source -d 'Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l model -d 'Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l duration -d 'End after this time, such as 20s or 5m' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l interval -d 'Frames that skip the network after each one that goes through it; the tracker carries the tracks meanwhile' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -s c -l config -d 'Configuration file whose broker, user and certificates are used' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l host -d 'Host name or address of the broker' -r
