@@ -234,7 +234,9 @@ impl Tracker {
     /// object goes farther than its own size. They overlap when both are made larger, and choose after all others.
     fn find_distant_candidates(&mut self) {
         for (track, known) in self.tracks.iter().enumerate() {
-            if known.hits > 1 {
+            // Without frames in between, a box moves little from one look to the next.
+            let is_known = known.hits > 1 || known.age_frames < 2;
+            if is_known || known.state == TrackState::Lost {
                 continue;
             }
             for (detection, seen) in self.detections.iter().enumerate() {
