@@ -11,7 +11,7 @@
 use std::cmp::Ordering;
 
 use crate::config::{ClassMatch, TrackerConfig, TrackerKind};
-use crate::types::{Detection, Track, TrackId, TrackState, intersection_over_union};
+use crate::types::{Detection, Track, TrackId, TrackState, Xyxy, intersection_over_union};
 
 use super::assignment::{Assigner, Candidate};
 use super::motion::{InSight, Motion, MotionModel};
@@ -20,12 +20,23 @@ use super::stages::{Overlap, Stages};
 /// The id of a track that has none yet, because it is [`TrackState::Tentative`].
 pub const UNCONFIRMED: TrackId = TrackId(0);
 
+/// A score at which one look at an object is enough to publish it, once its probation is over: ByteTrack's for new tracks.
+const SURE: f32 = 0.6;
+
+/// Rank of pairs that overlap only when both boxes are made larger: behind all others.
+const DISTANT: u8 = 8;
+
+/// By how much they are made larger, as in buffered IOU (C-BIoU): half of their width and height on each side.
+const REACH: f32 = 0.5;
+
 /// Tracks the objects of one source. Allocates only when a frame holds more than any before.
 #[derive(Debug)]
 pub struct Tracker {
     config: TrackerConfig,
     stages: Stages,
     model: Option<MotionModel>,
+    /// Frames come that nobody looked at.
+    is_carrying: bool,
     /// The frame's detections in an order that does not depend on the detector.
     detections: Vec<Detection>,
     /// All tracks in the order of their first detection; Ended ones stay until the next call so that they are reported once.
@@ -52,6 +63,7 @@ impl Tracker {
                 TrackerKind::Sort => Some(MotionModel::AreaAspect),
                 TrackerKind::ByteTrack => Some(MotionModel::AspectHeight),
             },
+            is_carrying: false,
             detections: Vec::new(),
             tracks: Vec::new(),
             births: Vec::new(),
@@ -69,17 +81,20 @@ impl Tracker {
     pub fn with_carrying(config: &TrackerConfig) -> Self {
         let mut tracker = Self::new(config);
         tracker.model.get_or_insert(MotionModel::AreaAspect);
+        tracker.is_carrying = true;
         tracker
     }
 
     /// Takes a frame that nobody looked at, and returns all tracks as they stand in it. They go on at their velocity; nothing
-    /// is missed, found, confirmed or ended by it, and only [`age_frames`](Track::age_frames) counts it.
+    /// is missed, found or ended by it, and only [`age_frames`](Track::age_frames) counts it. A tentative track whose
+    /// detection had a score of 0.6 or more may end its probation.
     pub fn carry(&mut self) -> &[Track] {
         self.forget(|track| track.state == TrackState::Ended);
         self.predict();
         for track in &mut self.tracks {
             track.age_frames = track.age_frames.saturating_add(1);
         }
+        self.confirm();
         &self.tracks
     }
 
@@ -93,6 +108,9 @@ impl Tracker {
         self.sort(detections);
         self.predict();
         self.find_candidates();
+        if self.is_carrying {
+            self.find_distant_candidates();
+        }
         let pairing = self.assigner.assign(
             &mut self.candidates,
             self.tracks.len(),
@@ -212,14 +230,44 @@ impl Tracker {
         }
     }
 
+    /// Lists pairs of detections with tracks that were seen once, whose velocity nobody knows yet: between two looks a small
+    /// object goes farther than its own size. They overlap when both are made larger, and choose after all others.
+    fn find_distant_candidates(&mut self) {
+        for (track, known) in self.tracks.iter().enumerate() {
+            // Without frames in between, a box moves little from one look to the next.
+            let is_known = known.hits > 1 || known.age_frames < 2;
+            if is_known || known.state == TrackState::Lost {
+                continue;
+            }
+            for (detection, seen) in self.detections.iter().enumerate() {
+                let Some(stage) = self.stages.stage(known.state, seen.score) else {
+                    continue;
+                };
+                if seen.class != known.class {
+                    continue;
+                }
+                let iou = intersection_over_union(&enlarged(&known.xyxy), &enlarged(&seen.xyxy));
+                if iou >= stage.least {
+                    self.candidates.push(Candidate {
+                        rank: stage.rank.saturating_add(DISTANT),
+                        track,
+                        detection,
+                        iou: stage.worth(iou),
+                    });
+                }
+            }
+        }
+    }
+
     /// Confirms tentative tracks that have passed their probation and gives them their ids.
     ///
     /// A tentative track was matched in every frame that was looked at, so its age is what counts: with frames between that
-    /// were not, a new object is published no later than without. One look alone is never enough where two are asked for.
+    /// were not, a new object is published little later than without. One look is enough only for who is surely there.
     fn confirm(&mut self) {
         let least = self.config.probation_frames;
         for track in &mut self.tracks {
-            let has_passed = track.age_frames >= least && track.hits >= least.min(2);
+            let is_sure = self.is_carrying && track.score >= SURE;
+            let has_passed = track.age_frames >= least && (is_sure || track.hits >= least.min(2));
             if track.state == TrackState::Tentative && has_passed {
                 track.state = TrackState::Active;
                 track.id = TrackId(self.next_id);
@@ -248,6 +296,12 @@ impl Tracker {
         self.births.truncate(kept);
         self.motions.truncate(kept);
     }
+}
+
+/// A box made larger on each side by [`REACH`] of its width and height.
+fn enlarged([left, top, right, bottom]: &Xyxy) -> Xyxy {
+    let (across, down) = ((right - left) * REACH, (bottom - top) * REACH);
+    [left - across, top - down, right + across, bottom + down]
 }
 
 /// Best score first; equal ones by class, then by their edges. Detections that are equal in all are the same.
