@@ -20,7 +20,7 @@ use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr};
 
 const SIZE: Size = Size::new(320, 180);
-const FRAMES: u64 = 40;
+const FRAMES: u64 = 20;
 
 /// Whether there is a library; says so if not.
 fn library_is_missing() -> bool {
@@ -279,14 +279,14 @@ fn the_primary_detector_does_not_wait_for_secondary_networks() {
     }
     // Frames come as fast as they are taken, and every object of each is to be looked at.
     let setup = Setup::new(
-        "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=20&width=160&height=90&realtime=false&frames=40'}]\n\
+        "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=20&width=160&height=90&realtime=false&frames=20'}]\n\
          detector: {backend: scripted}\n\
          publish: {mqtt: off, detections: true, stats_interval_s: 60, json_lines: {path: events.jsonl}}\n\
          secondary: [{name: light, model: bright, reinfer_interval: 0, vote_frames: 1, min_object: 1x1, batch_timeout_ms: 200, batch_size: 64}]\n",
     );
     write_model(&setup.path("bright"), &network(None, 16), &keys(16));
     let lines = run(&setup);
-    assert_eq!(of_kind(&lines, "detections").len(), 40, "no frame is lost");
+    assert_eq!(of_kind(&lines, "detections").len(), 20, "no frame is lost");
     let source = of_kind(&lines, "source");
     assert_eq!(source.last().expect("its end")["state"], "ended");
     let stats = of_kind(&lines, "stats");
@@ -353,7 +353,7 @@ fn on_a_modeled_gpu_the_suggested_batch_is_three_times_as_fast_as_single_crops()
     }
     let light = |batch_size: u64| {
         let setup = Setup::new(&format!(
-            "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=24&width=160&height=90&fps=15&frames=30'}}]\n\
+            "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=24&width=160&height=90&fps=15&frames=20'}}]\n\
              detector: {{backend: scripted}}\n\
              publish: {{mqtt: off, stats_interval_s: 60, json_lines: {{path: events.jsonl}}}}\n\
              secondary: [{{name: light, model: bright, reinfer_interval: 0, min_object: 1x1, batch_size: {batch_size}}}]\n"
