@@ -19,8 +19,8 @@ use onnx_file::TinyNetwork;
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr};
 
-const SIZE: Size = Size::new(640, 360);
-const FRAMES: u64 = 150;
+const SIZE: Size = Size::new(320, 180);
+const FRAMES: u64 = 20;
 
 /// Whether there is a library; says so if not.
 fn library_is_missing() -> bool {
@@ -34,7 +34,7 @@ fn library_is_missing() -> bool {
 /// The scripted detector on a scene, with this list of secondary networks; `bright` is the folder of the classifier.
 fn setup(secondary: &str) -> Setup {
     let setup = Setup::new(&format!(
-        "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=12&width=640&height=360&fps=30&frames={FRAMES}'}}]\n\
+        "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=12&width=320&height=180&fps=30&frames={FRAMES}'}}]\n\
          detector: {{backend: scripted, scripted: {{min_visible: 0.3}}}}\n\
          publish: {{mqtt: off, detections: true, stats_interval_s: 60, json_lines: {{path: events.jsonl}}}}\n\
          secondary:\n{secondary}"
@@ -124,7 +124,7 @@ fn brightness(lines: &[Value]) -> BTreeMap<u64, Vec<f32>> {
 }
 
 const BRIGHT: &str = "  - {name: light, model: bright, on: {classes: [car, truck, bus, person]}, batch_size: 4, \
-                      min_object: 12x12, reinfer_interval: 2}\n";
+                      min_object: 6x6, reinfer_interval: 2}\n";
 
 #[test]
 fn a_classifier_names_objects_as_their_pixels_are() {
@@ -193,7 +193,7 @@ fn a_network_on_a_classifier_looks_only_at_what_that_one_has_decided() {
         return;
     }
     let setup = setup(&format!(
-        "{BRIGHT}  - {{name: again, model: bright, on: {{secondary: light, classes: [bright]}}, vote_frames: 1, reinfer_interval: 0}}\n"
+        "{BRIGHT}  - {{name: again, model: bright, on: {{secondary: light, classes: [bright]}}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}}\n"
     ));
     let lines = run(&setup);
     let mut said = 0;
@@ -214,7 +214,7 @@ fn boxes_of_a_secondary_detector_lie_in_the_source_and_can_be_looked_at() {
     }
     let setup = setup(
         "  - {name: shade, model: bright, on: {secondary: part}, min_object: 1x1, vote_frames: 1}\n  \
-           - {name: part, model: part, on: {classes: [car]}, vote_frames: 1, reinfer_interval: 0}\n",
+           - {name: part, model: part, on: {classes: [car]}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}\n",
     );
     // Whatever it looks at: a box of class `plate` over the middle quarter of the input, 24,16 to 72,48 of 96×64.
     let mut rows = vec![0.0; 126 * 7];
@@ -279,14 +279,14 @@ fn the_primary_detector_does_not_wait_for_secondary_networks() {
     }
     // Frames come as fast as they are taken, and every object of each is to be looked at.
     let setup = Setup::new(
-        "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=20&realtime=false&frames=300'}]\n\
+        "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=20&width=160&height=90&realtime=false&frames=20'}]\n\
          detector: {backend: scripted}\n\
          publish: {mqtt: off, detections: true, stats_interval_s: 60, json_lines: {path: events.jsonl}}\n\
          secondary: [{name: light, model: bright, reinfer_interval: 0, vote_frames: 1, min_object: 1x1, batch_timeout_ms: 200, batch_size: 64}]\n",
     );
     write_model(&setup.path("bright"), &network(None, 16), &keys(16));
     let lines = run(&setup);
-    assert_eq!(of_kind(&lines, "detections").len(), 300, "no frame is lost");
+    assert_eq!(of_kind(&lines, "detections").len(), 20, "no frame is lost");
     let source = of_kind(&lines, "source");
     assert_eq!(source.last().expect("its end")["state"], "ended");
     let stats = of_kind(&lines, "stats");
@@ -330,7 +330,7 @@ fn a_network_with_a_fixed_batch_runs_one_by_one() {
     if library_is_missing() {
         return;
     }
-    let setup = setup("  - {name: light, model: fixed}\n");
+    let setup = setup("  - {name: light, model: fixed, min_object: 6x6}\n");
     write_model(&setup.path("fixed"), &network(Some(1), 16), &keys(16));
     let lines = run(&setup);
     let stats = of_kind(&lines, "stats");
@@ -353,7 +353,7 @@ fn on_a_modeled_gpu_the_suggested_batch_is_three_times_as_fast_as_single_crops()
     }
     let light = |batch_size: u64| {
         let setup = Setup::new(&format!(
-            "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=24&width=640&height=360&fps=15&frames=60'}}]\n\
+            "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=24&width=160&height=90&fps=15&frames=20'}}]\n\
              detector: {{backend: scripted}}\n\
              publish: {{mqtt: off, stats_interval_s: 60, json_lines: {{path: events.jsonl}}}}\n\
              secondary: [{{name: light, model: bright, reinfer_interval: 0, min_object: 1x1, batch_size: {batch_size}}}]\n"

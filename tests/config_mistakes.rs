@@ -524,8 +524,8 @@ fn secondary_networks_that_cannot_work_together_are_refused() {
             "secondary[0].min_object: found 32, expected WIDTHxHEIGHT",
         ),
         (
-            "[{name: a, model: m, min_object: 0x4}]",
-            "secondary[0].min_object: found \"0x4\", expected WIDTHxHEIGHT",
+            "[{name: a, model: m, min_object: 4x0}]",
+            "secondary[0].min_object: found \"4x0\", expected WIDTHxHEIGHT",
         ),
         (
             "[{name: a, model: m, batch_size: 65}]",

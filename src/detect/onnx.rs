@@ -5,7 +5,7 @@
 //! by [`runtime`].
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ort::environment::Environment;
 use ort::value::{Outlet, TensorElementType, ValueType};
@@ -33,6 +33,8 @@ pub struct OnnxModel {
     network: Optimized,
     provider: Provider,
     settings: SessionSettings,
+    /// Known since the network was opened for the first time.
+    batch_axis: OnceLock<BatchAxis>,
     /// Networks that no worker has taken yet, with what reads their outputs.
     ready: Mutex<Vec<(OpenNetwork, Box<dyn Head>)>>,
 }
@@ -82,6 +84,7 @@ impl OnnxModel {
             network,
             provider,
             settings,
+            batch_axis: OnceLock::new(),
             ready: Mutex::default(),
         };
         if wants_cuda {
@@ -142,11 +145,10 @@ impl OnnxModel {
         &self.file.precision
     }
 
-    /// Most frames in one run of a network that no worker has taken yet: 1 when its batch axis is fixed, whatever the batch
-    /// size; `None` when all are taken.
+    /// Whether the network takes one frame at a time, whatever the batch size.
     #[must_use]
-    pub fn frames_per_run(&self) -> Option<usize> {
-        self.ready().first().map(|(network, _)| network.slots())
+    pub fn takes_single_frames(&self) -> bool {
+        self.batch_axis.get() == Some(&BatchAxis::One)
     }
 
     /// Takes an open network. Beyond the number of workers that the model was loaded for, one more is opened.
@@ -180,7 +182,8 @@ impl OnnxModel {
         let session = open_network::session(&self.environment, provider, threads, self.network)
             .map_err(|error| self.load_error(&error))?;
         let (inputs, outputs) = (tensors(session.inputs()), tensors(session.outputs()));
-        let slots = match network::check(spec, path, &inputs, &outputs)? {
+        let batch_axis = network::check(spec, path, &inputs, &outputs)?;
+        let slots = match *self.batch_axis.get_or_init(|| batch_axis) {
             BatchAxis::Dynamic => self.settings.batch_size.max(1),
             BatchAxis::One => 1,
         };

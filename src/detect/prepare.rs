@@ -179,14 +179,13 @@ impl Prepared {
         }
     }
 
-    /// Most pictures in one run of the network, whatever the batch size: 1 where its batch axis is fixed. `None` when workers
-    /// have taken all that was opened, and for the scripted detector, which runs nothing.
+    /// Whether the network takes one frame at a time, whatever the batch size: its batch axis is fixed.
     #[must_use]
-    pub fn frames_per_run(&self) -> Option<usize> {
+    pub fn takes_single_frames(&self) -> bool {
         match &self.kind {
-            Kind::Onnx(model) => model.frames_per_run(),
-            Kind::TensorRt(model) => Some(model.frames_per_run()),
-            Kind::Scripted(_) => None,
+            Kind::Onnx(model) => model.takes_single_frames(),
+            Kind::TensorRt(model) => model.takes_single_frames(),
+            Kind::Scripted(_) => false,
         }
     }
 

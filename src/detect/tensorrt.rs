@@ -32,6 +32,7 @@ pub struct TensorRtModel {
     precision: String,
     /// Most frames in one batch of a caller.
     batch_size: usize,
+    batch_axis: BatchAxis,
     /// Most frames in one run.
     slots: usize,
     engine: Arc<Engine>,
@@ -101,7 +102,8 @@ impl TensorRtModel {
             side(&engine, TensorMode::Input, &spec),
             side(&engine, TensorMode::Output, &spec),
         );
-        let slots = match network::check(&spec, file.path, &inputs, &outputs)? {
+        let batch_axis = network::check(&spec, file.path, &inputs, &outputs)?;
+        let slots = match batch_axis {
             BatchAxis::Dynamic => batch_size.min(largest_batch(&engine, &spec)),
             BatchAxis::One => 1,
         };
@@ -113,6 +115,7 @@ impl TensorRtModel {
             spec,
             precision: file.precision.to_owned(),
             batch_size,
+            batch_axis,
             slots,
             engine,
             device: Arc::clone(device),
@@ -153,6 +156,12 @@ impl TensorRtModel {
     #[must_use]
     pub fn frames_per_run(&self) -> usize {
         self.slots
+    }
+
+    /// Whether the network takes one frame at a time, whatever the engine was built for.
+    #[must_use]
+    pub fn takes_single_frames(&self) -> bool {
+        self.batch_axis == BatchAxis::One
     }
 
     /// What lets sources hand on pictures in a Jetson's NVMM without a copy, for L4T's release of this first number; an error says

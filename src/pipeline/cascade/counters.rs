@@ -9,8 +9,8 @@ use crate::publish::SecondaryStats;
 /// Fed by the follower and the network's workers.
 #[derive(Debug, Default)]
 pub(in crate::pipeline) struct Counters {
-    /// Most crops that one run takes; 0: not known.
-    most: AtomicU64,
+    /// Most crops that one run takes.
+    most: usize,
     objects: AtomicU64,
     frames: AtomicU64,
     crops: AtomicU64,
@@ -41,7 +41,7 @@ impl Counters {
     /// For a network that takes at most `most` crops in one run.
     pub(super) fn new(most: usize) -> Self {
         Self {
-            most: AtomicU64::new(most as u64),
+            most,
             ..Self::default()
         }
     }
@@ -82,14 +82,10 @@ impl Counters {
         let per = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
         let (crops, batches) = (get(&self.crops), get(&self.batches));
         let objects_per_frame = per(get(&self.objects), get(&self.frames));
-        let most = match get(&self.most) {
-            0 => u64::MAX,
-            most => most,
-        };
         SecondaryStats {
             name: name.to_owned(),
             objects_per_frame,
-            suggested_batch_size: (objects_per_frame.round() as u64).clamp(1, most) as usize,
+            suggested_batch_size: (objects_per_frame.round() as usize).clamp(1, self.most.max(1)),
             crops,
             batches,
             mean_batch: per(crops, batches),

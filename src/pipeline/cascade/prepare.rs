@@ -1,6 +1,6 @@
 //! Secondary networks made ready: their models read and opened, their classes looked up. Done once, before any thread starts.
 
-use crate::config::{Backend, Config, DetectorConfig, SecondaryConfig};
+use crate::config::{Backend, Config, DetectorConfig, MAX_BATCH_SIZE, SecondaryConfig};
 use crate::detect::{self, ClassFilter, DetectError, Detector, Prepared};
 use crate::pipeline::PipelineError;
 use crate::telemetry::Recorder;
@@ -11,7 +11,7 @@ pub struct PreparedSecondary {
     pub(super) prepared: Prepared,
     /// Flags for the classes that it looks at; empty: all.
     pub(super) classes: Box<[bool]>,
-    /// Most crops in one run of the network; 0: not known.
+    /// Most crops in one run of the network.
     pub(super) most: usize,
 }
 
@@ -67,9 +67,10 @@ pub fn prepare_secondary(
     Ok(prepared
         .map(|((config, prepared), classes)| PreparedSecondary {
             config: config.clone(),
-            most: match prepared.spec() {
-                Some(_) if prepared.frames_per_run() == Some(1) => 1,
-                _ => 0,
+            most: if prepared.takes_single_frames() {
+                1
+            } else {
+                MAX_BATCH_SIZE as usize
             },
             prepared,
             classes,
@@ -93,8 +94,7 @@ fn open(
     // Stage times are those of the primary detector; the cascade has counters of its own.
     let prepared = detect::prepare(&settings(&config.detector, network), &Recorder::default())
         .map_err(|cause| failed(index, network, cause))?;
-    let fixed = prepared.frames_per_run() == Some(1);
-    if fixed && network.batch_size > 1 {
+    if prepared.takes_single_frames() && network.batch_size > 1 {
         return Err(PipelineError::SecondaryBatch {
             key: format!("secondary[{index}].batch_size"),
             found: network.batch_size,
