@@ -98,11 +98,11 @@ fn a_reload_is_told_from_its_begin_to_its_end() {
         "STATUS=reloaded"
     );
     let config = managed.config();
-    std::fs::write(config, "sources:\n  - name: cam\n").expect("writable");
+    std::fs::write(config, "device: test\nsources:\n  - name: cam\ndetector: { backend: scripted }\npublish:\n  mqtt: off\n").expect("writable");
     managed.signal("-HUP");
     let told = heard_with(&mut managed, "READY=1", "STATUS=");
     assert!(
-        told.contains("reload refused: ") && told.contains(":2: sources[0].uri: missing"),
+        told.contains("reload refused: ") && told.contains(":3: sources[0].uri: missing"),
         "{told}"
     );
     managed.signal("-TERM");

@@ -55,8 +55,9 @@ mod tests {
         let kept = |keys: &str| {
             let mut left = all.clone();
             sieve(keys).expect("known labels").apply(&mut left);
-            let kept: Vec<(u16, f32)> = left.iter().map(|one| (one.class, one.score)).collect();
-            kept
+            left.iter()
+                .map(|one| (one.class, one.score))
+                .collect::<Vec<(u16, f32)>>()
         };
         assert_eq!(kept("").len(), 4);
         assert_eq!(
