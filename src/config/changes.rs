@@ -64,6 +64,7 @@ impl Config {
         for (key, is_same) in keys_of_publish(&self.publish, &later.publish) {
             compare(key, is_same);
         }
+        compare("secondary", self.secondary == later.secondary);
         compare("commands", self.commands == later.commands);
         compare("log.gst_debug", self.log.gst_debug == later.log.gst_debug);
         keys

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::types::Size;
 
 /// A network that looks at crops of tracked objects.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SecondaryConfig {
     /// Its name in attributes and statistics: letters, digits, `-` and `_`.
     pub name: String,
