@@ -107,7 +107,7 @@ fn views_come_with_their_frames_where_they_are_asked_for() {
 #[test]
 fn a_view_belongs_to_its_frame() {
     // Each picture is of one brightness, which differs from that of the next; their size is odd.
-    let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1";
+    let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1 ! identity name=video";
     let source = config(SourceUri::Launch(elements.to_owned()));
     let (frames, result) = Collector::start_with_views(&Root::default(), &source, 20).join();
     result.expect("it was stopped");
