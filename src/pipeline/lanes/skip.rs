@@ -87,8 +87,10 @@ impl State {
         let lane = &mut self.lanes[index];
         let gone = lane.queued - lane.queue.len() as u64;
         while self.allowance > 0
-            && let Some((_, meta)) = lane.carried.pop_front_if(|(before, _)| *before <= gone)
+            && let Some((_, meta)) = lane.carried.front().filter(|(before, _)| *before <= gone)
         {
+            let meta = *meta;
+            lane.carried.pop_front();
             self.freed.push((lane.taken, meta));
             lane.taken += 1;
             self.allowance -= 1;

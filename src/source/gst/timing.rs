@@ -25,12 +25,12 @@ pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], recorder: &Recorde
         let all = found.iter().filter(move |(_, steps)| does(steps, works));
         all.map(|(element, _)| element)
     };
-    if let Some(decoder) = all(&[Work::Decode]).last() {
+    if let Some(decoder) = all(&[Work::Decode]).next_back() {
         time(decoder, decoder, Stage::VideoDecode, recorder);
     }
     let mut scalers = all(&[Work::Scale, Work::Color, Work::Copy]);
     if let Some(first) = scalers.next() {
-        let last = scalers.last().unwrap_or(first);
+        let last = scalers.next_back().unwrap_or(first);
         time(first, last, Stage::Scale, recorder);
     }
 }

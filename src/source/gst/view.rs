@@ -38,8 +38,9 @@ impl Fork {
     pub(super) fn add(pipeline: &gst::Pipeline, input: &gst::Element) -> Result<Self, SourceError> {
         let failed = |error: gst::glib::BoolError| SourceError::Build(error.to_string());
         let fork = make("tee", FORK)?;
-        let trunk = make("identity", TRUNK)?;
-        let entry = make("identity", VIEW_ENTRY)?;
+        // No identity: it copies buffers that it shares with the other branch, and what lies in NVMM cannot be copied so.
+        let trunk = make("capsfilter", TRUNK)?;
+        let entry = make("capsfilter", VIEW_ENTRY)?;
         let sink = make("appsink", "view-sink")?
             .downcast::<gst_app::AppSink>()
             .map_err(|element| SourceError::Build(format!("{} is no appsink", element.name())))?;
