@@ -32,6 +32,7 @@ fn tracks(frame: u64) -> Vec<Track> {
             age_frames: 40,
             hits: 40,
             lost_frames: 0,
+            attributes: Default::default(),
         }
     };
     (0..TRACKS).map(track).collect()
