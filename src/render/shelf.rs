@@ -1,4 +1,4 @@
-//! Views on their way to the recording: counted, so that never more than a few of these large pictures are alive, whoever lags.
+//! Pictures that are wanted after the network, by a recording or by secondary networks: counted, so that never more than a few of these large pictures are alive, whoever lags.
 
 use std::ops::Deref;
 use std::sync::Arc;

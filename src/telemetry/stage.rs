@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nvtx::domain::{Category, LocalRange, Range as CrossRange, RegisteredString};
+use nvtx::domain::{Category, EventAttributes, LocalRange, Range as CrossRange, RegisteredString};
 
 use super::process::thread_cpu_time;
 use super::trace::{Level, Trace};
@@ -129,34 +129,18 @@ static MARKS: LazyLock<Marks> = LazyLock::new(|| {
     }
 });
 
-/// Opens a range on the timeline.
-fn mark(
+/// What a range carries: its name, its category, and `payload`.
+fn attributes(
     (message, category): &(RegisteredString<'static>, Category<'static>),
     payload: u64,
-) -> LocalRange<'static> {
-    let attributes = MARKS
+) -> EventAttributes<'static> {
+    MARKS
         .domain
         .event_attributes_builder()
         .message(*message)
         .category(*category)
         .payload(payload)
-        .build();
-    MARKS.domain.local_range(attributes)
-}
-
-/// Opens a range on the timeline that may end on another thread.
-fn mark_across(
-    (message, category): &(RegisteredString<'static>, Category<'static>),
-    payload: u64,
-) -> CrossRange<'static> {
-    let attributes = MARKS
-        .domain
-        .event_attributes_builder()
-        .message(*message)
-        .category(*category)
-        .payload(payload)
-        .build();
-    MARKS.domain.range(attributes)
+        .build()
 }
 
 /// Names the calling thread on the timeline. The operating system's name is set where the thread is spawned.
@@ -216,7 +200,9 @@ impl Recorder {
             cpu_before: thread_cpu_time(),
         };
         BatchRange {
-            _nvtx: mark(&MARKS.batches[level as usize], items as u64),
+            _nvtx: MARKS
+                .domain
+                .local_range(attributes(&MARKS.batches[level as usize], items as u64)),
             items: Some(items),
             open: self.trace.as_ref().map(open),
         }
@@ -232,7 +218,9 @@ impl Recorder {
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
         Range {
-            _nvtx: mark(&MARKS.stages[stage as usize], payload),
+            _nvtx: MARKS
+                .domain
+                .local_range(attributes(&MARKS.stages[stage as usize], payload)),
             recorder: self,
             stage,
             items: Some(items),
@@ -246,7 +234,9 @@ impl Recorder {
     #[must_use = "the span ends with `end`"]
     pub fn span(&self, stage: Stage, payload: u64) -> Span {
         Span {
-            _nvtx: mark_across(&MARKS.stages[stage as usize], payload),
+            _nvtx: MARKS
+                .domain
+                .range(attributes(&MARKS.stages[stage as usize], payload)),
             stage,
             started: Instant::now(),
         }

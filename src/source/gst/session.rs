@@ -122,12 +122,13 @@ fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
 impl Session<'_> {
     /// Looks at what the pipeline has really made, and holds it against the configuration.
     fn confirm(&self) -> Result<(), SourceError> {
-        let plan = survey::survey(self.launch);
+        let found = survey::found(self.launch);
+        let plan = survey::plan(&found, self.launch);
         log::info!(source = self.context.name.as_str(); "{plan}");
         for note in &plan.notes {
             log::info!(source = self.context.name.as_str(); "{note}");
         }
-        timing::attach(&survey::found(self.launch), &self.context.recorder);
+        timing::attach(&found, &self.context.recorder);
         (self.context.on_plan)(&plan);
         match plan.refused_by(self.config.decoder, self.config.scaling) {
             Some(reason) => Err(SourceError::Refused(reason)),

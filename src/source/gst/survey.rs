@@ -18,11 +18,10 @@ use super::scale::SINK;
 /// More elements than any pipeline of ours has: a walk that takes longer goes in circles.
 const LONGEST_WALK: usize = 200;
 
-/// The plan that the pipeline carries out, in the order of the data.
-pub(super) fn survey(launch: &Launch) -> Plan {
-    let found = found(launch).into_iter();
+/// The plan that the elements carry out which were [`found`] in the pipeline, in the order of the data.
+pub(super) fn plan(found: &[(gst::Element, Vec<PlanStep>)], launch: &Launch) -> Plan {
     Plan {
-        steps: found.flat_map(|(_, steps)| steps).collect(),
+        steps: found.iter().flat_map(|(_, steps)| steps.clone()).collect(),
         notes: launch.findings.notes(),
     }
 }
