@@ -8,6 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -121,33 +122,34 @@ impl Server {
         }
     }
 
-    /// `jetwatch profile` of `setup` on this server.
-    fn profile(&self, setup: &Setup) -> Command {
-        let user = Command::new("id")
-            .arg("-un")
-            .output()
-            .expect("id starts")
-            .stdout;
-        let user = String::from_utf8(user).expect("a name");
-        let file = |name: &str| self.folder.path().join(name).display().to_string();
-        let mut command = setup.command("profile");
-        command.args(["--host", &format!("{}@127.0.0.1", user.trim())]);
-        for option in [
+    /// A file beside the server's keys.
+    fn file(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// What lets ssh in.
+    fn options(&self) -> [String; 5] {
+        [
             format!("Port={}", self.port),
-            format!("IdentityFile={}", file("id")),
-            format!("UserKnownHostsFile={}", file("known_hosts")),
+            format!("IdentityFile={}", self.file("id")),
+            format!("UserKnownHostsFile={}", self.file("known_hosts")),
             "IdentitiesOnly=yes".to_owned(),
             "BatchMode=yes".to_owned(),
-        ] {
+        ]
+    }
+
+    /// `jetwatch profile` of `setup` on this server.
+    fn profile(&self, setup: &Setup) -> Command {
+        self.profile_with(setup, Path::new(env!("CARGO_BIN_EXE_jetwatch")))
+    }
+
+    /// The same with another program of the daemon's.
+    fn profile_with(&self, setup: &Setup, program: &Path) -> Command {
+        let mut command = profile_at(setup, &format!("{}@127.0.0.1", user()), program);
+        for option in self.options() {
             command.args(["--ssh-option", &option]);
         }
-        command
-            .args(["--ssh-option=-Fnone", "--program"])
-            .arg(env!("CARGO_BIN_EXE_jetwatch"))
-            .arg("--target-folder")
-            .arg(setup.path("target"))
-            .arg("--output")
-            .arg(setup.path("out"));
+        command.arg("--ssh-option=-Fnone");
         command
     }
 }
@@ -157,6 +159,26 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// `jetwatch profile` of `setup` on the machine that ssh knows as `host`.
+fn profile_at(setup: &Setup, host: &str, program: &Path) -> Command {
+    let mut command = setup.command("profile");
+    command
+        .args(["--host", host, "--program"])
+        .arg(program)
+        .arg("--target-folder")
+        .arg(setup.path("target"))
+        .arg("--output")
+        .arg(setup.path("out"));
+    command
+}
+
+/// The user's name.
+fn user() -> String {
+    let output = Command::new("id").arg("-un").output().expect("id starts");
+    let name = String::from_utf8(output.stdout).expect("a name");
+    name.trim().to_owned()
 }
 
 /// How many ranges of each name an export holds.
@@ -244,6 +266,81 @@ fn ranges_of_a_profile_over_ssh_equal_frames_and_batches() {
 }
 
 #[test]
+fn a_machine_behind_a_jump_host_is_reached_by_the_users_own_ssh_configuration() {
+    if is_missing() {
+        return;
+    }
+    let _alone = alone();
+    let setup = daemon(Some(FRAMES));
+    let (jump, server) = (Server::start(), Server::start());
+    let mut text = String::new();
+    for (name, through, server) in [("gate", None, &jump), ("box", Some("gate"), &server)] {
+        text.push_str(&format!(
+            "Host {name}\nHostName 127.0.0.1\nUser {}\n",
+            user()
+        ));
+        for option in server.options() {
+            text.push_str(&option.replacen('=', " ", 1));
+            text.push('\n');
+        }
+        if let Some(through) = through {
+            text.push_str(&format!("ProxyJump {through}\n"));
+        }
+    }
+    fs::write(setup.path("ssh_config"), text).expect("written");
+    let output = finish(
+        profile_at(&setup, "box", Path::new(env!("CARGO_BIN_EXE_jetwatch")))
+            .arg(format!(
+                "--ssh-option=-F{}",
+                setup.path("ssh_config").display()
+            ))
+            .args(["--duration", "300s"]),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_exact(&setup, 2 * FRAMES);
+    assert!(is_empty(&setup.path("target")));
+    // It went that way: the gate saw a login of its own.
+    let log = fs::read_to_string(jump.file("log")).expect("a log");
+    assert!(log.contains("Accepted publickey"), "{log}");
+}
+
+#[test]
+fn another_user_works_by_sudo_and_leaves_nothing() {
+    if is_missing() {
+        return;
+    }
+    let allowed = Command::new("sudo")
+        .args(["-n", "-u", "nobody", "--", "true"])
+        .stderr(Stdio::null())
+        .status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: sudo without a password is not allowed here");
+        return;
+    }
+    let _alone = alone();
+    let setup = daemon(Some(FRAMES));
+    // The other user has to reach the program, the folder and what is written.
+    let everybody = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    };
+    let program = setup.path("program");
+    fs::copy(env!("CARGO_BIN_EXE_jetwatch"), &program).expect("copied");
+    everybody(&program, 0o755);
+    everybody(&setup.path(""), 0o755);
+    everybody(&setup.path("target"), 0o1777);
+    let server = Server::start();
+    let output =
+        finish(
+            server
+                .profile_with(&setup, &program)
+                .args(["--duration", "300s", "--sudo=nobody"]),
+        );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_exact(&setup, 2 * FRAMES);
+    assert!(is_empty(&setup.path("target")));
+}
+
+#[test]
 fn batch_sizes_here_make_a_report_each() {
     if is_missing() {
         return;
@@ -274,6 +371,48 @@ fn batch_sizes_here_make_a_report_each() {
         report.contains("out-batch1.sqlite") && report.contains("out-batch4.sqlite"),
         "{report}"
     );
+}
+
+#[test]
+fn a_disk_that_becomes_full_in_the_middle_is_told_as_such() {
+    if is_missing() {
+        return;
+    }
+    // A small disk of its own, filled once the daemon runs.
+    let script = "mount -t tmpfs -o size=140m tmpfs target || exit 77; \
+        (until grep -qs online target/jetwatch-profile.*/log; do sleep 0.1; done; cat /dev/zero >target/fill) 2>/dev/null & exec \"$@\"";
+    let small = |command: &Command| {
+        let mut whole = Command::new("unshare");
+        whole.args(["--mount", "sh", "-c", script, "sh"]);
+        whole.arg(command.get_program()).args(command.get_args());
+        whole
+    };
+    let setup = daemon(None);
+    let _alone = alone();
+    let mut profile = setup.command("profile");
+    profile
+        .args([
+            "--duration",
+            "6s",
+            "--trace",
+            "nvtx",
+            "--target-folder",
+            "target",
+        ])
+        .arg("--output")
+        .arg(setup.path("out"));
+    let output = finish(small(&profile).current_dir(setup.path("")));
+    if matches!(output.status.code(), Some(77)) || stderr(&output).starts_with("unshare:") {
+        eprintln!("skipped: nothing may be mounted here");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("became full below"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!setup.path("out.nsys-rep").exists() && !setup.path("out.sqlite").exists());
 }
 
 #[test]

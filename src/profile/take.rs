@@ -18,8 +18,8 @@ const START_S: u64 = 60;
 /// Most lines of a log that an error repeats.
 const MOST_LINES: usize = 40;
 
-/// Below this, a disk counts as full when something failed.
-const FULL_MIB: u64 = 2;
+/// Below this, a disk counts as full when something failed: nsys takes back what it could not finish.
+const FULL_MIB: u64 = 32;
 
 /// What the daemon is to be told at the target.
 #[derive(Debug, Clone)]

@@ -9,6 +9,8 @@ set -u
 umask 077
 export LC_ALL=C
 exec 3<&0 </dev/null
+# Where sudo let us in as somebody whom this folder is closed to, nothing could be started from it.
+[ -x . ] || cd /
 
 mark=$$-$(date +%s)
 folder='' session='' nsys='' watcher='' timer='' told=''
@@ -136,6 +138,8 @@ while IFS='' read -r line <&3; do
     'folder '*) # Where the temporary folder is made; `-` leaves that to the system.
         [ "$value" != - ] || value=${TMPDIR:-/tmp}
         folder=$(mktemp -d "$value/jetwatch-profile.XXXXXX" 2>&1) || { text=$folder folder=''; fail folder "$text"; }
+        # nsys starts parts of itself elsewhere, which have to find it, too.
+        folder=$(cd "$folder" && pwd)
         say "folder $folder"
         ;;
     'find '*)
