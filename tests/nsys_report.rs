@@ -7,7 +7,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rusqlite::{Connection, params};
@@ -53,7 +53,7 @@ fn profile() -> Setup {
     let mut yaml = "device: test\nsources:\n".to_owned();
     for seed in [1, 2] {
         yaml.push_str(&format!(
-            "  - name: cam{seed}\n    uri: synthetic://traffic?seed={seed}&objects=3&width=160&height=120&fps=100&frames={FRAMES}\n"
+            "  - name: cam{seed}\n    uri: synthetic://traffic?seed={seed}&objects=3&width=160&height=120&realtime=false&frames={FRAMES}\n"
         ));
     }
     yaml.push_str(
@@ -193,6 +193,71 @@ fn a_profile_of_the_daemon_is_counted_as_nsys_does() {
     );
 }
 
+fn assert_table(table: &str, script: &str, full: &Path) {
+    assert_equal(
+        table,
+        &report(table, full),
+        &nsys("stats", "--report", script, full),
+    );
+}
+
+/// What the GPU did is counted and projected as nsys does.
+fn assert_gpu_tables(full: &Path) {
+    for (table, script) in [
+        ("nvtx_sum", "nvtxsum"),
+        ("cuda_gpu_kern_gb_sum", "gpukernsum"),
+        ("cuda_gpu_mem_time_sum", "gpumemtimesum"),
+        ("cuda_gpu_mem_size_sum", "gpumemsizesum"),
+        ("cuda_api_sum", "cudaapisum"),
+    ] {
+        assert_table(table, script, full);
+    }
+    assert_projected(
+        &report("nvtx_gpu_proj_trace", full),
+        &nsys("stats", "--report", "nvtxgpuproj", full),
+    );
+}
+
+/// A report that `jetwatch profile` made of the detector on a machine with an NVIDIA GPU: `JETWATCH_TEST_REPORT` names it, with its
+/// statistics beside it.
+#[test]
+fn a_report_from_a_gpu_is_counted_as_nsys_does() {
+    let Some(file) = std::env::var_os("JETWATCH_TEST_REPORT").map(PathBuf::from) else {
+        eprintln!("skipped: JETWATCH_TEST_REPORT names no report of a machine with a GPU");
+        return;
+    };
+    if is_missing("nsys") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let full = folder.path().join("full.sqlite");
+    run(Command::new("nsys")
+        .args(["export", "--type", "sqlite", "--lazy=false", "-o"])
+        .arg(&full)
+        .arg(&file));
+    assert_gpu_tables(&full);
+    // What the GPU did lies in the ranges of the detector, and each batch was a range.
+    let stats = fs::read(file.with_extension("stats.json")).expect("statistics beside it");
+    let stats: Value = serde_json::from_slice(&stats).expect("JSON");
+    let stage = |name: &str| {
+        let mut stages = stats["stages"].as_array().expect("stages").iter();
+        let found = stages.find(|stage| stage["stage"] == name);
+        found.unwrap_or_else(|| panic!("no {name}"))["count"].clone()
+    };
+    let projected = report("nvtx_gpu_proj_sum", &full);
+    let infer = projected
+        .lines()
+        .find(|line| line.starts_with("jetwatch:infer,"))
+        .expect("the network ran on the GPU");
+    let ranges: u64 = infer
+        .split(',')
+        .nth(4)
+        .and_then(|count| count.parse().ok())
+        .expect("a number of ranges");
+    assert_eq!(stage("infer"), ranges, "{projected}");
+    assert!(stage("gpu_network").as_u64() >= Some(ranges - 1), "{stats}");
+}
+
 #[test]
 fn gpu_rows_are_projected_as_nsys_does() {
     if is_missing("nsys") {
@@ -205,24 +270,8 @@ fn gpu_rows_are_projected_as_nsys_does() {
         .arg(&full)
         .arg(setup.path("real.nsys-rep")));
     add_gpu_rows(&full);
-    for (table, script) in [
-        ("nvtx_sum", "nvtxsum"),
-        ("cuda_gpu_kern_gb_sum", "gpukernsum"),
-        ("cuda_gpu_mem_time_sum", "gpumemtimesum"),
-        ("cuda_gpu_mem_size_sum", "gpumemsizesum"),
-        ("cuda_api_sum", "cudaapisum"),
-        ("nvtx_startend_sum", "nvtxsesum"),
-    ] {
-        assert_equal(
-            table,
-            &report(table, &full),
-            &nsys("stats", "--report", script, &full),
-        );
-    }
-    assert_projected(
-        &report("nvtx_gpu_proj_trace", &full),
-        &nsys("stats", "--report", "nvtxgpuproj", &full),
-    );
+    assert_gpu_tables(&full);
+    assert_table("nvtx_startend_sum", "nvtxsesum", &full);
     for (table, rule) in [
         ("cuda_memcpy_async", "cuda-async-memcpy:rows=100000"),
         ("cuda_api_sync", "cuda-sync-api:rows=100000"),
