@@ -96,6 +96,18 @@ impl Commanded {
         })
     }
 
+    /// Topics of a source for which the broker keeps a value.
+    fn kept(&self, name: &str) -> Vec<String> {
+        let output = Command::new(program("mosquitto_sub"))
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-t", &format!("jetwatch/box/{name}/#"), "--retained-only"])
+            .args(["-W", "1", "-F", "%t"])
+            .output()
+            .expect("mosquitto_sub starts");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(ToOwned::to_owned).collect()
+    }
+
     fn frames(&self, name: &str) -> usize {
         let of_source = |line: &&Value| line["kind"] == "detections" && line["source"] == name;
         self.lines().iter().filter(of_source).count()
@@ -151,12 +163,22 @@ fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
     let reply = daemon.ask(remove("cam"));
     let error = reply["error"].as_str().expect("a reason");
     assert!(error.contains("configuration file"), "{error}");
+    eventually("a count", || {
+        daemon
+            .kept("extra")
+            .iter()
+            .find(|topic| !topic.ends_with("/status"))
+            .map(drop)
+    });
     assert_eq!(daemon.ask(remove("extra"))["ok"], json!(true));
     assert_eq!(
         daemon.ask(remove("extra"))["ok"],
         json!(false),
         "it is gone"
     );
+    eventually("its counts taken back", || {
+        (daemon.kept("extra") == ["jetwatch/box/extra/status"]).then_some(())
+    });
     assert_eq!(
         daemon.ask(add("extra", 4))["ok"],
         json!(true),

@@ -57,7 +57,9 @@ fn is_missing() -> bool {
 
 /// A configuration with two sources that end after `frames`, or never.
 fn daemon(frames: Option<u64>) -> Setup {
-    let end = frames.map_or_else(String::new, |frames| format!("&realtime=false&frames={frames}"));
+    let end = frames.map_or_else(String::new, |frames| {
+        format!("&realtime=false&frames={frames}")
+    });
     let mut yaml = "device: test\nsources:\n".to_owned();
     for seed in [1, 2] {
         yaml.push_str(&format!(

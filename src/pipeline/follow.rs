@@ -436,6 +436,9 @@ impl Follower {
             );
         }
         if let Some(gone) = self.lines[id.index()].leaving.take() {
+            for sink in &mut self.sinks {
+                sink.source_left(&self.lines[id.index()].name);
+            }
             self.lines.drop_line(id);
             // Whoever waited may have run out of patience.
             let _ = gone.send(());

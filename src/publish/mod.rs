@@ -333,6 +333,12 @@ pub trait Sink: Send {
     /// Takes one record. Never blocks: what cannot be kept is dropped and counted.
     fn accept(&mut self, record: &Record<'_>);
 
+    /// A source was taken out: what is kept of it elsewhere, beside its last state, is taken back.
+    fn source_left(&mut self, source: &str) {
+        // Nothing is kept by what only writes along.
+        let _ = source;
+    }
+
     /// What became of the messages so far.
     fn counts(&self) -> SinkCounts;
 

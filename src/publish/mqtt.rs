@@ -273,6 +273,15 @@ impl Sink for MqttSink {
         }
     }
 
+    fn source_left(&mut self, source: &str) {
+        let mut outbox = self.shared.outbox();
+        for topic in self.topics.forget(source) {
+            outbox.withdraw(&topic);
+        }
+        drop(outbox);
+        self.shared.wake.notify_one();
+    }
+
     fn counts(&self) -> SinkCounts {
         self.shared.outbox().counts()
     }

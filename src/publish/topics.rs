@@ -143,6 +143,18 @@ impl Topics {
         }
     }
 
+    /// Forgets a source; gives the topics of its counts, zones and lines, whose values mean nothing any more.
+    pub fn forget(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
+        let topics = self.sources.remove(source);
+        let values = |topics: SourceTopics| {
+            topics
+                .rules
+                .into_values()
+                .chain(topics.counts.into_values())
+        };
+        topics.into_iter().flat_map(values)
+    }
+
     fn source(&mut self, name: &str) -> &mut SourceTopics {
         // Looked up twice, since the entry interface would need an owned key on every call.
         if !self.sources.contains_key(name) {

@@ -43,6 +43,8 @@ pub(super) struct Outbox {
     best_effort: VecDeque<Message>,
     states: Vec<State>,
     state_of: HashMap<Arc<str>, usize>,
+    /// Places of states that were withdrawn, for others.
+    free: Vec<usize>,
     in_flight: VecDeque<InFlight>,
     /// Best-effort messages in the buffer that is being written.
     writing: u64,
@@ -95,6 +97,7 @@ impl Outbox {
             best_effort: VecDeque::new(),
             states: Vec::new(),
             state_of: HashMap::new(),
+            free: Vec::new(),
             in_flight: VecDeque::new(),
             writing: 0,
             connected: false,
@@ -155,6 +158,33 @@ impl Outbox {
         self.place_state(value);
     }
 
+    /// Takes a state back from the broker: an empty retained message. It is forgotten once that has arrived.
+    pub fn withdraw(&mut self, topic: &Arc<str>) {
+        if !self.state_of.contains_key(topic) {
+            return;
+        }
+        let index = self.place_state(Message {
+            topic: Arc::clone(topic),
+            payload: Bytes::new(),
+        });
+        if std::mem::take(&mut self.states[index].counted) {
+            self.replaced += 1;
+        }
+    }
+
+    /// Gives up the place of a state whose withdrawal has arrived.
+    fn forget_withdrawn(&mut self, index: usize) {
+        let state = &self.states[index];
+        let is_under_way = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { index: other, .. } if other == index);
+        if state.value.payload.is_empty()
+            && !state.marked
+            && !self.in_flight.iter().any(is_under_way)
+            && self.state_of.remove(&state.value.topic).is_some()
+        {
+            self.free.push(index);
+        }
+    }
+
     fn place_state(&mut self, value: Message) -> usize {
         let index = match self.state_of.get(&value.topic) {
             Some(&index) => {
@@ -162,14 +192,18 @@ impl Outbox {
                 index
             }
             None => {
-                self.state_of
-                    .insert(Arc::clone(&value.topic), self.states.len());
-                self.states.push(State {
+                let index = self.free.pop().unwrap_or(self.states.len());
+                self.state_of.insert(Arc::clone(&value.topic), index);
+                let state = State {
                     value,
                     marked: false,
                     counted: false,
-                });
-                self.states.len() - 1
+                };
+                match self.states.get_mut(index) {
+                    Some(free) => *free = state,
+                    None => self.states.push(state),
+                }
+                index
             }
         };
         if !std::mem::replace(&mut self.states[index].marked, true) {
@@ -259,7 +293,10 @@ impl Outbox {
             .position(|in_flight| in_flight.id == id)?;
         match self.in_flight.remove(at)?.sent {
             Sent::Message(_) => Some(1),
-            Sent::State { counted, .. } => Some(u64::from(counted)),
+            Sent::State { index, counted } => {
+                self.forget_withdrawn(index);
+                Some(u64::from(counted))
+            }
         }
     }
 
@@ -269,6 +306,9 @@ impl Outbox {
         self.queue
             .retain(|waiting| matches!(waiting, Waiting::Message { .. }));
         for index in (0..self.states.len()).rev() {
+            if self.free.contains(&index) {
+                continue;
+            }
             self.states[index].marked = true;
             self.queue.push_front(Waiting::State(index));
         }

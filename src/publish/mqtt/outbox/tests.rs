@@ -131,6 +131,45 @@ fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
 }
 
 #[test]
+fn a_withdrawn_state_is_emptied_once_and_forgotten_once_that_arrived() {
+    let mut outbox = Outbox::new(10);
+    let topic: Arc<str> = "n".into();
+    outbox.withdraw(&topic);
+    assert!(outbox.is_empty(), "what was never set is not taken back");
+    outbox.set_state(message("n", "1"));
+    outbox.set_state(message("m", "1"));
+    outbox.connected();
+    assert_eq!(sent(&mut outbox).len(), 2);
+    outbox.withdraw(&topic);
+    assert_eq!(sent(&mut outbox), [(String::new(), Some(3), false)]);
+    // The value of before arrives; the withdrawal itself is lost with the connection, and goes out again.
+    assert!(outbox.acknowledged(1));
+    outbox.disconnected();
+    outbox.connected();
+    let again = sent(&mut outbox);
+    let texts: Vec<_> = again.iter().map(|(text, ..)| text.as_str()).collect();
+    assert_eq!(texts, ["", "1"]);
+    for (_, id, _) in again {
+        outbox.acknowledged(id.expect("a state has one"));
+    }
+    outbox.disconnected();
+    outbox.connected();
+    let left = sent(&mut outbox);
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].0, "1");
+    // Another topic takes the place, and the first may come back.
+    outbox.set_state(message("o", "2"));
+    outbox.set_state(message("n", "3"));
+    let texts: Vec<_> = sent(&mut outbox)
+        .into_iter()
+        .map(|(text, ..)| text)
+        .collect();
+    assert_eq!(texts, ["2", "3"]);
+    assert_eq!(outbox.states.len(), 3);
+    adds_up(&outbox);
+}
+
+#[test]
 fn best_effort_is_kept_only_while_connected_and_delivered_when_written() {
     let mut outbox = Outbox::new(10);
     outbox.push_best_effort(message("d", "early"));
@@ -168,7 +207,7 @@ fn refused_and_abandoned_messages_are_counted_as_dropped() {
 
 proptest! {
     #[test]
-    fn counts_add_up_and_order_holds_whatever_happens(steps in prop::collection::vec(0_u8..8, 1..200)) {
+    fn counts_add_up_and_order_holds_whatever_happens(steps in prop::collection::vec(0_u8..9, 1..200)) {
         let mut outbox = Outbox::new(8);
         let mut number = 0_u32;
         let mut delivered: Vec<u32> = Vec::new();
@@ -199,6 +238,7 @@ proptest! {
                     outbox.connected();
                     up = true;
                 }
+                8 => outbox.withdraw(&"n".into()),
                 _ => {}
             }
             adds_up(&outbox);
