@@ -22,6 +22,7 @@ mod tensorrt;
 #[path = "support/virtual_jetson.rs"]
 mod virtual_jetson;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use support::clips;
-use support::daemon::{Setup, finish, stderr};
+use support::daemon::{Setup, finish, json_lines, stderr};
 use virtual_jetson::VirtualJetson;
 
 const WIDTH: usize = 128;
@@ -114,25 +115,35 @@ fn setup(detector: &str, frames: u32, batch: Option<i64>) -> Setup {
     ));
     let model = setup.path("model");
     fs::create_dir(&model).expect("made");
-    let bytes = network(batch);
-    fs::write(model.join("cells.onnx"), &bytes).expect("written");
-    let digest = Sha256::digest(&bytes)
+    write_folder(
+        &model,
+        "cells",
+        &network(batch),
+        &format!(
+            "images, width: {WIDTH}, height: {HEIGHT}, color: bgr, letterbox: {{value: 0, placement: top_left}}"
+        ),
+        "{layout: yolov8, name: output}\nscore_threshold: 0.4\nlabels: [bright]",
+    );
+    setup
+}
+
+/// A model folder around a network; `output` holds the keys from `output` on.
+fn write_folder(folder: &Path, name: &str, network: &[u8], input: &str, output: &str) {
+    fs::write(folder.join("net.onnx"), network).expect("written");
+    let digest = Sha256::digest(network)
         .iter()
         .fold(String::new(), |mut text, byte| {
             write!(text, "{byte:02x}").expect("a string takes it");
             text
         });
     let yaml = format!(
-        "name: cells\n\
-         input: {{name: images, width: {WIDTH}, height: {HEIGHT}, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
-         output: {{layout: yolov8, name: output}}\n\
-         score_threshold: 0.4\n\
-         labels: [bright]\n\
+        "name: {name}\n\
+         input: {{name: {input}}}\n\
+         output: {output}\n\
          license: {{spdx: Apache-2.0, source: made by the test}}\n\
-         files: {{fp32: {{file: cells.onnx, sha256: '{digest}'}}}}\n"
+         files: {{fp32: {{file: net.onnx, sha256: '{digest}'}}}}\n"
     );
-    fs::write(model.join("model.yaml"), yaml).expect("written");
-    setup
+    fs::write(folder.join("model.yaml"), yaml).expect("written");
 }
 
 /// `jetwatch COMMAND --config` in reach of the double of libcuda and of the TensorRT in `library`.
@@ -250,6 +261,102 @@ fn batches_of_several_workers_and_networks_of_one_picture_give_the_same() {
             let one = said.contains("the network takes one frame at a time");
             assert_eq!(one, batch.is_some(), "{what}: {said}");
         }
+    }
+}
+
+/// A secondary network that looks at crops of what the primary found: seven scores of a crop, from the mean of its colors.
+fn add_secondary(setup: &Setup) {
+    let folder = setup.path("second");
+    fs::create_dir(&folder).expect("made");
+    let mut graph = Graph::default();
+    let axes = [
+        Attribute::Ints("axes", &[2, 3]),
+        Attribute::Int("keepdims", 0),
+    ];
+    graph.node("ReduceMean", &["images"], "mean", &axes);
+    graph.node("MatMul", &["mean", "weights"], "scores", &[]);
+    let weights: Vec<f32> = (0..21).map(|at| (at % 7 + 1) as f32 / 3.0).collect();
+    graph.constant("weights", FLOAT, &[3, 7], &weights, f32::to_le_bytes);
+    graph.input("images", FLOAT, &[None, Some(3), Some(32), Some(32)]);
+    graph.output("scores", FLOAT, &[None, Some(7)]);
+    let labels = "labels: [a, b, c, d, e, f, g]";
+    let input = "images, width: 32, height: 32, color: bgr, scale: 0.00392156862745098, letterbox: {value: 0, placement: stretch}";
+    write_folder(
+        &folder,
+        "second",
+        &graph.bytes(),
+        input,
+        &format!("{{layout: logits, name: scores}}\nscore_threshold: 0.05\n{labels}"),
+    );
+    let yaml = fs::read_to_string(&setup.config).expect("it is there");
+    let secondary = "secondary:\n  - {name: second, model: second, batch_size: 3, min_object: 8x8, vote_frames: 2, reinfer_interval: 4}\n";
+    fs::write(&setup.config, yaml + secondary).expect("written");
+}
+
+/// What the secondary network said of each track in the end: label and score.
+fn attributes(setup: &Setup) -> BTreeMap<u64, (String, f64)> {
+    let mut found = BTreeMap::new();
+    for line in json_lines(&setup.path("events.jsonl")) {
+        let track = &line["after"];
+        for attribute in track["attributes"].as_array().into_iter().flatten() {
+            assert_eq!(attribute["name"], "second");
+            let label = attribute["label"].as_str().expect("text").to_owned();
+            let score = attribute["score"].as_f64().expect("a number");
+            let id = line["track_id"].as_u64().expect("a number");
+            found.insert(id, (label, score));
+        }
+    }
+    found
+}
+
+#[test]
+fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
+    let doubles = doubles();
+    if doubles.is_empty() || library_is_missing() {
+        return;
+    }
+    // Nothing moves, so that every crop of a track is the same, whenever it is cut.
+    let still = |detector: &str| {
+        let setup = setup(detector, 60, None);
+        add_secondary(&setup);
+        let yaml = fs::read_to_string(&setup.config).expect("it is there");
+        let yaml = yaml
+            .replace("realtime=false", "objects=0&fps=30")
+            .replace("{mqtt: off", "{mqtt: off, update_interval_ms: 100");
+        fs::write(&setup.config, yaml).expect("written");
+        let model = setup.path("model/model.yaml");
+        let yaml = fs::read_to_string(&model).expect("it is there");
+        fs::write(
+            &model,
+            yaml.replace("score_threshold: 0.4", "score_threshold: 0.1"),
+        )
+        .expect("written");
+        setup
+    };
+    let onnx = still("backend: onnx");
+    run(&onnx, onnx.command("run"));
+    let wanted = attributes(&onnx);
+    assert!(wanted.len() >= 3, "{wanted:?}");
+    assert!(wanted.values().all(|(label, _)| label == "g"), "{wanted:?}");
+    for double in doubles {
+        let what = double.display().to_string();
+        let setup = still(BUILDING);
+        let (_, stats, said) = run(&setup, command(&setup, "run", &double));
+        // Two engines: one for each network.
+        assert_eq!(said.matches("building it now").count(), 2, "{what}: {said}");
+        let found = attributes(&setup);
+        assert_eq!(found.len(), wanted.len(), "{what}: {found:?} {wanted:?}");
+        for (id, (label, score)) in &found {
+            let (other, reference) = &wanted[id];
+            assert_eq!(label, other, "{what}: {id}");
+            assert!(
+                (score - reference).abs() < 2e-3,
+                "{what}: {id}: {score} {reference}"
+            );
+        }
+        let second = &stats["secondary"][0];
+        assert!(second["crops"].as_u64() > Some(0), "{what}: {stats}");
+        assert_eq!(second["dropped_crops"], 0, "{what}: {stats}");
     }
 }
 
