@@ -205,6 +205,7 @@ impl Pipeline {
             Recording::start(
                 choice,
                 config.sources.iter().map(overlay).collect(),
+                recorder.clone(),
                 FILE_END,
             )
         });
