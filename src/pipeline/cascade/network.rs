@@ -58,7 +58,7 @@ impl Network {
             gives_boxes: classifier.is_none(),
             input: detector.input_size(),
             placement: detector.placement(),
-            counters: Arc::new(Counters::new(prepared.most)),
+            counters: Arc::new(Counters::new(prepared.most, config.batch_size)),
         }
     }
 
