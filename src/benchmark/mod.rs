@@ -5,6 +5,7 @@
 
 mod compare;
 mod error;
+mod ladder;
 mod layout;
 mod mean;
 mod measured;
@@ -13,6 +14,7 @@ mod sweep;
 
 pub use compare::{Comparison, Noise};
 pub use error::BenchmarkError;
+pub use ladder::{Climbed, Facts, Layout, Rung, Spent, climb, spent};
 pub use layout::{ROOT, document};
 pub use mean::mean;
 pub use measured::{Batch, LevelRun, Measured, RangeNumbers, Row, Times};

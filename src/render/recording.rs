@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
 use crate::telemetry::{Level, Recorder, Stage};
@@ -39,6 +39,15 @@ struct Shot {
     meta: FrameMeta,
     view: KeptView,
     tracks: Vec<Track>,
+}
+
+/// What becomes of frames that the recording cannot keep up with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lag {
+    /// They are dropped, and counted.
+    Drops,
+    /// They wait, as many as there are: whoever offers them bounds them.
+    Waits,
 }
 
 /// A running recording.
@@ -106,7 +115,8 @@ impl Recording {
     }
 
     /// Starts the thread; `overlays` has one entry for each source, by its index. The encoder starts with the first frame, which tells
-    /// the size. At the end, it may take `deadline` to complete the file. Stage times go to `recorder`.
+    /// the size. At the end, it may take `deadline` to complete the file. Stage times go to `recorder`;
+    /// `lag` says what becomes of what it cannot keep up with.
     ///
     /// # Errors
     /// There is no thread.
@@ -114,9 +124,13 @@ impl Recording {
         choice: Choice,
         overlays: Vec<Overlay>,
         recorder: Recorder,
+        lag: Lag,
         deadline: Duration,
     ) -> Result<Self, RenderError> {
-        let (shots, waiting) = bounded(QUEUE);
+        let (shots, waiting) = match lag {
+            Lag::Drops => bounded(QUEUE),
+            Lag::Waits => unbounded(),
+        };
         let (end, ended) = bounded::<()>(0);
         let sources = overlays.len();
         let scribe = Scribe {
