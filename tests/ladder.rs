@@ -35,7 +35,7 @@ fn setup(sources: usize, more: &str) -> Setup {
     };
     let sources: String = (1..=sources).map(source).collect();
     let setup = Setup::new(&format!(
-        "device: test\nsources:\n{sources}detector: {{backend: scripted, workers: 2, batch_timeout_ms: 2000}}\n\
+        "device: test\nsources:\n{sources}detector: {{backend: scripted, workers: 2, batch_timeout_ms: 1000}}\n\
          publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n{more}"
     ));
     write_model(&setup.path("bright"), &network(None, 16), &keys(16));

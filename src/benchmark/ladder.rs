@@ -5,7 +5,9 @@
 
 mod climb;
 
-use crate::config::{Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pace, SourceUri};
+use crate::config::{
+    Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pace, SourceConfig, SourceUri,
+};
 
 pub use climb::{Climbed, Spent, climb, spent};
 
@@ -141,6 +143,9 @@ impl Rung {
             }
         }
         layout.choose_rendering(self, facts);
+        if self == Self::ScaledFirst && config.sources.iter().any(is_drawn) {
+            layout.note("a drawn scene is drawn in the size that is asked for: part of this gain is its own");
+        }
         layout.choose_batches(self, config);
         layout.choose_precision(self, config, facts);
         layout.choose_interval(self, config);
@@ -261,6 +266,11 @@ impl Layout {
             self.note(format!("the network looks at every {}. frame", skipped + 1));
         }
     }
+}
+
+/// Whether a source is a scene of our own.
+fn is_drawn(source: &SourceConfig) -> bool {
+    matches!(source.uri, SourceUri::Synthetic(_))
 }
 
 /// The whole network, for the steps before the last; where that is not all, why.

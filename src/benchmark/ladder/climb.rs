@@ -121,7 +121,7 @@ mod tests {
         let speeds = [
             vec![Some(10.0), Some(20.0), Some(10.0)],
             vec![Some(20.0), Some(50.0), Some(20.0)],
-            vec![None, Some(50.0), Some(25.0)],
+            vec![None, Some(50.0), Some(30.0)],
             vec![None, None, None],
             vec![Some(40.0), Some(40.0), Some(40.0)],
             vec![Some(80.0), Some(80.0), Some(80.0)],
@@ -129,11 +129,11 @@ mod tests {
         let told = vec![(Vec::new(), vec!["a word".to_owned()]); 6];
         let steps = climb(&speeds, told);
         let relative: Vec<_> = steps.iter().map(|step| step.relative_percent).collect();
-        // Medians of 10, 20, 37.5, nothing, 40 and 80 frames a second.
+        // Medians of 10, 20, 40, nothing, 40 and 80 frames a second.
         let wanted = [
             Some(100.0),
             Some(50.0),
-            Some(1000.0 / 37.5),
+            Some(25.0),
             None,
             Some(25.0),
             Some(12.5),
@@ -146,7 +146,7 @@ mod tests {
         let wanted = [
             None,
             Some(vec![2.0, 2.5, 2.0]),
-            Some(vec![1.0, 1.25]),
+            Some(vec![1.0, 1.5]),
             None,
             None,
             Some(vec![2.0, 2.0, 2.0]),

@@ -106,7 +106,7 @@ fn a_step_that_cannot_differ_says_so() {
         "nothing is drawn: no encoder; this model has no FP32: its first precision in its place",
         "",
         "same as before: nothing was drawn",
-        "",
+        "a drawn scene is drawn in the size that is asked for: part of this gain is its own",
         "same as before: one source gives single frames, and nothing looks at crops",
         "this model has no INT8; the network looks at every 4. frame",
     ];

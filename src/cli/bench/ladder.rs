@@ -200,7 +200,7 @@ fn print(steps: &[Climbed]) {
         println!(
             "{title:<30} {:>9.1} {ms:>9.2} {:>9} {gained:>8}   {}",
             fps.median,
-            format!("{relative:.0} %"),
+            format!("{relative:.1} %"),
             spent.join(", ")
         );
         for note in &step.notes {
