@@ -48,6 +48,8 @@ pub struct Facts {
     pub primary: Option<Vec<String>>,
     /// Those of each secondary network.
     pub secondary: Vec<Vec<String>>,
+    /// Whether the primary network takes one frame at a time, whatever the batch.
+    pub takes_single_frames: bool,
     /// Why nothing can be recorded here.
     pub no_recording: Option<String>,
 }
@@ -146,7 +148,7 @@ impl Rung {
         if self == Self::ScaledFirst && config.sources.iter().any(is_drawn) {
             layout.note("a drawn scene is drawn in the size that is asked for: part of this gain is its own");
         }
-        layout.choose_batches(self, config);
+        layout.choose_batches(self, config, facts);
         layout.choose_precision(self, config, facts);
         layout.choose_interval(self, config);
         layout
@@ -179,11 +181,15 @@ impl Layout {
         }
     }
 
-    fn choose_batches(&mut self, rung: Rung, config: &Config) {
+    fn choose_batches(&mut self, rung: Rung, config: &Config, facts: &Facts) {
         let batches = rung >= Rung::Batched;
-        let frames = match config.detector.batch_size {
-            1 => config.sources.len().min(MAX_BATCH_SIZE as usize),
-            size => size,
+        let (frames, why_one) = match config.detector.batch_size {
+            _ if facts.takes_single_frames => (1, "the network takes one frame at a time"),
+            1 => (
+                config.sources.len().min(MAX_BATCH_SIZE as usize),
+                "one source gives single frames",
+            ),
+            size => (size, ""),
         };
         self.config.detector.batch_size = if batches { frames } else { 1 };
         for network in &mut self.config.secondary {
@@ -200,17 +206,13 @@ impl Layout {
                 .iter()
                 .map(|network| format!("{} crops of {}", network.batch_size, network.name))
                 .collect();
-            match (frames, crops.is_empty()) {
-                (1, true) => {
-                    self.note("same as before: one source gives single frames, and nothing looks at crops");
-                }
-                (1, false) => self.note(format!(
-                    "{}; one source gives single frames",
-                    crops.join(", ")
-                )),
-                (frames, true) => self.note(format!("{frames} frames; nothing looks at crops")),
-                (frames, false) => self.note(format!("{frames} frames, {}", crops.join(", "))),
-            }
+            let note = match (frames, crops.is_empty()) {
+                (1, true) => format!("same as before: {why_one}, and nothing looks at crops"),
+                (1, false) => format!("{}; {why_one}", crops.join(", ")),
+                (frames, true) => format!("{frames} frames; nothing looks at crops"),
+                (frames, false) => format!("{frames} frames, {}", crops.join(", ")),
+            };
+            self.note(note);
         }
     }
 
@@ -237,6 +239,9 @@ impl Layout {
         let wanted = if rung == Rung::Light { LIGHT } else { FULL };
         let networks = self.config.secondary.iter_mut().zip(&facts.secondary);
         for (network, known) in networks {
+            if rung == Rung::Light && is_light(network.precision.as_deref()) {
+                continue;
+            }
             // One that lacks it runs as it is configured, in all steps.
             if known.iter().any(|known| known == wanted) {
                 network.precision = Some(wanted.to_owned());
@@ -287,6 +292,11 @@ fn full(detector: &mut DetectorConfig, has_full: bool) -> Option<String> {
     Some(format!("this model has no FP32: {given} in its place"))
 }
 
+/// Whether a precision is INT8 of some kind.
+fn is_light(precision: Option<&str>) -> bool {
+    precision.is_some_and(|precision| precision.starts_with(LIGHT))
+}
+
 /// The network of the last step; where it is not in INT8, why.
 fn light(
     detector: &mut DetectorConfig,
@@ -294,6 +304,11 @@ fn light(
     has_full: bool,
     has_light: bool,
 ) -> Option<String> {
+    if is_light(given.precision.as_deref()) {
+        // One of several kinds, as configured.
+        detector.precision.clone_from(&given.precision);
+        return None;
+    }
     if has_light {
         detector.precision = Some(LIGHT.to_owned());
         return None;

@@ -39,6 +39,7 @@ fn facts() -> Facts {
     Facts {
         primary: Some(vec!["fp32".to_owned(), "int8".to_owned()]),
         secondary: vec![vec!["fp32".to_owned()]],
+        takes_single_frames: false,
         no_recording: None,
     }
 }
@@ -98,8 +99,8 @@ fn a_step_that_cannot_differ_says_so() {
     config.sources.truncate(1);
     let facts = Facts {
         primary: Some(vec!["fp16".to_owned()]),
-        secondary: Vec::new(),
         no_recording: Some("no encoder".to_owned()),
+        ..Facts::default()
     };
     let notes = Rung::ALL.map(|rung| rung.lay_out(&config, &facts).notes.join("; "));
     let wanted = [
@@ -111,6 +112,16 @@ fn a_step_that_cannot_differ_says_so() {
         "this model has no INT8; the network looks at every 4. frame",
     ];
     assert_eq!(notes, wanted);
+    let facts = Facts {
+        takes_single_frames: true,
+        ..self::facts()
+    };
+    let single = Rung::Batched.lay_out(&with_secondary(self::config()), &facts);
+    assert_eq!(single.config.detector.batch_size, 1, "two sources");
+    assert_eq!(
+        single.notes,
+        ["8 crops of light; the network takes one frame at a time"]
+    );
     let scripted = Rung::Light.lay_out(&config, &Facts::default());
     assert!(
         scripted.notes[0].contains("scripted"),
@@ -127,6 +138,12 @@ fn what_is_configured_is_the_best_step() {
     config.secondary[0].batch_size = 5;
     let best = Rung::Light.lay_out(&config, &facts()).config;
     assert_eq!(line(&best), "3 6 \"int8\" Frames(1) Some(Frames(4)), 5 2");
+    // INT8 of another kind.
+    config.detector.precision = Some("int8_cpu".to_owned());
+    let precision = |rung: Rung| rung.lay_out(&config, &facts()).config.detector.precision;
+    assert_eq!(precision(Rung::Batched).as_deref(), Some("fp32"));
+    assert_eq!(precision(Rung::Light).as_deref(), Some("int8_cpu"));
+    config.detector.precision = None;
     // INT8 that TensorRT makes by a calibration.
     config.detector.tensorrt.calibration = Some("calibration.cache".into());
     let facts = Facts {

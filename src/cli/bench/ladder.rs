@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use crate::benchmark::{Climbed, Facts, Layout, Rung, climb, spent};
 use crate::config::{Backend, Config};
-use crate::detect::model::ModelSpec;
+use crate::detect::{self, model::ModelSpec};
 use crate::pipeline::{Course, Options, PipelineError, ScalingPlace, Turns};
 use crate::render::Recording;
+use crate::telemetry::Recorder;
 
 use super::super::Exit;
 use super::BenchArgs;
@@ -54,6 +55,11 @@ impl Step {
             facts.no_recording = Recording::prepare(&path)
                 .err()
                 .map(|error| error.to_string());
+        }
+        let batched = rung.lay_out(config, &facts).config.detector;
+        if batched.batch_size > 1 {
+            let network = detect::prepare(&batched, &Recorder::silent())?;
+            facts.takes_single_frames = network.takes_single_frames();
         }
         let renders = rung.renders() && facts.no_recording.is_none();
         if !renders {
