@@ -18,8 +18,9 @@ use super::follow::News;
 /// Batches of each worker that may be in the chain at once on the ladder: one that is formed, one in the network, one behind it.
 const BATCHES_INSIDE: usize = 3;
 
-/// Crops that may wait on the ladder for each frame that may be in the chain.
-const CROPS_PER_FRAME: usize = 16;
+/// Batches of crops of each worker that may wait on the ladder: a track whose crop waits is not cut anew, so that a long queue
+/// would be less work.
+const CROP_BATCHES: usize = 2;
 
 /// Which way the chain goes. The default is the daemon's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,14 +89,17 @@ impl Course {
     /// The gate of a chain.
     pub(super) fn gate(self, config: &Config) -> Gate {
         let batches = config.detector.workers * config.detector.batch_size;
-        let room = match self.turns {
+        let networks = config.secondary.iter();
+        let crops = networks.map(|network| CROP_BATCHES * network.workers * network.batch_size);
+        let (room, crops) = match self.turns {
             Turns::Live => return Gate::default(),
-            Turns::OneByOne => 1,
-            Turns::Patient => BATCHES_INSIDE * batches + config.sources.len(),
+            Turns::OneByOne => (1, 0),
+            Turns::Patient => (BATCHES_INSIDE * batches + config.sources.len(), crops.sum()),
         };
         Gate {
             inner: Some(Arc::new(Inner {
                 room,
+                crops,
                 inside: Mutex::default(),
                 changed: Condvar::new(),
             })),
@@ -126,6 +130,8 @@ pub(super) struct Gate {
 struct Inner {
     /// Most frames inside.
     room: usize,
+    /// Most crops that are with networks when one more comes in.
+    crops: usize,
     inside: Mutex<Inside>,
     changed: Condvar,
 }
@@ -203,9 +209,7 @@ impl Gate {
 
 impl Inner {
     fn is_full(&self, inside: &Inside) -> bool {
-        inside.frames >= self.room
-            || inside.views >= self.room
-            || inside.crops > CROPS_PER_FRAME * (self.room - 1)
+        inside.frames >= self.room || inside.views >= self.room || inside.crops > self.crops
     }
 
     fn change(&self, change: impl FnOnce(&mut Inside)) {
@@ -225,10 +229,11 @@ mod tests {
     use super::*;
     use crate::types::{FrameMeta, Picture, Size, SourceId};
 
-    fn gate(room: usize) -> Gate {
+    fn gate(room: usize, crops: usize) -> Gate {
         Gate {
             inner: Some(Arc::new(Inner {
                 room,
+                crops,
                 inside: Mutex::default(),
                 changed: Condvar::new(),
             })),
@@ -263,7 +268,7 @@ mod tests {
 
     #[test]
     fn one_by_one_nothing_of_the_frame_before_is_left() {
-        let gate = gate(1);
+        let gate = gate(1, 0);
         let shelf = gate.shelf();
         assert_eq!(gate.pass(frame(), |_| Flow::Continue), Flow::Continue);
         assert!(is_full(&gate), "it is in the chain");
@@ -281,20 +286,20 @@ mod tests {
 
     #[test]
     fn a_gate_lets_as_many_in_as_it_has_room_for() {
-        let gate = gate(2);
+        let gate = gate(2, 4);
         gate.pass(frame(), |_| Flow::Continue);
         assert!(!is_full(&gate));
         gate.pass(frame(), |_| Flow::Continue);
         assert!(is_full(&gate));
-        gate.published(CROPS_PER_FRAME);
+        gate.published(4);
         assert!(!is_full(&gate), "there is one, and a few crops wait");
-        gate.looked(CROPS_PER_FRAME + 1);
+        gate.looked(5);
         assert!(is_full(&gate));
     }
 
     #[test]
     fn an_open_gate_lets_go_who_waits() {
-        let gate = gate(1);
+        let gate = gate(1, 0);
         gate.pass(frame(), |_| Flow::Continue);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| gate.pass(frame(), |_| Flow::Stop));

@@ -179,7 +179,21 @@ fn told(point: &PointResult) -> anyhow::Result<(Vec<crate::benchmark::Spent>, Ve
     let document: Value = serde_json::from_slice(&text)?;
     let notes = document["ladder"]["notes"].as_array().into_iter().flatten();
     let notes = notes.filter_map(|note| note.as_str().map(str::to_owned));
-    Ok((spent(&document["run"]), notes.collect()))
+    let mut notes: Vec<String> = notes.collect();
+    let run = &document["run"];
+    let frames = run["sources"].as_array().into_iter().flatten();
+    let frames: f64 = frames
+        .filter_map(|source| source["detected"].as_f64())
+        .sum();
+    for network in run["secondary"].as_array().into_iter().flatten() {
+        if let (Some(name), Some(crops)) = (network["name"].as_str(), network["crops"].as_f64()) {
+            notes.push(format!(
+                "{name}: {:.1} crops a frame",
+                crops / frames.max(1.0)
+            ));
+        }
+    }
+    Ok((spent(run), notes))
 }
 
 fn print(steps: &[Climbed]) {
