@@ -1,6 +1,10 @@
 //! NVTX ranges of the real daemon, counted by a tool of our own (`nvtx/counter.c`) without nsys: as many as frames and
 //! batches, and as many as `--stats` tells.
 
+#[path = "support/classifier.rs"]
+mod classifier;
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
 mod support;
 
 use std::collections::BTreeMap;
@@ -8,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use classifier::{keys, network, write_model};
 use jetwatch::config::SourceUri;
 use jetwatch::telemetry::Stage;
 use serde_json::Value;
@@ -80,12 +85,13 @@ impl Counts {
     }
 }
 
-/// Runs the daemon to its end; gives its statistics and what the tool counted.
-fn count(setup: &Setup) -> (Value, Counts) {
+/// Runs the daemon to its end with these `options`; gives its statistics and what the tool counted.
+fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
     let (counts, stats) = (setup.path("counts"), setup.path("stats.json"));
     let output = finish(
         setup
             .command("run")
+            .args(options)
             .arg("--stats")
             .arg(&stats)
             .env("NVTX_INJECTION64_PATH", build(setup.folder.path()))
@@ -166,7 +172,7 @@ fn ranges_are_as_many_as_frames_and_batches() {
         "detector: {backend: scripted, workers: 2, batch_size: 4}\npublish: {mqtt: off, json_lines: {path: events.jsonl}}\n",
     );
     let setup = Setup::new(&yaml);
-    let (stats, counts) = count(&setup);
+    let (stats, counts) = count(&setup, &[]);
     let Counts {
         text,
         pushed,
@@ -196,4 +202,67 @@ fn ranges_are_as_many_as_frames_and_batches() {
         assert_eq!(stage["count"], pushed[name] - ended_empty, "{name}: {text}");
     }
     assert!(threads.len() >= 4, "{text}");
+}
+
+/// The numbers of a stage in the statistics.
+fn stage<'s>(stats: &'s Value, name: &str) -> &'s Value {
+    let stages = stats["stages"].as_array().expect("stages");
+    let found = stages.iter().find(|stage| stage["stage"] == name);
+    found.unwrap_or_else(|| panic!("{name} is missing: {stats:#}"))
+}
+
+#[test]
+fn frames_that_are_drawn_are_ranges() {
+    // Alone, every frame is a picture of the file; beside another one, pictures are fewer.
+    for sources in [1, 2] {
+        let mut yaml = "device: test\nsources:\n".to_owned();
+        for seed in 1..=sources {
+            yaml.push_str(&format!(
+                "  - name: cam{seed}\n    uri: synthetic://traffic?seed={seed}&objects=3&width=160&height=120&fps=50&frames={FRAMES}\n"
+            ));
+        }
+        yaml.push_str("detector: {backend: scripted}\npublish: {mqtt: off, json_lines: {path: events.jsonl}}\n");
+        let setup = Setup::new(&yaml);
+        let video = setup.path("out.mkv");
+        let video = video.to_str().expect("a plain path");
+        let (stats, Counts { text, pushed, .. }) = count(&setup, &["--record", video]);
+        let recording = &stats["recording"];
+        assert!(recording["frames"].as_u64() > Some(0), "{recording}");
+        for (name, counted) in [("render", "frames"), ("encode", "pictures")] {
+            assert_eq!(pushed[name], recording[counted], "{name}: {text}");
+            assert_eq!(stage(&stats, name)["count"], recording[counted], "{stats}");
+        }
+        assert_eq!(pushed["record_frame"], recording["frames"], "{text}");
+    }
+}
+
+#[test]
+fn batches_of_crops_are_ranges() {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let setup = Setup::new(&format!(
+        "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=12&width=320&height=180&fps=30&frames={FRAMES}'}}]\n\
+         detector: {{backend: scripted, batch_size: 2}}\n\
+         publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n\
+         secondary: [{{name: light, model: bright, batch_size: 4, workers: 2, min_object: 6x6, reinfer_interval: 2}}]\n"
+    ));
+    write_model(&setup.path("bright"), &network(None, 16), &keys(16));
+    let (stats, Counts { text, pushed, .. }) = count(&setup, &[]);
+    let light = &stats["secondary"][0];
+    assert!(light["crops"].as_u64() > Some(0), "{light}");
+    assert_eq!(light["batch_size"], 4);
+    assert_eq!(pushed["secondary"], light["batches"], "{text}");
+    // Each of the two workers waits once more, and learns that nothing comes.
+    let waits = light["batches"].as_u64().expect("a number") + 2;
+    assert_eq!(pushed["secondary_wait"], waits, "{text}");
+    assert_eq!(pushed["cascade_batch"], waits, "{text}");
+    for name in ["secondary", "secondary_wait"] {
+        let counted = stage(&stats, name);
+        assert_eq!(counted["count"], light["batches"], "{counted}");
+        assert_eq!(counted["items"], light["crops"], "{counted}");
+    }
+    // Inside of a batch of crops, nothing passes for the primary detector's.
+    assert_eq!(pushed["infer"], stage(&stats, "infer")["count"], "{text}");
 }

@@ -244,7 +244,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__bench)
-            opts="-c -w -o -h --config --source --model --set --only --batches --frames --duration --warmup --preload --output --json --sweep --compare --repeat --processes --gpus --maximize-clocks --no-record --one-of-several --cores --root --help"
+            opts="-c -w -o -h --config --source --model --set --only --batches --frames --duration --warmup --preload --output --json --sweep --compare --ladder --repeat --processes --gpus --maximize-clocks --no-record --ladder-step --one-of-several --cores --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -323,6 +323,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --gpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ladder-step)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -100,7 +100,7 @@ track\t'Tracker and life cycle, on detections of preloaded frames'
 publish\t'Messages of preloaded frames, up to the queues'
 layers\t'Each layer of the network, run by run on single frames (TensorRT alone)'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l batches -d 'End after this many batches, warm-up included' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'End after this many frames, warm-up included. Default where nothing is given: 1000' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'End after this many frames, warm-up included. Default where nothing is given: 1000, with --ladder 300' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l duration -d 'End after this time, such as 20s or 5m' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s w -l warmup -d 'Batches that are dropped at the front, and as many at the end' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l preload -d 'With --only: frames to load beforehand; they are used in turns' -r
@@ -110,9 +110,11 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l compare -d '
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l repeat -d 'Run everything so many times. Default: 5 with --compare, else 1' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l processes -d 'Processes that run side by side on each GPU, each on processor cores of its own' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l gpus -d 'GPUs that have processes of their own' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l ladder-step -d 'Which step of the ladder this process runs, from 1' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l cores -d 'Processor cores for this process, numbers with commas' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l json -d 'Print the speeds as JSON, not the tables'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l ladder -d 'Run one step after the other from a naive chain to the best: with queues, without rendering, scaled early, batched, INT8 at intervals; and tell what each one gains'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l maximize-clocks -d 'Hold the clocks at their highest while it runs, as root, and give them back'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l no-record -d 'Keep no single ranges, only speeds: to see what keeping them costs'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l one-of-several -d 'This process is one of several: end with the one that started it'

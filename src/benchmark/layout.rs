@@ -48,14 +48,14 @@ pub fn document(measured: &Measured, meta: Value) -> Value {
     })
 }
 
-/// The root's own numbers: from the first batch's beginning to the last one's end; its items are those of the last level.
+/// The root's own numbers: from the first batch's beginning to the last one's end; its items are those of the chain's last level.
 fn whole(measured: &Measured) -> Map<String, Value> {
     let batches = || measured.levels.iter().flat_map(|run| &run.batches);
     let began = batches().map(|batch| batch.started).min();
     let ended = batches()
         .map(|batch| batch.started + batch.times.wall)
         .max();
-    let last = measured.levels.last();
+    let last = measured.levels.iter().rfind(|run| !run.level.is_beside());
     let times = Times {
         items: last.map_or(0, |run| items(&run.batches)),
         wall: ended

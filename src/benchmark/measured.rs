@@ -92,6 +92,8 @@ impl Measured {
             }
         }
         drop_warmup(&mut levels, warmup, batch_size);
+        // What is beside the chain may have had nothing to do meanwhile.
+        levels.retain(|run| !run.level.is_beside() || !run.measured().is_empty());
         let measured = Self { levels };
         let total = measured.most_batches();
         if measured.levels.is_empty()
@@ -117,10 +119,11 @@ impl Measured {
         self.levels.iter().find(|run| run.level == level)
     }
 
-    /// Frames per second from one end of the chain to the other, without the warm-up: of the last level that was measured.
+    /// Frames per second from one end of the chain to the other, without the warm-up: of the last level of the chain that was
+    /// measured.
     #[must_use]
     pub fn fps(&self) -> f64 {
-        let Some(run) = self.levels.last() else {
+        let Some(run) = self.levels.iter().rfind(|run| !run.level.is_beside()) else {
             return 0.0;
         };
         let measured = run.measured();
@@ -223,6 +226,15 @@ impl Times {
 }
 
 impl LevelRun {
+    /// How many batches at the front began before `began`, and how many at the end ended after `ended`.
+    fn outside(&self, began: Duration, ended: Duration) -> (usize, usize) {
+        let is_early = |batch: &&Batch| batch.started < began;
+        let is_late = |batch: &&Batch| batch.ended() > ended;
+        let front = self.batches.iter().take_while(is_early).count();
+        let back = self.batches.iter().rev().take_while(is_late).count();
+        (front, back)
+    }
+
     /// The batches without the warm-up.
     #[must_use]
     pub fn measured(&self) -> &[Batch] {
@@ -231,7 +243,8 @@ impl LevelRun {
     }
 }
 
-/// Says what each level drops: the detector `warmup` batches at both ends, the others the frames that were in those.
+/// Says what each level drops: the detector `warmup` batches at both ends, the others of the chain the frames that were in
+/// those, and what is beside it the batches that did not lie between them.
 fn drop_warmup(levels: &mut [LevelRun], warmup: usize, batch_size: usize) {
     let detect = levels.iter().find(|run| run.level == Level::Detect);
     let frames = |batches: &mut dyn Iterator<Item = &Batch>| -> usize {
@@ -244,11 +257,21 @@ fn drop_warmup(levels: &mut [LevelRun], warmup: usize, batch_size: usize) {
         ),
         None => (warmup * batch_size, warmup * batch_size),
     };
+    let mut began = Duration::ZERO;
+    let mut ended = Duration::MAX;
     for run in levels {
         (run.front, run.back) = match run.level {
             Level::Detect => (warmup, warmup),
             Level::Source | Level::Follow => (front, back),
+            // They come behind the chain's.
+            Level::Cascade | Level::Record => run.outside(began, ended),
         };
+        let measured = run.measured();
+        if !run.level.is_beside()
+            && let (Some(first), Some(last)) = (measured.first(), measured.last())
+        {
+            (began, ended) = (first.started, last.ended());
+        }
     }
 }
 
@@ -395,6 +418,29 @@ mod tests {
         }
         assert!((infer.cpu_time_per_item.median - 3.0).abs() < 1e-9);
         assert!(rows[3].minus_warmup.gpu_time.is_none());
+    }
+
+    #[test]
+    fn what_is_beside_the_chain_is_measured_while_the_chain_is() {
+        let mut all = entries();
+        // The follower's frames without a warm-up of one batch: from 20 ms to 41 ms.
+        for (batch, from_ms, ms) in [(0, 11, 3), (1, 21, 2), (2, 30, 4), (3, 40, 9)] {
+            for stage in [Some(Stage::Secondary), None] {
+                all.push(entry(Level::Cascade, batch, stage, from_ms, ms));
+            }
+        }
+        all.push(entry(Level::Record, 0, None, 60, 5));
+        let measured = Measured::new(&all, 1, 8).expect("three batches are left");
+        let alone = Measured::new(&entries(), 1, 8).expect("three batches are left");
+        assert!((measured.fps() - alone.fps()).abs() < 1e-9);
+        let levels: Vec<Level> = measured.levels.iter().map(|run| run.level).collect();
+        assert_eq!(levels, [Level::Detect, Level::Follow, Level::Cascade]);
+        let rows = measured.rows();
+        let row = rows.last().expect("rows");
+        assert_eq!(row.name, "cascade/secondary");
+        let numbers = &row.minus_warmup;
+        assert_eq!((numbers.batches, numbers.items), (2, 4));
+        assert!((numbers.cpu_time.mean - 3.0).abs() < 1e-9, "{numbers:?}");
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl Examiner {
                 rule: BatchRule {
                     size: detector.batch_size,
                     timeout: detector.batch_timeout,
+                    late: None,
                 },
             };
             let stop = stop.clone();
@@ -269,7 +270,7 @@ impl Worker {
         let mut detectors: Vec<Box<dyn Detector>> = detectors.collect::<Result<_, _>>()?;
         let (mut taken, mut batch, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Vec::new();
-        let BatchRule { size, timeout } = self.rule;
+        let BatchRule { size, timeout, .. } = self.rule;
         while self.lanes.next_batch(size, timeout, &mut taken) {
             batch.clear();
             batch.extend(taken.drain(..).map(|item| item.frame));

@@ -16,6 +16,7 @@ use crate::types::{
 };
 
 use super::cascade::{Cascade, Finding};
+use super::course::Gate;
 use super::lanes::Lanes;
 use super::lines::Lines;
 use super::meter::Meter;
@@ -84,6 +85,7 @@ pub(super) struct Follower {
     pub(super) every_frame: bool,
     pub(super) tap: Option<Tap>,
     pub(super) recording: Option<Recording>,
+    pub(super) gate: Gate,
     /// Ends the run when nobody reads its output any more.
     pub(super) stop: StopToken,
     pub(super) pulse: Pulse,
@@ -234,6 +236,7 @@ impl Follower {
                 self.publish_events(&meta);
             }
         }
+        self.gate.looked(self.cascade.pending());
         self.end_if_drained(id);
     }
 
@@ -297,6 +300,9 @@ impl Follower {
         }
         if let Some(recording) = &mut self.recording {
             recording.offer(&meta, view, &line.shown);
+        }
+        if !carried {
+            self.gate.published(self.cascade.pending());
         }
     }
 

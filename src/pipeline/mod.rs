@@ -16,12 +16,14 @@ mod cadence;
 mod calibrate;
 mod cascade;
 mod command;
+mod course;
 mod error;
 mod evaluate;
 mod follow;
 mod golden;
 mod intervals;
 mod lanes;
+mod late_scale;
 mod lines;
 mod machine;
 mod meter;
@@ -59,6 +61,7 @@ use crate::types::{Placement, Size};
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
 pub use cascade::{PreparedSecondary, prepare_secondary};
+pub use course::{Course, ScalingPlace, Turns};
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};
 pub use follow::Tap;
@@ -70,6 +73,7 @@ pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
 use cascade::Cascade;
+use course::Gate;
 use follow::{CLOSING, Ending, Follower, News};
 use lanes::Lanes;
 use lines::Lines;
@@ -119,6 +123,8 @@ pub struct Options {
     pub root: Root,
     /// Reads the configuration again for a reload; `None`: there is nothing to read.
     pub reread: Option<Reread>,
+    /// Which way the chain goes: the daemon's own, unless a benchmark compares it with others.
+    pub course: Course,
 }
 
 /// How a run ended.
@@ -163,6 +169,9 @@ pub struct Pipeline {
     follower: JoinHandle<Ending>,
     /// There where pictures are wanted after the network: for a recording, for secondary networks.
     shelf: Option<Shelf>,
+    /// Which way the chain goes, and what sources wait before where frames wait for each other.
+    course: Course,
+    gate: Gate,
     /// Workers of the secondary networks, which end when the follower has.
     secondary: Vec<(String, JoinHandle<()>)>,
     /// There only where commands are allowed.
@@ -185,7 +194,7 @@ impl Pipeline {
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::with_trace(options.trace.clone());
-        let pulses = Pulses::default();
+        let (pulses, course) = (Pulses::default(), options.course);
         let announcer = Announcer::new(config, &pulses);
         // First, since a detector may take minutes.
         let record = start::prepare_recording(config, options.record.as_deref())?;
@@ -205,25 +214,23 @@ impl Pipeline {
             Recording::start(
                 choice,
                 config.sources.iter().map(overlay).collect(),
+                recorder.clone(),
+                course.lag(),
                 FILE_END,
             )
         });
         let recording = recording.transpose()?;
-        let in_hand = config.detector.workers * config.detector.batch_size;
-        let shelf = match &recording {
-            Some(_) => Some(Recording::shelf(in_hand)),
-            // As many as are in hand at a time, and as many again on their way.
-            None => (!config.secondary.is_empty()).then(|| Shelf::new(2 * in_hand)),
-        };
+        let gate = course.gate(config);
+        let shelf = course.shelf(config, recording.is_some(), &gate);
         let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
         let lanes = Lanes::new(&[], config.detector.batch_size, options.max_frames);
         // Held until the first sources are there.
         lanes.hold(true);
-        let (news, heard) = bounded(NEWS_DEPTH);
+        let (news, heard) = course.news();
         let lanes = intervals::skipping(lanes, config, news.clone());
         let lanes = Arc::new(lanes.with_most_batches(options.max_batches));
-        let (cascade, stations) = Cascade::new(&prepared_secondary);
+        let (cascade, stations) = Cascade::new(&prepared_secondary, course.lag());
         let meter = Meter::new(
             started,
             options.warmup_frames,
@@ -246,6 +253,7 @@ impl Pipeline {
             every_frame: config.publish.detections,
             tap: options.tap,
             recording,
+            gate: gate.clone(),
             stop: stop.clone(),
             pulse: pulses.join("follow"),
         };
@@ -262,7 +270,11 @@ impl Pipeline {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),
             },
-            surfaces: surfaces::shared(&prepared, &machine),
+            surfaces: match course.scaling {
+                ScalingPlace::Source => surfaces::shared(&prepared, &machine),
+                // The processor scales them.
+                ScalingPlace::Detector => None,
+            },
             machine,
             runs: prepared.describe(),
             inlet: Inlet {
@@ -282,6 +294,8 @@ impl Pipeline {
             secondary: Vec::new(),
             follower,
             shelf,
+            course,
+            gate,
             listener: None,
             attendant: None,
             watcher: None,
@@ -355,6 +369,7 @@ impl Pipeline {
             }
         }
         self.stop.stop();
+        self.gate.open();
         drop(self.listener.take());
 
         let mut failed_sources = Vec::new();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::config::SourceConfig;
-use crate::source::{self, SourceContext, SourceCounters, SourceHandle, StopToken, ViewWish};
+use crate::source::{self, SourceContext, SourceCounters, SourceHandle, StopToken};
 use crate::track::Lifecycle;
 use crate::types::{SourceId, SourceState};
 
@@ -49,7 +49,7 @@ impl Pipeline {
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
         let interval = intervals::interval(&self.config, source);
-        let id = self.lanes.add(source.uri.is_live(), interval);
+        let id = self.lanes.add(self.course.replaces(source), interval);
         let id = id.ok_or_else(|| thread(used_up()))?;
         let counters: Arc<SourceCounters> = Arc::default();
         self.meter.join(&source.name, Arc::clone(&counters));
@@ -145,7 +145,8 @@ impl Pipeline {
         stop: &StopToken,
         counters: Arc<SourceCounters>,
     ) -> SourceContext {
-        let skipping = Arc::clone(&self.lanes);
+        let (skipping, gate) = (Arc::clone(&self.lanes), self.gate.clone());
+        let (picture, view) = self.course.wishes(self.shelf.is_some());
         let (lanes, running, ending, news, news_of_end) = (
             Arc::clone(&self.lanes),
             Arc::clone(&self.lanes),
@@ -159,7 +160,8 @@ impl Pipeline {
             name: source.name.clone(),
             input: self.inlet.size,
             placement: self.inlet.placement,
-            deliver: Arc::new(move |frame| lanes.offer(frame)),
+            picture,
+            deliver: Arc::new(move |frame| gate.pass(frame, |frame| lanes.offer(frame))),
             skip: Arc::new(move |meta| skipping.skip(meta)),
             observe: Arc::new(move |id, state, reason| {
                 match state {
@@ -189,10 +191,7 @@ impl Pipeline {
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&self.machine),
             surfaces: self.surfaces.clone(),
-            view: match &self.shelf {
-                Some(_) => ViewWish::SourceSize,
-                None => ViewWish::Nothing,
-            },
+            view,
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -13,6 +13,8 @@ use crate::source;
 use crate::telemetry::{Recorder, service};
 
 use super::attend::Attendant;
+use super::course::ScalingPlace;
+use super::late_scale::Wanted;
 use super::machine::Watcher;
 use super::threads::spawn;
 use super::worker::{self, BatchRule};
@@ -102,6 +104,10 @@ impl Pipeline {
         let rule = BatchRule {
             size: config.detector.batch_size,
             timeout: config.detector.batch_timeout,
+            late: (self.course.scaling == ScalingPlace::Detector).then_some(Wanted {
+                input: self.inlet.size,
+                placement: self.inlet.placement,
+            }),
         };
         move || {
             let detector = match prepared.make_detector(index) {

@@ -48,6 +48,7 @@ impl Pipeline {
         loaded: Loaded,
     ) -> impl FnOnce() + Send + use<> {
         let (prepared, news) = (Arc::clone(prepared), self.news.clone());
+        let recorder = self.inlet.recorder.clone();
         let (failure, stop, lanes) = (
             Arc::clone(&self.failure),
             self.stop.clone(),
@@ -66,7 +67,7 @@ impl Pipeline {
             };
             let _ = loaded.send(Ok(()));
             drop(loaded);
-            if let Err(error) = work(detector, &station, &news, &pulse) {
+            if let Err(error) = work(detector, &station, &news, &recorder, &pulse) {
                 let error = failed(place, &prepared, error);
                 log::error!("a secondary network failed: {error}");
                 failure

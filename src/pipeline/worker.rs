@@ -15,12 +15,15 @@ use crate::types::{Detection, Frame, FrameMeta};
 
 use super::follow::News;
 use super::lanes::{Lanes, Ticketed};
+use super::late_scale::{LateScaler, Wanted};
 
 /// Settings of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchRule {
     pub(super) size: usize,
     pub(super) timeout: Duration,
+    /// What it scales pictures for itself; `None`: sources do.
+    pub(super) late: Option<Wanted>,
 }
 
 /// Runs until the lanes are closed and drained, or the detector fails.
@@ -38,6 +41,7 @@ pub(super) fn work(
     let mut stubs: Vec<(u64, FrameMeta)> = Vec::with_capacity(rule.size);
     let mut detections: Vec<Vec<Detection>> = Vec::with_capacity(rule.size);
     let mut views = Vec::with_capacity(rule.size);
+    let mut scaler = rule.late.map(LateScaler::new);
     loop {
         pulse.waits();
         let mut whole = recorder.batch(Level::Detect, rule.size);
@@ -58,6 +62,12 @@ pub(super) fn work(
             batch.push(item.frame);
         }
         let began = Instant::now();
+        if let Some(scaler) = &mut scaler {
+            let _range = recorder.range(Stage::Tensor, batch.len());
+            for frame in &mut batch {
+                scaler.fit(frame, shelf.is_some());
+            }
+        }
         detector.detect(&batch, &mut detections)?;
         lanes.worked(began.elapsed());
         drop(whole);

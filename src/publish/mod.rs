@@ -231,6 +231,8 @@ pub struct SecondaryStats {
     pub objects_per_frame: f64,
     /// The batch size that takes all objects of such a frame at once: the mean, rounded, as far as the network takes it.
     pub suggested_batch_size: usize,
+    /// Crops that fit into a batch, as it is configured.
+    pub batch_size: usize,
     /// Crops that went through the network.
     pub crops: u64,
     /// Runs of them.

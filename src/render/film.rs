@@ -117,23 +117,27 @@ impl Film {
         Ok(film)
     }
 
-    /// Waits until the encoder has room for a picture, then shows the one that `draw` makes at the time `at` from the start. `draw` gets
-    /// the rows and their stride in bytes, with whatever was there before.
-    pub(super) fn show(
-        &mut self,
-        at: Duration,
-        draw: impl FnOnce(&mut [u8], usize),
-    ) -> Result<(), RenderError> {
+    /// Waits until the encoder has room for a picture.
+    pub(super) fn wait_for_room(&self) -> Result<(), RenderError> {
         let mut wait = gst::ClockTime::ZERO;
         loop {
             if let Some(error) = self.trouble(wait) {
                 return Err(error);
             }
             if self.source.current_level_bytes() < WAITING * self.picture_bytes {
-                break;
+                return Ok(());
             }
             wait = LOOK;
         }
+    }
+
+    /// Shows the picture that `draw` makes at the time `at` from the start. `draw` gets the rows and their stride in bytes, with
+    /// whatever was there before. Does not wait: that is [`wait_for_room`](Self::wait_for_room)'s.
+    pub(super) fn show(
+        &mut self,
+        at: Duration,
+        draw: impl FnOnce(&mut [u8], usize),
+    ) -> Result<(), RenderError> {
         let refused = |reason: String| failed("appsrc", reason);
         let buffer = self.pool.acquire_buffer(None);
         let mut buffer = buffer.map_err(|error| refused(error.to_string()))?;

@@ -27,6 +27,6 @@ pub use encoders::{Choice, Container, Encoder};
 pub use error::RenderError;
 pub use overlay::{Overlay, Viewport};
 pub use pen::{Inks, Pen};
-pub use recording::{Recording, RecordingEnd, RecordingReport};
-pub use shelf::{KeptView, Shelf};
+pub use recording::{Lag, Recording, RecordingEnd, RecordingReport};
+pub use shelf::{KeptView, Shelf, Watch};
 pub use tiler::{Grid, Place, copy_into};

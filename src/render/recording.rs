@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
+use crate::telemetry::{Level, Recorder, Stage};
 use crate::types::{FrameMeta, PIXEL_BYTES, Size, Track};
 
 use super::RenderError;
@@ -38,6 +39,15 @@ struct Shot {
     meta: FrameMeta,
     view: KeptView,
     tracks: Vec<Track>,
+}
+
+/// What becomes of frames that the recording cannot keep up with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lag {
+    /// They are dropped, and counted.
+    Drops,
+    /// They wait, as many as there are: whoever offers them bounds them.
+    Waits,
 }
 
 /// A running recording.
@@ -105,16 +115,22 @@ impl Recording {
     }
 
     /// Starts the thread; `overlays` has one entry for each source, by its index. The encoder starts with the first frame, which tells
-    /// the size. At the end, it may take `deadline` to complete the file.
+    /// the size. At the end, it may take `deadline` to complete the file. Stage times go to `recorder`;
+    /// `lag` says what becomes of what it cannot keep up with.
     ///
     /// # Errors
     /// There is no thread.
     pub fn start(
         choice: Choice,
         overlays: Vec<Overlay>,
+        recorder: Recorder,
+        lag: Lag,
         deadline: Duration,
     ) -> Result<Self, RenderError> {
-        let (shots, waiting) = bounded(QUEUE);
+        let (shots, waiting) = match lag {
+            Lag::Drops => bounded(QUEUE),
+            Lag::Waits => unbounded(),
+        };
         let (end, ended) = bounded::<()>(0);
         let sources = overlays.len();
         let scribe = Scribe {
@@ -122,6 +138,7 @@ impl Recording {
             sources,
             overlays,
             reel: None,
+            recorder,
             deadline,
         };
         let thread = thread::Builder::new().name("record".to_owned());
@@ -208,6 +225,7 @@ struct Scribe {
     overlays: Vec<Overlay>,
     /// There once the first frame has told the size.
     reel: Option<Reel>,
+    recorder: Recorder,
     deadline: Duration,
 }
 
@@ -272,10 +290,18 @@ impl Scribe {
         let Some(overlay) = self.overlays.get_mut(source) else {
             return Ok(0);
         };
+        let recorder = &self.recorder;
+        let _whole = recorder.batch(Level::Record, 1);
+        let render = || recorder.range_with_payload(Stage::Render, 1, shot.meta.seq);
+        let encode = || recorder.range_with_payload(Stage::Encode, 1, shot.meta.seq);
         match &mut reel.shared {
             None => {
                 let at = reel.clock.next(shot.meta.pts, shot.meta.entered_at);
                 let (grid, whole) = (reel.grid, reel.grid.size());
+                let waiting = encode();
+                reel.film.wait_for_room()?;
+                drop(waiting);
+                let _range = render();
                 reel.film.show(at, |pixels, stride| {
                     let place = grid.place(0, shot.view.size);
                     if place.size != whole {
@@ -287,16 +313,20 @@ impl Scribe {
             }
             Some(shared) => {
                 let at = reel.clock.next(None, shot.meta.entered_at);
+                let range = render();
                 let place = reel.grid.place(source, shot.view.size);
                 if shared.places[source].replace(place) != Some(place) {
                     shared.blacken(reel.grid.cell(source));
                 }
                 annotate(shot, place, &mut shared.pixels, shared.stride, overlay);
+                drop(range);
                 let is_early = |shown: Duration| at.saturating_sub(shown) < TILED_INTERVAL;
                 if shared.shown_at.is_some_and(is_early) {
                     return Ok(0);
                 }
                 shared.shown_at = Some(at);
+                let _range = encode();
+                reel.film.wait_for_room()?;
                 let whole = &shared.pixels;
                 reel.film
                     .show(at, |pixels, _| pixels.copy_from_slice(whole))?;

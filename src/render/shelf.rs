@@ -6,18 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::types::Picture;
 
+/// Hears of each view that is kept (1) or given back (-1), on the thread that does it.
+pub type Watch = Arc<dyn Fn(isize) + Send + Sync>;
+
 /// Keeps at most so many views.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Shelf {
     kept: Arc<AtomicUsize>,
     most: usize,
+    watch: Option<Watch>,
 }
 
 /// A view that is kept; its place is free when it is dropped.
-#[derive(Debug)]
 pub struct KeptView {
     picture: Picture,
     kept: Arc<AtomicUsize>,
+    watch: Option<Watch>,
 }
 
 impl Shelf {
@@ -27,7 +31,15 @@ impl Shelf {
         Self {
             kept: Arc::default(),
             most,
+            watch: None,
         }
+    }
+
+    /// Tells `watch` of every view from now on.
+    #[must_use]
+    pub fn watched(mut self, watch: Watch) -> Self {
+        self.watch = Some(watch);
+        self
     }
 
     /// Keeps a view; `None` when the shelf is full: then the view goes back to its pool.
@@ -37,9 +49,13 @@ impl Shelf {
         let more = |kept: usize| (kept < most).then_some(kept + 1);
         let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
         self.kept.fetch_update(set, fetch, more).ok()?;
+        if let Some(watch) = &self.watch {
+            watch(1);
+        }
         Some(KeptView {
             picture,
             kept: Arc::clone(&self.kept),
+            watch: self.watch.clone(),
         })
     }
 }
@@ -55,6 +71,9 @@ impl Deref for KeptView {
 impl Drop for KeptView {
     fn drop(&mut self) {
         self.kept.fetch_sub(1, Ordering::AcqRel);
+        if let Some(watch) = &self.watch {
+            watch(-1);
+        }
     }
 }
 

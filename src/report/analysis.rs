@@ -81,12 +81,16 @@ pub fn analyze(
     match open(path, request.nsys)? {
         Input::Benchmark { bytes } => {
             let benchmark = Benchmark::parse(path, &bytes)?;
-            let table = benchmark.table();
+            let mut tables = vec![benchmark.table()];
+            let findings = benchmark.findings();
+            tables.extend(findings.filter(|all| !all.is_empty()).map(verdict_table));
+            let words =
+                |all: &[super::verdict::Finding]| all.iter().map(|f| f.in_words()).collect();
             Ok(Analysis {
                 title: title.to_owned(),
                 version: "benchmark.json".to_owned(),
-                tables: vec![table],
-                verdict: None,
+                tables,
+                verdict: findings.map(words),
                 digest: benchmark.digest(title),
                 plot: None,
             })

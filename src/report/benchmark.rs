@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 
 use super::ReportError;
 use super::digest::{Digest, RangeDigest, Workload};
+use super::evidence::Evidence;
 use super::table::{Cell, Table, ns, plain};
+use super::verdict::{Finding, judge};
 
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
@@ -20,6 +22,8 @@ const MS: f64 = 1e6;
 pub(super) struct Benchmark {
     ranges: Vec<Timed>,
     workload: Workload,
+    /// What the rules of the verdict say of its run; `None` where another program wrote it.
+    findings: Option<Vec<Finding>>,
 }
 
 /// One range: its path, and what is known of its times in ms.
@@ -107,7 +111,13 @@ impl Benchmark {
                 ..Workload::default()
             },
             ranges,
+            findings: object.get("run").map(|run| judge(&Evidence::of_run(run))),
         })
+    }
+
+    /// The verdict, where the run's own numbers are there.
+    pub(super) fn findings(&self) -> Option<&[Finding]> {
+        self.findings.as_deref()
     }
 
     /// All ranges with their times.
@@ -174,7 +184,12 @@ impl Benchmark {
             gpu_busy: None,
             ranges: ranges.collect(),
             workload: self.workload,
-            rules: Vec::new(),
+            rules: self
+                .findings
+                .iter()
+                .flatten()
+                .map(|finding| finding.rule)
+                .collect(),
         }
     }
 }

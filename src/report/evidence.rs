@@ -1,5 +1,7 @@
 //! What verdicts are made of: a few shares and sums of a capture.
 
+mod beside;
+
 use std::collections::HashMap;
 
 use crate::telemetry::Stage;
@@ -7,6 +9,8 @@ use crate::telemetry::Stage;
 use super::capture::{Capture, Kind};
 use super::stages::{Chain, DETECTING, stages_by_name};
 use super::tables::{Busy, Look, is_pageable_async, is_sync_copy};
+
+pub use self::beside::{Rendering, SecondaryBatches};
 
 /// Numbers of one capture. Shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,6 +51,10 @@ pub struct Evidence {
     pub pageable: (u64, f64),
     /// Synchronous copies, likewise.
     pub sync_copies: (u64, f64),
+    /// The recording, where there was one.
+    pub rendering: Option<Rendering>,
+    /// Secondary networks that ran, by name.
+    pub secondary: Vec<SecondaryBatches>,
 }
 
 /// Calls in which a write to a file waits for its disk.
@@ -112,6 +120,7 @@ impl Evidence {
             ..Self::default()
         };
         evidence.launching = launching(look, chain);
+        evidence.look_beside(capture, chain);
         evidence.look_at_pairs(look, span_ns);
         evidence
     }

@@ -26,7 +26,7 @@ pub struct StageTimes {
     pub total_ns: i64,
     /// Their share of the time of all threads that ran it, 0 to 1.
     pub share: f64,
-    /// Time in which its threads had nothing to do before one of its ranges, in ns. For `batch`, which is itself a wait, its own.
+    /// Time in which its threads had nothing to do before one of its ranges, in ns. For `batch` and `secondary_wait`, which are waits themselves, their own.
     pub waited_ns: i64,
     /// Its part of the critical path, in ns.
     pub critical_ns: i64,
@@ -112,7 +112,7 @@ impl Chain {
                 }
                 times.ranges += 1;
                 times.total_ns += step.end - step.start;
-                times.waited_ns += if step.stage == Stage::Batch {
+                times.waited_ns += if matches!(step.stage, Stage::Batch | Stage::SecondaryWait) {
                     step.end - step.start
                 } else {
                     (step.start - before).max(0)
@@ -214,6 +214,9 @@ impl Chain {
             Stage::Batch => "source",
             Stage::Track => "detectors",
             Stage::Publish => "track",
+            Stage::SecondaryWait | Stage::Render => "tracked objects",
+            Stage::Secondary => "secondary_wait",
+            Stage::Encode => "the encoder",
             Stage::Tensor => "batch",
             Stage::Infer => "tensor",
             Stage::Decode => "infer",
@@ -226,6 +229,17 @@ impl Chain {
 
 /// What a detector's thread does when it does not wait for frames.
 pub(super) const DETECTING: [Stage; 3] = [Stage::Tensor, Stage::Infer, Stage::Decode];
+
+/// Stages that frames wait for.
+const IN_CHAIN: [Stage; 7] = [
+    Stage::Source,
+    Stage::Batch,
+    Stage::Tensor,
+    Stage::Infer,
+    Stage::Decode,
+    Stage::Track,
+    Stage::Publish,
+];
 
 /// Which names are those of stages.
 pub(super) fn stages_by_name(capture: &Capture) -> HashMap<u32, Stage> {
@@ -290,7 +304,8 @@ fn walk(steps: &Steps<'_>, times: &mut HashMap<Stage, StageTimes>) {
         let at = ends.partition_point(|(end, _)| *end <= until);
         Some(ends[at.checked_sub(1)?].1)
     };
-    let Some((mut cursor, mut place)) = places(&Stage::ALL).max() else {
+    // What is beside the chain holds it up nowhere: it drops what it cannot keep up with.
+    let Some((mut cursor, mut place)) = places(&IN_CHAIN).max() else {
         return;
     };
     let step_at = |(thread, at): Place| {

@@ -38,7 +38,7 @@ use std::time::Duration;
 pub use crate::nvidia::surface::SurfaceReader as Surfaces;
 use crate::platform::{Machine, Root};
 use crate::telemetry::{Pulse, Pulses, Recorder};
-use crate::types::{Frame, FrameMeta, Placement, Size, SourceId, SourceState};
+use crate::types::{Frame, FrameMeta, Letterbox, Placement, Size, SourceId, SourceState};
 
 pub use argus::ArgusRestarts;
 pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
@@ -86,6 +86,16 @@ pub enum ViewWish {
     SourceSize,
 }
 
+/// In which size a frame's picture comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PictureWish {
+    /// In that of the network: the inner size of its letterbox.
+    #[default]
+    ForNetwork,
+    /// In that of the source, for a detector's worker that scales it.
+    SourceSize,
+}
+
 /// What every source needs besides its configuration.
 #[derive(Clone)]
 pub struct SourceContext {
@@ -97,6 +107,8 @@ pub struct SourceContext {
     pub input: Size,
     /// Placement in the network's input.
     pub placement: Placement,
+    /// In which size pictures come.
+    pub picture: PictureWish,
     /// Where frames go.
     pub deliver: Deliver,
     /// Asked before the pixels of a frame are made or read: what to do next where the frame is taken without them, and not
@@ -144,6 +156,7 @@ impl SourceContext {
             name: name.to_owned(),
             input,
             placement,
+            picture: PictureWish::default(),
             deliver,
             skip: Arc::new(|_| None),
             observe,
@@ -158,6 +171,14 @@ impl SourceContext {
             surfaces: None,
             view: ViewWish::Nothing,
             on_plan: Arc::new(|_| {}),
+        }
+    }
+
+    /// The size in which a picture of the size `source` is handed on.
+    fn picture_size(&self, source: Size) -> Size {
+        match self.picture {
+            PictureWish::ForNetwork => Letterbox::new(source, self.input, self.placement).inner,
+            PictureWish::SourceSize => source,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::{Pace, SyntheticScene};
 use crate::telemetry::{Level, Stage};
-use crate::types::{Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Size};
+use crate::types::{Frame, FrameMeta, PIXEL_BYTES, Picture, Size};
 
 use super::cap::Cap;
 use super::pool::PixelPool;
@@ -68,7 +68,7 @@ impl SyntheticSource {
         let _range = context
             .recorder
             .range_with_payload(Stage::Source, 1, meta.seq);
-        let inner = Letterbox::new(source_size, context.input, context.placement).inner;
+        let inner = context.picture_size(source_size);
         let picture = paint(&mut self.scene, index, inner, &self.pool)?;
         let view = match context.view {
             ViewWish::Nothing => None,

@@ -35,6 +35,14 @@ pub enum Stage {
     Track,
     /// Tracks to messages, up to the queue of each sink.
     Publish,
+    /// Waiting for crops until a batch of a secondary network is full or its time is up.
+    SecondaryWait,
+    /// A batch of crops through a secondary network: scaling them, tensor, network, and its output.
+    Secondary,
+    /// A frame drawn for the recording: its picture copied or tiled, boxes and labels drawn over it.
+    Render,
+    /// A drawn picture handed to the encoder: waiting until it has room, and copying where sources share the picture.
+    Encode,
     /// On a GPU, by its own clock, inside of [`Infer`](Self::Infer): pictures from the host.
     GpuCopyIn,
     /// Likewise: pictures to the input tensor.
@@ -47,7 +55,7 @@ pub enum Stage {
 
 impl Stage {
     /// All stages in order: those of GStreamer's elements, those that our threads go through, then those of a GPU.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::VideoDecode,
         Self::Scale,
         Self::Source,
@@ -57,6 +65,10 @@ impl Stage {
         Self::Decode,
         Self::Track,
         Self::Publish,
+        Self::SecondaryWait,
+        Self::Secondary,
+        Self::Render,
+        Self::Encode,
         Self::GpuCopyIn,
         Self::GpuTensor,
         Self::GpuNetwork,
@@ -75,7 +87,16 @@ impl Stage {
     /// Whether reports have it only where it ran.
     #[must_use]
     pub const fn may_be_missing(self) -> bool {
-        self.is_on_gpu() || self.is_in_elements()
+        self.is_on_gpu() || self.is_in_elements() || self.is_beside()
+    }
+
+    /// Whether it happens beside the chain, which does not wait for it: secondary networks and the recording.
+    #[must_use]
+    pub const fn is_beside(self) -> bool {
+        matches!(
+            self,
+            Self::SecondaryWait | Self::Secondary | Self::Render | Self::Encode
+        )
     }
 
     /// Whether it happens in GStreamer's elements, so that it is in reports only where there are any. Its ranges belong to no
@@ -98,6 +119,10 @@ impl Stage {
             Self::Decode => "decode",
             Self::Track => "track",
             Self::Publish => "publish",
+            Self::SecondaryWait => "secondary_wait",
+            Self::Secondary => "secondary",
+            Self::Render => "render",
+            Self::Encode => "encode",
             Self::GpuCopyIn => "gpu_copy_in",
             Self::GpuTensor => "gpu_tensor",
             Self::GpuNetwork => "gpu_network",
@@ -155,6 +180,8 @@ pub struct Recorder {
     stages: Arc<[Mutex<Times>; Stage::ALL.len()]>,
     /// There only where somebody wants every single range.
     trace: Option<Trace>,
+    /// Its ranges are on no timeline.
+    is_silent: bool,
 }
 
 struct Times {
@@ -190,6 +217,16 @@ impl Recorder {
         }
     }
 
+    /// A recorder of what another recorder's range covers as a whole: nothing of it is on the timeline, and nobody asks for
+    /// its times.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self {
+            is_silent: true,
+            ..Self::default()
+        }
+    }
+
     /// Opens a batch of `level` of at most `items` frames; what this thread does until the guard is dropped belongs to it.
     #[must_use = "the batch ends when the guard is dropped"]
     pub fn batch(&self, level: Level, items: usize) -> BatchRange<'_> {
@@ -218,9 +255,11 @@ impl Recorder {
     #[must_use = "the range ends when the guard is dropped"]
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
         Range {
-            _nvtx: MARKS
-                .domain
-                .local_range(attributes(&MARKS.stages[stage as usize], payload)),
+            _nvtx: (!self.is_silent).then(|| {
+                MARKS
+                    .domain
+                    .local_range(attributes(&MARKS.stages[stage as usize], payload))
+            }),
             recorder: self,
             stage,
             items: Some(items),
@@ -315,7 +354,7 @@ pub struct Span {
 
 /// An open range.
 pub struct Range<'a> {
-    _nvtx: LocalRange<'static>,
+    _nvtx: Option<LocalRange<'static>>,
     recorder: &'a Recorder,
     stage: Stage,
     /// `None`: it is not counted.
@@ -381,7 +420,7 @@ impl Drop for BatchRange<'_> {
 /// Times of all stages.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Summary {
-    /// In the order of [`Stage::ALL`], without those of elements and of a GPU that were not used.
+    /// In the order of [`Stage::ALL`], without those of elements, of a GPU and beside the chain that were not used.
     pub stages: Vec<StageSummary>,
 }
 

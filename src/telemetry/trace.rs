@@ -21,11 +21,27 @@ pub enum Level {
     Detect,
     /// The follower: one frame at a time.
     Follow,
+    /// The workers of secondary networks: one batch of crops at a time, from the wait for them to what is found.
+    Cascade,
+    /// The recording: one frame at a time.
+    Record,
 }
 
 impl Level {
     /// All of them, in the order in which a frame meets them.
-    pub const ALL: [Self; 3] = [Self::Source, Self::Detect, Self::Follow];
+    pub const ALL: [Self; 5] = [
+        Self::Source,
+        Self::Detect,
+        Self::Follow,
+        Self::Cascade,
+        Self::Record,
+    ];
+
+    /// Whether its threads work beside the chain, which does not wait for them.
+    #[must_use]
+    pub const fn is_beside(self) -> bool {
+        matches!(self, Self::Cascade | Self::Record)
+    }
 
     /// The name in reports.
     #[must_use]
@@ -34,6 +50,8 @@ impl Level {
             Self::Source => "source",
             Self::Detect => "detect",
             Self::Follow => "follow",
+            Self::Cascade => "cascade",
+            Self::Record => "record",
         }
     }
 
@@ -43,6 +61,8 @@ impl Level {
             Self::Source => "source_frame",
             Self::Detect => "detect_batch",
             Self::Follow => "follow_frame",
+            Self::Cascade => "cascade_batch",
+            Self::Record => "record_frame",
         }
     }
 }
@@ -56,7 +76,7 @@ pub struct Entry {
     pub batch: u64,
     /// The stage; `None`: the batch itself.
     pub stage: Option<Stage>,
-    /// Frames in it.
+    /// Frames in it; crops in those of secondary networks.
     pub items: usize,
     /// When it began, since the trace was made. For stages of a GPU, when its time was told.
     pub started: Duration,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use jetwatch::config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
 use jetwatch::platform::{Machine, Root};
 use jetwatch::source::{
-    self, Dot, Flow, Plan, SourceContext, SourceCounters, SourceError, SourceHandle, StopToken,
-    ViewWish,
+    self, Dot, Flow, PictureWish, Plan, SourceContext, SourceCounters, SourceError, SourceHandle,
+    StopToken, ViewWish,
 };
 use jetwatch::telemetry::{Pulses, Recorder};
 use jetwatch::types::{FrameMeta, Picture, Placement, Size, SourceId, SourceState};
@@ -130,6 +130,7 @@ impl Collector {
             name: config.name.clone(),
             input: INPUT,
             placement: Placement::TopLeft,
+            picture: PictureWish::ForNetwork,
             deliver: Arc::new(move |frame| {
                 let mut frames = keeping.lock().unwrap();
                 frames.push(Seen {

@@ -2,6 +2,7 @@
 //!
 //! The capture is made up so that every number of the report can be worked out by hand: two frames of one source go through
 //! one detector that launches kernels, and one kernel is launched by the source's own thread.
+#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 

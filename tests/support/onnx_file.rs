@@ -4,6 +4,8 @@
 //!   images [B, 3, H, W] ── ReduceMean ── Reshape [B, 1, 1] ── Mul mask ── Add rows ── output [B, cells, row_len]
 //! ```
 
+#![allow(dead_code)]
+
 #[path = "onnx_graph.rs"]
 pub mod onnx_graph;
 

@@ -14,12 +14,12 @@ use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::benchmark::{Comparison, Noise, Statistics, cross, mean};
+use crate::benchmark::{Comparison, Noise, Rung, Statistics, cross, mean};
 use crate::source::StopToken;
 
 use super::super::{Exit, signals};
 use super::single::{FILE, Speed, write};
-use super::{BenchArgs, Part};
+use super::{BenchArgs, Part, ladder};
 
 /// How often is looked whether the processes have ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -37,14 +37,16 @@ struct Point {
     name: String,
     config: Option<PathBuf>,
     settings: Vec<(String, String)>,
+    /// The step of the ladder that it is.
+    rung: Option<Rung>,
 }
 
 /// What became of one point.
 #[derive(Serialize)]
-struct PointResult {
+pub(super) struct PointResult {
     name: String,
     settings: Vec<String>,
-    runs: Vec<RunResult>,
+    pub(super) runs: Vec<RunResult>,
     /// Frames per second of the runs that went well.
     fps: Option<Statistics>,
     inference_fps: Option<Statistics>,
@@ -53,13 +55,13 @@ struct PointResult {
 
 /// What became of one run of one point.
 #[derive(Serialize)]
-struct RunResult {
+pub(super) struct RunResult {
     round: u32,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// Processes added up.
-    fps: Option<f64>,
+    pub(super) fps: Option<f64>,
     inference_fps: Option<f64>,
-    error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 impl<'a> Plan<'a> {
@@ -73,19 +75,28 @@ impl<'a> Plan<'a> {
             name: name.to_owned(),
             config: config.clone(),
             settings: [settings, more].concat(),
+            rung: None,
+        };
+        let step = |rung: Rung| Point {
+            rung: Some(rung),
+            ..point(rung.name(), &args.config, &[])
         };
         let points: Vec<Point> = match &args.compare {
             Some(_) => vec![
                 point("a", &args.config, &[]),
                 point("b", &args.compare, &[]),
             ],
+            None if args.ladder => Rung::ALL.map(step).into(),
             None => cross(&args.axes()?)?
                 .iter()
                 .map(|more| point(&name_of(more), &args.config, more))
                 .collect(),
         };
         for point in &points {
-            args.config(point.config.as_deref(), &point.settings)?;
+            let config = args.config(point.config.as_deref(), &point.settings)?;
+            if point.rung == Some(Rung::Naive) {
+                ladder::warn(&config);
+            }
         }
         let rounds = args.rounds();
         let is_single = points.len() == 1 && rounds == 1 && args.processes * args.gpus == 1;
@@ -121,6 +132,9 @@ impl<'a> Plan<'a> {
             }
         }
         let results: Vec<PointResult> = self.points.iter().zip(results).map(described).collect();
+        if self.args.ladder {
+            return ladder::tell(self.args, &results, self.rounds);
+        }
         let comparison = self.comparison(&results);
         let document = json!({
             "points": results,
@@ -221,6 +235,9 @@ impl<'a> Plan<'a> {
                 // What an earlier call left here must not pass for this one's result.
                 let _ = fs::remove_file(own.join(FILE));
                 let mut command = self.command(point, &own)?;
+                if point.rung.is_some_and(Rung::is_on_one_core) {
+                    command.arg("--cores").args(cores[place].first());
+                }
                 if count > 1 {
                     command.arg("--cores").arg(cores[place].join(","));
                     if gpus > 1 {
@@ -296,6 +313,9 @@ impl<'a> Plan<'a> {
         }
         for (key, value) in &point.settings {
             command.arg(format!("--set={key}={value}"));
+        }
+        if let Some(rung) = point.rung {
+            command.arg(format!("--ladder-step={}", rung.number()));
         }
         if args.no_record {
             command.arg("--no-record");

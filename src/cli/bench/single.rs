@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::benchmark::{Measured, document};
+use crate::benchmark::{Measured, Rung, document};
 use crate::config::{Broker, Config, TlsConfig};
 use crate::pipeline::{self, Budget, Options, Pipeline};
 use crate::platform::Root;
@@ -17,6 +17,7 @@ use crate::telemetry::{Level, Trace, marked_as_error, process_usage};
 
 use super::super::{Exit, progress, signals};
 use super::about::Observer;
+use super::ladder::Step;
 use super::{BenchArgs, table};
 
 /// The name of the result.
@@ -46,10 +47,12 @@ pub(super) fn run(
     settings: &[(String, String)],
 ) -> anyhow::Result<Exit> {
     keep_apart(&mut config, &args.output);
+    let rung = args.ladder_step.and_then(Rung::by_number);
+    let step = rung.map(|rung| Step::new(rung, &config, &args.output));
     let part = args.only.and_then(super::Part::of_chain);
     let (mut result, speed, exit) = match part {
         Some(part) => one_part(args, &config, settings, part)?,
-        None => whole_chain(args, &config, settings)?,
+        None => whole_chain(args, &config, step.transpose()?, settings)?,
     };
     result["speed"] = json!(speed);
     write(&args.output.join(FILE), &result)?;
@@ -80,21 +83,36 @@ type Ran = (Value, Speed, Exit);
 fn whole_chain(
     args: &BenchArgs,
     config: &Config,
+    mut step: Option<Step>,
     settings: &[(String, String)],
 ) -> anyhow::Result<Ran> {
     let root = Root::new(&args.root);
     let trace = (!args.no_record).then(Trace::default);
     let warmup = usize::try_from(args.warmup)?;
-    let options = Options {
-        duration: args.duration,
-        max_frames: args.most_frames(),
-        max_batches: args.batches,
-        warmup_frames: (warmup * config.detector.batch_size) as u64,
-        trace: trace.clone(),
-        root: root.clone(),
-        ..Options::default()
+    let (pipeline, config) = loop {
+        let config = step.as_ref().map_or(config, Step::config).clone();
+        let options = Options {
+            duration: args.duration,
+            max_frames: args.most_frames(),
+            max_batches: args.batches,
+            warmup_frames: (warmup * config.detector.batch_size) as u64,
+            trace: trace.clone(),
+            root: root.clone(),
+            ..Options::default()
+        };
+        let options = match &step {
+            Some(step) => step.adapt(options),
+            None => options,
+        };
+        match Pipeline::start(&config, options) {
+            Ok(pipeline) => break (pipeline, config),
+            Err(error) => {
+                if !step.as_mut().is_some_and(|step| step.yields_to(&error)) {
+                    return Err(error.into());
+                }
+            }
+        }
     };
-    let pipeline = Pipeline::start(config, options)?;
     let runs = pipeline.runs().to_owned();
     signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
     if !args.one_of_several {
@@ -126,12 +144,15 @@ fn whole_chain(
     let mut result = match trace {
         Some(trace) => {
             let measured = Measured::new(&trace.take(), warmup, config.detector.batch_size)?;
-            take_speeds(&mut speed, &measured, config);
+            take_speeds(&mut speed, &measured, &config);
             document(&measured, meta)
         }
         None => json!({ "meta": meta }),
     };
     result["run"] = json!(report);
+    if let Some(step) = step {
+        result["ladder"] = step.described();
+    }
     Ok((result, speed, exit))
 }
 

@@ -11,6 +11,8 @@ use crate::publish::SecondaryStats;
 pub(in crate::pipeline) struct Counters {
     /// Most crops that one run takes.
     most: usize,
+    /// Most crops that are put into one.
+    batch_size: usize,
     objects: AtomicU64,
     frames: AtomicU64,
     crops: AtomicU64,
@@ -38,10 +40,11 @@ fn microseconds(time: Duration) -> u64 {
 }
 
 impl Counters {
-    /// For a network that takes at most `most` crops in one run.
-    pub(super) fn new(most: usize) -> Self {
+    /// For a network that takes at most `most` crops in one run, and is given at most `batch_size`.
+    pub(super) fn new(most: usize, batch_size: usize) -> Self {
         Self {
             most,
+            batch_size,
             ..Self::default()
         }
     }
@@ -86,6 +89,7 @@ impl Counters {
             name: name.to_owned(),
             objects_per_frame,
             suggested_batch_size: (objects_per_frame.round() as usize).clamp(1, self.most.max(1)),
+            batch_size: self.batch_size,
             crops,
             batches,
             mean_batch: per(crops, batches),
@@ -104,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_suggestion_is_the_mean_of_frames_with_objects_as_far_as_the_network_takes_it() {
-        let counters = Counters::new(64);
+        let counters = Counters::new(64, 4);
         assert_eq!(
             counters.stats("a").suggested_batch_size,
             1,
@@ -118,14 +122,14 @@ mod tests {
             (stats.objects_per_frame, stats.suggested_batch_size),
             (10.5, 11)
         );
-        let fixed = Counters::new(1);
+        let fixed = Counters::new(1, 1);
         fixed.eligible(10);
         assert_eq!(fixed.stats("a").suggested_batch_size, 1);
     }
 
     #[test]
     fn times_are_means() {
-        let counters = Counters::new(8);
+        let counters = Counters::new(8, 8);
         counters.batch(3, Duration::from_millis(9), Duration::from_millis(4));
         counters.batch(1, Duration::from_millis(3), Duration::from_millis(2));
         let stats = counters.stats("a");

@@ -22,8 +22,9 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
+use crate::render::Lag;
 use crate::source::PixelPool;
 use crate::types::{
     Attribute, Attributes, FrameMeta, Picture, SourceId, Track, TrackId, TrackState, area,
@@ -104,14 +105,18 @@ struct Looks {
 
 impl Cascade {
     /// The follower's side of `prepared`, and what the workers of each network need.
-    pub(super) fn new(prepared: &[PreparedSecondary]) -> (Self, Vec<Station>) {
+    /// `lag` says what becomes of crops that a network cannot keep up with.
+    pub(super) fn new(prepared: &[PreparedSecondary], lag: Lag) -> (Self, Vec<Station>) {
         let networks: Vec<Arc<Network>> = prepared
             .iter()
             .map(|prepared| Arc::new(Network::new(prepared)))
             .collect();
         let (queues, jobs): (Vec<Sender<Job>>, Vec<Receiver<Job>>) = networks
             .iter()
-            .map(|network| bounded((QUEUED_BATCHES * network.batch_size).max(LEAST_QUEUE)))
+            .map(|network| match lag {
+                Lag::Drops => bounded((QUEUED_BATCHES * network.batch_size).max(LEAST_QUEUE)),
+                Lag::Waits => unbounded(),
+            })
             .unzip();
         let pool = PixelPool::default();
         let station = |(index, jobs): (usize, Receiver<Job>)| {
@@ -225,6 +230,11 @@ impl Cascade {
     /// Whether any crops are still with networks.
     pub(super) fn is_busy(&self) -> bool {
         self.claims.iter().any(Claim::is_shared)
+    }
+
+    /// How many crops are with networks.
+    pub(super) fn pending(&self) -> usize {
+        self.claims.iter().map(Claim::others).sum()
     }
 
     /// Whether a network looks at objects such as this track.

@@ -58,7 +58,7 @@ impl Network {
             gives_boxes: classifier.is_none(),
             input: detector.input_size(),
             placement: detector.placement(),
-            counters: Arc::new(Counters::new(prepared.most)),
+            counters: Arc::new(Counters::new(prepared.most, config.batch_size)),
         }
     }
 
@@ -87,6 +87,11 @@ pub(super) struct Claim(Arc<()>);
 impl Claim {
     /// Whether others have a clone.
     pub(super) fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
+        self.others() > 0
+    }
+
+    /// How many clones others have.
+    pub(super) fn others(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
     }
 }

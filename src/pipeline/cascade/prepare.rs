@@ -91,8 +91,8 @@ fn open(
     index: usize,
     network: &SecondaryConfig,
 ) -> Result<Prepared, PipelineError> {
-    // Stage times are those of the primary detector; the cascade has counters of its own.
-    let prepared = detect::prepare(&settings(&config.detector, network), &Recorder::default())
+    // Stages inside of the network are those of the primary detector; a batch of crops is one range as a whole.
+    let prepared = detect::prepare(&settings(&config.detector, network), &Recorder::silent())
         .map_err(|cause| failed(index, network, cause))?;
     if prepared.takes_single_frames() && network.batch_size > 1 {
         return Err(PipelineError::SecondaryBatch {

@@ -29,7 +29,7 @@ fn network(name: &str, parent: Option<usize>, classes: &[bool]) -> Network {
         gives_boxes: false,
         input: Size::new(16, 16),
         placement: Placement::Stretch,
-        counters: Arc::new(Counters::new(64)),
+        counters: Arc::new(Counters::new(64, 4)),
     }
 }
 

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::detect::{DetectError, Detector, Resampler};
 use crate::source::PixelPool;
-use crate::telemetry::Pulse;
+use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::types::{Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture};
 
 use super::network::Network;
@@ -31,6 +31,7 @@ pub(in crate::pipeline) fn work(
     mut detector: Box<dyn Detector>,
     station: &Station,
     news: &Sender<News>,
+    recorder: &Recorder,
     pulse: &Pulse,
 ) -> Result<(), DetectError> {
     let network = &station.network;
@@ -40,10 +41,18 @@ pub(in crate::pipeline) fn work(
     let mut results: Vec<Vec<Detection>> = Vec::with_capacity(network.batch_size);
     loop {
         pulse.waits();
-        if !station.next_batch(&mut batch) {
-            return Ok(());
+        let mut whole = recorder.batch(Level::Cascade, network.batch_size);
+        {
+            let mut range = recorder.range(Stage::SecondaryWait, network.batch_size);
+            let came = station.next_batch(&mut batch).then_some(batch.len());
+            range.set_items(came);
+            whole.set_items(came);
+            if came.is_none() {
+                return Ok(());
+            }
         }
         pulse.works();
+        let range = recorder.range(Stage::Secondary, batch.len());
         let started = Instant::now();
         let waited: Duration = batch
             .iter()
@@ -54,6 +63,8 @@ pub(in crate::pipeline) fn work(
         network
             .counters
             .batch(batch.len(), waited, started.elapsed());
+        drop(range);
+        drop(whole);
         frames.clear();
         station.pass_on(&batch, &results);
         for (job, found) in batch.drain(..).zip(&results) {

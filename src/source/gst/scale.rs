@@ -18,7 +18,7 @@ use crate::source::elements::make;
 use crate::source::steps::{Memory, route, way_to_view};
 use crate::source::{Flow, SourceContext, SourceError, ViewWish};
 use crate::telemetry::{Level, Stage};
-use crate::types::{Frame, FrameMeta, Letterbox, Size};
+use crate::types::{Frame, FrameMeta, Size};
 
 use super::chain::{Chain, NVMM, Place, form_of};
 use super::equipment::Equipment;
@@ -240,7 +240,7 @@ impl Fitter {
             )
         })?;
         let size = from.size;
-        let inner = Letterbox::new(size, self.context.input, self.context.placement).inner;
+        let inner = self.context.picture_size(size);
         let before = std::mem::replace(
             &mut *self
                 .source_size

@@ -1,0 +1,235 @@
+//! `jetwatch bench --ladder`: what each of the usual optimizations gains on this machine, with this configuration.
+//!
+//! Each step is a run of the whole chain in a process of its own, as every run of a series is; this file lays one out in that
+//! process, and tells all of them in the first one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::benchmark::{Climbed, Facts, Layout, Rung, climb, spent};
+use crate::config::{Backend, Config};
+use crate::detect::{self, model::ModelSpec};
+use crate::pipeline::{Course, Options, PipelineError, ScalingPlace, Turns};
+use crate::render::Recording;
+use crate::telemetry::Recorder;
+
+use super::super::Exit;
+use super::BenchArgs;
+use super::series::PointResult;
+use super::single::{FILE, write};
+
+/// The recording of the steps that draw, in the folder of the run.
+const RECORDING: &str = "recording.mkv";
+
+/// The name of the result.
+const RESULT: &str = "ladder.json";
+
+/// Steps after which nothing is recorded any more.
+const LAST_THAT_TELLS: Rung = Rung::WithoutRendering;
+
+/// One step in its own process.
+pub(super) struct Step {
+    rung: Rung,
+    layout: Layout,
+    record: Option<PathBuf>,
+}
+
+impl Step {
+    /// What `rung` runs of `config`. What it records goes to `folder`.
+    pub(super) fn new(rung: Rung, config: &Config, folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(RECORDING);
+        let mut facts = Facts {
+            primary: match (config.detector.backend, &config.detector.model) {
+                (Backend::Scripted, _) | (_, None) => None,
+                (_, Some(model)) => Some(precisions(model)?),
+            },
+            ..Facts::default()
+        };
+        for network in &config.secondary {
+            facts.secondary.push(precisions(&network.model)?);
+        }
+        if rung <= LAST_THAT_TELLS {
+            facts.no_recording = Recording::prepare(&path)
+                .err()
+                .map(|error| error.to_string());
+        }
+        let batched = rung.lay_out(config, &facts).config.detector;
+        if batched.batch_size > 1 {
+            let network = detect::prepare(&batched, &Recorder::silent())?;
+            facts.takes_single_frames = network.takes_single_frames();
+        }
+        let renders = rung.renders() && facts.no_recording.is_none();
+        if !renders {
+            // It was made to see whether it can be.
+            let _ = fs::remove_file(&path);
+        }
+        Ok(Self {
+            rung,
+            layout: rung.lay_out(config, &facts),
+            record: renders.then_some(path),
+        })
+    }
+
+    /// The configuration to run.
+    pub(super) fn config(&self) -> &Config {
+        &self.layout.config
+    }
+
+    /// The options of its run, besides those that every run has.
+    pub(super) fn adapt(&self, options: Options) -> Options {
+        let turns = match self.rung.is_on_one_core() {
+            true => Turns::OneByOne,
+            false => Turns::Patient,
+        };
+        let scaling = match self.rung.scales_late() {
+            true => ScalingPlace::Detector,
+            false => ScalingPlace::Source,
+        };
+        Options {
+            course: Course { turns, scaling },
+            record: self.record.clone(),
+            ..options
+        }
+    }
+
+    /// Whether it can run another way than it did when it failed so: a network that takes one crop at a time is given one.
+    pub(super) fn yields_to(&mut self, error: &PipelineError) -> bool {
+        let PipelineError::SecondaryBatch { key, model, .. } = error else {
+            return false;
+        };
+        let networks = self.layout.config.secondary.iter_mut().enumerate();
+        for (index, network) in networks {
+            if *key == format!("secondary[{index}].batch_size") && network.batch_size > 1 {
+                network.batch_size = 1;
+                let note = format!("{}: {model} takes one crop at a time", network.name);
+                self.layout.notes.push(note);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What is written of it into `benchmark.json`.
+    pub(super) fn described(&self) -> Value {
+        json!({
+            "step": self.rung.number(),
+            "name": self.rung.name(),
+            "notes": self.layout.notes,
+        })
+    }
+}
+
+/// The precisions that a model folder has.
+fn precisions(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let spec = ModelSpec::load(folder)?;
+    let files = spec.files.iter();
+    Ok(files.map(|file| file.precision.clone()).collect())
+}
+
+/// Says before anything runs what the ladder cannot show.
+pub(super) fn warn(config: &Config) {
+    let level = Rung::Naive.lay_out(config, &Facts::default()).config;
+    let live = level.sources.iter().filter(|source| source.uri.is_live());
+    for source in live {
+        eprintln!(
+            "jetwatch: warning: {} gives frames at its own pace, which no step can exceed; use a file or a pattern in its place",
+            source.name
+        );
+    }
+}
+
+/// Writes `ladder.json` and prints what each step gained.
+pub(super) fn tell(args: &BenchArgs, results: &[PointResult], rounds: u32) -> anyhow::Result<Exit> {
+    let speeds: Vec<Vec<Option<f64>>> = results
+        .iter()
+        .map(|point| point.runs.iter().map(|run| run.fps).collect())
+        .collect();
+    let told = results.iter().map(told).collect::<anyhow::Result<_>>()?;
+    let steps = climb(&speeds, told);
+    let document = json!({ "ladder": { "steps": steps, "rounds": rounds, "runs": results } });
+    let path = args.output.join(RESULT);
+    write(&path, &document)?;
+    if args.json {
+        println!("{document:#}");
+    } else {
+        print(&steps);
+        println!("Written: {}", path.display());
+    }
+    let failed = speeds.iter().flatten().filter(|fps| fps.is_none()).count();
+    if failed > 0 {
+        eprintln!(
+            "jetwatch: {failed} runs failed; see the messages above and {}",
+            path.display()
+        );
+        return Ok(Exit::Failure);
+    }
+    Ok(Exit::Success)
+}
+
+/// Where the time of a step went, and its notes, from its first run that went well.
+fn told(point: &PointResult) -> anyhow::Result<(Vec<crate::benchmark::Spent>, Vec<String>)> {
+    let Some(run) = point.runs.iter().find(|run| run.error.is_none()) else {
+        return Ok((Vec::new(), Vec::new()));
+    };
+    let path = run.folder.join(FILE);
+    let text = fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
+    let document: Value = serde_json::from_slice(&text)?;
+    let notes = document["ladder"]["notes"].as_array().into_iter().flatten();
+    let notes = notes.filter_map(|note| note.as_str().map(str::to_owned));
+    let mut notes: Vec<String> = notes.collect();
+    let run = &document["run"];
+    let frames = run["sources"].as_array().into_iter().flatten();
+    let frames: f64 = frames
+        .filter_map(|source| source["detected"].as_f64())
+        .sum();
+    for network in run["secondary"].as_array().into_iter().flatten() {
+        if let (Some(name), Some(crops)) = (network["name"].as_str(), network["crops"].as_f64()) {
+            notes.push(format!(
+                "{name}: {:.1} crops a frame",
+                crops / frames.max(1.0)
+            ));
+        }
+    }
+    Ok((spent(run), notes))
+}
+
+fn print(steps: &[Climbed]) {
+    println!(
+        "{:<30} {:>9} {:>9} {:>9} {:>8}   where the time went, ms per frame",
+        "step", "frames/s", "ms/frame", "relative", "gained"
+    );
+    for step in steps {
+        let title = format!("{} {}", step.step, step.title);
+        let (Some(fps), Some(ms), Some(relative)) =
+            (&step.fps, step.ms_per_frame, step.relative_percent)
+        else {
+            println!("{title:<30} {:>9}", "failed");
+            continue;
+        };
+        let gained = step.gain.as_ref().map_or_else(
+            || "-".to_owned(),
+            |gain| format!("{:.2} x", gain.statistics.median),
+        );
+        let spent = step.spent.iter();
+        let spent: Vec<String> = spent
+            .map(|spent| format!("{} {:.2}", spent.stage, spent.ms_per_frame))
+            .collect();
+        println!(
+            "{title:<30} {:>9.1} {ms:>9.2} {:>9} {gained:>8}   {}",
+            fps.median,
+            format!("{relative:.1} %"),
+            spent.join(", ")
+        );
+        for note in &step.notes {
+            println!("  {note}");
+        }
+        // Fewer rounds tell nothing of their noise.
+        let noisy = |gain: &&crate::benchmark::Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
+        if step.gain.as_ref().filter(noisy).is_some() {
+            println!("  the difference to the step before does not stand out of the noise");
+        }
+    }
+}

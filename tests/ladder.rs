@@ -1,0 +1,200 @@
+//! `jetwatch bench --ladder` as its user meets it: the real binary climbs all steps on small scenes, and every frame is found
+//! again in each of them.
+
+#[path = "support/classifier.rs"]
+mod classifier;
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use classifier::{keys, network, write_model};
+use serde_json::Value;
+use support::daemon::{Setup, finish, stderr};
+
+/// Frames of each step, over all sources.
+const FRAMES: u64 = 36;
+
+const STEPS: [&str; 6] = [
+    "1_naive",
+    "2_queues",
+    "3_without_rendering",
+    "4_scaled_first",
+    "5_batched",
+    "6_int8_interval",
+];
+
+/// So many sources with the scripted detector, of camera pace: on the ladder they give frames as fast as they are taken.
+fn setup(sources: usize, more: &str) -> Setup {
+    let source = |index| {
+        format!(
+            "  - {{name: cam{index}, uri: 'synthetic://traffic?seed={index}&objects=8&width=192&height=108&fps=5&frames=10'}}\n"
+        )
+    };
+    let sources: String = (1..=sources).map(source).collect();
+    let setup = Setup::new(&format!(
+        "device: test\nsources:\n{sources}detector: {{backend: scripted, workers: 2, batch_timeout_ms: 50}}\n\
+         publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n{more}"
+    ));
+    write_model(&setup.path("bright"), &network(None, 16), &keys(16));
+    write_model(&setup.path("fixed"), &network(Some(1), 16), &keys(16));
+    setup
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// Climbs with so many frames in each step; gives what was said.
+fn climb(setup: &Setup, frames: u64, words: &[&str]) -> String {
+    let mut command = setup.command("bench");
+    command.arg("--output").arg(setup.path("out"));
+    command.args(["--ladder", "--warmup", "0", "--frames", &frames.to_string()]);
+    let output = finish(command.args(words));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The numbers of each step's run.
+fn runs(setup: &Setup) -> Vec<Value> {
+    let of = |step: &&str| json(&setup.path("out").join(step).join("benchmark.json"));
+    STEPS.iter().map(of).collect()
+}
+
+/// How often a stage ran, and frames in it.
+fn stage(document: &Value, name: &str) -> (u64, u64) {
+    let stages = document["run"]["stages"].as_array().expect("stages");
+    let number = |stage: &Value, key: &str| stage[key].as_u64().expect("a number");
+    let found = stages.iter().find(|stage| stage["stage"] == name);
+    found.map_or((0, 0), |stage| {
+        (number(stage, "count"), number(stage, "items"))
+    })
+}
+
+#[test]
+fn every_step_does_what_its_name_says_with_every_frame() {
+    let setup = setup(3, "");
+    let said = climb(&setup, FRAMES, &[]);
+    let runs = runs(&setup);
+    for (number, run) in (1..).zip(&runs) {
+        assert_eq!(run["ladder"]["step"], number, "{}", run["ladder"]);
+        assert_eq!(run["run"]["frames"], FRAMES, "{number}");
+        assert_eq!(run["run"]["dropped"], 0, "{number}");
+        assert_eq!(stage(run, "track"), (FRAMES, FRAMES), "{number}");
+        // Drawn in the first two, each of them; not at all in the others.
+        let drawn = if number <= 2 { FRAMES } else { 0 };
+        assert_eq!(stage(run, "render"), (drawn, drawn), "{number}");
+        let recording = &run["run"]["recording"];
+        match number {
+            1 | 2 => {
+                assert_eq!(
+                    (&recording["frames"], &recording["dropped"]),
+                    (&drawn.into(), &0.into())
+                );
+            }
+            _ => assert!(recording.is_null(), "{recording}"),
+        }
+        // The scripted detector makes no tensor: what is there is scaling by the worker.
+        let scaled = if number <= 3 { FRAMES } else { 0 };
+        assert_eq!(stage(run, "tensor"), (scaled, scaled), "{number}");
+        let (batches, frames) = stage(run, "infer");
+        match number {
+            1..=4 => assert_eq!((batches, frames), (FRAMES, FRAMES), "{number}"),
+            5 => assert!(frames == FRAMES && batches < FRAMES, "{batches} batches"),
+            _ => {
+                let sources = run["run"]["sources"].as_array().expect("a list");
+                let carried = sources.iter().map(|source| source["carried"].as_u64());
+                let carried: u64 = carried.map(|count| count.expect("a number")).sum();
+                assert_eq!(carried + frames, FRAMES);
+                assert!((FRAMES / 2..FRAMES).contains(&carried), "{carried}");
+            }
+        }
+        assert_eq!(run["run"]["workers"], if number == 1 { 1 } else { 2 });
+    }
+    let ladder = &json(&setup.path("out/ladder.json"))["ladder"];
+    let steps = ladder["steps"].as_array().expect("a list");
+    let names: Vec<&str> = steps
+        .iter()
+        .filter_map(|step| step["name"].as_str())
+        .collect();
+    assert_eq!(names, STEPS);
+    assert_eq!(steps[0]["relative_percent"], 100.0);
+    assert!(
+        steps[0]["gain"].is_null() && steps[5]["gain"]["ratios"].is_array(),
+        "{ladder}"
+    );
+    for (step, run) in steps.iter().zip(&runs) {
+        let (fps, own) = (&step["fps"]["median"], &run["speed"]["fps"]);
+        assert!(
+            fps.as_f64() == own.as_f64() && fps.as_f64() > Some(0.0),
+            "{step}"
+        );
+    }
+    for line in [
+        "1 naive: one core, one by one",
+        "3 frames; nothing looks at crops",
+        "the scripted detector has no INT8",
+        "every 4. frame",
+    ] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+}
+
+#[test]
+fn every_crop_is_looked_at_and_a_network_for_single_ones_is_given_single_ones() {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let setup = setup(
+        1,
+        "secondary:\n\
+         - {name: light, model: bright, min_object: 2x2, reinfer_interval: 0, batch_size: 6}\n\
+         - {name: alone, model: fixed, min_object: 2x2, reinfer_interval: 0}\n",
+    );
+    climb(&setup, FRAMES, &[]);
+    let mut crops = Vec::new();
+    for (number, run) in (1..).zip(runs(&setup)) {
+        let networks = run["run"]["secondary"].as_array().expect("a list");
+        for network in networks {
+            assert_eq!(network["dropped_crops"], 0, "{number}: {network}");
+            assert_eq!(network["frames_without_pixels"], 0, "{number}: {network}");
+        }
+        let sizes: Vec<_> = networks
+            .iter()
+            .map(|network| network["batch_size"].as_u64())
+            .collect();
+        let wanted = if number <= 4 { [1, 1] } else { [6, 1] };
+        assert_eq!(sizes, wanted.map(Some), "{number}");
+        crops.push(networks[0]["crops"].as_u64().expect("a number"));
+        let notes = run["ladder"]["notes"].to_string();
+        assert_eq!(
+            notes.contains("alone: tiny takes one crop at a time"),
+            number >= 5,
+            "{number}: {notes}"
+        );
+    }
+    assert!(
+        crops[0] > FRAMES,
+        "several objects in each frame: {crops:?}"
+    );
+    // One by one, no crop of a track is still on its way when the next could be cut.
+    assert!(crops[0] >= crops[1], "{crops:?}");
+}
+
+#[test]
+fn rounds_stand_side_by_side_and_the_result_is_told_as_json() {
+    let setup = setup(2, "");
+    let said = climb(&setup, 8, &["--repeat", "2", "--json"]);
+    let told: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(told, json(&setup.path("out/ladder.json")));
+    assert_eq!(told["ladder"]["rounds"], 2);
+    for step in told["ladder"]["steps"].as_array().expect("a list") {
+        assert_eq!(step["fps"]["count"], 2, "{step}");
+    }
+    let ratios = told["ladder"]["steps"][1]["gain"]["ratios"].as_array();
+    assert_eq!(ratios.map(Vec::len), Some(2));
+}
