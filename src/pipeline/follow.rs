@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use crate::platform::throttling::Change;
 use crate::publish::{Record, ReloadStatus, Reply, Sink, SinkCounts};
-use crate::render::{KeptView, Recording, RecordingEnd};
+use crate::render::{KeptView, Overlay, Recording, RecordingEnd};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
 use crate::track::{Lifecycle, Tracker};
@@ -47,7 +47,11 @@ pub(super) enum News {
     /// A secondary network has looked at an object.
     Finding(Finding),
     /// A source joins; what comes from it follows.
-    Joined { id: SourceId, line: Box<Line> },
+    Joined {
+        id: SourceId,
+        line: Box<Line>,
+        overlay: Box<Overlay>,
+    },
     /// A source leaves: nothing new comes from it. Its place is given up, and `gone` told, once its last frame is through.
     Left { id: SourceId, gone: Sender<()> },
     /// A source's state changed.
@@ -164,7 +168,7 @@ impl Follower {
                 }) => self.result(ticket, (meta, Some(detections), view)),
                 Ok(News::Carried { ticket, meta }) => self.result(ticket, (meta, None, None)),
                 Ok(News::Finding(finding)) => self.finding(finding),
-                Ok(News::Joined { id, line }) => self.join(id, line),
+                Ok(News::Joined { id, line, overlay }) => self.join(id, line, overlay),
                 Ok(News::Left { id, gone }) => self.leave(id, gone),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
@@ -365,7 +369,10 @@ impl Follower {
     }
 
     /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
-    fn join(&mut self, id: SourceId, mut line: Box<Line>) {
+    fn join(&mut self, id: SourceId, mut line: Box<Line>, overlay: Box<Overlay>) {
+        if let Some(recording) = &mut self.recording {
+            recording.join(id, &line.name, overlay);
+        }
         if let Some(scene) = &mut line.scene {
             scene.tell_counts(&line.name, None, |record| tell(&mut self.sinks, record));
         }

@@ -53,7 +53,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::config::{Config, SourceConfig};
 use crate::platform::{Machine, Root};
 use crate::publish::{CommandListener, EmbeddedBroker, Stats};
-use crate::render::{Overlay, Recording, RenderError, Shelf};
+use crate::render::{Recording, RenderError, Shelf};
 use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces};
 use crate::telemetry::{Pulses, Recorder, Trace};
 use crate::types::{Placement, Size};
@@ -209,11 +209,10 @@ impl Pipeline {
         }
         let prepared_secondary = prepare_secondary(config, prepared.labels())?;
         let recording = record.map(|choice| {
-            let overlay =
-                |source: &SourceConfig| Overlay::new(prepared.labels()).with_rules(&source.rules);
+            let names = config.sources.iter().map(|source| source.name.clone());
             Recording::start(
                 choice,
-                config.sources.iter().map(overlay).collect(),
+                names.collect(),
                 recorder.clone(),
                 course.lag(),
                 FILE_END,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::config::SourceConfig;
+use crate::render::Overlay;
 use crate::source::{self, SourceContext, SourceCounters, SourceHandle, StopToken};
 use crate::track::Lifecycle;
 use crate::types::{SourceId, SourceState};
@@ -57,6 +58,7 @@ impl Pipeline {
         let _ = self.news.send(News::Joined {
             id,
             line: Box::new(line),
+            overlay: Box::new(Overlay::new(&self.inlet.labels).with_rules(&source.rules)),
         });
         let stop = self.stop.child();
         let context = self.source_context(id, source, &stop, counters);

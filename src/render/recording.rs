@@ -12,13 +12,14 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
 use crate::telemetry::{Level, Recorder, Stage};
-use crate::types::{FrameMeta, PIXEL_BYTES, Size, Track};
+use crate::types::{FrameMeta, PIXEL_BYTES, Size, SourceId, Track};
 
 use super::RenderError;
 use super::canvas::Canvas;
 use super::encoders::Choice;
 use super::film::Film;
 use super::overlay::{Overlay, Viewport};
+use super::seats::Seats;
 use super::shelf::{KeptView, Shelf};
 use super::tiler::{Grid, Place, copy_into};
 
@@ -37,6 +38,9 @@ const STEP: Duration = Duration::from_millis(40);
 /// One frame to be drawn.
 struct Shot {
     meta: FrameMeta,
+    seat: usize,
+    /// What draws from now on in this seat.
+    overlay: Option<Box<Overlay>>,
     view: KeptView,
     tracks: Vec<Track>,
 }
@@ -54,8 +58,7 @@ pub enum Lag {
 pub struct Recording {
     choice: Choice,
     shots: Sender<Shot>,
-    /// How many have a place in it.
-    sources: usize,
+    seats: Seats,
     offered: u64,
     thread: JoinHandle<Drawn>,
     ended: Receiver<()>,
@@ -114,15 +117,15 @@ impl Recording {
         Ok(choice)
     }
 
-    /// Starts the thread; `overlays` has one entry for each source, by its index. The encoder starts with the first frame, which tells
-    /// the size. At the end, it may take `deadline` to complete the file. Stage times go to `recorder`;
-    /// `lag` says what becomes of what it cannot keep up with.
+    /// Starts the thread; `sources` are the names of those that share the picture, in the order of their places. The encoder starts
+    /// with the first frame, which tells the size. At the end, it may take `deadline` to complete the file. Stage times go to
+    /// `recorder`; `lag` says what becomes of what it cannot keep up with.
     ///
     /// # Errors
     /// There is no thread.
     pub fn start(
         choice: Choice,
-        overlays: Vec<Overlay>,
+        sources: Vec<String>,
         recorder: Recorder,
         lag: Lag,
         deadline: Duration,
@@ -132,11 +135,9 @@ impl Recording {
             Lag::Waits => unbounded(),
         };
         let (end, ended) = bounded::<()>(0);
-        let sources = overlays.len();
         let scribe = Scribe {
             choice: choice.clone(),
-            sources,
-            overlays,
+            overlays: sources.iter().map(|_| None).collect(),
             reel: None,
             recorder,
             deadline,
@@ -154,7 +155,7 @@ impl Recording {
         Ok(Self {
             choice,
             shots,
-            sources,
+            seats: Seats::new(sources),
             offered: 0,
             thread,
             ended,
@@ -168,21 +169,30 @@ impl Recording {
         Shelf::new(QUEUE + ON_THEIR_WAY + in_hand)
     }
 
+    /// A source is there, and `overlay` draws over it. It gets the place of its name: one that is started anew goes on where it was. Others
+    /// are not recorded, and told so.
+    pub fn join(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) {
+        if !self.seats.take(source, name, overlay) {
+            log::warn!(source = name; "joined after the recording began, so that it has no place in it; restart the daemon to record it");
+        }
+    }
+
     /// Takes a frame with the tracks seen in it. Without its view, or while the recording is behind, it is dropped.
     pub fn offer(&mut self, meta: &FrameMeta, view: Option<KeptView>, tracks: &[Track]) {
+        let Some(seat) = self.seats.of(meta.source) else {
+            return;
+        };
         self.offered += 1;
         // A picture of another size shows the boxes elsewhere.
         let fits = |view: &KeptView| view.size == meta.source_size && !self.shots.is_full();
-        if meta.source.index() >= self.sources {
-            // It joined after the recording began.
-            return;
-        }
         let Some(view) = view.filter(fits) else {
             return;
         };
         // Refused where the thread has ended with an error, which it has told.
         let _ = self.shots.try_send(Shot {
             meta: *meta,
+            seat,
+            overlay: self.seats.fresh[seat].take(),
             view,
             tracks: tracks.to_vec(),
         });
@@ -221,8 +231,8 @@ impl Recording {
 /// The thread's side.
 struct Scribe {
     choice: Choice,
-    sources: usize,
-    overlays: Vec<Overlay>,
+    /// By the seat; there with its first frame.
+    overlays: Vec<Option<Box<Overlay>>>,
     /// There once the first frame has told the size.
     reel: Option<Reel>,
     recorder: Recorder,
@@ -251,7 +261,7 @@ impl Scribe {
     fn run(mut self, shots: &Receiver<Shot>) -> Drawn {
         let mut drawn = Drawn::default();
         for shot in shots {
-            match self.draw(&shot) {
+            match self.draw(shot) {
                 Ok(pictures) => {
                     drawn.frames += 1;
                     drawn.pictures += pictures;
@@ -278,16 +288,19 @@ impl Scribe {
     }
 
     /// Draws one frame; how many pictures were written.
-    fn draw(&mut self, shot: &Shot) -> Result<u64, RenderError> {
+    fn draw(&mut self, mut shot: Shot) -> Result<u64, RenderError> {
         let reel = match &mut self.reel {
             Some(reel) => reel,
             None => {
-                let reel = Reel::open(&self.choice, self.sources, shot.view.size)?;
+                let reel = Reel::open(&self.choice, self.overlays.len(), shot.view.size)?;
                 self.reel.insert(reel)
             }
         };
-        let source = shot.meta.source.index();
-        let Some(overlay) = self.overlays.get_mut(source) else {
+        let seat = shot.seat;
+        if let Some(overlay) = shot.overlay.take() {
+            self.overlays[seat] = Some(overlay);
+        }
+        let (shot, Some(overlay)) = (&shot, &mut self.overlays[seat]) else {
             return Ok(0);
         };
         let recorder = &self.recorder;
@@ -314,9 +327,9 @@ impl Scribe {
             Some(shared) => {
                 let at = reel.clock.next(None, shot.meta.entered_at);
                 let range = render();
-                let place = reel.grid.place(source, shot.view.size);
-                if shared.places[source].replace(place) != Some(place) {
-                    shared.blacken(reel.grid.cell(source));
+                let place = reel.grid.place(seat, shot.view.size);
+                if shared.places[seat].replace(place) != Some(place) {
+                    shared.blacken(reel.grid.cell(seat));
                 }
                 annotate(shot, place, &mut shared.pixels, shared.stride, overlay);
                 drop(range);
