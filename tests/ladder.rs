@@ -15,7 +15,7 @@ use serde_json::Value;
 use support::daemon::{Setup, finish, stderr};
 
 /// Frames of each step, over all sources.
-const FRAMES: u64 = 36;
+const FRAMES: u64 = 24;
 
 const STEPS: [&str; 6] = [
     "1_naive",
