@@ -256,6 +256,19 @@ mod tests {
     }
 
     #[test]
+    fn a_box_that_comes_into_the_picture_keeps_its_height_while_nobody_looks() {
+        // Its right edge moves, and its left one is that of the picture.
+        let entering = |frame: f32| [0.0, 10.0, 20.0 + 5.0 * frame, 90.0];
+        let mut motion = Motion::new(MotionModel::WidthHeight, &entering(0.0));
+        for look in 1..=6 {
+            (0..4).for_each(|_| motion.predict(InSight::Yes));
+            motion.correct(&entering(4.0 * look as f32));
+        }
+        (0..3).for_each(|_| motion.predict(InSight::Yes));
+        assert_near(&motion.xyxy(), &entering(27.0), 4.0);
+    }
+
+    #[test]
     fn four_small_filters_are_the_one_large_filter() {
         // The position's filter of SORT by hand: variance 10 and rate 10000, one frame, then a measurement of variance 1.
         let mut motion = Motion::new(MotionModel::AreaAspect, &at(0.0));

@@ -39,7 +39,7 @@ pub struct Tracker {
     model: Option<MotionModel>,
     /// Frames come that nobody looked at.
     is_carrying: bool,
-    /// Frames between the last look and the one before, and since the last look.
+    /// Frames that nobody looked at before the last look, and since then.
     skipped: u32,
     unseen: u32,
     /// The frame's detections in an order that does not depend on the detector.
@@ -83,7 +83,7 @@ impl Tracker {
     }
 
     /// The same, which also knows where its tracks are in frames without detections: for sources of which not every frame
-    /// goes through the network. [`iou`](TrackerKind::Iou) then predicts too, as SORT does.
+    /// goes through the network. All of them, [`iou`](TrackerKind::Iou) too, then predict width and height each for itself.
     #[must_use]
     pub fn with_carrying(config: &TrackerConfig) -> Self {
         let mut tracker = Self::new(config);
