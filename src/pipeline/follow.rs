@@ -42,7 +42,11 @@ pub(super) enum News {
         view: Option<KeptView>,
     },
     /// A frame that skipped the network.
-    Carried { ticket: u64, meta: FrameMeta },
+    Carried {
+        ticket: u64,
+        meta: FrameMeta,
+        view: Option<KeptView>,
+    },
     /// A secondary network has looked at an object.
     Finding(Finding),
     /// A source joins; what comes from it follows.
@@ -160,7 +164,7 @@ impl Follower {
                     detections,
                     view,
                 }) => self.result(ticket, (meta, Some(detections), view)),
-                Ok(News::Carried { ticket, meta }) => self.result(ticket, (meta, None, None)),
+                Ok(News::Carried { ticket, meta, view }) => self.result(ticket, (meta, None, view)),
                 Ok(News::Finding(finding)) => self.finding(finding),
                 Ok(News::Joined { id, line }) => self.join(id, line),
                 Ok(News::Left { id, gone }) => self.leave(id, gone),

@@ -52,7 +52,7 @@ use crate::config::{Config, SourceConfig};
 use crate::platform::{Machine, Root};
 use crate::publish::{CommandListener, EmbeddedBroker, Stats};
 use crate::render::{Overlay, Recording, RenderError, Shelf};
-use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces};
+use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces, ViewWish};
 use crate::telemetry::{Pulses, Recorder, Trace};
 use crate::types::{Placement, Size};
 
@@ -163,6 +163,8 @@ pub struct Pipeline {
     follower: JoinHandle<Ending>,
     /// There where pictures are wanted after the network: for a recording, for secondary networks.
     shelf: Option<Shelf>,
+    /// What a recording shows of frames that skip the network.
+    carried_view: ViewWish,
     /// Workers of the secondary networks, which end when the follower has.
     secondary: Vec<(String, JoinHandle<()>)>,
     /// There only where commands are allowed.
@@ -211,9 +213,13 @@ impl Pipeline {
         let recording = recording.transpose()?;
         let in_hand = config.detector.workers * config.detector.batch_size;
         let shelf = match &recording {
-            Some(_) => Some(Recording::shelf(in_hand)),
+            Some(_) => Some(Recording::shelf(in_hand + intervals::most_carried(config))),
             // As many as are in hand at a time, and as many again on their way.
             None => (!config.secondary.is_empty()).then(|| Shelf::new(2 * in_hand)),
+        };
+        let carried_view = match &recording {
+            Some(_) => ViewWish::SourceSize,
+            None => ViewWish::Nothing,
         };
         let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
@@ -282,6 +288,7 @@ impl Pipeline {
             secondary: Vec::new(),
             follower,
             shelf,
+            carried_view,
             listener: None,
             attendant: None,
             watcher: None,

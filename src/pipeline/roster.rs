@@ -145,7 +145,6 @@ impl Pipeline {
         stop: &StopToken,
         counters: Arc<SourceCounters>,
     ) -> SourceContext {
-        let skipping = Arc::clone(&self.lanes);
         let (lanes, running, ending, news, news_of_end) = (
             Arc::clone(&self.lanes),
             Arc::clone(&self.lanes),
@@ -160,7 +159,13 @@ impl Pipeline {
             input: self.inlet.size,
             placement: self.inlet.placement,
             deliver: Arc::new(move |frame| lanes.offer(frame)),
-            skip: Arc::new(move |meta| skipping.skip(meta)),
+            skipping: intervals::of_source(
+                &self.config,
+                source,
+                &self.lanes,
+                self.carried_view,
+                self.shelf.as_ref(),
+            ),
             observe: Arc::new(move |id, state, reason| {
                 match state {
                     SourceState::Online => running.set_running(id, true),

@@ -38,7 +38,7 @@ use std::time::Duration;
 pub use crate::nvidia::surface::SurfaceReader as Surfaces;
 use crate::platform::{Machine, Root};
 use crate::telemetry::{Pulse, Pulses, Recorder};
-use crate::types::{Frame, FrameMeta, Placement, Size, SourceId, SourceState};
+use crate::types::{Frame, FrameMeta, Picture, Placement, Size, SourceId, SourceState};
 
 pub use argus::ArgusRestarts;
 pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
@@ -52,8 +52,22 @@ pub use supervisor::{SourceHandle, start};
 /// Takes a frame. It may wait (files) or drop an older frame (live sources); `Stop` means that no more are wanted.
 pub type Deliver = Arc<dyn Fn(Frame) -> Flow + Send + Sync>;
 
-/// Takes a frame without its pixels; `None`: its pixels are wanted.
-pub type Skip = Arc<dyn Fn(&FrameMeta) -> Option<Flow> + Send + Sync>;
+/// Decides of the next frame of a source, once, whether it skips the network.
+pub type Skips = Arc<dyn Fn(SourceId) -> bool + Send + Sync>;
+
+/// Takes a frame that skips the network, with its view where one was asked for and came.
+pub type Carry = Arc<dyn Fn(FrameMeta, Option<Picture>) + Send + Sync>;
+
+/// What becomes of the frames of a source of which some skip the network.
+#[derive(Clone)]
+pub struct Skipping {
+    /// Asked before the pixels of a frame are scaled or drawn. What skips the network is not delivered.
+    pub skips: Skips,
+    /// Where those frames go.
+    pub carry: Carry,
+    /// The picture that they have.
+    pub view: ViewWish,
+}
 
 /// Hears of changes of state, on the supervisor's thread.
 pub type Observe = Arc<dyn Fn(SourceId, SourceState, Option<String>) + Send + Sync>;
@@ -99,9 +113,8 @@ pub struct SourceContext {
     pub placement: Placement,
     /// Where frames go.
     pub deliver: Deliver,
-    /// Asked before the pixels of a frame are made or read: what to do next where the frame is taken without them, and not
-    /// delivered.
-    pub skip: Skip,
+    /// Where some frames skip the network: which, and what becomes of them.
+    pub skipping: Option<Skipping>,
     /// Who hears of changes of state.
     pub observe: Observe,
     /// Called once, last, on the supervisor's thread: no frame follows.
@@ -145,7 +158,7 @@ impl SourceContext {
             input,
             placement,
             deliver,
-            skip: Arc::new(|_| None),
+            skipping: None,
             observe,
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),

@@ -147,7 +147,7 @@ impl Collector {
             observe: Arc::new(move |_, state, reason| {
                 observing.lock().unwrap().push((state, reason))
             }),
-            skip: Arc::new(|_| None),
+            skipping: None,
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),
             recorder: recorder.clone(),
