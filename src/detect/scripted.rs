@@ -158,6 +158,7 @@ mod tests {
                 entered_at: Instant::now(),
                 source_size: Size::new(640, 360),
             },
+            crop: None,
             picture: Picture::new(inner, inner.width as usize * PIXEL_BYTES, Box::new(pixels))
                 .expect("large enough"),
             view: None,

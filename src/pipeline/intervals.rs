@@ -47,8 +47,8 @@ pub(super) fn of_source(
 ) -> Option<Skipping> {
     let interval = interval(config, source);
     // The interval of what is no camera does not follow the load.
-    let can_skip = interval.can_skip()
-        && (source.uri.is_live() || !matches!(interval, Interval::Adaptive));
+    let can_skip =
+        interval.can_skip() && (source.uri.is_live() || !matches!(interval, Interval::Adaptive));
     let (asking, taking, shelf) = (Arc::clone(lanes), Arc::clone(lanes), shelf.cloned());
     can_skip.then(|| Skipping {
         skips: Arc::new(move |id| asking.skips(id)),
@@ -66,7 +66,11 @@ pub(super) fn most_carried(config: &Config) -> usize {
         Interval::Frames(frames) => frames,
         Interval::Adaptive => config.detector.max_interval,
     };
-    config.sources.iter().map(|source| of_source(source) as usize).sum()
+    config
+        .sources
+        .iter()
+        .map(|source| of_source(source) as usize)
+        .sum()
 }
 
 /// How often frames of one source skip the network.

@@ -202,8 +202,10 @@ impl Pipeline {
         }
         let prepared_secondary = prepare_secondary(config, prepared.labels())?;
         let recording = record.map(|choice| {
-            let overlay =
-                |source: &SourceConfig| Overlay::new(prepared.labels()).with_rules(&source.rules);
+            let overlay = |source: &SourceConfig| {
+                let overlay = Overlay::new(prepared.labels()).with_rules(&source.rules);
+                overlay.with_roi(source.roi)
+            };
             Recording::start(
                 choice,
                 config.sources.iter().map(overlay).collect(),

@@ -15,6 +15,7 @@
 mod argus;
 mod cap;
 mod clip;
+mod cutting;
 mod elements;
 mod error;
 pub mod gst;

@@ -30,6 +30,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         reconnect_max_wait: Duration::from_millis(400),
         interval: None,
         rules: Default::default(),
+        roi: None,
         max_fps: None,
         score_threshold: None,
         classes: Vec::new(),

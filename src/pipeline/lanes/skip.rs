@@ -146,8 +146,9 @@ mod tests {
             interval: Interval::Frames(2),
             is_live: live,
         };
-        let carry: Carry =
-            Box::new(move |ticket, (meta, _)| hearing.lock().expect("whole").push((ticket, meta.seq)));
+        let carry: Carry = Box::new(move |ticket, (meta, _)| {
+            hearing.lock().expect("whole").push((ticket, meta.seq))
+        });
         let lanes = Lanes::new(&[live], 2, most_frames).with_intervals(&[member], 5, 1, carry);
         (lanes, heard)
     }
