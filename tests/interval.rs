@@ -111,6 +111,59 @@ fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
 }
 
 #[test]
+fn video_that_skips_the_network_is_not_scaled_and_still_recorded() {
+    let setup = Setup::new(
+        "device: test
+sources:
+  - name: cam
+    uri: \"launch:videotestsrc num-buffers=90 ! video/x-raw,width=320,height=180,framerate=30/1 ! identity sync=true\"
+detector:
+  backend: scripted
+  interval: 3
+publish:
+  mqtt: off
+  detections: true
+  json_lines: {path: frames.jsonl}
+",
+    );
+    let mut command = setup.command("run");
+    let command = command
+        .args(["--max-frames", "80", "--record"])
+        .arg(setup.path("out.mp4"))
+        .arg("--stats")
+        .arg(setup.path("stats.json"));
+    let output = finish(command);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let stats = fs::read(setup.path("stats.json")).expect("the report was written");
+    let stats: Value = serde_json::from_slice(&stats).expect("JSON");
+    let lines = json_lines(&setup.path("frames.jsonl"));
+    let told = lines.iter().filter(|line| line["kind"] == "detections");
+    let numbers: Vec<_> = told
+        .filter_map(|frame| frame["frame"]["seq"].as_u64())
+        .collect();
+    assert_eq!(numbers.len(), 80, "{stats}");
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let source = &stats["sources"][0];
+    let (carried, dropped) = (
+        source["carried"].as_u64().expect("a number"),
+        source["dropped"].as_u64().expect("a number"),
+    );
+    let through = 80 - carried;
+    assert!(carried >= 3 * through - 3, "{stats}");
+    let stages = stats["stages"].as_array().expect("a list");
+    let read = stages.iter().find(|stage| stage["stage"] == "source");
+    let read = read.expect("frames were read")["items"].as_u64();
+    // What waits when the run ends was read, too.
+    let read = read.expect("a number");
+    assert!(
+        (through..=through + dropped + 2).contains(&read),
+        "{read} scaled, {through} through the network: {stats}"
+    );
+    let recorded = stats["recording"]["frames"].as_u64().expect("a number");
+    assert!(recorded > through, "{recorded} recorded: {stats}");
+}
+
+#[test]
 fn carried_tracks_stay_within_three_points_of_those_that_are_always_seen() {
     let [all, carried] = ["0", "3"].map(|interval| judge(&run(interval, "iou").0));
     let [all, carried] = [all, carried].map(|counts| counts.mota().expect("objects"));
