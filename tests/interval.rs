@@ -164,6 +164,71 @@ publish:
 }
 
 #[test]
+fn an_adaptive_interval_settles_where_nothing_is_dropped_and_is_told() {
+    // Four sources of 25 frames/s, of which the detector can serve 50 frames/s: every second frame at most.
+    let sources: String = (0..4)
+        .map(|n| {
+            format!(
+                "  - {{name: cam{n}, uri: \"synthetic://traffic?seed={n}&objects=3&width=160&height=96&fps=25&frames=500\"}}\n"
+            )
+        })
+        .collect();
+    let setup = Setup::new(&format!(
+        "device: test
+sources:
+{sources}detector:
+  backend: scripted
+  workers: 1
+  batch_size: 1
+  interval: adaptive
+  max_interval: 8
+  scripted: {{frame_time_ms: 20}}
+publish:
+  mqtt: off
+  stats_interval_s: 1
+  json_lines: {{path: frames.jsonl}}
+"
+    ));
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = json_lines(&setup.path("frames.jsonl"));
+    let stats: Vec<_> = lines
+        .iter()
+        .filter(|line| line["kind"] == "stats")
+        .collect();
+    let of_all = |stats: &Value, key: &str| -> Vec<u64> {
+        let sources = stats["sources"].as_array().expect("a list").iter();
+        let numbers = sources.filter_map(|source| source[key].as_u64());
+        numbers.collect()
+    };
+    let (first, last) = (stats.first().expect("told"), stats.last().expect("told"));
+    let dropped = |stats: &Value| of_all(stats, "dropped_frames").iter().sum::<u64>();
+    assert!(dropped(last) > 0, "all frames are too many: {last}");
+    let intervals: Vec<Vec<u64>> = stats
+        .iter()
+        .map(|stats| of_all(stats, "interval"))
+        .collect();
+    assert!(intervals.iter().all(|of_all| of_all.len() == 4), "{last}");
+    // One interval for all of them, which is told; where it settles, the network has room for what is left.
+    let chosen = |of_all: &[u64]| of_all.iter().max().copied().unwrap_or_default();
+    let settled: Vec<u64> = intervals.iter().map(|of_all| chosen(of_all)).collect();
+    let raised = settled.iter().position(|interval| *interval > 0);
+    let raised = raised.unwrap_or_else(|| panic!("it never rose: {settled:?}"));
+    let calm = stats.windows(2).skip(raised + 1);
+    let calm = calm
+        .filter(|pair| dropped(pair[1]) == dropped(pair[0]))
+        .count();
+    assert!(
+        calm > 0,
+        "it dropped all the time: {settled:?}, {first}, {last}"
+    );
+    // Every frame that was not dropped came through, most of them carried.
+    let frames: u64 = of_all(last, "frames").iter().sum();
+    let carried: u64 = of_all(last, "carried_frames").iter().sum();
+    assert!(carried > 0 && carried < frames, "{last}");
+}
+
+#[test]
 fn carried_tracks_stay_within_three_points_of_those_that_are_always_seen() {
     let [all, carried] = ["0", "3"].map(|interval| judge(&run(interval, "iou").0));
     let [all, carried] = [all, carried].map(|counts| counts.mota().expect("objects"));

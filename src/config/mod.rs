@@ -284,6 +284,8 @@ pub struct ScriptedConfig {
     pub min_visible: f32,
     /// Seed of misses and shifts.
     pub seed: u64,
+    /// Time that a frame takes, in which a worker is busy; zero: as little as it needs.
+    pub frame_time: Duration,
 }
 
 /// Where tracks go. Several sinks may be on at once.

@@ -67,6 +67,11 @@ impl Detector for ScriptedDetector {
             // Stable: equal scores stay in the order of the scene.
             detections.sort_by(|a, b| b.score.total_cmp(&a.score));
         }
+        let frames = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+        let busy = self.config.frame_time.saturating_mul(frames);
+        if !busy.is_zero() {
+            std::thread::sleep(busy);
+        }
         Ok(())
     }
 }
