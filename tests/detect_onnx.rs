@@ -114,6 +114,7 @@ fn with_picture(seq: u64, source_size: Size, inner: Size, pixels: Vec<u8>) -> Fr
             entered_at: Instant::now(),
             source_size,
         },
+        crop: None,
         picture: Picture::new(inner, stride, Box::new(pixels)).expect("the memory is large enough"),
         view: None,
         truth: Vec::new(),

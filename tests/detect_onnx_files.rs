@@ -175,6 +175,7 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
             entered_at: Instant::now(),
             source_size: SOURCE,
         },
+        crop: None,
         picture: Picture::new(
             inner,
             stride,

@@ -84,6 +84,7 @@ fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detectio
                 entered_at: Instant::now(),
                 source_size: SOURCE,
             },
+            crop: None,
             picture: Picture::new(inner, stride, Box::new(pixels)).expect("large enough"),
             view: None,
             truth: Vec::new(),

@@ -111,6 +111,124 @@ fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
 }
 
 #[test]
+fn video_that_skips_the_network_is_not_scaled_and_still_recorded() {
+    let setup = Setup::new(
+        "device: test
+sources:
+  - name: cam
+    uri: \"launch:videotestsrc num-buffers=90 ! video/x-raw,width=320,height=180,framerate=30/1 ! identity sync=true\"
+detector:
+  backend: scripted
+  interval: 3
+publish:
+  mqtt: off
+  detections: true
+  json_lines: {path: frames.jsonl}
+",
+    );
+    let mut command = setup.command("run");
+    let command = command
+        .args(["--max-frames", "80", "--record"])
+        .arg(setup.path("out.mp4"))
+        .arg("--stats")
+        .arg(setup.path("stats.json"));
+    let output = finish(command);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let stats = fs::read(setup.path("stats.json")).expect("the report was written");
+    let stats: Value = serde_json::from_slice(&stats).expect("JSON");
+    let lines = json_lines(&setup.path("frames.jsonl"));
+    let told = lines.iter().filter(|line| line["kind"] == "detections");
+    let numbers: Vec<_> = told
+        .filter_map(|frame| frame["frame"]["seq"].as_u64())
+        .collect();
+    assert_eq!(numbers.len(), 80, "{stats}");
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let source = &stats["sources"][0];
+    let (carried, dropped) = (
+        source["carried"].as_u64().expect("a number"),
+        source["dropped"].as_u64().expect("a number"),
+    );
+    let through = 80 - carried;
+    assert!(carried >= 3 * through - 3, "{stats}");
+    let stages = stats["stages"].as_array().expect("a list");
+    let read = stages.iter().find(|stage| stage["stage"] == "source");
+    let read = read.expect("frames were read")["items"].as_u64();
+    // What waits when the run ends was read, too.
+    let read = read.expect("a number");
+    assert!(
+        (through..=through + dropped + 2).contains(&read),
+        "{read} scaled, {through} through the network: {stats}"
+    );
+    let recorded = stats["recording"]["frames"].as_u64().expect("a number");
+    assert!(recorded > through, "{recorded} recorded: {stats}");
+}
+
+#[test]
+fn an_adaptive_interval_settles_where_nothing_is_dropped_and_is_told() {
+    // Four sources of 25 frames/s, of which the detector can serve 50 frames/s: every second frame at most.
+    let sources: String = (0..4)
+        .map(|n| {
+            format!(
+                "  - {{name: cam{n}, uri: \"synthetic://traffic?seed={n}&objects=3&width=160&height=96&fps=25&frames=500\"}}\n"
+            )
+        })
+        .collect();
+    let setup = Setup::new(&format!(
+        "device: test
+sources:
+{sources}detector:
+  backend: scripted
+  workers: 1
+  batch_size: 1
+  interval: adaptive
+  max_interval: 8
+  scripted: {{frame_time_ms: 20}}
+publish:
+  mqtt: off
+  stats_interval_s: 1
+  json_lines: {{path: frames.jsonl}}
+"
+    ));
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = json_lines(&setup.path("frames.jsonl"));
+    let stats: Vec<_> = lines
+        .iter()
+        .filter(|line| line["kind"] == "stats")
+        .collect();
+    let of_all = |stats: &Value, key: &str| -> Vec<u64> {
+        let sources = stats["sources"].as_array().expect("a list").iter();
+        let numbers = sources.filter_map(|source| source[key].as_u64());
+        numbers.collect()
+    };
+    let (first, last) = (stats.first().expect("told"), stats.last().expect("told"));
+    let dropped = |stats: &Value| of_all(stats, "dropped_frames").iter().sum::<u64>();
+    assert!(dropped(last) > 0, "all frames are too many: {last}");
+    let intervals: Vec<Vec<u64>> = stats
+        .iter()
+        .map(|stats| of_all(stats, "interval"))
+        .collect();
+    assert!(intervals.iter().all(|of_all| of_all.len() == 4), "{last}");
+    // One interval for all of them, which is told; where it settles, the network has room for what is left.
+    let chosen = |of_all: &[u64]| of_all.iter().max().copied().unwrap_or_default();
+    let settled: Vec<u64> = intervals.iter().map(|of_all| chosen(of_all)).collect();
+    let raised = settled.iter().position(|interval| *interval > 0);
+    let raised = raised.unwrap_or_else(|| panic!("it never rose: {settled:?}"));
+    let calm = stats.windows(2).skip(raised + 1);
+    let calm = calm
+        .filter(|pair| dropped(pair[1]) == dropped(pair[0]))
+        .count();
+    assert!(
+        calm > 0,
+        "it dropped all the time: {settled:?}, {first}, {last}"
+    );
+    // Every frame that was not dropped came through, most of them carried.
+    let frames: u64 = of_all(last, "frames").iter().sum();
+    let carried: u64 = of_all(last, "carried_frames").iter().sum();
+    assert!(carried > 0 && carried < frames, "{last}");
+}
+
+#[test]
 fn carried_tracks_stay_within_three_points_of_those_that_are_always_seen() {
     let [all, carried] = ["0", "3"].map(|interval| judge(&run(interval, "iou").0));
     let [all, carried] = [all, carried].map(|counts| counts.mota().expect("objects"));

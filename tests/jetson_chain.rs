@@ -23,7 +23,7 @@ use jetwatch::config::{DecoderChoice, RtspTransport, Scaling, SourceConfig, Sour
 use jetwatch::platform::{Machine, VideoUnit};
 use jetwatch::source::gst::expect;
 use jetwatch::source::{Plan, SourceError, Work};
-use jetwatch::types::{Placement, Size};
+use jetwatch::types::{Placement, Region, Size};
 
 use jetson_elements::JetsonElements;
 use onnx_file::TinyNetwork;
@@ -364,6 +364,49 @@ fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
     let (_, result) = collector.join();
     let text = result.expect_err("the processor decodes").to_string();
     assert!(text.contains("decoder is hardware"), "{text}");
+}
+
+#[test]
+fn a_part_is_cut_out_by_the_step_that_scales() {
+    load();
+    let machine = VirtualJetson::xavier_nx();
+    let region = |width: f32, height: f32| {
+        Some(Region {
+            left: 0.25,
+            top: 0.5,
+            width,
+            height,
+        })
+    };
+    let camera = vic(csi(Some((1920, 1080))));
+    let part = SourceConfig {
+        roi: region(0.5, 0.25),
+        ..camera.clone()
+    };
+    let (whole, _) = take(&machine, &camera, 5);
+    let (plan, size) = take(&machine, &part, 5);
+    assert_eq!(units(&plan), units(&whole), "no step and no copy more");
+    assert_eq!(size, Size::new(416, 117));
+    let scale = plan.steps.iter().find(|step| step.work == Scale);
+    let detail = &scale.expect("it is scaled").detail;
+    assert!(
+        detail.starts_with("960×270 at 480,540 of 1920×1080 NV12 in NVMM to 416×117"),
+        "{detail}"
+    );
+    // Known before anything runs, as is what the VIC cannot cut.
+    let found = Machine::find(&machine.root());
+    let told = expect(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
+    assert!(told.to_string().contains("960×270 at 480,540 of"), "{told}");
+    let small = SourceConfig {
+        roi: region(0.004, 0.25),
+        ..camera
+    };
+    let refused = expect(&small, &found, INPUT, Placement::TopLeft).expect_err("too small");
+    let reason = refused.to_string();
+    assert!(
+        reason.contains("roi is 8×270") && reason.contains("at least 16×16"),
+        "{reason}"
+    );
 }
 
 #[test]

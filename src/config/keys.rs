@@ -119,6 +119,11 @@ pub const SOURCE: &[Key] = &[
         "Longest wait between reconnects.",
     ),
     Key::new(
+        "roi",
+        Form::Text("left,top,width,height, each from 0 to 1, such as 0.25,0.5,0.5,0.5"),
+        "The part of the picture that the network looks at, in shares of the picture's width and height; it is cut out before it is scaled. Boxes, zones and lines stay in the whole picture. Default: all of it.",
+    ),
+    Key::new(
         "max_fps",
         Form::Number {
             min: 0.0,

@@ -21,6 +21,7 @@ mod mask;
 mod node;
 mod overlay;
 mod parse_uri;
+mod roi;
 mod rules;
 mod schema;
 mod secondary;
@@ -34,6 +35,8 @@ mod uri;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::types::Region;
 
 pub use changes::SourceChanges;
 pub use document::Document;
@@ -106,6 +109,8 @@ pub struct SourceConfig {
     pub interval: Option<Interval>,
     /// What is watched for in its picture. Default: nothing.
     pub rules: SceneRules,
+    /// The part of its picture that the network looks at; `None`: all of it.
+    pub roi: Option<Region>,
     /// Most frames per second that are scaled and looked at, above 0; `None`: all.
     pub max_fps: Option<f32>,
     /// Detections of this source below this score are dropped behind the network, 0 to 1; `None`: none are.
@@ -279,6 +284,8 @@ pub struct ScriptedConfig {
     pub min_visible: f32,
     /// Seed of misses and shifts.
     pub seed: u64,
+    /// Time that a frame takes, in which a worker is busy; zero: as little as it needs.
+    pub frame_time: Duration,
 }
 
 /// Where tracks go. Several sinks may be on at once.

@@ -67,6 +67,11 @@ impl Detector for ScriptedDetector {
             // Stable: equal scores stay in the order of the scene.
             detections.sort_by(|a, b| b.score.total_cmp(&a.score));
         }
+        let frames = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+        let busy = self.config.frame_time.saturating_mul(frames);
+        if !busy.is_zero() {
+            std::thread::sleep(busy);
+        }
         Ok(())
     }
 }
@@ -158,6 +163,7 @@ mod tests {
                 entered_at: Instant::now(),
                 source_size: Size::new(640, 360),
             },
+            crop: None,
             picture: Picture::new(inner, inner.width as usize * PIXEL_BYTES, Box::new(pixels))
                 .expect("large enough"),
             view: None,

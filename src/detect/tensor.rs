@@ -202,7 +202,7 @@ fn split<T>(
 
 /// How `frame` lies in the input, or an error when its picture was not scaled for that.
 pub fn fit(frame: &Frame, input: Size, placement: Placement) -> Result<Letterbox, DetectError> {
-    let letterbox = Letterbox::new(frame.meta.source_size, input, placement);
+    let letterbox = Letterbox::of_part(frame.meta.source_size, frame.crop, input, placement);
     if frame.picture.size == letterbox.inner {
         return Ok(letterbox);
     }
@@ -211,7 +211,7 @@ pub fn fit(frame: &Frame, input: Size, placement: Placement) -> Result<Letterbox
         seq: frame.meta.seq,
         found: frame.picture.size,
         expected: letterbox.inner,
-        source_size: frame.meta.source_size,
+        source_size: letterbox.source,
         input,
     })
 }

@@ -14,6 +14,7 @@ use crate::types::Frame;
 
 use super::NEWS_DEPTH;
 use super::follow::News;
+use super::intervals;
 
 /// Batches of each worker that may be in the chain at once on the ladder: one that is formed, one in the network, one behind it.
 const BATCHES_INSIDE: usize = 3;
@@ -113,7 +114,7 @@ impl Course {
             return None;
         }
         Some(match (self.turns, records) {
-            (Turns::Live, true) => Recording::shelf(in_hand),
+            (Turns::Live, true) => Recording::shelf(in_hand + intervals::most_carried(config)),
             // As many as are in hand at a time, and as many again on their way.
             (Turns::Live, false) => Shelf::new(2 * in_hand),
             (Turns::Patient | Turns::OneByOne, _) => gate.shelf(),

@@ -10,19 +10,13 @@ use crate::publish::{Record, ReloadStatus, Reply, Sink, SinkCounts};
 use crate::render::{KeptView, Overlay, Recording, RecordingEnd};
 use crate::source::StopToken;
 use crate::telemetry::{Level, Pulse, Recorder, Stage};
-use crate::track::{Lifecycle, Tracker};
-use crate::types::{
-    Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackEvent, TrackState,
-};
+use crate::types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
 
 use super::cascade::{Cascade, Finding};
 use super::course::Gate;
 use super::lanes::Lanes;
-use super::lines::Lines;
+use super::lines::{Line, Lines, Seen};
 use super::meter::Meter;
-use super::reorder::Reorder;
-use super::scene::Scene;
-use super::sieve::Sieve;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
 pub(super) const CLOSING: Duration = Duration::from_secs(5);
@@ -43,7 +37,11 @@ pub(super) enum News {
         view: Option<KeptView>,
     },
     /// A frame that skipped the network.
-    Carried { ticket: u64, meta: FrameMeta },
+    Carried {
+        ticket: u64,
+        meta: FrameMeta,
+        view: Option<KeptView>,
+    },
     /// A secondary network has looked at an object.
     Finding(Finding),
     /// A source joins; what comes from it follows.
@@ -102,55 +100,6 @@ pub(super) struct Ending {
     pub(super) recording: Option<RecordingEnd>,
 }
 
-/// What is known of one frame when its turn comes.
-type Seen = (FrameMeta, Option<Vec<Detection>>, Option<KeptView>);
-
-/// The follower's side of one source.
-pub(super) struct Line {
-    name: String,
-    reorder: Reorder<Seen>,
-    tracker: Tracker,
-    lifecycle: Lifecycle,
-    /// Its rules at work, where it has any.
-    scene: Option<Scene>,
-    /// What is kept of this source's detections.
-    sieve: Sieve,
-    /// The source has ended; said once its last frame is through.
-    ending: Option<(SourceState, Option<String>)>,
-    /// That was said.
-    over: bool,
-    /// Who waits for this place to be given up.
-    leaving: Option<Sender<()>>,
-    newest: Option<FrameMeta>,
-    events: Vec<TrackEvent>,
-    shown: Vec<Track>,
-}
-
-impl Line {
-    pub(super) fn new(
-        name: &str,
-        tracker: Tracker,
-        lifecycle: Lifecycle,
-        scene: Option<Scene>,
-        sieve: Sieve,
-    ) -> Self {
-        Self {
-            name: name.to_owned(),
-            reorder: Reorder::default(),
-            tracker,
-            lifecycle,
-            scene,
-            sieve,
-            ending: None,
-            over: false,
-            leaving: None,
-            newest: None,
-            events: Vec::new(),
-            shown: Vec::new(),
-        }
-    }
-}
-
 impl Follower {
     /// Runs until [`News::Finish`]; returns what became of the messages and of the recording.
     pub(super) fn run(mut self, news: &Receiver<News>) -> Ending {
@@ -166,7 +115,7 @@ impl Follower {
                     detections,
                     view,
                 }) => self.result(ticket, (meta, Some(detections), view)),
-                Ok(News::Carried { ticket, meta }) => self.result(ticket, (meta, None, None)),
+                Ok(News::Carried { ticket, meta, view }) => self.result(ticket, (meta, None, view)),
                 Ok(News::Finding(finding)) => self.finding(finding),
                 Ok(News::Joined { id, line, overlay }) => self.join(id, line, overlay),
                 Ok(News::Left { id, gone }) => self.leave(id, gone),

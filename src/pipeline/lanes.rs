@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use crate::config::Interval;
 use crate::source::Flow;
-use crate::types::{Frame, FrameMeta, SourceId};
+use crate::types::{Frame, SourceId};
 
 use super::cadence::{Cadence, Member};
 
-use self::skip::Carry;
+use self::skip::{Carried, Carry};
 
 use self::beat::Beat;
 
@@ -60,7 +60,7 @@ struct State {
     /// Time in which workers were busy.
     worked: Duration,
     /// Frames that skipped the network and whose turn has come.
-    freed: Vec<(u64, FrameMeta)>,
+    freed: Vec<(u64, Carried)>,
     /// The lanes in use, in the order of their turns.
     turns: Vec<usize>,
     /// Turn to look at first.
@@ -90,7 +90,7 @@ struct Lane {
     /// Frames that were queued so far.
     queued: u64,
     /// Frames that skipped the network, each with how many were queued before it: they wait for their place in the order.
-    carried: VecDeque<(u64, FrameMeta)>,
+    carried: VecDeque<(u64, Carried)>,
 }
 
 impl Lanes {

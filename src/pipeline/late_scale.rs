@@ -3,7 +3,7 @@
 
 use crate::detect::Resampler;
 use crate::source::{PixelPool, PooledPixels};
-use crate::types::{Frame, Letterbox, PIXEL_BYTES, Picture, Placement, Size};
+use crate::types::{Crop, Frame, Letterbox, PIXEL_BYTES, Picture, Placement, Size};
 
 /// What pictures are scaled for.
 #[derive(Debug, Clone, Copy)]
@@ -36,11 +36,17 @@ impl LateScaler {
     /// Gives a frame its picture in the network's size. The one at source size becomes its view, where it `is_kept`.
     pub(super) fn fit(&mut self, frame: &mut Frame, is_kept: bool) {
         let Wanted { input, placement } = self.wanted;
-        let inner = Letterbox::new(frame.meta.source_size, input, placement).inner;
-        if !frame.picture.has_rows() || (frame.picture.size == inner && !is_kept) {
+        let inner = Letterbox::of_part(frame.meta.source_size, frame.crop, input, placement).inner;
+        let is_whole = frame.crop.is_none();
+        if !frame.picture.has_rows() || (is_whole && frame.picture.size == inner && !is_kept) {
             return;
         }
-        let scaled = self.scaled(&frame.picture, inner);
+        let part = frame.crop.unwrap_or(Crop {
+            left: 0,
+            top: 0,
+            size: frame.picture.size,
+        });
+        let scaled = self.scaled(&frame.picture, part, inner);
         let stride = inner.width as usize * PIXEL_BYTES;
         let scaled =
             Picture::new(inner, stride, Box::new(scaled)).expect("the memory is of this size");
@@ -48,16 +54,18 @@ impl LateScaler {
         frame.view = is_kept.then_some(large);
     }
 
-    fn scaled(&mut self, picture: &Picture, inner: Size) -> PooledPixels {
+    fn scaled(&mut self, picture: &Picture, part: Crop, inner: Size) -> PooledPixels {
         let bytes = |size: Size| size.width as usize * size.height as usize * PIXEL_BYTES;
         let mut scaled = self.pool.take(bytes(inner));
         self.packed.clear();
-        self.packed.reserve(bytes(picture.size));
-        for y in 0..picture.size.height {
-            self.packed.extend_from_slice(picture.row(y));
+        self.packed.reserve(bytes(part.size));
+        let left = part.left as usize * PIXEL_BYTES;
+        let row = left..left + part.size.width as usize * PIXEL_BYTES;
+        for y in part.top..part.top + part.size.height {
+            self.packed.extend_from_slice(&picture.row(y)[row.clone()]);
         }
         self.resampler
-            .scale(&self.packed, picture.size, inner, scaled.as_mut());
+            .scale(&self.packed, part.size, inner, scaled.as_mut());
         scaled
     }
 }
@@ -87,6 +95,7 @@ mod tests {
                 entered_at: Instant::now(),
                 source_size: size,
             },
+            crop: None,
             picture: Picture::new(size, stride, Box::new(bytes.clone())).expect("large enough"),
             view: None,
             truth: Vec::new(),

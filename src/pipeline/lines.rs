@@ -3,9 +3,15 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::types::SourceId;
+use crossbeam_channel::Sender;
 
-use super::follow::Line;
+use crate::render::KeptView;
+use crate::track::{Lifecycle, Tracker};
+use crate::types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent};
+
+use super::reorder::Reorder;
+use super::scene::Scene;
+use super::sieve::Sieve;
 
 /// One place for each id that was ever given.
 #[derive(Default)]
@@ -53,5 +59,54 @@ impl IndexMut<usize> for Lines {
         self.0[index]
             .as_mut()
             .expect("a source's place is kept until its last result")
+    }
+}
+
+/// What is known of one frame when its turn comes.
+pub(super) type Seen = (FrameMeta, Option<Vec<Detection>>, Option<KeptView>);
+
+/// The follower's side of one source.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) reorder: Reorder<Seen>,
+    pub(super) tracker: Tracker,
+    pub(super) lifecycle: Lifecycle,
+    /// Its rules at work, where it has any.
+    pub(super) scene: Option<Scene>,
+    /// What is kept of this source's detections.
+    pub(super) sieve: Sieve,
+    /// The source has ended; said once its last frame is through.
+    pub(super) ending: Option<(SourceState, Option<String>)>,
+    /// That was said.
+    pub(super) over: bool,
+    /// Who waits for this place to be given up.
+    pub(super) leaving: Option<Sender<()>>,
+    pub(super) newest: Option<FrameMeta>,
+    pub(super) events: Vec<TrackEvent>,
+    pub(super) shown: Vec<Track>,
+}
+
+impl Line {
+    pub(super) fn new(
+        name: &str,
+        tracker: Tracker,
+        lifecycle: Lifecycle,
+        scene: Option<Scene>,
+        sieve: Sieve,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            reorder: Reorder::default(),
+            tracker,
+            lifecycle,
+            scene,
+            sieve,
+            ending: None,
+            over: false,
+            leaving: None,
+            newest: None,
+            events: Vec::new(),
+            shown: Vec::new(),
+        }
     }
 }

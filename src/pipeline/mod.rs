@@ -54,7 +54,7 @@ use crate::config::{Config, SourceConfig};
 use crate::platform::{Machine, Root};
 use crate::publish::{CommandListener, EmbeddedBroker, Stats};
 use crate::render::{Recording, RenderError, Shelf};
-use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces};
+use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces, ViewWish};
 use crate::telemetry::{Pulses, Recorder, Trace};
 use crate::types::{Placement, Size};
 
@@ -172,6 +172,8 @@ pub struct Pipeline {
     /// Which way the chain goes, and what sources wait before where frames wait for each other.
     course: Course,
     gate: Gate,
+    /// What a recording shows of frames that skip the network.
+    carried_view: ViewWish,
     /// Workers of the secondary networks, which end when the follower has.
     secondary: Vec<(String, JoinHandle<()>)>,
     /// There only where commands are allowed.
@@ -221,6 +223,10 @@ impl Pipeline {
         let recording = recording.transpose()?;
         let gate = course.gate(config);
         let shelf = course.shelf(config, recording.is_some(), &gate);
+        let carried_view = match &recording {
+            Some(_) => ViewWish::SourceSize,
+            None => ViewWish::Nothing,
+        };
         let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
 
         let lanes = Lanes::new(&[], config.detector.batch_size, options.max_frames);
@@ -295,6 +301,7 @@ impl Pipeline {
             shelf,
             course,
             gate,
+            carried_view,
             listener: None,
             attendant: None,
             watcher: None,

@@ -16,8 +16,9 @@ use crate::track::Lifecycle;
 use crate::types::{SourceId, SourceState};
 
 use super::command::Made;
-use super::follow::{LEFT, Line, News};
+use super::follow::{LEFT, News};
 use super::intervals;
+use super::lines::Line;
 use super::scene::Scene;
 use super::sieve::Sieve;
 use super::threads::finished_by;
@@ -58,7 +59,11 @@ impl Pipeline {
         let _ = self.news.send(News::Joined {
             id,
             line: Box::new(line),
-            overlay: Box::new(Overlay::new(&self.inlet.labels).with_rules(&source.rules)),
+            overlay: Box::new(
+                Overlay::new(&self.inlet.labels)
+                    .with_rules(&source.rules)
+                    .with_roi(source.roi),
+            ),
         });
         let stop = self.stop.child();
         let context = self.source_context(id, source, &stop, counters);
@@ -147,7 +152,7 @@ impl Pipeline {
         stop: &StopToken,
         counters: Arc<SourceCounters>,
     ) -> SourceContext {
-        let (skipping, gate) = (Arc::clone(&self.lanes), self.gate.clone());
+        let gate = self.gate.clone();
         let (picture, view) = self.course.wishes(self.shelf.is_some());
         let (lanes, running, ending, news, news_of_end) = (
             Arc::clone(&self.lanes),
@@ -164,7 +169,13 @@ impl Pipeline {
             placement: self.inlet.placement,
             picture,
             deliver: Arc::new(move |frame| gate.pass(frame, |frame| lanes.offer(frame))),
-            skip: Arc::new(move |meta| skipping.skip(meta)),
+            skipping: intervals::of_source(
+                &self.config,
+                source,
+                &self.lanes,
+                self.carried_view,
+                self.shelf.as_ref(),
+            ),
             observe: Arc::new(move |id, state, reason| {
                 match state {
                     SourceState::Online => running.set_running(id, true),

@@ -93,6 +93,8 @@ pub(super) fn work(
 /// Keeps the picture of a frame for later: that at source size where there is one, else that at the network's, where the
 /// processor can read it.
 fn keep(shelf: &Shelf, frame: Frame) -> Option<KeptView> {
-    let picture = frame.view.unwrap_or(frame.picture);
+    // A part of the picture is no view.
+    let whole = frame.crop.is_none().then_some(frame.picture);
+    let picture = frame.view.or(whole)?;
     picture.has_rows().then(|| shelf.keep(picture)).flatten()
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use crate::config::SceneRules;
-use crate::types::{Size, Track, TrackId, TrackState, Xyxy};
+use crate::types::{Region, Size, Track, TrackId, TrackState, Xyxy};
 
 use super::canvas::Canvas;
 use super::color::Color;
@@ -54,6 +54,7 @@ struct Trail {
 pub struct Overlay {
     labels: Vec<String>,
     rules: SceneRules,
+    roi: Option<Region>,
     trails: Vec<Trail>,
     text: String,
 }
@@ -65,6 +66,7 @@ impl Overlay {
         Self {
             labels: labels.to_vec(),
             rules: SceneRules::default(),
+            roi: None,
             trails: Vec::new(),
             text: String::new(),
         }
@@ -74,6 +76,13 @@ impl Overlay {
     #[must_use]
     pub fn with_rules(mut self, rules: &SceneRules) -> Self {
         self.rules = rules.clone();
+        self
+    }
+
+    /// Draws the border of the part that the network looks at, too.
+    #[must_use]
+    pub fn with_roi(mut self, roi: Option<Region>) -> Self {
+        self.roi = roi;
         self
     }
 
@@ -141,6 +150,14 @@ impl Overlay {
             background: canvas.ink(Color::BLACK, LABEL_ALPHA),
             text: ink,
         };
+        if let Some(roi) = &self.roi {
+            let [left, top] = [roi.left, roi.top];
+            let [right, bottom] = [left + roi.width, top + roi.height];
+            let corners = [[left, top], [right, top], [right, bottom], [left, bottom]];
+            for (from, to) in corners.iter().zip(corners.iter().cycle().skip(1)) {
+                pen.line(canvas, place(from), place(to), &ink);
+            }
+        }
         for zone in &self.rules.zones {
             let points = zone.area.points();
             let ends = points.iter().skip(1).chain(points.first());

@@ -57,6 +57,7 @@ pub const ELEMENTS: &[ElementFacts] = &[
     facts("decodebin", BASE, &["caps", "expose-all-streams"]),
     facts("videoscale", BASE, &["add-borders"]),
     facts("videoconvert", BASE, &[]),
+    facts("videocrop", GOOD, &["left", "right", "top", "bottom"]),
     facts("appsrc", BASE, &["format"]),
     facts(
         "appsink",
@@ -95,6 +96,10 @@ pub const ELEMENTS: &[ElementFacts] = &[
             "bl-output",
             "nvbuf-memory-type",
             "output-buffers",
+            "left",
+            "right",
+            "top",
+            "bottom",
         ],
     ),
 ];
@@ -218,6 +223,20 @@ pub(super) fn set_if_known(property: &'static str, element: &gst::Element, word:
         element.set_property_from_str(property, word);
     }
     known.is_some()
+}
+
+/// Sets a property to a number; false where the element has none of this name that takes it.
+pub(super) fn set_number(property: &'static str, element: &gst::Element, number: u32) -> bool {
+    let Some(spec) = element.find_property(property) else {
+        return false;
+    };
+    let kind = spec.value_type();
+    match (kind, i32::try_from(number)) {
+        (kind, Ok(number)) if kind == i32::static_type() => element.set_property(property, number),
+        (kind, _) if kind == u32::static_type() => element.set_property(property, number),
+        _ => return false,
+    }
+    true
 }
 
 /// Whether decodebin must leave a factory out: NVIDIA's decoders are put in place by us alone, and where the processor is to

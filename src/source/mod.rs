@@ -15,6 +15,7 @@
 mod argus;
 mod cap;
 mod clip;
+mod cutting;
 mod elements;
 mod error;
 pub mod gst;
@@ -38,7 +39,9 @@ use std::time::Duration;
 pub use crate::nvidia::surface::SurfaceReader as Surfaces;
 use crate::platform::{Machine, Root};
 use crate::telemetry::{Pulse, Pulses, Recorder};
-use crate::types::{Frame, FrameMeta, Letterbox, Placement, Size, SourceId, SourceState};
+use crate::types::{
+    Crop, Frame, FrameMeta, Letterbox, Picture, Placement, Size, SourceId, SourceState,
+};
 
 pub use argus::ArgusRestarts;
 pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
@@ -52,8 +55,22 @@ pub use supervisor::{SourceHandle, start};
 /// Takes a frame. It may wait (files) or drop an older frame (live sources); `Stop` means that no more are wanted.
 pub type Deliver = Arc<dyn Fn(Frame) -> Flow + Send + Sync>;
 
-/// Takes a frame without its pixels; `None`: its pixels are wanted.
-pub type Skip = Arc<dyn Fn(&FrameMeta) -> Option<Flow> + Send + Sync>;
+/// Decides of the next frame of a source, once, whether it skips the network.
+pub type Skips = Arc<dyn Fn(SourceId) -> bool + Send + Sync>;
+
+/// Takes a frame that skips the network, with its view where one was asked for and came.
+pub type Carry = Arc<dyn Fn(FrameMeta, Option<Picture>) + Send + Sync>;
+
+/// What becomes of the frames of a source of which some skip the network.
+#[derive(Clone)]
+pub struct Skipping {
+    /// Asked before the pixels of a frame are scaled or drawn. What skips the network is not delivered.
+    pub skips: Skips,
+    /// Where those frames go.
+    pub carry: Carry,
+    /// The picture that they have.
+    pub view: ViewWish,
+}
 
 /// Hears of changes of state, on the supervisor's thread.
 pub type Observe = Arc<dyn Fn(SourceId, SourceState, Option<String>) + Send + Sync>;
@@ -111,9 +128,8 @@ pub struct SourceContext {
     pub picture: PictureWish,
     /// Where frames go.
     pub deliver: Deliver,
-    /// Asked before the pixels of a frame are made or read: what to do next where the frame is taken without them, and not
-    /// delivered.
-    pub skip: Skip,
+    /// Where some frames skip the network: which, and what becomes of them.
+    pub skipping: Option<Skipping>,
     /// Who hears of changes of state.
     pub observe: Observe,
     /// Called once, last, on the supervisor's thread: no frame follows.
@@ -158,7 +174,7 @@ impl SourceContext {
             placement,
             picture: PictureWish::default(),
             deliver,
-            skip: Arc::new(|_| None),
+            skipping: None,
             observe,
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),
@@ -174,11 +190,21 @@ impl SourceContext {
         }
     }
 
-    /// The size in which a picture of the size `source` is handed on.
-    fn picture_size(&self, source: Size) -> Size {
+    /// The size in which a picture of the size `source` is handed on, of which the network sees `crop` or all.
+    fn picture_size(&self, source: Size, crop: Option<Crop>) -> Size {
         match self.picture {
-            PictureWish::ForNetwork => Letterbox::new(source, self.input, self.placement).inner,
+            PictureWish::ForNetwork => {
+                Letterbox::of_part(source, crop, self.input, self.placement).inner
+            }
             PictureWish::SourceSize => source,
+        }
+    }
+
+    /// The part that the source cuts out, of which the network sees `crop` or all.
+    fn part(&self, crop: Option<Crop>) -> Option<Crop> {
+        match self.picture {
+            PictureWish::ForNetwork => crop,
+            PictureWish::SourceSize => None,
         }
     }
 }

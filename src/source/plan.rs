@@ -42,6 +42,8 @@ pub enum Work {
     Scale,
     /// Colors alone.
     Color,
+    /// A part of the picture.
+    Crop,
     /// From one memory to the other.
     Copy,
     /// A scene made by jetwatch.
@@ -59,6 +61,7 @@ impl Work {
             Self::Decode => "decode",
             Self::Scale => "scale",
             Self::Color => "convert colors",
+            Self::Crop => "crop",
             Self::Copy => "copy",
             Self::Draw => "draw",
         }

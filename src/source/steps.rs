@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::config::Scaling;
 use crate::platform::VideoUnit;
-use crate::types::Size;
+use crate::types::{Crop, Size};
 
 /// Greatest factor by which the VIC changes a side in one step.
 const VIC_FACTOR: u32 = 16;
@@ -72,11 +72,20 @@ impl fmt::Display for Form {
     }
 }
 
-/// One step: who does it, and what comes out.
+/// One step: who does it, of which part, and what comes out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) unit: VideoUnit,
+    /// Cut out of the picture before; `None`: all of it is taken.
+    pub(super) cut: Option<Cut>,
     pub(super) to: Form,
+}
+
+/// A part of a picture of this size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) crop: Crop,
+    pub(super) of: Size,
 }
 
 /// The units that this machine can scale with, or why not.
@@ -134,6 +143,36 @@ pub(super) fn route(
     }
 }
 
+/// The same for a part of the picture, which the first step cuts out: no step more, and no copy.
+pub(super) fn route_of_part(
+    from: &Form,
+    crop: Option<Crop>,
+    inner: Size,
+    scaling: Scaling,
+    scalers: &Scalers,
+    output: Memory,
+) -> Result<Route, String> {
+    let Some(crop) = crop else {
+        return route(from, inner, scaling, scalers, output);
+    };
+    let part = Form {
+        size: crop.size,
+        ..from.clone()
+    };
+    let named = |reason: String| format!("roi is {crop} of {}: {reason}", from.size);
+    let mut route = route(&part, inner, scaling, scalers, output).map_err(named)?;
+    if let Some(first) = route.steps.first_mut() {
+        first.cut = Some(Cut {
+            crop,
+            of: from.size,
+        });
+    }
+    Ok(Route {
+        note: route.note.map(named),
+        ..route
+    })
+}
+
 /// The way from `from` to `BGRx` of the same size in the processor's memory, or why there is none. Nothing is scaled, so that the
 /// VIC's limits do not matter; what is in the processor's memory already stays with the processor.
 pub(super) fn way_to_view(from: &Form, scalers: &Scalers) -> Result<Vec<Step>, String> {
@@ -167,7 +206,11 @@ fn cpu(from: &Form, inner: Size, scalers: &Scalers) -> Result<Vec<Step>, String>
             memory: Memory::System,
             ..from.clone()
         };
-        steps.push(Step { unit, to });
+        steps.push(Step {
+            unit,
+            cut: None,
+            to,
+        });
     }
     steps.push(last(VideoUnit::Cpu, inner, Memory::System));
     Ok(steps)
@@ -203,6 +246,7 @@ fn vic(from: &Form, inner: Size, output: Memory) -> Result<Vec<Step>, String> {
     };
     let first = Step {
         unit: VideoUnit::Vic,
+        cut: None,
         to,
     };
     Ok(vec![first, last])
@@ -227,7 +271,11 @@ fn last(unit: VideoUnit, size: Size, memory: Memory) -> Step {
         format: OUTPUT.to_owned(),
         memory,
     };
-    Step { unit, to }
+    Step {
+        unit,
+        cut: None,
+        to,
+    }
 }
 
 /// Whether `unit` can take pictures of this form. What lies in NVMM was made by another unit of the Jetson and always fits.
@@ -349,6 +397,41 @@ mod tests {
             assert_eq!(words(&route), wanted, "{width}×{height}");
             assert_eq!(route.note, None);
         }
+    }
+
+    #[test]
+    fn a_part_is_cut_out_by_the_first_step_and_held_to_the_same_limits() {
+        let inner = Size::new(416, 234);
+        let part = |width, height, scaling, scalers: &Scalers| {
+            let crop = Crop {
+                left: 100,
+                top: 50,
+                size: Size::new(width, height),
+            };
+            let from = nvmm(1920, 1080);
+            route_of_part(&from, Some(crop), inner, scaling, scalers, Memory::Nvmm)
+        };
+        let whole = route(&nvmm(640, 360), inner, Scaling::Vic, &all(), Memory::Nvmm);
+        let cut = part(640, 360, Scaling::Vic, &all()).expect("it can");
+        assert_eq!(words(&cut), words(&whole.expect("it can")), "no step more");
+        let taken = cut.steps[0].cut.expect("the first step cuts");
+        assert_eq!((taken.crop.left, taken.of), (100, Size::new(1920, 1080)));
+        // Two steps where the factor asks for them, and the second takes all of what the first gives.
+        let small = part(20, 20, Scaling::Vic, &all()).expect("it can");
+        assert_eq!(small.steps.len(), 2, "{}", words(&small));
+        assert!(small.steps[0].cut.is_some() && small.steps[1].cut.is_none());
+        let refused = part(14, 360, Scaling::Vic, &all()).expect_err("too small");
+        assert!(
+            refused.contains("roi is 14×360 at 100,50 of 1920×1080"),
+            "{refused}"
+        );
+        assert!(refused.contains("at least 16×16"), "{refused}");
+        let auto = part(14, 360, Scaling::Auto, &all()).expect("the CPU can");
+        assert_eq!(words(&auto), "VIC 14×360 NV12 > CPU 416×234 BGRx");
+        assert!(
+            auto.steps[0].cut.is_some(),
+            "the copy brings the part alone"
+        );
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<S
     let opened = config.clone();
     spawn(config, context, move || match &opened.uri {
         SourceUri::Synthetic(scene) => {
-            Box::new(SyntheticSource::new(scene, opened.loop_at_end).capped(opened.max_fps))
+            let source = SyntheticSource::new(scene, opened.loop_at_end).capped(opened.max_fps);
+            Box::new(source.confined(opened.roi))
         }
         SourceUri::Images(folder) => Box::new(ImagesSource::of_folder(&opened, folder)),
         _ => Box::new(GstSource::new(&opened)),

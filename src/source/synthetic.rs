@@ -4,12 +4,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::{Pace, SyntheticScene};
 use crate::telemetry::{Level, Stage};
-use crate::types::{Frame, FrameMeta, PIXEL_BYTES, Picture, Size};
+use crate::types::{Frame, FrameMeta, PIXEL_BYTES, Picture, Region, Size};
 
 use super::cap::Cap;
+use super::cutting::cut;
 use super::pool::PixelPool;
 use super::scene::Scene;
-use super::{End, Flow, Source, SourceContext, SourceError, ViewWish};
+use super::{End, Flow, Skipping, Source, SourceContext, SourceError, ViewWish};
 
 /// Draws frames of one scene.
 pub struct SyntheticSource {
@@ -20,6 +21,7 @@ pub struct SyntheticSource {
     views: Option<(Scene, PixelPool)>,
     loop_at_end: bool,
     cap: Option<Cap>,
+    roi: Option<Region>,
 }
 
 impl SyntheticSource {
@@ -33,7 +35,15 @@ impl SyntheticSource {
             views: None,
             loop_at_end,
             cap: None,
+            roi: None,
         }
+    }
+
+    /// Shows the network this part of the scene alone.
+    #[must_use]
+    pub fn confined(mut self, roi: Option<Region>) -> Self {
+        self.roi = roi;
+        self
     }
 
     /// Draws at most so many frames a second of the scene's time.
@@ -68,20 +78,34 @@ impl SyntheticSource {
         let _range = context
             .recorder
             .range_with_payload(Stage::Source, 1, meta.seq);
-        let inner = context.picture_size(source_size);
-        let picture = paint(&mut self.scene, index, inner, &self.pool)?;
-        let view = match context.view {
-            ViewWish::Nothing => None,
-            ViewWish::SourceSize => {
-                let settings = &self.settings;
-                let (scene, pool) = self
-                    .views
-                    .get_or_insert_with(|| (Scene::new(settings), PixelPool::default()));
-                Some(paint(scene, index, source_size, pool)?)
-            }
+        let crop = self.roi.and_then(|roi| roi.of(source_size));
+        let inner = context.picture_size(source_size, crop);
+        let part = context.part(crop);
+        let mut view = match (context.view, part) {
+            (ViewWish::Nothing, None) => None,
+            // A part is cut out of the whole.
+            _ => Some(self.paint_view(index)?),
         };
+        let picture = match (part, &view) {
+            (Some(crop), Some(whole)) => cut(whole, crop, inner, &self.pool)?,
+            _ => paint(&mut self.scene, index, inner, &self.pool)?,
+        };
+        if context.view == ViewWish::Nothing {
+            view = None;
+        }
         let mut truth = Vec::with_capacity(self.settings.objects as usize);
         self.scene.truth_into(index, &mut truth);
+        if let Some(crop) = crop {
+            truth.retain_mut(|object| {
+                let Some((inside, share)) = crop.inside(&object.xyxy) else {
+                    return false;
+                };
+                let [x, y] = [crop.left as f32, crop.top as f32];
+                object.xyxy = [inside[0] + x, inside[1] + y, inside[2] + x, inside[3] + y];
+                object.visible *= share;
+                true
+            });
+        }
         // Drawing stands for what happens in front of a camera's lens: a frame is captured when it is drawn.
         let meta = FrameMeta {
             captured_at: SystemTime::now(),
@@ -90,11 +114,45 @@ impl SyntheticSource {
         };
         Some(Frame {
             meta,
+            crop,
             picture,
             view,
             truth,
         })
     }
+
+    /// Draws frame `index` at source size.
+    fn paint_view(&mut self, index: u64) -> Option<Picture> {
+        let settings = &self.settings;
+        let (scene, pool) = self
+            .views
+            .get_or_insert_with(|| (Scene::new(settings), PixelPool::default()));
+        paint(
+            scene,
+            index,
+            Size::new(settings.width, settings.height),
+            pool,
+        )
+    }
+
+    /// Hands on frame `index` without the network's picture.
+    fn carry(
+        &mut self,
+        index: u64,
+        meta: FrameMeta,
+        skipping: &Skipping,
+    ) -> Result<(), SourceError> {
+        let view = match skipping.view {
+            ViewWish::Nothing => None,
+            ViewWish::SourceSize => Some(self.paint_view(index).ok_or_else(wrong_size)?),
+        };
+        (skipping.carry)(meta, view);
+        Ok(())
+    }
+}
+
+fn wrong_size() -> SourceError {
+    SourceError::Build("a synthetic picture has the wrong size".to_owned())
 }
 
 /// Draws frame `index` at one size.
@@ -145,16 +203,15 @@ impl Source for SyntheticSource {
             context.pulse.works();
             let meta = self.meta(index, context);
             // The first is always drawn, so that a source which cannot draw says so at once.
-            if announced && let Some(flow) = (context.skip)(&meta) {
-                if flow == Flow::Stop {
-                    return Ok(End::Stopped);
-                }
+            if announced
+                && let Some(skipping) = &context.skipping
+                && (skipping.skips)(context.id)
+            {
+                self.carry(index, meta, skipping)?;
                 index += 1;
                 continue;
             }
-            let frame = self.draw(index, meta, context).ok_or_else(|| {
-                SourceError::Build("a synthetic picture has the wrong size".to_owned())
-            })?;
+            let frame = self.draw(index, meta, context).ok_or_else(wrong_size)?;
             if !announced {
                 announced = true;
                 // The first frame draws the backdrop too: the clock starts behind it.

@@ -13,6 +13,10 @@ pub(super) enum MotionModel {
     AreaAspect,
     /// ByteTrack, after DeepSORT: center, aspect and height. Noises are shares of the height.
     AspectHeight,
+    /// The later form (BoT-SORT): center, width and height. Noises are shares of the width across and of the height down.
+    /// A box that the picture's edge, or something in front, uncovers in one direction changes its aspect at a steady rate,
+    /// which the other forms cannot follow through frames that nobody looked at.
+    WidthHeight,
 }
 
 /// The motion of one box.
@@ -56,6 +60,7 @@ impl Motion {
         let noise = match model {
             MotionModel::AreaAspect => AREA_START,
             MotionModel::AspectHeight => height_noise(measured[3], 2.0, 10.0),
+            MotionModel::WidthHeight => sides_noise(measured[2], measured[3], 2.0, 10.0),
         };
         let axis = |index: usize| Axis {
             value: measured[index],
@@ -81,6 +86,13 @@ impl Motion {
                 }
                 height_noise(self.axes[3].value, 1.0, 1.0)
             }
+            MotionModel::WidthHeight => {
+                if in_sight == InSight::No {
+                    self.axes[2].rate = 0.0;
+                    self.axes[3].rate = 0.0;
+                }
+                sides_noise(self.axes[2].value, self.axes[3].value, 1.0, 1.0)
+            }
         };
         for (index, (axis, noise)) in self.axes.iter_mut().zip(noise).enumerate() {
             // A size that would vanish keeps what it has, as in SORT.
@@ -99,6 +111,11 @@ impl Motion {
                 let position = (POSITION_SHARE * self.axes[3].value).powi(2);
                 [position, position, ASPECT_MEASURED.powi(2), position]
             }
+            MotionModel::WidthHeight => {
+                let across = (POSITION_SHARE * self.axes[2].value).powi(2);
+                let down = (POSITION_SHARE * self.axes[3].value).powi(2);
+                [across, down, across, down]
+            }
         };
         let measured = measure(self.model, xyxy);
         for ((axis, measured), variance) in self.axes.iter_mut().zip(measured).zip(variance) {
@@ -115,6 +132,7 @@ impl Motion {
                 (width, if width > 0.0 { third / width } else { 0.0 })
             }
             MotionModel::AspectHeight => (third * fourth, fourth),
+            MotionModel::WidthHeight => (third, fourth),
         };
         [
             (x - width / 2.0) as f32,
@@ -160,6 +178,7 @@ fn measure(model: MotionModel, xyxy: &Xyxy) -> [f64; 4] {
     match model {
         MotionModel::AreaAspect => [x, y, width * height, width / height],
         MotionModel::AspectHeight => [x, y, width / height, height],
+        MotionModel::WidthHeight => [x, y, width, height],
     }
 }
 
@@ -175,11 +194,25 @@ fn height_noise(height: f64, position_factor: f64, rate_factor: f64) -> Noise {
     ]
 }
 
+/// The same with the width's share across.
+fn sides_noise(width: f64, height: f64, position_factor: f64, rate_factor: f64) -> Noise {
+    let [across, down] = [width, height].map(|side| {
+        let position = (position_factor * POSITION_SHARE * side).powi(2);
+        let rate = (rate_factor * RATE_SHARE * side).powi(2);
+        (position, rate)
+    });
+    [across, down, across, down]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MODELS: [MotionModel; 2] = [MotionModel::AreaAspect, MotionModel::AspectHeight];
+    const MODELS: [MotionModel; 3] = [
+        MotionModel::AreaAspect,
+        MotionModel::AspectHeight,
+        MotionModel::WidthHeight,
+    ];
 
     /// A box of 40 × 80 whose left edge is at `x`.
     fn at(x: f32) -> Xyxy {
@@ -220,6 +253,19 @@ mod tests {
             }
             assert_near(&motion.xyxy(), &at(120.0), 3.0);
         }
+    }
+
+    #[test]
+    fn a_box_that_comes_into_the_picture_keeps_its_height_while_nobody_looks() {
+        // Its right edge moves, and its left one is that of the picture.
+        let entering = |frame: f32| [0.0, 10.0, 20.0 + 5.0 * frame, 90.0];
+        let mut motion = Motion::new(MotionModel::WidthHeight, &entering(0.0));
+        for look in 1..=6 {
+            (0..4).for_each(|_| motion.predict(InSight::Yes));
+            motion.correct(&entering(4.0 * look as f32));
+        }
+        (0..3).for_each(|_| motion.predict(InSight::Yes));
+        assert_near(&motion.xyxy(), &entering(27.0), 4.0);
     }
 
     #[test]

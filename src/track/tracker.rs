@@ -26,8 +26,10 @@ const SURE: f32 = 0.6;
 /// Rank of pairs that overlap only when both boxes are made larger: behind all others.
 const DISTANT: u8 = 8;
 
-/// By how much they are made larger, as in buffered IOU (C-BIoU): half of their width and height on each side.
-const REACH: f32 = 0.5;
+/// By how much they are made larger, as in buffered IOU (C-BIoU): on each side, a quarter of their width and height for each
+/// frame since the object was seen, which is that paper's half with every second frame, and at most the whole.
+const REACH: f32 = 0.25;
+const MOST_REACH: f32 = 1.0;
 
 /// Tracks the objects of one source. Allocates only when a frame holds more than any before.
 #[derive(Debug)]
@@ -37,6 +39,9 @@ pub struct Tracker {
     model: Option<MotionModel>,
     /// Frames come that nobody looked at.
     is_carrying: bool,
+    /// Frames that nobody looked at before the last look, and since then.
+    skipped: u32,
+    unseen: u32,
     /// The frame's detections in an order that does not depend on the detector.
     detections: Vec<Detection>,
     /// All tracks in the order of their first detection; Ended ones stay until the next call so that they are reported once.
@@ -64,6 +69,8 @@ impl Tracker {
                 TrackerKind::ByteTrack => Some(MotionModel::AspectHeight),
             },
             is_carrying: false,
+            skipped: 0,
+            unseen: 0,
             detections: Vec::new(),
             tracks: Vec::new(),
             births: Vec::new(),
@@ -76,11 +83,11 @@ impl Tracker {
     }
 
     /// The same, which also knows where its tracks are in frames without detections: for sources of which not every frame
-    /// goes through the network. [`iou`](TrackerKind::Iou) then predicts too, as SORT does.
+    /// goes through the network. All of them, [`iou`](TrackerKind::Iou) too, then predict width and height each for itself.
     #[must_use]
     pub fn with_carrying(config: &TrackerConfig) -> Self {
         let mut tracker = Self::new(config);
-        tracker.model.get_or_insert(MotionModel::AreaAspect);
+        tracker.model = Some(MotionModel::WidthHeight);
         tracker.is_carrying = true;
         tracker
     }
@@ -91,6 +98,7 @@ impl Tracker {
     pub fn carry(&mut self) -> &[Track] {
         self.forget(|track| track.state == TrackState::Ended);
         self.predict();
+        self.unseen = self.unseen.saturating_add(1);
         for track in &mut self.tracks {
             track.age_frames = track.age_frames.saturating_add(1);
         }
@@ -107,6 +115,7 @@ impl Tracker {
         self.forget(|track| track.state == TrackState::Ended);
         self.sort(detections);
         self.predict();
+        self.skipped = std::mem::take(&mut self.unseen);
         self.find_candidates();
         if self.is_carrying {
             self.find_distant_candidates();
@@ -239,6 +248,7 @@ impl Tracker {
             if is_known || known.state == TrackState::Lost {
                 continue;
             }
+            let reach = (REACH * known.age_frames as f32).min(MOST_REACH);
             for (detection, seen) in self.detections.iter().enumerate() {
                 let Some(stage) = self.stages.stage(known.state, seen.score) else {
                     continue;
@@ -246,7 +256,10 @@ impl Tracker {
                 if seen.class != known.class {
                     continue;
                 }
-                let iou = intersection_over_union(&enlarged(&known.xyxy), &enlarged(&seen.xyxy));
+                let iou = intersection_over_union(
+                    &enlarged(&known.xyxy, reach),
+                    &enlarged(&seen.xyxy, reach),
+                );
                 if iou >= stage.least {
                     self.candidates.push(Candidate {
                         rank: stage.rank.saturating_add(DISTANT),
@@ -267,7 +280,10 @@ impl Tracker {
         let least = self.config.probation_frames;
         for track in &mut self.tracks {
             let is_sure = self.is_carrying && track.score >= SURE;
-            let has_passed = track.age_frames >= least && (is_sure || track.hits >= least.min(2));
+            // Who was found by the last look came in one of the frames before it that nobody looked at, on average in the middle.
+            let head_start = if track.hits == 1 { self.skipped / 2 } else { 0 };
+            let age = track.age_frames.saturating_add(head_start);
+            let has_passed = age >= least && (is_sure || track.hits >= least.min(2));
             if track.state == TrackState::Tentative && has_passed {
                 track.state = TrackState::Active;
                 track.id = TrackId(self.next_id);
@@ -298,9 +314,9 @@ impl Tracker {
     }
 }
 
-/// A box made larger on each side by [`REACH`] of its width and height.
-fn enlarged([left, top, right, bottom]: &Xyxy) -> Xyxy {
-    let (across, down) = ((right - left) * REACH, (bottom - top) * REACH);
+/// A box made larger on each side by this share of its width and height.
+fn enlarged([left, top, right, bottom]: &Xyxy, reach: f32) -> Xyxy {
+    let (across, down) = ((right - left) * reach, (bottom - top) * reach);
     [left - across, top - down, right + across, bottom + down]
 }
 

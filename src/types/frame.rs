@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Size, SourceId, Xyxy};
+use super::{Crop, Size, SourceId, Xyxy};
 
 /// Bytes of one pixel: every picture in the chain is `BGRx` (blue, green, red, unused), the layout that the VIC, nvvidconv
 /// and videoconvert all give, and that one aligned 32-bit load reads.
@@ -130,6 +130,8 @@ impl fmt::Debug for Picture {
 pub struct Frame {
     /// Source, number, times, source size.
     pub meta: FrameMeta,
+    /// The part of the source's picture that `picture` shows; `None`: all of it.
+    pub crop: Option<Crop>,
     /// The picture at the letterbox's inner size.
     pub picture: Picture,
     /// The same picture at the size in which the source delivered it, where a later step asked the source for it: crops for

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::Xyxy;
+use super::{Crop, Xyxy};
 
 /// Width and height in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,8 +52,10 @@ pub enum Placement {
 /// One source size laid into one input size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Letterbox {
-    /// Size of the source picture.
+    /// Size of the source picture, or of the part of it that is laid into the input.
     pub source: Size,
+    /// Where that part begins in the source picture: its left and top edge.
+    pub origin: (u32, u32),
     /// Size of the network's input.
     pub input: Size,
     /// Size of the scaled picture inside the input, at least 1×1.
@@ -95,6 +97,7 @@ impl Letterbox {
         };
         Self {
             source,
+            origin: (0, 0),
             input,
             inner,
             left,
@@ -102,7 +105,19 @@ impl Letterbox {
         }
     }
 
-    /// A box in input pixels as a box in source pixels, clipped to the picture.
+    /// Lays a part of a source picture into `input`; `None` is all of `source`.
+    #[must_use]
+    pub fn of_part(source: Size, crop: Option<Crop>, input: Size, placement: Placement) -> Self {
+        match crop {
+            None => Self::new(source, input, placement),
+            Some(crop) => Self {
+                origin: (crop.left, crop.top),
+                ..Self::new(crop.size, input, placement)
+            },
+        }
+    }
+
+    /// A box in input pixels as a box in source pixels, clipped to the picture or its part.
     ///
     /// Each axis has its own factor, since rounding the inner size changes the aspect by up to a pixel.
     #[must_use]
@@ -110,8 +125,9 @@ impl Letterbox {
         let (w, h) = (self.source.width as f32, self.source.height as f32);
         let fx = w / self.inner.width as f32;
         let fy = h / self.inner.height as f32;
-        let x = |v: f32| ((v - self.left as f32) * fx).clamp(0.0, w);
-        let y = |v: f32| ((v - self.top as f32) * fy).clamp(0.0, h);
+        let (ox, oy) = (self.origin.0 as f32, self.origin.1 as f32);
+        let x = |v: f32| ((v - self.left as f32) * fx).clamp(0.0, w) + ox;
+        let y = |v: f32| ((v - self.top as f32) * fy).clamp(0.0, h) + oy;
         [x(input[0]), y(input[1]), x(input[2]), y(input[3])]
     }
 
@@ -121,11 +137,12 @@ impl Letterbox {
         let fx = self.inner.width as f32 / self.source.width as f32;
         let fy = self.inner.height as f32 / self.source.height as f32;
         let (left, top) = (self.left as f32, self.top as f32);
+        let (ox, oy) = (self.origin.0 as f32, self.origin.1 as f32);
         [
-            source[0] * fx + left,
-            source[1] * fy + top,
-            source[2] * fx + left,
-            source[3] * fy + top,
+            (source[0] - ox) * fx + left,
+            (source[1] - oy) * fy + top,
+            (source[2] - ox) * fx + left,
+            (source[3] - oy) * fy + top,
         ]
     }
 }
@@ -224,5 +241,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_part_of_a_picture_lies_where_it_was_cut_out() {
+        let crop = Crop {
+            left: 160,
+            top: 90,
+            size: Size::new(320, 180),
+        };
+        let (source, input) = (Size::new(640, 360), Size::new(416, 416));
+        let part = Letterbox::of_part(source, Some(crop), input, Placement::TopLeft);
+        assert_eq!(part.inner, Size::new(416, 234));
+        let whole = part.to_source(&[0.0, 0.0, 416.0, 234.0]);
+        assert_eq!(whole, [160.0, 90.0, 480.0, 270.0]);
+        let inside = [200.0, 100.0, 300.0, 200.0];
+        let back = part.to_source(&part.to_input(&inside));
+        for (found, wanted) in back.iter().zip(inside) {
+            assert!((found - wanted).abs() < 1e-3, "{back:?}");
+        }
+        assert_eq!(
+            Letterbox::of_part(source, None, input, Placement::Center),
+            Letterbox::new(source, input, Placement::Center)
+        );
     }
 }

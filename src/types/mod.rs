@@ -10,6 +10,7 @@ mod fact;
 mod frame;
 mod geometry;
 mod quantile;
+mod region;
 mod source;
 mod track;
 
@@ -20,5 +21,6 @@ pub use fact::{Crossings, Fact, FactKind, Presence, Side};
 pub use frame::{Frame, FrameMeta, PIXEL_BYTES, Picture, TruthBox};
 pub use geometry::{Letterbox, Placement, Size};
 pub use quantile::quantile;
+pub use region::{Crop, Region};
 pub use source::{SourceId, SourceState};
 pub use track::{Track, TrackId, TrackState};

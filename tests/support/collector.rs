@@ -30,6 +30,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         reconnect_max_wait: Duration::from_millis(400),
         interval: None,
         rules: Default::default(),
+        roi: None,
         max_fps: None,
         score_threshold: None,
         classes: Vec::new(),
@@ -148,7 +149,7 @@ impl Collector {
             observe: Arc::new(move |_, state, reason| {
                 observing.lock().unwrap().push((state, reason))
             }),
-            skip: Arc::new(|_| None),
+            skipping: None,
             on_end: Arc::new(|_| {}),
             stop: stop.clone(),
             recorder: recorder.clone(),

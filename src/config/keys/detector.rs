@@ -135,6 +135,12 @@ pub const SCRIPTED: &[Key] = &[
         Fallback::Integer(0),
         "Seed of misses and shifts.",
     ),
+    Key::or(
+        "frame_time_ms",
+        Form::milliseconds(0, 10_000),
+        Fallback::Integer(0),
+        "Time that a frame takes, to stand for a network that is as slow.",
+    ),
 ];
 
 /// `detector.tensorrt`.

@@ -92,10 +92,12 @@ fn scripted(map: &Map<'_>) -> Option<ScriptedConfig> {
     let jitter = map.number("jitter");
     let min_visible = map.number("min_visible");
     let seed = map.integer("seed");
+    let frame_time = map.duration("frame_time_ms");
     Some(ScriptedConfig {
         miss_rate: miss_rate?,
         jitter: jitter?,
         min_visible: min_visible?,
         seed: seed?,
+        frame_time: frame_time?,
     })
 }

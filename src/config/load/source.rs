@@ -2,10 +2,12 @@
 
 use super::super::keys::{CSI_ONLY, LOCAL_CAMERA_ONLY, RTSP_ONLY, V4L2_ONLY};
 use super::super::map::Map;
+use super::super::roi::parse_region;
 use super::super::{
     DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri, V4l2Format, parse_uri,
 };
 use super::{MAX_NAME_CHARS, credentials, detector, form_of, scene};
+use crate::types::Region;
 
 /// Topic levels beside the names of sources.
 const RESERVED_NAMES: [&str; 3] = ["status", "stats", "command"];
@@ -63,6 +65,10 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         false => Some(None),
     };
     let rules = scene::rules(map);
+    let roi = match map.has("roi") {
+        true => region(map).map(Some),
+        false => Some(None),
+    };
     let max_fps = map.number("max_fps");
     let score_threshold = map.number("score_threshold");
     let classes = map.texts("classes");
@@ -85,10 +91,23 @@ fn source(map: &Map<'_>) -> Option<SourceConfig> {
         reconnect_max_wait: reconnect_max_wait?,
         interval: interval?,
         rules: rules?,
+        roi: roi?,
         max_fps,
         score_threshold,
         classes: classes?,
     })
+}
+
+/// The part of the picture that `roi` names; what is wrong with it stands in its own words.
+fn region(map: &Map<'_>) -> Option<Region> {
+    let text = map.text("roi")?;
+    match parse_region(&text) {
+        Ok(region) => Some(region),
+        Err(problem) => {
+            map.unfit("roi", &problem, None);
+            None
+        }
+    }
 }
 
 /// What a source keeps of the detections must be something that the detector gives.

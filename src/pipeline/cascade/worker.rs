@@ -118,6 +118,7 @@ impl Station {
                 entered_at: job.since,
                 source_size,
             },
+            crop: None,
             picture: Picture::new(inner, stride, Box::new(scaled))
                 .expect("the memory was taken for this size"),
             view: None,

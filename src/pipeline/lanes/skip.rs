@@ -1,4 +1,4 @@
-//! Frames that skip the network: they get their place in their source's order, and go on without their pixels.
+//! Frames that skip the network: they get their place in their source's order, and go on without the network's picture.
 //!
 //! One that comes while a frame for the network waits has to wait for that one's ticket; nobody waits for room.
 
@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::{Lanes, State};
 use crate::pipeline::cadence::{Cadence, Member, Sums};
-use crate::source::Flow;
+use crate::render::KeptView;
 use crate::types::{FrameMeta, SourceId};
 
+/// A frame that skipped the network, with its picture at source size where one was asked for.
+pub(in crate::pipeline) type Carried = (FrameMeta, Option<KeptView>);
+
 /// Hears, with its ticket, of each frame that skipped the network, in no particular order.
-pub(in crate::pipeline) type Carry = Box<dyn Fn(u64, FrameMeta) + Send + Sync>;
+pub(in crate::pipeline) type Carry = Box<dyn Fn(u64, Carried) + Send + Sync>;
 
 impl Lanes {
     /// Lets frames skip the network: `members` are the sources in their order, and `carry` hears of each such frame.
@@ -31,27 +34,34 @@ impl Lanes {
         self
     }
 
-    /// Takes a frame that skips the network, before its pixels are made; `None`: it does not.
-    pub(in crate::pipeline) fn skip(&self, meta: &FrameMeta) -> Option<Flow> {
-        let index = meta.source.index();
+    /// Whether the next frame of this source skips the network, before its pixels are made. One that does is handed to
+    /// [`carry`](Self::carry); one that does not is offered.
+    pub(in crate::pipeline) fn skips(&self, source: SourceId) -> bool {
+        let index = source.index();
         let mut state = self.lock();
         if self.carry.is_none() || !state.lanes[index].open {
             // What is closed says so when the frame is offered.
-            return None;
+            return false;
         }
         let now = Instant::now();
         if state.cadence.is_due(now) {
             let sums = state.sums();
             state.cadence.look(now, sums);
         }
-        if !state.cadence.carries(index) {
-            return None;
-        }
+        state.cadence.carries(index)
+    }
+
+    /// Takes a frame that skips the network. A lane that was closed meanwhile takes none.
+    pub(in crate::pipeline) fn carry(&self, meta: FrameMeta, view: Option<KeptView>) {
+        let index = meta.source.index();
+        let mut state = self.lock();
         let lane = &mut state.lanes[index];
-        lane.carried.push_back((lane.queued, *meta));
+        if !lane.open {
+            return;
+        }
+        lane.carried.push_back((lane.queued, (meta, view)));
         state.release(index);
         self.unlock(state);
-        Some(Flow::Continue)
     }
 
     /// A worker was busy for this long.
@@ -74,8 +84,8 @@ impl Lanes {
         let freed = std::mem::take(&mut state.freed);
         drop(state);
         if let Some(carry) = &self.carry {
-            for (ticket, meta) in freed {
-                carry(ticket, meta);
+            for (ticket, carried) in freed {
+                carry(ticket, carried);
             }
         }
     }
@@ -87,11 +97,9 @@ impl State {
         let lane = &mut self.lanes[index];
         let gone = lane.queued - lane.queue.len() as u64;
         while self.allowance > 0
-            && let Some((_, meta)) = lane.carried.front().filter(|(before, _)| *before <= gone)
+            && let Some((_, carried)) = lane.carried.pop_front_if(|(before, _)| *before <= gone)
         {
-            let meta = *meta;
-            lane.carried.pop_front();
-            self.freed.push((lane.taken, meta));
+            self.freed.push((lane.taken, carried));
             lane.taken += 1;
             self.allowance -= 1;
         }
@@ -125,6 +133,7 @@ mod tests {
     use super::*;
     use crate::config::Interval;
     use crate::pipeline::lanes::Ticketed;
+    use crate::source::Flow;
     use crate::types::{Frame, Picture, Size};
 
     type Heard = Arc<Mutex<Vec<(u64, u64)>>>;
@@ -137,8 +146,9 @@ mod tests {
             interval: Interval::Frames(2),
             is_live: live,
         };
-        let carry: Carry =
-            Box::new(move |ticket, meta| hearing.lock().expect("whole").push((ticket, meta.seq)));
+        let carry: Carry = Box::new(move |ticket, (meta, _)| {
+            hearing.lock().expect("whole").push((ticket, meta.seq))
+        });
         let lanes = Lanes::new(&[live], 2, most_frames).with_intervals(&[member], 5, 1, carry);
         (lanes, heard)
     }
@@ -154,14 +164,17 @@ mod tests {
             entered_at: Instant::now(),
             source_size: size,
         };
-        lanes.skip(&meta).unwrap_or_else(|| {
-            let picture = Picture::new(size, 4, Box::new([0; 4])).expect("four bytes");
-            lanes.offer(Frame {
-                meta,
-                picture,
-                view: None,
-                truth: Vec::new(),
-            })
+        if lanes.skips(meta.source) {
+            lanes.carry(meta, None);
+            return Flow::Continue;
+        }
+        let picture = Picture::new(size, 4, Box::new([0; 4])).expect("four bytes");
+        lanes.offer(Frame {
+            meta,
+            crop: None,
+            picture,
+            view: None,
+            truth: Vec::new(),
         })
     }
 

@@ -21,6 +21,7 @@ fn frame(source: u16, seq: u64) -> Frame {
     };
     Frame {
         meta,
+        crop: None,
         picture: Picture::new(size, 4, Box::new([0; 4])).expect("four bytes are one pixel"),
         view: None,
         truth: Vec::new(),

@@ -10,8 +10,8 @@ use gstreamer::prelude::*;
 
 use crate::platform::VideoUnit;
 use crate::source::SourceError;
-use crate::source::elements::{make, set_if_known};
-use crate::source::steps::{Form, Memory, Step};
+use crate::source::elements::{make, set_if_known, set_number};
+use crate::source::steps::{Cut, Form, Memory, Step};
 
 use super::equipment::Equipment;
 
@@ -33,6 +33,8 @@ pub(super) struct Chain {
     elements: Vec<gst::Element>,
     /// The filter that sets each step's size.
     filters: Vec<gst::Element>,
+    /// What cuts out a part, in the first step.
+    cutter: Option<gst::Element>,
 }
 
 /// Where the chain stands. The pipeline's elements hold what holds this, so that it must not hold them.
@@ -79,6 +81,9 @@ impl Chain {
         for (filter, step) in self.filters.iter().zip(&steps) {
             filter.set_property("caps", caps_behind(step));
         }
+        if let (Some(cutter), Some(cut)) = (&self.cutter, steps[0].cut) {
+            cut_out(cutter, steps[0].unit, cut)?;
+        }
         self.steps = steps;
         Ok(())
     }
@@ -103,9 +108,17 @@ impl Chain {
             match step.unit {
                 VideoUnit::Vic | VideoUnit::Gpu => {
                     let converter = converter(step, index, place)?;
+                    if step.cut.is_some() {
+                        self.cutter = Some(converter.clone());
+                    }
                     self.elements.extend([converter, filter.clone()]);
                 }
                 _ => {
+                    if step.cut.is_some() {
+                        let crop = make("videocrop", &place.named("crop", index)).map_err(said)?;
+                        self.cutter = Some(crop.clone());
+                        self.elements.push(crop);
+                    }
                     // Scaling comes before the color conversion because the network's input is usually smaller than the
                     // source, so that fewer pixels are converted.
                     let scale = make("videoscale", &place.named("scale", index)).map_err(said)?;
@@ -130,6 +143,7 @@ impl Chain {
 
     fn take_out(&mut self, ground: &Ground) {
         self.filters.clear();
+        self.cutter = None;
         let elements = std::mem::take(&mut self.elements);
         if let (Some(first), Some(last)) = (elements.first(), elements.last()) {
             ground.entry.unlink(first);
@@ -175,9 +189,36 @@ fn converter(step: &Step, index: usize, place: &Place) -> Result<gst::Element, S
     Ok(converter)
 }
 
+/// Tells the element which part of the picture it takes: a Jetson's by its edges, the processor's by what is left out.
+fn cut_out(cutter: &gst::Element, unit: VideoUnit, Cut { crop, of }: Cut) -> Result<(), String> {
+    let (right, bottom) = (crop.left + crop.size.width, crop.top + crop.size.height);
+    let (right, bottom) = match unit {
+        VideoUnit::Vic | VideoUnit::Gpu => (right, bottom),
+        _ => (of.width - right, of.height - bottom),
+    };
+    let edges = [
+        ("left", crop.left),
+        ("right", right),
+        ("top", crop.top),
+        ("bottom", bottom),
+    ];
+    for (property, pixels) in edges {
+        if !set_number(property, cutter, pixels) {
+            return Err(format!(
+                "{} does not take {property}={pixels}, which roi needs; leave roi out, or set scaling to cpu",
+                cutter.name()
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Whether the same elements do both, with other sizes.
 fn is_alike(before: &[Step], now: &[Step]) -> bool {
-    let kind = |step: &Step| (step.unit, step.to.memory, step.to.format.clone());
+    let kind = |step: &Step| {
+        let is_cut = step.cut.is_some();
+        (step.unit, is_cut, step.to.memory, step.to.format.clone())
+    };
     before.len() == now.len() && before.iter().zip(now).all(|(a, b)| kind(a) == kind(b))
 }
 

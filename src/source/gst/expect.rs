@@ -6,7 +6,7 @@ use crate::config::{DecoderChoice, Scaling, SourceConfig, SourceUri, V4l2Format}
 use crate::platform::{Machine, VideoUnit};
 use crate::source::SourceError;
 use crate::source::plan::{Plan, PlanStep, Work};
-use crate::source::steps::{Form, Memory, route};
+use crate::source::steps::{Form, Memory, route_of_part};
 use crate::types::{Letterbox, Placement, Size};
 
 use super::camera;
@@ -144,14 +144,26 @@ fn scaling(
     let from = known_form(config, equipment);
     // Where nothing is known of the pictures, any that every unit takes tells which unit it will be.
     let size = from.as_ref().map_or(input, |from| from.size);
-    let inner = Letterbox::new(size, input, placement).inner;
+    // Where the size is not known, neither is the part's.
+    let crop = match &from {
+        Some(from) => config.roi.and_then(|roi| roi.of(from.size)),
+        None => None,
+    };
+    let inner = Letterbox::of_part(size, crop, input, placement).inner;
     let tried = from.clone().unwrap_or(Form {
         size,
         format: "NV12".to_owned(),
         memory: Memory::System,
     });
-    let route = route(&tried, inner, config.scaling, &scalers, Memory::System)
-        .map_err(SourceError::Refused)?;
+    let route = route_of_part(
+        &tried,
+        crop,
+        inner,
+        config.scaling,
+        &scalers,
+        Memory::System,
+    )
+    .map_err(SourceError::Refused)?;
     plan.notes.extend(route.note);
     // By how many steps is not known before the size is.
     let unknown = if from.is_none() {
@@ -169,9 +181,13 @@ fn scaling(
             .as_ref()
             .is_some_and(|before| before.size == step.to.size)
             && step.to.format != "BGRx";
-        let detail = match &before {
-            Some(before) => format!("{before} to {}", step.to),
-            None => "from a size that the media tells".to_owned(),
+        let detail = match (&before, step.cut) {
+            (Some(before), Some(cut)) => format!("{} of {before} to {}", cut.crop, step.to),
+            (Some(before), None) => format!("{before} to {}", step.to),
+            (None, _) if config.roi.is_some() => {
+                "a part, of a size that the media tells".to_owned()
+            }
+            (None, _) => "from a size that the media tells".to_owned(),
         };
         plan.steps.push(PlanStep {
             work: if is_copy { Work::Copy } else { Work::Scale },

@@ -10,6 +10,7 @@ mod dot;
 mod equipment;
 mod expect;
 mod findings;
+mod gate;
 mod log_bridge;
 mod messages;
 mod pictures;

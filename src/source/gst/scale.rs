@@ -15,14 +15,15 @@ use gstreamer_app as gst_app;
 use crate::config::{Scaling, SourceConfig};
 use crate::source::cap::Cap;
 use crate::source::elements::make;
-use crate::source::steps::{Memory, route, way_to_view};
+use crate::source::steps::{Memory, route_of_part, way_to_view};
 use crate::source::{Flow, SourceContext, SourceError, ViewWish};
 use crate::telemetry::{Level, Stage};
-use crate::types::{Frame, FrameMeta, Size};
+use crate::types::{Frame, FrameMeta, Region};
 
 use super::chain::{Chain, NVMM, Place, form_of};
 use super::equipment::Equipment;
 use super::findings::Findings;
+use super::gate::{Gate, Shown};
 use super::sample::Reader;
 use super::view::Fork;
 
@@ -65,6 +66,21 @@ impl Progress {
         self.started.elapsed().saturating_sub(Duration::from_millis(
             self.newest_ms.load(Ordering::Acquire),
         ))
+    }
+
+    /// One more frame has come.
+    pub(super) fn count(&self) {
+        self.touch();
+        self.frames.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Hands on a frame, which may take as long as the chain likes.
+    pub(super) fn while_delivering<T>(&self, deliver: impl FnOnce() -> T) -> T {
+        self.delivering.store(true, Ordering::Release);
+        let answer = deliver();
+        self.touch();
+        self.delivering.store(false, Ordering::Release);
+        answer
     }
 
     fn touch(&self) {
@@ -113,12 +129,13 @@ pub(super) fn add(
         ViewWish::SourceSize => Some(Fork::add(pipeline, &entry)?),
     };
     let trunk = fork.as_ref().map_or(&entry, |fork| &fork.trunk);
-    let source_size = Arc::new(Mutex::new(Size::new(1, 1)));
+    let shown = Shown::nothing();
     let mut fitter = Fitter {
         context: context.clone(),
         scaling: config.scaling,
+        roi: config.roi,
         findings: Arc::clone(findings),
-        source_size: Arc::clone(&source_size),
+        shown: Arc::clone(&shown),
         chain: Chain::default(),
         place: Place {
             pipeline: pipeline.downgrade(),
@@ -143,9 +160,16 @@ pub(super) fn add(
     if let Some(max_fps) = config.max_fps {
         thin_out(&input, Cap::new(max_fps), &progress);
     }
+    let gate = Gate::of(context);
+    if let Some(gate) = &gate {
+        let trunk = trunk.static_pad("sink").filter(|_| gate.leaves_views());
+        let pad = trunk.as_ref().unwrap_or(&input);
+        gate.stand_at(pad, context, &shown, &progress);
+    }
     let taker = Taker {
         context: context.clone(),
-        source_size,
+        shown,
+        gate,
         progress: Arc::clone(&progress),
         stopped: false,
         reader: Reader::new(context, findings),
@@ -204,8 +228,9 @@ fn thin_out(input: &gst::Pad, cap: Cap, progress: &Arc<Progress>) {
 struct Fitter {
     context: SourceContext,
     scaling: Scaling,
+    roi: Option<Region>,
     findings: Arc<Findings>,
-    source_size: Arc<Mutex<Size>>,
+    shown: Arc<Mutex<Shown>>,
     chain: Chain,
     place: Place,
     /// The same for views, where they are asked for.
@@ -240,19 +265,19 @@ impl Fitter {
             )
         })?;
         let size = from.size;
-        let inner = self.context.picture_size(size);
+        let crop = self.roi.and_then(|roi| roi.of(size));
+        let inner = self.context.picture_size(size, crop);
         let before = std::mem::replace(
-            &mut *self
-                .source_size
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-            size,
+            &mut *self.shown.lock().unwrap_or_else(PoisonError::into_inner),
+            Shown { size, crop },
         );
-        if before != size {
+        if before.size != size {
             log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
         }
         let scalers = self.place.equipment.scalers();
-        let route = route(&from, inner, self.scaling, &scalers, self.output())?;
+        let output = self.output();
+        let part = self.context.part(crop);
+        let route = route_of_part(&from, part, inner, self.scaling, &scalers, output)?;
         if let Some(note) = route.note {
             self.findings.add_note(note);
         }
@@ -289,7 +314,8 @@ fn refuse(sink: &gst_app::AppSink) -> gst::FlowError {
 /// Turns samples into frames on the streaming thread.
 struct Taker {
     context: SourceContext,
-    source_size: Arc<Mutex<Size>>,
+    shown: Arc<Mutex<Shown>>,
+    gate: Option<Gate>,
     progress: Arc<Progress>,
     /// No more frames are wanted; what a decoder still pushes is turned away.
     stopped: bool,
@@ -320,19 +346,13 @@ impl Taker {
             return Err(gst::FlowError::Eos);
         }
         let meta = self.meta(&sample);
-        if let Some(flow) = (self.context.skip)(&meta) {
-            self.progress.touch();
-            self.progress.frames.fetch_add(1, Ordering::AcqRel);
-            return self.go_on(flow);
-        }
         let frame = {
             let recorder = self.context.recorder.clone();
             let _whole = recorder.batch(Level::Source, 1);
             let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
             self.frame(&sample, meta).ok_or_else(|| refuse(sink))?
         };
-        self.progress.touch();
-        self.progress.frames.fetch_add(1, Ordering::AcqRel);
+        self.progress.count();
         let Some(expected) = &mut self.view else {
             return self.hand_on(frame);
         };
@@ -353,6 +373,13 @@ impl Taker {
         let Some(expected) = &mut self.view else {
             return Ok(gst::FlowSuccess::Ok);
         };
+        if let Some(gate) = &self.gate
+            && let Some(meta) = gate.carried()
+        {
+            let view = expected.reader.read(&sample).ok_or_else(|| refuse(sink))?;
+            gate.hand_on(meta, Some(view), &self.progress);
+            return Ok(gst::FlowSuccess::Ok);
+        }
         let Some(mut frame) = expected.frame.take() else {
             return Ok(gst::FlowSuccess::Ok);
         };
@@ -365,10 +392,8 @@ impl Taker {
     }
 
     fn hand_on(&mut self, frame: Frame) -> Result<gst::FlowSuccess, gst::FlowError> {
-        self.progress.delivering.store(true, Ordering::Release);
-        let flow = (self.context.deliver)(frame);
-        self.progress.touch();
-        self.progress.delivering.store(false, Ordering::Release);
+        let deliver = &self.context.deliver;
+        let flow = self.progress.while_delivering(|| deliver(frame));
         self.go_on(flow)
     }
 
@@ -382,15 +407,17 @@ impl Taker {
         }
     }
 
+    fn shown(&self) -> Shown {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What is known of a sample that comes now.
     fn meta(&self, sample: &gst::Sample) -> FrameMeta {
-        let source_size = *self
-            .source_size
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let source_size = self.shown().size;
+        let passed = self.gate.as_ref().and_then(Gate::passed);
         FrameMeta {
             source: self.context.id,
-            seq: self.context.counters.next_seq(),
+            seq: passed.unwrap_or_else(|| self.context.counters.next_seq()),
             pts: sample
                 .buffer()
                 .and_then(gst::BufferRef::pts)
@@ -405,6 +432,7 @@ impl Taker {
         let picture = self.reader.read(sample)?;
         Some(Frame {
             meta,
+            crop: self.shown().crop,
             picture,
             view: None,
             truth: Vec::new(),

@@ -11,6 +11,8 @@ use crate::source::elements::ELEMENTS;
 use crate::source::plan::{Plan, PlanStep, Work};
 use crate::source::steps::{Form, Memory};
 
+use crate::types::{Crop, Size};
+
 use super::build::Launch;
 use super::chain::form_of;
 use super::scale::SINK;
@@ -120,8 +122,16 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
             element: "jetwatch".to_owned(),
             detail: described(to.as_ref()),
         }],
-        "nvvidconv" => converted(&name, unit_of_converter(element), from, to),
-        "videoscale" | "videoconvert" => converted(&name, VideoUnit::Cpu, from, to),
+        "nvvidconv" => {
+            let part = part_taken(element);
+            converted(&name, unit_of_converter(element), part, from, to)
+        }
+        "videoscale" | "videoconvert" => converted(&name, VideoUnit::Cpu, None, from, to),
+        "videocrop" => vec![step(
+            Work::Crop,
+            VideoUnit::Cpu,
+            format!("{} to {}", described(from.as_ref()), described(to.as_ref())),
+        )],
         _ if class.contains("Decoder") && !class.contains("Audio") => {
             let unit = match name.as_str() {
                 "nvjpegdec" => VideoUnit::Nvjpg,
@@ -139,7 +149,7 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
                 true => VideoUnit::Accelerator,
                 false => VideoUnit::Cpu,
             };
-            converted(&name, unit, from, to)
+            converted(&name, unit, None, from, to)
         }
         _ if class.starts_with("Source") => one(Work::Read, VideoUnit::Cpu),
         _ => Vec::new(),
@@ -150,6 +160,7 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
 fn converted(
     element: &str,
     unit: VideoUnit,
+    part: Option<Crop>,
     from: Option<gst::Caps>,
     to: Option<gst::Caps>,
 ) -> Vec<PlanStep> {
@@ -159,7 +170,7 @@ fn converted(
     ) else {
         return Vec::new();
     };
-    let work = if from.size != to.size {
+    let work = if from.size != to.size || part.is_some() {
         Some(Work::Scale)
     } else if from.format != to.format {
         Some(Work::Color)
@@ -182,12 +193,30 @@ fn converted(
         add(Work::Copy, VideoUnit::Cpu, format!("{from} into NVMM"));
     }
     if let Some(work) = work {
-        add(work, unit, format!("{from} to {to}"));
+        let of = part.map_or_else(String::new, |part| format!("{part} of "));
+        add(work, unit, format!("{of}{from} to {to}"));
     }
     if copies(&to) {
         add(Work::Copy, VideoUnit::Cpu, format!("{to} out of NVMM"));
     }
     steps
+}
+
+/// The part that a converter of the Jetson takes, as its edges say; nothing set is all of the picture.
+fn part_taken(element: &gst::Element) -> Option<Crop> {
+    let edge = |name: &str| {
+        let is_there = element.has_property_with_type(name, i32::static_type());
+        let value = is_there.then(|| element.property::<i32>(name))?;
+        u32::try_from(value).ok()
+    };
+    let [left, right, top, bottom] = ["left", "right", "top", "bottom"].map(edge);
+    let (left, top) = (left?, top?);
+    let (width, height) = (right?.checked_sub(left)?, bottom?.checked_sub(top)?);
+    (width > 0 && height > 0).then_some(Crop {
+        left,
+        top,
+        size: Size::new(width, height),
+    })
 }
 
 /// The unit that a converter of the Jetson says it uses. Its default may be another tomorrow, and proves nothing.

@@ -372,3 +372,35 @@ fn probation_counts_the_frames_between_two_looks() {
         [(1, TrackState::Active)]
     );
 }
+
+#[test]
+fn who_came_between_two_looks_has_been_there_for_half_of_the_time() {
+    let sure = found(0, 0.9, [0.0, 0.0, 100.0, 100.0]);
+    for (skipped, wait) in [(0, 2), (1, 2), (2, 1), (4, 0)] {
+        let mut tracker = Tracker::with_carrying(&config());
+        tracker.update(&[]);
+        (0..skipped).for_each(|_| {
+            tracker.carry();
+        });
+        let mut told = vec![tracker.update(&[sure])[0].state];
+        (0..3).for_each(|_| told.push(tracker.carry()[0].state));
+        let waited = told.iter().position(|state| *state == TrackState::Active);
+        assert_eq!(waited, Some(wait), "{skipped} frames skipped");
+        assert_eq!(tracker.tracks()[0].age_frames, 4, "its age is not touched");
+    }
+}
+
+#[test]
+fn the_longer_the_gap_the_farther_a_new_object_is_looked_for() {
+    // A square of 100 pixels goes 150 pixels to the right while nobody looks.
+    for (skipped, is_found) in [(0, false), (1, false), (3, true)] {
+        let mut tracker = Tracker::with_carrying(&config());
+        tracker.update(&[square(0.0)]);
+        (0..skipped).for_each(|_| {
+            tracker.carry();
+        });
+        let tracks = tracker.update(&[square(150.0)]);
+        assert_eq!(tracks.len(), 1, "{tracks:?}");
+        assert_eq!(tracks[0].hits == 2, is_found, "{skipped} frames skipped");
+    }
+}

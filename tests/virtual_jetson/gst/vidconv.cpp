@@ -115,19 +115,20 @@ static GstCaps *fixate_caps(GstBaseTransform *base, GstPadDirection, GstCaps *ca
     return gst_caps_fixate(others);
 }
 
-// The crop, which is given by its edges; nothing set is all of the picture.
-static void set_crop(State *state, Scaling *scaling) {
+// The crop, which is given by its edges; nothing set is all of the picture. False when it is not inside.
+static bool set_crop(State *state, Scaling *scaling) {
     int left = state->values.as_int(LEFT), right = state->values.as_int(RIGHT);
     int top = state->values.as_int(TOP), bottom = state->values.as_int(BOTTOM);
     scaling->left = scaling->top = 0;
     scaling->width = GST_VIDEO_INFO_WIDTH(&state->from);
     scaling->height = GST_VIDEO_INFO_HEIGHT(&state->from);
-    if (left < right && top < bottom && right <= scaling->width && bottom <= scaling->height) {
-        scaling->left = left;
-        scaling->top = top;
-        scaling->width = right - left;
-        scaling->height = bottom - top;
-    }
+    if (!left && !right && !top && !bottom) return true;
+    if (left >= right || top >= bottom || right > scaling->width || bottom > scaling->height) return false;
+    scaling->left = left;
+    scaling->top = top;
+    scaling->width = right - left;
+    scaling->height = bottom - top;
+    return true;
 }
 
 static gboolean set_caps(GstBaseTransform *base, GstCaps *from, GstCaps *to) {
@@ -142,7 +143,10 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *from, GstCaps *to) {
     scaling.interpolation = is_part ? 0 : state->values.as_int(METHOD);
     scaling.flip = is_part ? 0 : state->values.as_int(FLIP);
     bool on_gpu = !is_part && state->values.as_int(ENGINE) == 1;
-    set_crop(state, &scaling);
+    if (!set_crop(state, &scaling)) {
+        GST_ELEMENT_ERROR(base, STREAM, FORMAT, ("the crop is outside of the picture"), ("of %" GST_PTR_FORMAT, from));
+        return FALSE;
+    }
     bool is_nv12 = GST_VIDEO_INFO_FORMAT(&state->to) == GST_VIDEO_FORMAT_NV12;
     state->to_block = state->to_nvmm && is_nv12 && (is_part ? state->part.gives_block : state->values.as_bool(BLOCK));
     state->refusal = is_part || on_gpu ? "" : vic_refusal(scaling);

@@ -1,0 +1,174 @@
+//! What an interval costs each tracker: the same detections of drawn scenes, all of them and every fourth frame's alone,
+//! against the truth about the scenes.
+//!
+//! The detections are drawn from a seed, with what networks get wrong: boxes that tremble, scores that sink with what can be
+//! seen of an object, objects that are missed for several frames in a row, and boxes where nothing is.
+
+use jetwatch::accuracy::{ClearMotCounter, Hypothesis, KnownObject};
+use jetwatch::config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
+use jetwatch::source::scene::Scene;
+use jetwatch::track::Tracker;
+use jetwatch::types::{Detection, TrackState, TruthBox, Xyxy};
+
+const FRAMES: u64 = 300;
+const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
+
+/// Objects of which less is to be seen, or that are smaller, are neither asked for nor wrong: as the demo judges.
+const LEAST_VISIBLE: f32 = 0.25;
+const LEAST_SIDE: f32 = 6.0;
+
+/// The score below which a detector is silent.
+const THRESHOLD: f32 = 0.35;
+
+/// xorshift64*: the same noise on every machine.
+struct Noise(u64);
+
+impl Noise {
+    fn new(words: [u64; 3]) -> Self {
+        let mix = |state: u64, word: u64| {
+            (state ^ word)
+                .wrapping_add(0x9e37_79b9_7f4a_7c15)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+                .rotate_left(31)
+        };
+        Self(words.into_iter().fold(1, mix) | 1)
+    }
+
+    /// A number from -1 to below 1.
+    fn next(&mut self) -> f32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let bits = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 40;
+        bits as f32 / (1_u32 << 23) as f32 - 1.0
+    }
+}
+
+fn class_of(label: &str) -> u16 {
+    let place = LABELS.iter().position(|known| *known == label);
+    place.expect("a label of the scene") as u16
+}
+
+/// The truth about every frame of a scene.
+fn truth(seed: u64) -> Vec<Vec<TruthBox>> {
+    let mut scene = Scene::new(&SyntheticScene {
+        seed,
+        objects: 8,
+        width: 640,
+        height: 360,
+        fps: 30,
+        frames: Some(FRAMES),
+        pace: Pace::AsFast,
+    });
+    (0..FRAMES).map(|index| scene.truth(index)).collect()
+}
+
+/// Each edge moved by up to this share of the box.
+fn trembling([left, top, right, bottom]: Xyxy, share: f32, noise: &mut Noise) -> Xyxy {
+    let (across, down) = ((right - left) * share, (bottom - top) * share);
+    [
+        left + noise.next() * across,
+        top + noise.next() * down,
+        right + noise.next() * across,
+        bottom + noise.next() * down,
+    ]
+}
+
+/// What a detector finds in every frame of the scene.
+fn found(seed: u64, truth: &[Vec<TruthBox>]) -> Vec<Vec<Detection>> {
+    let of_frame = |(frame, objects): (u64, &Vec<TruthBox>)| {
+        let mut all = Vec::new();
+        for object in objects {
+            // What a detector makes of an object changes every ten frames, and a little with every frame.
+            let mood = Noise::new([seed, u64::from(object.id), frame / 10]).next();
+            let mut noise = Noise::new([seed, u64::from(object.id) + 1000, frame]);
+            let score = 0.2 + 0.65 * object.visible + 0.25 * mood + 0.1 * noise.next();
+            let score = score.min(0.99);
+            if object.visible > 0.0 && score >= THRESHOLD {
+                all.push(Detection {
+                    class: class_of(object.label),
+                    score,
+                    xyxy: trembling(object.xyxy, 0.05, &mut noise),
+                });
+            }
+        }
+        let mut noise = Noise::new([seed, u64::MAX, frame]);
+        if noise.next() > 0.8 {
+            let (x, y) = (320.0 + 250.0 * noise.next(), 180.0 + 120.0 * noise.next());
+            all.push(Detection {
+                class: 0,
+                score: 0.5 + 0.1 * noise.next(),
+                xyxy: [x, y, x + 30.0, y + 60.0],
+            });
+        }
+        all
+    };
+    (0..).zip(truth).map(of_frame).collect()
+}
+
+/// MOTA of one tracker that looks at every `every`-th frame, beginning with frame `first`, in points.
+fn mota(
+    truth: &[Vec<TruthBox>],
+    found: &[Vec<Detection>],
+    kind: TrackerKind,
+    every: usize,
+    first: usize,
+) -> f64 {
+    let config = TrackerConfig::new(kind);
+    let mut tracker = if every > 1 {
+        Tracker::with_carrying(&config)
+    } else {
+        Tracker::new(&config)
+    };
+    let mut counter = ClearMotCounter::new(0.5);
+    for (index, (truth, found)) in truth.iter().zip(found).enumerate() {
+        let tracks = if index % every == first {
+            tracker.update(found)
+        } else {
+            tracker.carry()
+        };
+        let known = truth.iter().map(|object| {
+            let [left, top, right, bottom] = object.xyxy;
+            KnownObject {
+                id: object.id,
+                class: class_of(object.label),
+                xyxy: object.xyxy,
+                ignored: object.visible < LEAST_VISIBLE
+                    || (right - left).min(bottom - top) < LEAST_SIDE,
+            }
+        });
+        let told = tracks
+            .iter()
+            .filter(|track| track.state == TrackState::Active);
+        let told = told.map(|track| Hypothesis {
+            id: track.id.0,
+            class: track.class,
+            xyxy: track.xyxy,
+        });
+        counter.frame(&known.collect::<Vec<_>>(), &told.collect::<Vec<_>>());
+    }
+    100.0 * counter.counts().mota().expect("there are objects")
+}
+
+#[test]
+fn every_fourth_frame_is_enough_for_every_tracker() {
+    let scenes: Vec<_> = (201..=220)
+        .map(|seed| {
+            let truth = truth(seed);
+            let found = found(seed, &truth);
+            (truth, found)
+        })
+        .collect();
+    for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
+        let (mut all, mut fourth) = (0.0, 0.0);
+        for (truth, found) in &scenes {
+            all += mota(truth, found, kind, 1, 0) / scenes.len() as f64;
+            for first in 0..4 {
+                fourth += mota(truth, found, kind, 4, first) / (4 * scenes.len()) as f64;
+            }
+        }
+        eprintln!("{kind:?}: MOTA {all:.2} with every frame, {fourth:.2} with every fourth");
+        assert!(all > 60.0, "{kind:?}: {all}: the detector is no detector");
+        assert!(all - fourth <= 3.0, "{kind:?}: {fourth} instead of {all}");
+    }
+}

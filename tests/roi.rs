@@ -1,0 +1,199 @@
+//! A source of which the network sees a part alone: what is cut out before scaling, and boxes that stay in the whole picture.
+
+mod support;
+
+use std::fs;
+
+use jetwatch::config::{Config, SourceConfig, SourceUri};
+use jetwatch::source::Work;
+use jetwatch::types::{Region, Size};
+use serde_json::Value;
+use support::collector::{Collector, INPUT, config};
+use support::daemon::{Setup, finish, json_lines, stderr};
+
+const FRAMES: usize = 60;
+
+/// The part of all these tests, in pixels of 640×360.
+const PART: [f64; 4] = [160.0, 90.0, 480.0, 270.0];
+
+/// Boxes of each frame of a drawn scene, by the names of their classes.
+fn boxes(keys: &str) -> Vec<Vec<(String, [f64; 4])>> {
+    let setup = Setup::new(&format!(
+        "device: test
+sources:
+  - name: cam
+    uri: synthetic://traffic?seed=5&objects=12&width=640&height=360&fps=30&frames={FRAMES}&realtime=false
+{keys}detector:
+  backend: scripted
+tracker: {{type: iou, probation_frames: 1}}
+publish:
+  mqtt: off
+  detections: true
+  json_lines: {{path: frames.jsonl}}
+"
+    ));
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = json_lines(&setup.path("frames.jsonl"));
+    let frames = lines.iter().filter(|line| line["kind"] == "detections");
+    let of_frame = |frame: &Value| {
+        let tracks = frame["tracks"].as_array().expect("a list").iter();
+        let seen = tracks.filter(|track| track["state"] == "active");
+        let found = seen.map(|track| {
+            let edge = |index: usize| track["box"][index].as_f64().expect("a number");
+            let label = track["label"].as_str().expect("a name").to_owned();
+            (label, std::array::from_fn(edge))
+        });
+        found.collect()
+    };
+    frames.map(of_frame).collect()
+}
+
+#[test]
+fn boxes_stay_in_the_whole_picture() {
+    let whole = boxes("");
+    let part = boxes("    roi: 0.25,0.25,0.5,0.5\n");
+    assert_eq!((whole.len(), part.len()), (FRAMES, FRAMES));
+    let [left, top, right, bottom] = PART;
+    let mut agreed = 0;
+    for (whole, part) in whole.iter().zip(&part) {
+        for (label, found) in part {
+            let is_inside = found[0] >= left - 0.01
+                && found[1] >= top - 0.01
+                && found[2] <= right + 0.01
+                && found[3] <= bottom + 0.01;
+            assert!(is_inside, "{label} at {found:?} is outside of the part");
+        }
+        let inside = whole.iter().filter(|(_, found)| {
+            found[0] > left && found[1] > top && found[2] < right && found[3] < bottom
+        });
+        for (label, wanted) in inside {
+            let is_same = |found: &[f64; 4]| {
+                let pairs = found.iter().zip(wanted);
+                pairs.into_iter().all(|(a, b)| (a - b).abs() <= 1.0)
+            };
+            let found = part
+                .iter()
+                .any(|(other, found)| other == label && is_same(found));
+            assert!(found, "{label} at {wanted:?} is not in {part:?}");
+            agreed += 1;
+        }
+    }
+    assert!(agreed > FRAMES, "{agreed} boxes were inside");
+}
+
+/// The brightness of the network's pictures of a part of color bars, and what the plan says.
+fn bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(Work, String)>) {
+    let elements = "videotestsrc num-buffers=10 pattern=smpte75 ! video/x-raw,format=I420,width=700,height=300,framerate=30/1";
+    let source = SourceConfig {
+        roi,
+        ..config(SourceUri::Launch(elements.to_owned()))
+    };
+    let collector = Collector::start(&source, 5);
+    let plans = std::sync::Arc::clone(&collector.plans);
+    let (seen, result) = collector.join();
+    result.expect("it runs");
+    let plan = plans.lock().expect("whole").last().cloned();
+    let steps = plan.expect("a plan").steps.into_iter();
+    let steps = steps.map(|step| (step.work, step.detail)).collect();
+    (
+        seen[0].meta.source_size,
+        seen[0].picture,
+        seen[0].mean,
+        steps,
+    )
+}
+
+#[test]
+fn gstreamer_cuts_the_part_out_before_it_scales() {
+    let part = |left: f32| {
+        Some(Region {
+            left,
+            top: 0.0,
+            width: 0.125,
+            height: 0.5,
+        })
+    };
+    // Seven bars, the first of them gray, the last blue: three colors to one.
+    let (source, picture, gray, steps) = bars(part(0.0));
+    assert_eq!(source, Size::new(700, 300), "boxes refer to all of it");
+    // 88×150 pixels, as large as fits into the input.
+    assert_eq!(picture, Size::new(244, INPUT.height));
+    assert!((180.0..200.0).contains(&gray), "{gray}");
+    let (_, _, blue, _) = bars(part(0.875));
+    assert!((55.0..75.0).contains(&blue), "{blue}");
+    let cut = steps.iter().find(|(work, _)| *work == Work::Crop);
+    assert_eq!(
+        cut.map(|(_, detail)| detail.as_str()),
+        Some("700×300 I420 to 88×150 I420"),
+        "{steps:?}"
+    );
+    let all = Region {
+        left: 0.0,
+        top: 0.0,
+        width: 1.0,
+        height: 1.0,
+    };
+    for roi in [None, Some(all)] {
+        let (_, picture, _, steps) = bars(roi);
+        assert_eq!(picture.width, INPUT.width);
+        assert!(
+            steps.iter().all(|(work, _)| *work != Work::Crop),
+            "{steps:?}"
+        );
+    }
+}
+
+#[test]
+fn mistakes_name_their_key() {
+    let problem = |roi: &str| {
+        let text = format!(
+            "sources:\n  - name: a\n    uri: synthetic://traffic\n    roi: {roi}\ndetector:\n  backend: scripted\n"
+        );
+        let error = Config::from_str("f.yaml", &text).expect_err("a mistake");
+        error.to_string()
+    };
+    for (roi, wanted) in [
+        (
+            "0.5,0,0.6,1",
+            "f.yaml:4: sources[0].roi: left and width are 1.1",
+        ),
+        ("0.5,0,0,1", "f.yaml:4: sources[0].roi: width is 0"),
+        (
+            "everything",
+            "f.yaml:4: sources[0].roi: `everything` is no number",
+        ),
+    ] {
+        let said = problem(roi);
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_recording_shows_the_border_of_the_part() {
+    let setup = Setup::new(
+        "device: test
+sources:
+  - name: cam
+    uri: synthetic://traffic?seed=5&objects=0&width=640&height=360&fps=30&frames=40
+    roi: 0.25,0.25,0.5,0.5
+detector:
+  backend: scripted
+publish:
+  mqtt: off
+",
+    );
+    let stats = setup.path("stats.json");
+    let mut command = setup.command("run");
+    let output = finish(
+        command
+            .arg("--record")
+            .arg(setup.path("out.mp4"))
+            .arg("--stats")
+            .arg(&stats),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let stats: Value = serde_json::from_slice(&fs::read(&stats).expect("written")).expect("JSON");
+    // Whole pictures, though the network saw parts alone.
+    assert!(stats["recording"]["frames"].as_u64() > Some(0), "{stats}");
+}
