@@ -157,7 +157,8 @@ publish:
         source["dropped"].as_u64().expect("a number"),
     );
     let through = 80 - carried;
-    assert!(carried >= 3 * through - 3, "{stats}");
+    // The first passes whoever's turn it is, and turns are not cut short by the end.
+    assert!(carried >= 3 * (through - 1) - 3, "{stats}");
     let stages = stats["stages"].as_array().expect("a list");
     let read = stages.iter().find(|stage| stage["stage"] == "source");
     let read = read.expect("frames were read")["items"].as_u64();
