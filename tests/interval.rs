@@ -13,6 +13,9 @@ use support::daemon::{Setup, finish, json_lines, stderr};
 
 const FRAMES: u64 = 300;
 
+/// Video has no truth that a scripted detector could repeat.
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
+
 /// A run over one scene: its messages about frames, and its numbers.
 fn run(interval: &str, tracker: &str) -> (Vec<Value>, Value) {
     let setup = Setup::new(&format!(
@@ -112,20 +115,25 @@ fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
 
 #[test]
 fn video_that_skips_the_network_is_not_scaled_and_still_recorded() {
-    let setup = Setup::new(
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let setup = Setup::new(&format!(
         "device: test
 sources:
   - name: cam
     uri: \"launch:videotestsrc num-buffers=90 ! video/x-raw,width=320,height=180,framerate=30/1 ! identity sync=true\"
 detector:
-  backend: scripted
+  backend: onnx
+  model: {MODEL}
   interval: 3
 publish:
   mqtt: off
   detections: true
-  json_lines: {path: frames.jsonl}
-",
-    );
+  json_lines: {{path: frames.jsonl}}
+"
+    ));
     let mut command = setup.command("run");
     let command = command
         .args(["--max-frames", "80", "--record"])
@@ -149,7 +157,8 @@ publish:
         source["dropped"].as_u64().expect("a number"),
     );
     let through = 80 - carried;
-    assert!(carried >= 3 * through - 3, "{stats}");
+    // The first passes whoever's turn it is, and turns are not cut short by the end.
+    assert!(carried >= 3 * (through - 1) - 3, "{stats}");
     let stages = stats["stages"].as_array().expect("a list");
     let read = stages.iter().find(|stage| stage["stage"] == "source");
     let read = read.expect("frames were read")["items"].as_u64();

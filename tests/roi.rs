@@ -84,7 +84,7 @@ fn boxes_stay_in_the_whole_picture() {
 
 /// The brightness of the network's pictures of a part of color bars, and what the plan says.
 fn bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(Work, String)>) {
-    let elements = "videotestsrc num-buffers=10 pattern=smpte75 ! video/x-raw,format=I420,width=700,height=300,framerate=30/1";
+    let elements = "videotestsrc num-buffers=10 pattern=smpte75 ! video/x-raw,format=I420,width=700,height=300,framerate=30/1 ! identity";
     let source = SourceConfig {
         roi,
         ..config(SourceUri::Launch(elements.to_owned()))
