@@ -4,6 +4,7 @@
 //! every step does the whole of its work: a gate bounds the frames that are in the chain, and the sources wait before it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
@@ -195,6 +196,17 @@ impl Gate {
         }
     }
 
+    /// Waits until nothing is left to be drawn or looked at, at most for `patience`. Frames that nobody has taken do not count.
+    pub(super) fn drain(&self, patience: Duration) {
+        if let Some(inner) = &self.inner {
+            let is_busy = |inside: &mut Inside| inside.views > 0 || inside.crops > 0;
+            let waited = inner
+                .changed
+                .wait_timeout_while(inner.lock(), patience, is_busy);
+            drop(waited);
+        }
+    }
+
     /// A shelf for as many views as there are, which count as being inside.
     fn shelf(&self) -> Shelf {
         let gate = self.clone();
@@ -296,6 +308,23 @@ mod tests {
         assert!(!is_full(&gate), "there is one, and a few crops wait");
         gate.looked(5);
         assert!(is_full(&gate));
+    }
+
+    #[test]
+    fn a_gate_is_drained_when_all_is_drawn_and_looked_at() {
+        let gate = gate(2, 4);
+        let shelf = gate.shelf();
+        // One that nobody takes any more.
+        gate.pass(frame(), |_| Flow::Continue);
+        let view = shelf.keep(picture()).expect("there is room");
+        gate.published(1);
+        std::thread::scope(|scope| {
+            let draining = scope.spawn(|| gate.drain(Duration::from_secs(60)));
+            drop(view);
+            gate.looked(0);
+            draining.join().expect("no panic");
+        });
+        Gate::default().drain(Duration::from_secs(60));
     }
 
     #[test]

@@ -89,6 +89,9 @@ const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest that a recording may take to draw what waits, and then to complete its file.
 const FILE_END: Duration = Duration::from_secs(4);
 
+/// Longest that is waited at the end for what is beside the chain, where frames wait for it anyway.
+const DRAINED: Duration = Duration::from_secs(60);
+
 /// How often the watcher looks at its threads.
 const WATCH: Duration = Duration::from_millis(20);
 
@@ -417,6 +420,7 @@ impl Pipeline {
                 late.push(name);
             }
         }
+        self.gate.drain(DRAINED);
         let _ = self.news.send(News::Finish);
         let until = Instant::now() + JOIN_DEADLINE + CLOSING;
         let Ending {
