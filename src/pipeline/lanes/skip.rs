@@ -97,7 +97,11 @@ impl State {
         let lane = &mut self.lanes[index];
         let gone = lane.queued - lane.queue.len() as u64;
         while self.allowance > 0
-            && let Some((_, carried)) = lane.carried.pop_front_if(|(before, _)| *before <= gone)
+            && lane
+                .carried
+                .front()
+                .is_some_and(|(before, _)| *before <= gone)
+            && let Some((_, carried)) = lane.carried.pop_front()
         {
             self.freed.push((lane.taken, carried));
             lane.taken += 1;
