@@ -273,6 +273,7 @@ mod tests {
                 entered_at: Instant::now(),
                 source_size: Size::new(1, 1),
             },
+            crop: None,
             picture: picture(),
             view: None,
             truth: Vec::new(),
