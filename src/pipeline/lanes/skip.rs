@@ -97,7 +97,9 @@ impl State {
         let lane = &mut self.lanes[index];
         let gone = lane.queued - lane.queue.len() as u64;
         while self.allowance > 0
-            && let Some((_, carried)) = lane.carried.pop_front_if(|(before, _)| *before <= gone)
+            && let Some((before, _)) = lane.carried.front()
+            && *before <= gone
+            && let Some((_, carried)) = lane.carried.pop_front()
         {
             self.freed.push((lane.taken, carried));
             lane.taken += 1;
