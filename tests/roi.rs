@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 
 use jetwatch::config::{Config, SourceConfig, SourceUri};
+use jetwatch::render::{Canvas, Overlay, Viewport};
 use jetwatch::source::Work;
 use jetwatch::types::{Region, Size};
 use serde_json::Value;
@@ -170,7 +171,45 @@ fn mistakes_name_their_key() {
 }
 
 #[test]
-fn a_recording_shows_the_border_of_the_part() {
+fn the_border_of_the_part_is_drawn_over_whole_pictures() {
+    let (size, stride) = (Size::new(640, 360), 640 * 4);
+    let mut pixels = vec![0; stride * 360];
+    let roi = Region {
+        left: 0.25,
+        top: 0.25,
+        width: 0.5,
+        height: 0.5,
+    };
+    let mut canvas = Canvas::bgrx(size, &mut pixels, stride).expect("large enough");
+    let viewport = Viewport {
+        source: size,
+        shown: size,
+    };
+    Overlay::new(&[])
+        .with_roi(Some(roi))
+        .draw(&mut canvas, viewport, &[]);
+    let is_drawn = |x: usize, y: usize| pixels[y * stride + x * 4..][..3] != [0, 0, 0];
+    let near = |x: usize, y: usize| {
+        let mut around = (y - 2..=y + 2).flat_map(|y| (x - 2..=x + 2).map(move |x| (x, y)));
+        around.any(|(x, y)| is_drawn(x, y))
+    };
+    for (x, y) in [
+        (160, 180),
+        (480, 180),
+        (320, 90),
+        (320, 270),
+        (160, 90),
+        (480, 270),
+    ] {
+        assert!(near(x, y), "the border is not at {x},{y}");
+    }
+    for (x, y) in [(320, 180), (80, 180), (320, 40), (600, 300)] {
+        assert!(!near(x, y), "something is at {x},{y}");
+    }
+}
+
+#[test]
+fn a_source_of_which_a_part_is_looked_at_is_recorded_whole() {
     let setup = Setup::new(
         "device: test
 sources:
@@ -194,6 +233,6 @@ publish:
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let stats: Value = serde_json::from_slice(&fs::read(&stats).expect("written")).expect("JSON");
-    // Whole pictures, though the network saw parts alone.
+    // A view that is no whole picture would be dropped.
     assert!(stats["recording"]["frames"].as_u64() > Some(0), "{stats}");
 }

@@ -97,10 +97,8 @@ impl State {
         let lane = &mut self.lanes[index];
         let gone = lane.queued - lane.queue.len() as u64;
         while self.allowance > 0
-            && lane
-                .carried
-                .front()
-                .is_some_and(|(before, _)| *before <= gone)
+            && let Some((before, _)) = lane.carried.front()
+            && *before <= gone
             && let Some((_, carried)) = lane.carried.pop_front()
         {
             self.freed.push((lane.taken, carried));
