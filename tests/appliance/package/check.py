@@ -231,6 +231,33 @@ def a_full_disk():
     held("and runs", soon(is_up), show("ActiveState"))
 
 
+def of_another_architecture():
+    """The same package as another kind of machine gets it."""
+    foreign = "amd64" if run("dpkg", "--print-architecture").stdout.strip() == "arm64" else "arm64"
+    run("dpkg-deb", "--raw-extract", "/opt/appliance/newer.deb", "/opt/appliance/foreign")
+    control = read("/opt/appliance/foreign/DEBIAN/control")
+    write("/opt/appliance/foreign/DEBIAN/control", re.sub("Architecture: .*", f"Architecture: {foreign}", control))
+    run("dpkg-deb", "-Zgzip", "-z1", "--build", "/opt/appliance/foreign", "/opt/appliance/foreign.deb")
+    before, pid = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout, show("MainPID")
+    done = run("dpkg", "--force-confold", "--install", "/opt/appliance/foreign.deb", check=False)
+    told(done.stdout.strip().replace("\n", "\n        "))
+    held(f"a package for {foreign} is refused, with the reason", done.returncode != 0 and f"architecture ({foreign}) does not match system" in done.stdout, done.stdout)
+    after = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout
+    held("and what was installed stays, and runs", after == before and is_up() and show("MainPID") == pid, (before, after, show("ActiveState")))
+
+
+def on_other_jetpacks():
+    """What the package's script says on releases of L4T, each told by a file as JetPack has it."""
+    release = "/etc/nv_tegra_release"
+    for major, is_known in ((32, False), (35, True), (36, True), (38, False)):
+        write(release, f"# R{major} (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64\n")
+        done = run("/var/lib/dpkg/info/jetwatch.postinst", "configure", check=False, env={**os.environ, "DPKG_MAINTSCRIPT_PACKAGE": "jetwatch"})
+        warned = f"this is L4T {major}, and only 35 (JetPack 5) and 36 (JetPack 6) are known" in done.stdout
+        held(f"on L4T {major} the package {'is silent' if is_known else 'warns'}", done.returncode == 0 and warned != is_known, (done.returncode, done.stdout))
+    os.remove(release)
+    held("the daemon runs on", soon(is_up), show("ActiveState"))
+
+
 def the_newer_version():
     # The kernel's setting cannot be written in a container: this file stands for it.
     write("/run/paranoid", "4\n")
@@ -269,6 +296,20 @@ def purged():
     held("nothing is left", not found, found)
 
 
+def a_full_disk_at_first():
+    """Where nothing is installed yet."""
+    place = "/usr/share/jetwatch"
+    os.mkdir(place)
+    run("mount", "-t", "tmpfs", "-o", "size=512k", "full", place)
+    done = run("dpkg", "--install", "/opt/appliance/package.deb", check=False)
+    run("umount", place)
+    os.rmdir(place)
+    held("a first installation fails on a full disk", done.returncode != 0 and "No space left" in done.stdout, done.stdout[-400:])
+    held("no daemon was started", show("LoadState") == "not-found", show("LoadState"))
+    found = run("find", "/etc", "/var", "/usr", "/run", "-xdev", "-name", "*jetwatch*", check=False).stdout.split()
+    held("and nothing of it is left", not found, found)
+
+
 go_through([
     started_with_the_machine,
     its_sandbox,
@@ -282,8 +323,11 @@ go_through([
     another_instance,
     the_camera_service,
     a_full_disk,
+    of_another_architecture,
+    on_other_jetpacks,
     the_newer_version,
     stopped,
     removed,
     purged,
+    a_full_disk_at_first,
 ])
