@@ -5,9 +5,10 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 
-from machine import CONFIG, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
 
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
 # What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
@@ -292,6 +293,8 @@ def removed():
 
 def purged():
     dpkg("--purge", "jetwatch")
+    if EMULATED:
+        shutil.rmtree(f"/etc/systemd/system/{UNIT}.d")
     found = run("find", "/etc", "/var", "/usr", "/run", "-xdev", "-name", "*jetwatch*", check=False).stdout.split()
     held("nothing is left", not found, found)
 
