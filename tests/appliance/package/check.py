@@ -5,9 +5,10 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 
-from machine import CONFIG, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
 
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
 # What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
@@ -80,6 +81,28 @@ def its_own_configuration():
     told(status)
 
 
+def its_file_is_read_again():
+    good, pid = read(CONFIG), show("MainPID")
+    write(CONFIG, good.replace("detector:", "  - {name: yard, uri: 'synthetic://traffic?seed=2&objects=2&width=320&height=180&fps=5'}\ndetector:", 1))
+
+    def reloaded(state):
+        done = run("systemctl", "reload", UNIT, check=False)
+        held("systemd takes the reload", done.returncode == 0, done.stdout)
+        found = lambda: (lambda text: text if text and json.loads(text)["state"] == state else None)(message("jetwatch/+/reload"))
+        text = soon(found)
+        held(f"the reload is told as {state}", text, message("jetwatch/+/reload"))
+        return json.loads(text or "{}")
+
+    held("a source of the file has joined", reloaded("applied").get("added") == ["yard"])
+    held("and works", message("jetwatch/+/yard/events"))
+    write(CONFIG, good.replace("backend:", "back_end:", 1))
+    problems = reloaded("refused").get("problems")
+    held("a wrong file is refused with its line", problems and problems[0]["file"] == CONFIG and problems[0]["line"], problems)
+    write(CONFIG, good)
+    held("the right one has it leave", reloaded("applied").get("removed") == ["yard"])
+    held("in the same process", show("MainPID") == pid, (pid, show("MainPID")))
+
+
 def starts_anew(how, act, wanted):
     before, pid = int(show("NRestarts")), show("MainPID")
     if not held(f"the daemon runs before it is {how}", pid != "0"):
@@ -112,6 +135,9 @@ def hears(*access):
 def a_secret_of_root():
     """The drop-ins for newer systemd: it hands the daemon a password that its user cannot read, and hides other processes."""
     version = int(re.match(r"systemd (\d+)", run("systemctl", "--version").stdout)[1])
+    if EMULATED:
+        told("left out: systemd mounts credentials by a call that qemu's user emulation answers with `Invalid argument`")
+        return
     if version < 247:
         told(f"left out: systemd {version} knows no LoadCredential=")
         return
@@ -231,6 +257,33 @@ def a_full_disk():
     held("and runs", soon(is_up), show("ActiveState"))
 
 
+def of_another_architecture():
+    """The same package as another kind of machine gets it."""
+    foreign = "amd64" if run("dpkg", "--print-architecture").stdout.strip() == "arm64" else "arm64"
+    run("dpkg-deb", "--raw-extract", "/opt/appliance/newer.deb", "/opt/appliance/foreign")
+    control = read("/opt/appliance/foreign/DEBIAN/control")
+    write("/opt/appliance/foreign/DEBIAN/control", re.sub("Architecture: .*", f"Architecture: {foreign}", control))
+    run("dpkg-deb", "-Zgzip", "-z1", "--build", "/opt/appliance/foreign", "/opt/appliance/foreign.deb")
+    before, pid = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout, show("MainPID")
+    done = run("dpkg", "--force-confold", "--install", "/opt/appliance/foreign.deb", check=False)
+    told(done.stdout.strip().replace("\n", "\n        "))
+    held(f"a package for {foreign} is refused, with the reason", done.returncode != 0 and f"architecture ({foreign}) does not match system" in done.stdout, done.stdout)
+    after = run("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "jetwatch").stdout
+    held("and what was installed stays, and runs", after == before and is_up() and show("MainPID") == pid, (before, after, show("ActiveState")))
+
+
+def on_other_jetpacks():
+    """What the package's script says on releases of L4T, each told by a file as JetPack has it."""
+    release = "/etc/nv_tegra_release"
+    for major, is_known in ((32, False), (35, True), (36, True), (38, False)):
+        write(release, f"# R{major} (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64\n")
+        done = run("/var/lib/dpkg/info/jetwatch.postinst", "configure", check=False, env={**os.environ, "DPKG_MAINTSCRIPT_PACKAGE": "jetwatch"})
+        warned = f"this is L4T {major}, and only 35 (JetPack 5) and 36 (JetPack 6) are known" in done.stdout
+        held(f"on L4T {major} the package {'is silent' if is_known else 'warns'}", done.returncode == 0 and warned != is_known, (done.returncode, done.stdout))
+    os.remove(release)
+    held("the daemon runs on", soon(is_up), show("ActiveState"))
+
+
 def the_newer_version():
     # The kernel's setting cannot be written in a container: this file stands for it.
     write("/run/paranoid", "4\n")
@@ -265,8 +318,24 @@ def removed():
 
 def purged():
     dpkg("--purge", "jetwatch")
+    if EMULATED:
+        shutil.rmtree(f"/etc/systemd/system/{UNIT}.d")
     found = run("find", "/etc", "/var", "/usr", "/run", "-xdev", "-name", "*jetwatch*", check=False).stdout.split()
     held("nothing is left", not found, found)
+
+
+def a_full_disk_at_first():
+    """Where nothing is installed yet."""
+    place = "/usr/share/jetwatch"
+    os.mkdir(place)
+    run("mount", "-t", "tmpfs", "-o", "size=512k", "full", place)
+    done = run("dpkg", "--install", "/opt/appliance/package.deb", check=False)
+    run("umount", place)
+    os.rmdir(place)
+    held("a first installation fails on a full disk", done.returncode != 0 and "No space left" in done.stdout, done.stdout[-400:])
+    held("no daemon was started", show("LoadState") == "not-found", show("LoadState"))
+    found = run("find", "/etc", "/var", "/usr", "/run", "-xdev", "-name", "*jetwatch*", check=False).stdout.split()
+    held("and nothing of it is left", not found, found)
 
 
 go_through([
@@ -274,6 +343,7 @@ go_through([
     its_sandbox,
     its_unit,
     its_own_configuration,
+    its_file_is_read_again,
     lambda: starts_anew("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
     lambda: starts_anew("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),
     a_secret_of_root,
@@ -282,8 +352,11 @@ go_through([
     another_instance,
     the_camera_service,
     a_full_disk,
+    of_another_architecture,
+    on_other_jetpacks,
     the_newer_version,
     stopped,
     removed,
     purged,
+    a_full_disk_at_first,
 ])
