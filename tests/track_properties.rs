@@ -46,12 +46,21 @@ fn config() -> impl Strategy<Value = TrackerConfig> {
     ];
     let association = prop_oneof![Just(Association::Greedy), Just(Association::Optimal)];
     let class_match = prop_oneof![Just(ClassMatch::Same), Just(ClassMatch::Any)];
-    (kind, association, class_match, 1..4_u32, 0..4_u32).prop_map(
-        |(kind, association, class_match, probation_frames, max_lost_frames)| TrackerConfig {
+    let longer = prop_oneof![Just(0_u32), 1..6_u32];
+    (kind, association, class_match, 1..4_u32, 0..4_u32, longer).prop_map(
+        |(
+            kind,
             association,
             class_match,
             probation_frames,
             max_lost_frames,
+            reassociate_frames,
+        )| TrackerConfig {
+            association,
+            class_match,
+            probation_frames,
+            max_lost_frames,
+            reassociate_frames,
             ..TrackerConfig::new(kind)
         },
     )
@@ -116,7 +125,7 @@ proptest! {
                 if track.state == TrackState::Ended {
                     ended.insert(track.id);
                 }
-                prop_assert!(track.hits <= track.age_frames && track.lost_frames <= config.max_lost_frames + 1);
+                prop_assert!(track.hits <= track.age_frames && track.lost_frames <= config.most_lost_frames() + 1);
                 prop_assert_eq!(track.state == TrackState::Active, track.lost_frames == 0 && track.state != TrackState::Ended);
             }
         }
