@@ -1544,7 +1544,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__track)
-            opts="-h --detections --out --metrics --search --tracker --association --min-iou --probation-frames --max-lost-frames --min-score --min-new-track-score --tentative-score --tentative-min-iou --match-any-class --tentative-frames --help"
+            opts="-h --detections --out --metrics --search --tracker --association --min-iou --probation-frames --max-lost-frames --reassociate-frames --min-score --min-new-track-score --tentative-score --tentative-min-iou --match-any-class --tentative-frames --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1583,6 +1583,10 @@ _jetwatch() {
                     return 0
                     ;;
                 --max-lost-frames)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reassociate-frames)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -293,6 +293,7 @@ optimal\t'Greatest total intersection over union'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-iou -d 'Least intersection over union of a detection and the box that a track is expected to have, above 0 to 1; bytetrack takes it times the score [default: 0.3; bytetrack: 0.2]' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l probation-frames -d 'Frames in which a new object must be seen in a row before it is a track [default: 3]' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l max-lost-frames -d 'Frames that a track may go unseen before it ends [default: 30; sort: 1]' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l reassociate-frames -d 'Frames more for which a lost track is kept for a new one that begins where it would have gone [default: 0]' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-score -d 'Ignore detections below this score, whatever the scale of the file\'s scores [default: none; bytetrack: 0.1]' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l min-new-track-score -d 'Start no track from a detection below this score, but let it continue one [default: any may; bytetrack: 0.6]' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l tentative-score -d 'bytetrack: pair detections below this score after the others, with tracks in sight only [default: 0.5]' -r

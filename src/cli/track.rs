@@ -68,6 +68,10 @@ pub struct TrackArgs {
     #[arg(long, value_name = "FRAMES")]
     pub max_lost_frames: Option<u32>,
 
+    /// Frames more for which a lost track is kept for a new one that begins where it would have gone [default: 0]
+    #[arg(long, value_name = "FRAMES")]
+    pub reassociate_frames: Option<u32>,
+
     /// Ignore detections below this score, whatever the scale of the file's scores [default: none; bytetrack: 0.1]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub min_score: Option<f32>,
@@ -245,6 +249,7 @@ fn tracker_config(args: &TrackArgs) -> TrackerConfig {
         min_iou: args.min_iou.unwrap_or(usual.min_iou),
         probation_frames: args.probation_frames.unwrap_or(usual.probation_frames),
         max_lost_frames: args.max_lost_frames.unwrap_or(usual.max_lost_frames),
+        reassociate_frames: args.reassociate_frames.unwrap_or(usual.reassociate_frames),
         class_match: if args.match_any_class {
             ClassMatch::Any
         } else {
@@ -319,7 +324,7 @@ mod tests {
 
     #[test]
     fn every_option_arrives() {
-        let options = "--association optimal --min-iou 0.5 --probation-frames 1 --max-lost-frames 0 --min-score -1.5 \
+        let options = "--association optimal --min-iou 0.5 --probation-frames 1 --max-lost-frames 0 --reassociate-frames 5 --min-score -1.5 \
                        --min-new-track-score 0.6 --match-any-class --tentative-frames omit --tracker bytetrack \
                        --tentative-score 0.4 --tentative-min-iou 0.7";
         let args = parse(&options.split_whitespace().collect::<Vec<_>>())
@@ -329,6 +334,7 @@ mod tests {
             min_iou: 0.5,
             probation_frames: 1,
             max_lost_frames: 0,
+            reassociate_frames: 5,
             class_match: ClassMatch::Any,
             min_new_track_score: 0.6,
             low_scores: LowScores {

@@ -15,6 +15,9 @@ pub struct TrackerConfig {
     pub probation_frames: u32,
     /// Frames that a confirmed track may go unseen before it ends. Default 30, SORT 1.
     pub max_lost_frames: u32,
+    /// Frames after those in which a lost track is still kept, for a new one that begins where it would have gone: that one then
+    /// continues it. Default 0: none.
+    pub reassociate_frames: u32,
     /// Whether only detections of the track's class may be matched. Default: yes.
     pub class_match: ClassMatch,
     /// Detections below this score start no new track, 0 to 1. Default 0, ByteTrack 0.6.
@@ -46,6 +49,12 @@ pub enum TrackerKind {
 }
 
 impl TrackerConfig {
+    /// Frames after which a track that nobody has seen ends.
+    #[must_use]
+    pub const fn most_lost_frames(&self) -> u32 {
+        self.max_lost_frames.saturating_add(self.reassociate_frames)
+    }
+
     /// The defaults of a tracker.
     #[must_use]
     pub const fn new(kind: TrackerKind) -> Self {
@@ -55,6 +64,7 @@ impl TrackerConfig {
             min_iou: 0.3,
             probation_frames: 3,
             max_lost_frames: 30,
+            reassociate_frames: 0,
             class_match: ClassMatch::Same,
             min_new_track_score: 0.0,
             low_scores: LowScores {

@@ -15,6 +15,7 @@ use crate::types::{Detection, Track, TrackId, TrackState, Xyxy, intersection_ove
 
 use super::assignment::{Assigner, Candidate};
 use super::motion::{InSight, Motion, MotionModel};
+use super::reassociate::Path;
 use super::stages::{Overlap, Stages};
 
 /// The id of a track that has none yet, because it is [`TrackState::Tentative`].
@@ -50,6 +51,8 @@ pub struct Tracker {
     births: Vec<u64>,
     /// The motion of each of them; empty where nothing is predicted.
     motions: Vec<Motion>,
+    /// The way of each of them; empty where nobody who was lost is looked for.
+    paths: Vec<Path>,
     next_birth: u64,
     next_id: u64,
     candidates: Vec<Candidate>,
@@ -75,6 +78,7 @@ impl Tracker {
             tracks: Vec::new(),
             births: Vec::new(),
             motions: Vec::new(),
+            paths: Vec::new(),
             next_birth: 0,
             next_id: 1,
             candidates: Vec::new(),
@@ -131,6 +135,9 @@ impl Tracker {
             match detection {
                 Some(detection) => {
                     see(track, &self.detections[*detection]);
+                    if let Some(path) = self.paths.get_mut(index) {
+                        path.see(&track.xyxy, track.age_frames);
+                    }
                     if let Some(motion) = self.motions.get_mut(index) {
                         motion.correct(&track.xyxy);
                         if self.config.kind != TrackerKind::Iou {
@@ -138,7 +145,7 @@ impl Tracker {
                         }
                     }
                 }
-                None => miss(track, self.config.max_lost_frames),
+                None => miss(track, self.config.most_lost_frames()),
             }
         }
         for (detection, track) in self.detections.iter().zip(&pairing.track_of_detection) {
@@ -147,6 +154,9 @@ impl Tracker {
                 self.births.push(self.next_birth);
                 self.motions
                     .extend(self.model.map(|model| Motion::new(model, &detection.xyxy)));
+                if self.config.reassociate_frames > 0 {
+                    self.paths.push(Path::new(&detection.xyxy));
+                }
                 self.next_birth += 1;
             }
         }
@@ -209,6 +219,10 @@ impl Tracker {
     fn find_candidates(&mut self) {
         self.candidates.clear();
         for (track, known) in self.tracks.iter().enumerate() {
+            if known.lost_frames > self.config.max_lost_frames {
+                // Only a new track can be this one again.
+                continue;
+            }
             let [left, top, right, bottom] = known.xyxy;
             for (detection, seen) in self.detections.iter().enumerate() {
                 // Most pairs are apart; four comparisons without branches between them spare the division.
@@ -278,18 +292,67 @@ impl Tracker {
     /// were not, a new object is published little later than without. One look is enough only for who is surely there.
     fn confirm(&mut self) {
         let least = self.config.probation_frames;
-        for track in &mut self.tracks {
+        let mut found_again = false;
+        for index in 0..self.tracks.len() {
+            let track = &self.tracks[index];
             let is_sure = self.is_carrying && track.score >= SURE;
             // Who was found by the last look came in one of the frames before it that nobody looked at, on average in the middle.
             let head_start = if track.hits == 1 { self.skipped / 2 } else { 0 };
             let age = track.age_frames.saturating_add(head_start);
             let has_passed = age >= least && (is_sure || track.hits >= least.min(2));
-            if track.state == TrackState::Tentative && has_passed {
-                track.state = TrackState::Active;
-                track.id = TrackId(self.next_id);
+            if track.state != TrackState::Tentative || !has_passed {
+                continue;
+            }
+            self.tracks[index].state = TrackState::Active;
+            if let Some(lost) = self.lost_one(index) {
+                self.take_over(lost, index);
+                found_again = true;
+            } else {
+                self.tracks[index].id = TrackId(self.next_id);
                 self.next_id += 1;
             }
         }
+        if found_again {
+            self.forget(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
+        }
+    }
+
+    /// The lost track that the new one at `index` most likely is.
+    fn lost_one(&self, index: usize) -> Option<usize> {
+        let (new, path) = (&self.tracks[index], self.paths.get(index)?);
+        let mut best: Option<(f32, usize)> = None;
+        for (at, (lost, lost_path)) in self.tracks.iter().zip(&self.paths).enumerate() {
+            let other_class =
+                self.config.class_match == ClassMatch::Same && lost.class != new.class;
+            if lost.state != TrackState::Lost || other_class {
+                continue;
+            }
+            let Some(distance) = lost_path.distance(lost.age_frames, path, new.age_frames) else {
+                continue;
+            };
+            // Of equals the older one.
+            if best.is_none_or(|(least, _)| distance < least) {
+                best = Some((distance, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// The track at `new` is the lost one, which is no track of its own any more.
+    fn take_over(&mut self, lost: usize, new: usize) {
+        let before = &mut self.tracks[lost];
+        let (id, age, hits) = (before.id, before.age_frames, before.hits);
+        let (top_score, attributes) = (before.top_score, std::mem::take(&mut before.attributes));
+        before.id = UNCONFIRMED;
+        before.state = TrackState::Ended;
+        let track = &mut self.tracks[new];
+        track.id = id;
+        track.hits = track.hits.saturating_add(hits);
+        track.top_score = track.top_score.max(top_score);
+        track.attributes = attributes;
+        // The path goes on in the age of the whole.
+        self.paths[new].age_by(age.saturating_sub(track.age_frames));
+        track.age_frames = age;
     }
 
     /// Removes the tracks for which `gone` holds; the others keep their order.
@@ -305,12 +368,16 @@ impl Tracker {
                 if self.model.is_some() {
                     self.motions.swap(kept, index);
                 }
+                if !self.paths.is_empty() {
+                    self.paths.swap(kept, index);
+                }
             }
             kept += 1;
         }
         self.tracks.truncate(kept);
         self.births.truncate(kept);
         self.motions.truncate(kept);
+        self.paths.truncate(kept);
     }
 }
 

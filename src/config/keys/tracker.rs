@@ -32,6 +32,12 @@ pub const TRACKER: &[Key] = &[
         "Frames that a published track may go unseen before it ends. Default: 30; sort: 1.",
     ),
     Key::or(
+        "reassociate_frames",
+        Form::count(0, 100_000, "frames"),
+        Fallback::Integer(0),
+        "Frames more for which a lost track is kept: a new one that begins where it would have gone, by its motion and size, continues it under its id.",
+    ),
+    Key::or(
         "class_match",
         Form::Words(&["same", "any"]),
         Fallback::Text("same"),

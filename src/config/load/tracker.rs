@@ -19,6 +19,7 @@ pub(super) fn tracker(map: &Map<'_>) -> Option<TrackerConfig> {
     let max_lost_frames = or(map, "max_lost_frames", usual.max_lost_frames, |name| {
         map.integer(name)
     });
+    let reassociate_frames = map.integer("reassociate_frames");
     let class_match = map.choice("class_match", &[ClassMatch::Same, ClassMatch::Any]);
     let min_new_track_score = or(
         map,
@@ -33,6 +34,7 @@ pub(super) fn tracker(map: &Map<'_>) -> Option<TrackerConfig> {
         min_iou: min_iou?,
         probation_frames: probation_frames?,
         max_lost_frames: max_lost_frames?,
+        reassociate_frames: reassociate_frames?,
         class_match: class_match?,
         min_new_track_score: min_new_track_score?,
         low_scores: low_scores?,

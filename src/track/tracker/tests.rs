@@ -4,6 +4,8 @@ use super::*;
 use crate::config::{Association, TrackerKind};
 use crate::types::Xyxy;
 
+mod reassociation;
+
 fn config() -> TrackerConfig {
     TrackerConfig {
         max_lost_frames: 2,

@@ -1,0 +1,71 @@
+//! Trackers allocate while they meet more objects than ever before, and not after that: counted by the allocator itself.
+
+use jetwatch::config::{Association, TrackerConfig, TrackerKind};
+use jetwatch::track::Tracker;
+use jetwatch::types::Detection;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// Bytes that were asked for since the start, also for blocks that only grew.
+fn asked() -> u64 {
+    dhat::HeapStats::get().total_bytes
+}
+
+/// People on a ring road: each of 40 goes on by a few pixels in each frame, a sixth of them hidden in turns, all in sight again after
+/// 120 frames.
+fn frame(at: u64) -> Vec<Detection> {
+    let object = |id: u64| {
+        let step = (at + id * 3) % 120;
+        let x = step as f32 * 8.0;
+        let y = (id * 60) as f32;
+        let hidden = (at / 7 + id).is_multiple_of(6);
+        (!hidden).then_some(Detection {
+            class: (id % 3) as u16,
+            score: 0.35 + 0.6 * ((id + at) % 5) as f32 / 5.0,
+            xyxy: [x, y, x + 30.0, y + 50.0],
+        })
+    };
+    (0..40).filter_map(object).collect()
+}
+
+#[test]
+fn no_tracker_allocates_once_it_has_met_as_many() {
+    let _counting = dhat::Profiler::builder().testing().build();
+    for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
+        for association in [Association::Greedy, Association::Optimal] {
+            for (carries, reassociate_frames) in [(false, 0), (false, 20), (true, 0), (true, 20)] {
+                let config = TrackerConfig {
+                    association,
+                    reassociate_frames,
+                    ..TrackerConfig::new(kind)
+                };
+                let mut tracker = match carries {
+                    true => Tracker::with_carrying(&config),
+                    false => Tracker::new(&config),
+                };
+                let frames: Vec<_> = (0..840).map(frame).collect();
+                let mut met = 0;
+                let mut run = |frames: &[Vec<Detection>]| {
+                    for (at, detections) in frames.iter().enumerate() {
+                        met += match carries && at % 4 != 0 {
+                            true => tracker.carry().len(),
+                            false => tracker.update(detections).len(),
+                        };
+                    }
+                };
+                // Twice the whole round of what is hidden when.
+                run(&frames);
+                run(&frames);
+                let before = asked();
+                run(&frames);
+                let asked = asked() - before;
+                assert_eq!(
+                    asked, 0,
+                    "{kind:?} {association:?} {carries} {reassociate_frames}"
+                );
+                assert!(met > 1000, "{met} tracks");
+            }
+        }
+    }
+}
