@@ -98,14 +98,7 @@ impl Course {
             Turns::OneByOne => (1, 0),
             Turns::Patient => (BATCHES_INSIDE * batches + config.sources.len(), crops.sum()),
         };
-        Gate {
-            inner: Some(Arc::new(Inner {
-                room,
-                crops,
-                inside: Mutex::default(),
-                changed: Condvar::new(),
-            })),
-        }
+        Gate::of(room, crops)
     }
 
     /// Where pictures are kept for later steps; `None` where none looks at them.
@@ -151,6 +144,18 @@ struct Inside {
 }
 
 impl Gate {
+    /// A gate that is full with `room` frames or views, or with more than `crops` crops inside.
+    fn of(room: usize, crops: usize) -> Self {
+        Self {
+            inner: Some(Arc::new(Inner {
+                room,
+                crops,
+                inside: Mutex::default(),
+                changed: Condvar::new(),
+            })),
+        }
+    }
+
     /// Hands a frame in with `offer` when there is room; waits for it.
     pub(super) fn pass(&self, frame: Frame, offer: impl FnOnce(Frame) -> Flow) -> Flow {
         let Some(inner) = &self.inner else {
@@ -242,17 +247,6 @@ mod tests {
     use super::*;
     use crate::types::{FrameMeta, Picture, Size, SourceId};
 
-    fn gate(room: usize, crops: usize) -> Gate {
-        Gate {
-            inner: Some(Arc::new(Inner {
-                room,
-                crops,
-                inside: Mutex::default(),
-                changed: Condvar::new(),
-            })),
-        }
-    }
-
     fn is_full(gate: &Gate) -> bool {
         let inner = gate.inner.as_ref().expect("it bounds");
         let inside = inner.lock();
@@ -282,7 +276,7 @@ mod tests {
 
     #[test]
     fn one_by_one_nothing_of_the_frame_before_is_left() {
-        let gate = gate(1, 0);
+        let gate = Gate::of(1, 0);
         let shelf = gate.shelf();
         assert_eq!(gate.pass(frame(), |_| Flow::Continue), Flow::Continue);
         assert!(is_full(&gate), "it is in the chain");
@@ -300,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_gate_lets_as_many_in_as_it_has_room_for() {
-        let gate = gate(2, 4);
+        let gate = Gate::of(2, 4);
         gate.pass(frame(), |_| Flow::Continue);
         assert!(!is_full(&gate));
         gate.pass(frame(), |_| Flow::Continue);
@@ -313,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_gate_is_drained_when_all_is_drawn_and_looked_at() {
-        let gate = gate(2, 4);
+        let gate = Gate::of(2, 4);
         let shelf = gate.shelf();
         // One that nobody takes any more.
         gate.pass(frame(), |_| Flow::Continue);
@@ -330,7 +324,7 @@ mod tests {
 
     #[test]
     fn an_open_gate_lets_go_who_waits() {
-        let gate = gate(1, 0);
+        let gate = Gate::of(1, 0);
         gate.pass(frame(), |_| Flow::Continue);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| gate.pass(frame(), |_| Flow::Stop));
