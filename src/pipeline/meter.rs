@@ -39,6 +39,8 @@ struct State {
     latency_sum: Duration,
     /// Where the measured part began: at the start, or after the warm-up.
     base: Mark,
+    /// Frames that were replaced by newer ones before that.
+    warmup_dropped: u64,
     /// Where the interval of the newest `stats` message began.
     interval: Mark,
     /// How the machine does, as it was read last; its loads count from the readings behind it.
@@ -106,6 +108,7 @@ impl Meter {
             latency_max: Duration::ZERO,
             latency_sum: Duration::ZERO,
             base: mark,
+            warmup_dropped: 0,
             interval: mark,
             machine: None,
         };
@@ -173,6 +176,7 @@ impl Meter {
                 infer_ms: 0.0,
             };
             state.interval = state.base;
+            state.warmup_dropped = self.dropped(&state);
             state.latency_max = Duration::ZERO;
             state.latency_sum = Duration::ZERO;
         }
@@ -308,9 +312,8 @@ impl Meter {
             first_frame_ms: state.first_frame_at.map(since_start),
             first_event_ms: state.first_event_at.map(since_start),
             events: state.events,
-            dropped: (0..state.sources.len())
-                .map(|index| self.lanes.dropped(SourceId(index as u16)))
-                .sum(),
+            dropped: self.dropped(&state) - state.warmup_dropped,
+            warmup_dropped: state.warmup_dropped,
             stages: summary.stages,
             secondary: self.secondary(),
             sources: SourceReport::by_name(state.sources.iter().enumerate().map(
@@ -331,6 +334,12 @@ impl Meter {
             messages_undelivered: messages.queued,
             recording: None,
         }
+    }
+
+    /// Frames that were replaced by newer ones, of all sources since the start.
+    fn dropped(&self, state: &State) -> u64 {
+        let ids = (0..state.sources.len()).map(|index| SourceId(index as u16));
+        ids.map(|id| self.lanes.dropped(id)).sum()
     }
 
     fn secondary(&self) -> Vec<SecondaryStats> {
@@ -386,5 +395,66 @@ fn per_frame(cpu: Duration, frames: u64) -> f64 {
         cpu.as_secs_f64() * 1e3 / frames as f64
     } else {
         0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::types::{Frame, Picture, Size};
+
+    #[test]
+    fn what_was_dropped_in_the_warm_up_is_counted_apart() {
+        let lanes = Arc::new(Lanes::new(&[true], 1, None));
+        let meter = Meter::new(
+            Instant::now(),
+            2,
+            1,
+            Arc::clone(&lanes),
+            Recorder::default(),
+        );
+        meter.join("camera", Arc::default());
+        let mut seq = 0;
+        let mut offer = |times: usize| {
+            for _ in 0..times {
+                let picture = Picture::new(Size::new(1, 1), 4, Box::new([0; 4])).expect("fits");
+                let meta = FrameMeta {
+                    source: SourceId(0),
+                    seq,
+                    pts: None,
+                    captured_at: SystemTime::UNIX_EPOCH,
+                    entered_at: Instant::now(),
+                    source_size: Size::new(1, 1),
+                };
+                seq += 1;
+                lanes.offer(Frame {
+                    meta,
+                    crop: None,
+                    picture,
+                    view: None,
+                    truth: Vec::new(),
+                });
+            }
+        };
+        let done = |times: usize| {
+            let mut batch = Vec::new();
+            for _ in 0..times {
+                lanes.next_batch(1, Duration::ZERO, &mut batch);
+                meter.frame_done(&batch[0].frame.meta, 0, false);
+            }
+        };
+        offer(4);
+        done(1);
+        assert_eq!(meter.report(SinkCounts::default()).dropped, 3, "so far");
+        offer(2);
+        done(1);
+        offer(3);
+        done(1);
+        let report = meter.report(SinkCounts::default());
+        assert_eq!((report.warmup_frames, report.frames), (2, 1));
+        assert_eq!((report.warmup_dropped, report.dropped), (4, 2));
+        assert_eq!(report.sources[0].dropped, 6, "of the whole run");
     }
 }

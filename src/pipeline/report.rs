@@ -15,8 +15,10 @@ pub struct Report {
     pub frames: u64,
     /// Frames before the measured part.
     pub warmup_frames: u64,
-    /// Frames replaced by newer ones, in the whole run.
+    /// Frames replaced by newer ones.
     pub dropped: u64,
+    /// The same, before the measured part.
+    pub warmup_dropped: u64,
     /// Frames per second, end to end.
     pub fps: f64,
     /// Frames per second of the networks alone: frames per second inside them, times the workers.
@@ -89,6 +91,7 @@ impl SourceReport {
                     known.state = source.state;
                     known.frames += source.frames;
                     known.detected += source.detected;
+                    known.carried += source.carried;
                     known.dropped += source.dropped;
                     known.reconnects += source.reconnects;
                 }

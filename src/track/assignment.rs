@@ -4,8 +4,6 @@
 //! seen a moment ago is not robbed by the stale box of one that was lost. Within a rank the pairs are chosen either
 //! greedily or for the greatest total IOU. Nothing here computes an overlap; [`Tracker`](super::Tracker) does.
 
-use std::cmp::Ordering;
-
 use crate::config::Association;
 
 use super::hungarian::MaximumWeight;
@@ -44,9 +42,8 @@ impl Pairing {
         self.track_of_detection.resize(detections, None);
     }
 
-    fn is_free(&self, candidate: &Candidate) -> bool {
-        self.detection_of_track[candidate.track].is_none()
-            && self.track_of_detection[candidate.detection].is_none()
+    fn is_free(&self, track: usize, detection: usize) -> bool {
+        self.detection_of_track[track].is_none() && self.track_of_detection[detection].is_none()
     }
 
     fn pair(&mut self, track: usize, detection: usize) {
@@ -60,6 +57,8 @@ impl Pairing {
 pub struct Assigner {
     association: Association,
     pairing: Pairing,
+    /// The candidates' places in the order of the greedy choice.
+    order: Vec<u128>,
     groups: Groups,
     solver: MaximumWeight,
 }
@@ -71,12 +70,13 @@ impl Assigner {
         Self {
             association,
             pairing: Pairing::default(),
+            order: Vec::new(),
             groups: Groups::default(),
             solver: MaximumWeight::default(),
         }
     }
 
-    /// Pairs tracks `0..tracks` with detections `0..detections`; `candidates` is reordered.
+    /// Pairs tracks `0..tracks` with detections `0..detections`; `candidates` may be reordered.
     ///
     /// Greedy: the greatest IOU first; among equals the lower track, then the lower detection. Optimal: per rank, the
     /// greatest sum of IOUs. Panics when a candidate names an index out of range.
@@ -89,10 +89,13 @@ impl Assigner {
         self.pairing.reset(tracks, detections);
         match self.association {
             Association::Greedy => {
-                candidates.sort_unstable_by(best_first);
-                for candidate in candidates.iter() {
-                    if self.pairing.is_free(candidate) {
-                        self.pairing.pair(candidate.track, candidate.detection);
+                self.order.clear();
+                self.order.extend(candidates.iter().map(place));
+                self.order.sort_unstable();
+                for place in &self.order {
+                    let [track, detection] = who(*place);
+                    if self.pairing.is_free(track, detection) {
+                        self.pairing.pair(track, detection);
                     }
                 }
             }
@@ -108,13 +111,19 @@ impl Assigner {
     }
 }
 
-/// Lowest rank, greatest IOU, lowest track, lowest detection.
-fn best_first(a: &Candidate, b: &Candidate) -> Ordering {
-    let by_iou = || b.iou.total_cmp(&a.iou);
-    a.rank
-        .cmp(&b.rank)
-        .then_with(by_iou)
-        .then_with(|| (a.track, a.detection).cmp(&(b.track, b.detection)))
+/// The place of a candidate as one number, which is sorted much faster than candidates are compared: lowest rank, greatest
+/// IOU, lowest track, lowest detection. The bits of floats that are not negative have the order of the floats.
+fn place(candidate: &Candidate) -> u128 {
+    let worse = !candidate.iou.max(0.0).to_bits();
+    let first = u64::from(candidate.rank) << 32 | u64::from(worse);
+    // An index beyond 32 bits would need a frame with four thousand million boxes.
+    let then = (candidate.track as u64) << 32 | candidate.detection as u64 & u64::from(u32::MAX);
+    u128::from(first) << 64 | u128::from(then)
+}
+
+/// The track and the detection in such a number.
+fn who(place: u128) -> [usize; 2] {
+    [place >> 32, place].map(|half| (half & u128::from(u32::MAX)) as usize)
 }
 
 /// Candidates in groups that share no track and no detection. Most hold one pair, which needs no solver, and the rest
@@ -149,7 +158,7 @@ impl Groups {
         self.open.extend(
             candidates
                 .iter()
-                .filter(|candidate| pairing.is_free(candidate)),
+                .filter(|candidate| pairing.is_free(candidate.track, candidate.detection)),
         );
         for candidate in &self.open {
             let a = root(&mut self.parents, candidate.track);

@@ -29,6 +29,7 @@ mod metrics;
 mod mot;
 mod motion;
 mod offline;
+mod overlaps;
 mod reassociate;
 mod sparse;
 mod stages;

@@ -15,6 +15,7 @@ use crate::types::{Detection, Track, TrackId, TrackState, Xyxy, intersection_ove
 
 use super::assignment::{Assigner, Candidate};
 use super::motion::{InSight, Motion, MotionModel};
+use super::overlaps::Overlaps;
 use super::reassociate::Path;
 use super::stages::{Overlap, Stages};
 
@@ -45,6 +46,8 @@ pub struct Tracker {
     unseen: u32,
     /// The frame's detections in an order that does not depend on the detector.
     detections: Vec<Detection>,
+    /// Their boxes.
+    overlaps: Overlaps,
     /// All tracks in the order of their first detection; Ended ones stay until the next call so that they are reported once.
     tracks: Vec<Track>,
     /// The birth number of each of them.
@@ -75,6 +78,7 @@ impl Tracker {
             skipped: 0,
             unseen: 0,
             detections: Vec::new(),
+            overlaps: Overlaps::default(),
             tracks: Vec::new(),
             births: Vec::new(),
             motions: Vec::new(),
@@ -218,18 +222,14 @@ impl Tracker {
     /// Lists all pairs that are open to each other.
     fn find_candidates(&mut self) {
         self.candidates.clear();
+        self.overlaps.take(&self.detections);
         for (track, known) in self.tracks.iter().enumerate() {
             if known.lost_frames > self.config.max_lost_frames {
                 // Only a new track can be this one again.
                 continue;
             }
-            let [left, top, right, bottom] = known.xyxy;
-            for (detection, seen) in self.detections.iter().enumerate() {
-                // Most pairs are apart; four comparisons without branches between them spare the division.
-                let [l, t, r, b] = seen.xyxy;
-                if !((l < right) & (r > left) & (t < bottom) & (b > top)) {
-                    continue;
-                }
+            for detection in self.overlaps.with(known.xyxy) {
+                let seen = &self.detections[detection];
                 if self.config.class_match == ClassMatch::Same && seen.class != known.class {
                     continue;
                 }
