@@ -280,3 +280,30 @@ fn a_taken_port_is_named() {
         stderr(&output)
     );
 }
+
+#[test]
+fn two_daemons_of_one_device_are_told_so() {
+    let broker = Mosquitto::start();
+    let setups =
+        [(); 2].map(|()| config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port())));
+    let daemons = setups.each_ref().map(|setup| {
+        let log = fs::File::create(setup.path("log")).expect("the folder is writable");
+        let mut command = setup.command("run");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        command.spawn().expect("the daemon starts")
+    });
+    // Brokers that do not tell why they end a connection give themselves away by doing it again and again.
+    eventually("a word about the other one", || {
+        let told = |setup: &Setup| {
+            fs::read_to_string(setup.path("log")).is_ok_and(|log| log.contains("another client"))
+        };
+        setups.iter().any(told).then_some(())
+    });
+    for mut daemon in daemons {
+        daemon.kill().expect("it runs");
+        daemon.wait().expect("it ended");
+    }
+}

@@ -25,6 +25,11 @@ impl Change {
         Some(seen)
     }
 
+    /// The next frame is the last: what it shows holds at once.
+    pub(super) fn settle(&mut self) {
+        self.opposed = u32::MAX;
+    }
+
     /// What holds.
     pub(super) fn holds(&self) -> bool {
         self.holds

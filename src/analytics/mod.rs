@@ -111,6 +111,8 @@ impl Analytics {
         for (id, object) in std::mem::take(&mut self.objects) {
             object.leave(id, at, facts);
         }
+        // Nothing comes any more that could show whether an empty zone stays empty.
+        self.crowds.iter_mut().for_each(Change::settle);
         self.count(at, facts);
     }
 

@@ -70,8 +70,8 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             machine,
         };
         if let Some(prepared) = &prepared {
-            for unknown in pipeline::unknown_objects(&config.sources, prepared.labels()) {
-                lines.wrong("rules", &unknown);
+            for unknown in pipeline::unknown_labels(&config, &config.sources, prepared.labels()) {
+                lines.wrong("labels", &unknown.to_string());
             }
         }
         for source in &config.sources {

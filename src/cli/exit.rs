@@ -74,7 +74,6 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     let detect = match error.downcast_ref::<PipelineError>() {
         Some(
             PipelineError::Config(_)
-            | PipelineError::UnknownObjects(_)
             | PipelineError::SecondaryClass { .. }
             | PipelineError::SecondaryBatch { .. },
         ) => return Exit::Config,

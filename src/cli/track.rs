@@ -7,6 +7,7 @@ mod figures;
 mod files;
 mod search;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -34,7 +35,7 @@ pub struct TrackArgs {
 
     /// Where tracks go, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output. As
     /// often as --detections, in the same order
-    #[arg(long, value_name = "FILE", required_unless_present = "metrics")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["metrics", "search"])]
     pub out: Vec<PathBuf>,
 
     /// Print how well the tracks follow this ground truth, one box per line: frame,id,x,y,width,height,counts[,…]. As often
@@ -215,18 +216,35 @@ fn sequence(args: &TrackArgs, index: usize) -> Result<Sequence> {
         Some(path) => truth(path)?,
         None => Vec::new(),
     };
-    let name = path.file_stem().unwrap_or(path.as_os_str());
     Ok(Sequence {
-        name: name.to_string_lossy().into_owned(),
+        name: name_of(path),
         detections,
         truth,
     })
 }
 
+/// The name of a sequence: its file's, or in MOTChallenge's layout, `NAME/det/det.txt`, its folder's.
+fn name_of(path: &Path) -> String {
+    let named = |part: Option<&OsStr>| part.map(|name| name.to_string_lossy().into_owned());
+    let stem = named(path.file_stem()).unwrap_or_default();
+    if path.parent().is_some_and(|folder| folder.ends_with("det")) && stem == "det" {
+        let folder = path.parent().and_then(Path::parent);
+        return named(folder.and_then(Path::file_name)).unwrap_or(stem);
+    }
+    stem
+}
+
 fn truth(path: &Path) -> Result<Vec<TruthRow>> {
     let text = read(path)
         .with_context(|| format!("cannot read the ground truth from {}", path.display()))?;
-    parse_truth(&text).with_context(|| format!("{} is not in MOTChallenge format", path.display()))
+    let rows = parse_truth(&text)
+        .with_context(|| format!("{} is not in MOTChallenge format", path.display()))?;
+    ensure!(
+        !rows.is_empty(),
+        "{} has no object, so that nothing can be scored by it; expected a line for each object and frame",
+        path.display()
+    );
+    Ok(rows)
 }
 
 fn tracker_config(args: &TrackArgs) -> TrackerConfig {
@@ -301,6 +319,14 @@ mod tests {
         Line::try_parse_from(line)
             .map(|line| line.track)
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sequences_are_named_by_file_or_folder() {
+        assert_eq!(name_of(Path::new("a/KITTI-17.txt")), "KITTI-17");
+        assert_eq!(name_of(Path::new("a/KITTI-17/det/det.txt")), "KITTI-17");
+        assert_eq!(name_of(Path::new("det/det.txt")), "det");
+        assert_eq!(name_of(Path::new("det.txt")), "det");
     }
 
     #[test]

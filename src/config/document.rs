@@ -111,6 +111,11 @@ impl Document {
         &self.label
     }
 
+    /// The outermost value with its place.
+    pub(super) fn located(&self) -> &Located {
+        &self.root
+    }
+
     /// The folder from which relative paths count: that of the file; empty (the working directory) when it has none.
     #[must_use]
     pub fn folder(&self) -> &Path {

@@ -23,6 +23,7 @@ use super::document::Document;
 use super::error::ConfigError;
 use super::keys;
 use super::map::Map;
+use super::places::Places;
 use super::tree::{Entry, Located, Place, Tree};
 use super::{
     Backend, CommandsConfig, Config, LogConfig, MAX_SOURCES, Secret, SourceConfig, SourceUri,
@@ -128,7 +129,9 @@ impl Config {
     }
 
     fn from_document(document: Document) -> Result<Self, ConfigError> {
-        let config = document.root().map(keys::ROOT).and_then(|map| root(&map));
+        let places = Places::of(&document);
+        let read = |map: Map<'_>| root(&map, places);
+        let config = document.root().map(keys::ROOT).and_then(read);
         document.finish(config)
     }
 }
@@ -143,7 +146,7 @@ fn unplaced_map(entries: impl IntoIterator<Item = (&'static str, Tree)>) -> Tree
     Tree::Map(entries.into_iter().map(entry).collect())
 }
 
-fn root(map: &Map<'_>) -> Option<Config> {
+fn root(map: &Map<'_>, places: Places) -> Option<Config> {
     let device = device(map);
     let sources = map.sections("sources").and_then(|maps| {
         if maps.len() > MAX_SOURCES {
@@ -202,6 +205,7 @@ fn root(map: &Map<'_>) -> Option<Config> {
         source_templates: templates?,
         tune: tune?,
         log: log?,
+        places,
     })
 }
 

@@ -21,6 +21,7 @@ mod mask;
 mod node;
 mod overlay;
 mod parse_uri;
+mod places;
 mod roi;
 mod rules;
 mod schema;
@@ -46,6 +47,7 @@ pub use keys::{ROOT as KEYS, SYNTHETIC as SYNTHETIC_KEYS};
 pub use map::Map;
 pub use mask::mask_secrets;
 pub use node::{Node, Value};
+pub(crate) use places::Places;
 pub use rules::{DirectionRule, LineRule, SceneRules, StationaryRule, ZoneRule};
 pub use schema::json_schema;
 pub use secondary::SecondaryConfig;
@@ -78,6 +80,8 @@ pub struct Config {
     pub tune: TuneConfig,
     /// What is logged.
     pub log: LogConfig,
+    /// Where in the file all this stands.
+    pub(crate) places: Places,
 }
 
 /// Most sources of one daemon.

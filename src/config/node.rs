@@ -98,6 +98,11 @@ impl<'d> Node<'d> {
             Tree::Text(text) if !text.is_empty() && !text.chars().any(char::is_control) => {
                 Some(text)
             }
+            Tree::Integer(_) | Tree::Number(..) | Tree::Boolean(_) => {
+                let hint = "write it in quotes if that is what it is".to_owned();
+                self.refuse(Some(form.to_owned()), Some(hint));
+                None
+            }
             _ => self.expect(form),
         }
     }

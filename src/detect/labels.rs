@@ -22,7 +22,7 @@ impl ClassFilter {
         if let Some(label) = wanted.iter().find(|label| unknown(label)) {
             return Err(DetectError::UnknownClass {
                 label: label.clone(),
-                near: near(labels, label),
+                near: near_labels(labels, label),
                 count: labels.len(),
             });
         }
@@ -42,7 +42,7 @@ impl ClassFilter {
 }
 
 /// At most three labels that `wanted` may have meant, nearest first.
-fn near(labels: &[String], wanted: &str) -> Vec<String> {
+pub fn near_labels(labels: &[String], wanted: &str) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let far = wanted.chars().count() / 3 + 1;
     let mut ranked: Vec<(usize, &String)> = labels

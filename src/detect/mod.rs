@@ -34,7 +34,7 @@ pub mod tensorrt;
 pub mod weights;
 
 pub use error::DetectError;
-pub use labels::ClassFilter;
+pub use labels::{ClassFilter, near_labels};
 pub use prepare::{Prepared, labels, prepare, prepare_telling};
 pub use resample::Resampler;
 pub use tensor::fit;

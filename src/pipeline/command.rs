@@ -59,9 +59,11 @@ impl Pipeline {
 
     /// Carries out what was sent, and answers.
     pub(super) fn obey(&mut self, payload: &[u8]) {
+        let mut what = String::new();
         let reply = match Command::read(payload) {
             Ok((id, command)) => {
                 let name = command.name().to_owned();
+                what = format!("{} {name}", command.word());
                 let error = self.carry_out(command).err();
                 let name = Some(name);
                 Reply { id, name, error }
@@ -69,8 +71,11 @@ impl Pipeline {
             Err(reply) => reply,
         };
         match &reply.error {
-            Some(error) => log::warn!("command refused: {error}"),
-            None => log::info!("command carried out"),
+            Some(error) => log::warn!(
+                "command refused: {what}{}{error}",
+                if what.is_empty() { "" } else { ": " }
+            ),
+            None => log::info!("command carried out: {what}"),
         }
         let _ = self.news.send(News::Reply(reply));
     }

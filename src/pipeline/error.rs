@@ -59,10 +59,7 @@ pub enum PipelineError {
     /// A sink cannot be started.
     #[error("publish: {0}")]
     Publish(PublishError),
-    /// Rules of sources are about objects that the network does not know; whole sentences.
-    #[error("{}", .0.join("\n"))]
-    UnknownObjects(Vec<String>),
-    /// What was named on the command line is no source.
+    /// What was named on the command line is no source, or the file asks for what the network does not know.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A recording cannot be started.
@@ -94,7 +91,7 @@ pub enum PipelineError {
 /// Labels beyond this many are not listed.
 const LISTED: usize = 20;
 
-fn meant(near: &[String], known: &[String]) -> String {
+pub(super) fn meant(near: &[String], known: &[String]) -> String {
     match (near, known.len()) {
         ([], ..=LISTED) => format!("it has {}", known.join(", ")),
         ([], count) => format!("its {count} labels are in its model.yaml"),

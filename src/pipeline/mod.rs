@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::config::{Config, SourceConfig};
+use crate::config::{Config, ConfigError, SourceConfig};
 use crate::platform::{Machine, Root};
 use crate::publish::{CommandListener, EmbeddedBroker, Stats};
 use crate::render::{Recording, RenderError, Shelf};
@@ -68,7 +68,7 @@ pub use follow::Tap;
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
 pub use reload::Reread;
 pub use report::{Report, SourceReport};
-pub use scene::unknown_objects;
+pub use scene::unknown_labels;
 pub use stage_alone::{Budget, Part, part_alone};
 
 use announce::{Announcer, Outlets};
@@ -204,9 +204,9 @@ impl Pipeline {
         // First, since a detector may take minutes.
         let record = start::prepare_recording(config, options.record.as_deref())?;
         let prepared = Arc::new(announcer.prepare(&recorder)?);
-        let unknown = unknown_objects(&config.sources, prepared.labels());
+        let unknown = unknown_labels(config, &config.sources, prepared.labels());
         if !unknown.is_empty() {
-            return Err(PipelineError::UnknownObjects(unknown));
+            return Err(ConfigError::new(unknown).into());
         }
         // After the network, which leaves much freed memory behind in this thread's heap: the registry finds room in it.
         if config.sources.iter().any(needs_gstreamer) {

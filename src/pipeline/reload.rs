@@ -2,16 +2,14 @@
 //! needs a restart, and a file that asks for it, or that has a problem, changes nothing. What runs is always what one file
 //! says as a whole.
 
-use crate::config::{Config, ConfigError, MAX_SOURCES, SourceChanges, SourceConfig};
-use crate::detect::DetectError;
+use crate::config::{Config, ConfigError, MAX_SOURCES, Problem, SourceChanges, SourceConfig};
 use crate::publish::{ReloadProblem, ReloadState, ReloadStatus};
 use crate::telemetry;
 
 use super::Pipeline;
 use super::command::Made;
 use super::follow::News;
-use super::scene::unknown_objects;
-use super::sieve::Sieve;
+use super::scene::unknown_labels;
 
 /// Reads the configuration once more, as it was read for the start.
 pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
@@ -60,15 +58,11 @@ impl Pipeline {
     /// Makes the chain what `config` says, or says why that cannot be.
     fn take_over(&mut self, config: Config) -> ReloadStatus {
         let fixed = self.config.fixed_keys_that_differ(&config);
-        let mut against: Vec<ReloadProblem> = fixed.into_iter().map(needs_restart).collect();
+        let fixed = fixed.into_iter().map(|key| needs_restart(&config, key));
+        let mut against: Vec<ReloadProblem> = fixed.collect();
         let (wanted, made) = self.wanted(&config, &mut against);
-        let objects = unknown_objects(&wanted, &self.inlet.labels);
-        against.extend(objects.into_iter().map(plain));
-        for source in &wanted {
-            if let Err(error) = Sieve::new(source, &self.inlet.labels) {
-                against.push(unknown_label(&source.name, &error));
-            }
-        }
+        let labels = unknown_labels(&config, &wanted, &self.inlet.labels);
+        against.extend(labels.iter().map(placed));
         if !against.is_empty() {
             return refused(against);
         }
@@ -170,29 +164,22 @@ fn problems(error: &ConfigError) -> Vec<ReloadProblem> {
     if told.is_empty() {
         return vec![plain(error.to_string())];
     }
-    let problem = |problem: &crate::config::Problem| ReloadProblem {
+    told.iter().map(placed).collect()
+}
+
+fn placed(problem: &Problem) -> ReloadProblem {
+    ReloadProblem {
         file: Some(problem.file.clone()),
         line: problem.line,
         key: (!problem.key.is_empty()).then(|| problem.key.clone()),
         text: problem.to_string(),
-    };
-    told.iter().map(problem).collect()
-}
-
-fn needs_restart(key: &str) -> ReloadProblem {
-    ReloadProblem {
-        key: Some(key.to_owned()),
-        ..plain(format!(
-            "{key} differs and cannot change while the daemon runs; put it back, or restart: systemctl restart jetwatch"
-        ))
     }
 }
 
-fn unknown_label(source: &str, error: &DetectError) -> ReloadProblem {
-    ReloadProblem {
-        key: Some("sources.classes".to_owned()),
-        ..plain(format!("source {source}: {error}"))
-    }
+fn needs_restart(config: &Config, key: &str) -> ReloadProblem {
+    let what = "differs and cannot change while the daemon runs".to_owned();
+    let hint = "put it back, or restart: systemctl restart jetwatch".to_owned();
+    placed(&config.places.problem(key, what, Some(hint)))
 }
 
 fn plain(text: String) -> ReloadProblem {

@@ -7,10 +7,13 @@
 use std::time::{Duration, SystemTime};
 
 use crate::analytics::Analytics;
-use crate::config::{SceneRules, SourceConfig};
+use crate::config::{Config, Problem, SceneRules, SourceConfig};
+use crate::detect;
 use crate::publish::{Record, SceneFact};
 use crate::track::Lifecycle;
 use crate::types::{Crossings, Fact, FrameMeta, Presence, Track, TrackEvent, TrackId, TrackState};
+
+use super::error::meant;
 
 /// The follower's side of one source's rules.
 pub(super) struct Scene {
@@ -168,19 +171,29 @@ impl Scene {
     }
 }
 
-/// What the rules of these sources call for that a network with these labels does not know, each as a sentence with its key
-/// path.
+/// What these sources call for by labels that the network does not have, each with its place in the file: `classes`, and the
+/// `objects` of their rules.
 #[must_use]
-pub fn unknown_objects(sources: &[SourceConfig], labels: &[String]) -> Vec<String> {
+pub fn unknown_labels(
+    config: &Config,
+    sources: &[SourceConfig],
+    labels: &[String],
+) -> Vec<Problem> {
     let of_source = |(index, source): (usize, &SourceConfig)| {
-        let unknown = source.rules.unknown_objects(labels).into_iter();
-        let sentence = move |(key, label): (String, &str)| {
-            format!(
-                "sources[{index}].{key}: the model has no label `{label}`; it has {}",
-                labels.join(", ")
+        let classes = source
+            .classes
+            .iter()
+            .filter(|label| !labels.contains(label));
+        let classes = classes.map(|label| ("classes".to_owned(), label.as_str()));
+        let problem = |(key, label): (String, &str)| {
+            config.places.problem(
+                &format!("sources[{index}].{key}"),
+                format!("the model has no label `{label}`"),
+                Some(meant(&detect::near_labels(labels, label), labels)),
             )
         };
-        unknown.map(sentence).collect::<Vec<_>>()
+        let unknown = classes.chain(source.rules.unknown_objects(labels));
+        unknown.map(problem).collect::<Vec<Problem>>()
     };
     sources.iter().enumerate().flat_map(of_source).collect()
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::wire::Utc;
 
@@ -56,7 +57,7 @@ struct Form {
     name: String,
     template: Option<String>,
     #[serde(default)]
-    parameters: BTreeMap<String, Given>,
+    parameters: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize, PartialEq)]
@@ -66,22 +67,14 @@ enum Word {
     RemoveSource,
 }
 
-/// A value of a parameter.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Given {
-    Number(u32),
-    Text(String),
-}
-
 impl Command {
     /// Reads a command and the id that its sender gave it.
     ///
     /// # Errors
     /// What is wrong, as the reply to it.
     pub fn read(payload: &[u8]) -> Result<(Option<String>, Self), Reply> {
-        let refused = |id, error: String| Reply {
-            id,
+        let nobodys = |error: String| Reply {
+            id: None,
             name: None,
             error: Some(error),
         };
@@ -90,60 +83,72 @@ impl Command {
                 "the command has {} bytes, expected {MAX_COMMAND_BYTES} at most",
                 payload.len()
             );
-            return Err(refused(None, what));
+            return Err(nobodys(what));
         }
-        let form: Form = serde_json::from_slice(payload).map_err(|error| {
+        let unread = |error: serde_json::Error| {
             // Its words may quote what was sent, to any length.
             let words: String = error.to_string().chars().take(200).collect();
-            refused(None, format!("not a command: {words}"))
-        })?;
-        let given = form
+            format!("not a command: {words}")
+        };
+        let sent: Value = serde_json::from_slice(payload).map_err(|e| nobodys(unread(e)))?;
+        if !sent.is_object() {
+            let what = "not a command: expected an object with `command` and `name`";
+            return Err(nobodys(what.to_owned()));
+        }
+        // Who sent it finds the answer by these, whatever else is wrong.
+        let text =
+            |key: &str| Some(sent.get(key)?.as_str()?.to_owned()).filter(|text| is_short(text));
+        let (id, name) = (text("id"), text("name"));
+        let refused = |error: String| Reply {
+            id: id.clone(),
+            name: name.clone(),
+            error: Some(error),
+        };
+        let form = Form::deserialize(&sent).map_err(|error| refused(unread(error)))?;
+        let parameters: BTreeMap<String, String> = form
             .parameters
             .iter()
-            .filter_map(|(name, value)| match value {
-                Given::Text(text) => Some([name, text]),
-                Given::Number(_) => None,
-            });
+            .map(|(name, value)| Ok((name.clone(), parameter(name, value)?)))
+            .collect::<Result<_, String>>()
+            .map_err(refused)?;
         let texts = [&form.id, &form.template].into_iter().flatten();
-        let texts = texts.chain([&form.name]).chain(given.flatten());
-        let names = form.parameters.keys();
-        for text in texts.chain(names) {
-            if text.len() > MAX_TEXT || text.chars().any(char::is_control) {
-                let what = format!(
-                    "a text of the command has control characters or more than {MAX_TEXT} bytes"
-                );
-                return Err(refused(None, what));
-            }
+        let texts = texts.chain([&form.name]).chain(parameters.values());
+        if !texts.chain(parameters.keys()).all(|text| is_short(text)) {
+            let what = format!(
+                "a text of the command has control characters or more than {MAX_TEXT} bytes"
+            );
+            return Err(refused(what));
         }
-        if form.parameters.len() > MAX_PARAMETERS {
-            let what = format!("more than {MAX_PARAMETERS} parameters");
-            return Err(refused(form.id, what));
+        if parameters.len() > MAX_PARAMETERS {
+            return Err(refused(format!("more than {MAX_PARAMETERS} parameters")));
         }
         let command = match (form.command, form.template) {
             (Word::AddSource, Some(template)) => Self::AddSource {
                 name: form.name,
                 template,
-                parameters: form
-                    .parameters
-                    .into_iter()
-                    .map(|(name, value)| match value {
-                        Given::Number(number) => (name, number.to_string()),
-                        Given::Text(text) => (name, text),
-                    })
-                    .collect(),
+                parameters,
             },
             (Word::AddSource, None) => {
-                return Err(refused(form.id, "add_source needs a template".to_owned()));
+                return Err(refused("add_source needs a template".to_owned()));
             }
-            (Word::RemoveSource, None) if form.parameters.is_empty() => {
+            (Word::RemoveSource, None) if parameters.is_empty() => {
                 Self::RemoveSource { name: form.name }
             }
             (Word::RemoveSource, _) => {
                 let what = "remove_source takes a name alone".to_owned();
-                return Err(refused(form.id, what));
+                return Err(refused(what));
             }
         };
         Ok((form.id, command))
+    }
+
+    /// Its word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::AddSource { .. } => "add_source",
+            Self::RemoveSource { .. } => "remove_source",
+        }
     }
 
     /// The source that it is about.
@@ -151,6 +156,28 @@ impl Command {
     pub fn name(&self) -> &str {
         match self {
             Self::AddSource { name, .. } | Self::RemoveSource { name } => name,
+        }
+    }
+}
+
+fn is_short(text: &str) -> bool {
+    text.len() <= MAX_TEXT && !text.chars().any(char::is_control)
+}
+
+/// The value of a parameter, as text.
+fn parameter(name: &str, value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) if number.as_u64().is_some_and(|n| n <= u64::from(u32::MAX)) => {
+            Ok(number.to_string())
+        }
+        other => {
+            let shown = |text: String| text.chars().take(40).collect::<String>();
+            let (name, other) = (shown(name.to_owned()), shown(other.to_string()));
+            Err(format!(
+                "not a command: parameters.{name}: found {other}, expected a text or a whole number from 0 to {}",
+                u32::MAX
+            ))
         }
     }
 }
@@ -259,6 +286,31 @@ mod tests {
             );
         }
         assert!(Command::read(&[0xff, 0xfe, 0x00]).is_err());
+    }
+
+    #[test]
+    fn whoever_sent_it_finds_the_answer() {
+        let with = |rest: &str| format!(r#"{{"id": "7", "name": "gate", "command": {rest}}}"#);
+        for rest in [
+            r#""add_source", "template": "t", "parameters": {"seed": 1.0}"#,
+            r#""add_source""#,
+            r#""remove_source", "uri": "x""#,
+            r#""run""#,
+        ] {
+            let reply = Command::read(with(rest).as_bytes()).expect_err(rest);
+            let (id, name) = (reply.id.as_deref(), reply.name.as_deref());
+            assert_eq!((id, name), (Some("7"), Some("gate")), "{rest}");
+        }
+        let text = with(r#""add_source", "template": "t", "parameters": {"seed": 1.5}"#);
+        let error = Command::read(text.as_bytes())
+            .expect_err("no whole number")
+            .error;
+        assert_eq!(
+            error.as_deref(),
+            Some(
+                "not a command: parameters.seed: found 1.5, expected a text or a whole number from 0 to 4294967295"
+            )
+        );
     }
 
     proptest! {

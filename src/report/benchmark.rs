@@ -67,6 +67,12 @@ impl Benchmark {
             .into_iter()
             .find(|set| object.contains_key(*set))
             .ok_or_else(|| {
+                if object.contains_key("ladder") {
+                    return wrong(
+                        "it compares the steps of a ladder, which stand beside it: name the benchmark.json in a step's folder"
+                            .to_owned(),
+                    );
+                }
                 let found: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
                 wrong(format!(
                     "found the keys {}, expected {} of a benchmark",

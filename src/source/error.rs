@@ -41,7 +41,7 @@ pub enum SourceError {
     },
     /// The launch fragment cannot be parsed or has no free source pad.
     #[error(
-        "launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad (behind caps at its end, write ! identity)"
+        "launch fragment is not usable: {0}; it must be GStreamer elements joined by ! with one free source pad"
     )]
     Launch(String),
     /// The camera has no such format, size or rate.

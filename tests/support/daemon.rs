@@ -37,7 +37,9 @@ impl Setup {
             .arg("--config")
             .arg(&self.config)
             .env_remove("RUST_LOG")
-            .env_remove("GST_DEBUG");
+            .env_remove("GST_DEBUG")
+            // A wrong call into GLib or GStreamer ends the program.
+            .env("G_DEBUG", "fatal-criticals");
         built
     }
 }

@@ -6,11 +6,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use crate::benchmark::{Climbed, Facts, Layout, Rung, climb, spent};
-use crate::config::{Backend, Config};
+use crate::config::{Backend, Config, Interval};
 use crate::detect::{self, model::ModelSpec};
 use crate::pipeline::{Course, Options, PipelineError, ScalingPlace, Turns};
 use crate::render::Recording;
@@ -129,8 +129,27 @@ fn precisions(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(files.map(|file| file.precision.clone()).collect())
 }
 
-/// Says before anything runs what the ladder cannot show.
-pub(super) fn warn(config: &Config) {
+/// Says before anything runs what the ladder cannot show; fails where the last step would have too few frames.
+pub(super) fn look(args: &BenchArgs, config: &Config) -> anyhow::Result<()> {
+    let last = Rung::Light
+        .lay_out(config, &Facts::default())
+        .config
+        .detector;
+    let skipped = match last.interval {
+        Interval::Frames(skipped) => u64::from(skipped),
+        Interval::Adaptive => 0,
+    };
+    let batches = 2 * u64::from(args.warmup) + 1;
+    let needed = batches * last.batch_size as u64 * (skipped + 1);
+    if let Some(frames) = args.frames.filter(|frames| *frames < needed) {
+        bail!(
+            "--frames {frames} is too few: the last step looks at one frame in {} and makes batches of {}, of which --warmup \
+             drops {} at the front and at the end; give {needed} or more",
+            skipped + 1,
+            last.batch_size,
+            args.warmup
+        );
+    }
     let level = Rung::Naive.lay_out(config, &Facts::default()).config;
     let live = level.sources.iter().filter(|source| source.uri.is_live());
     for source in live {
@@ -139,6 +158,7 @@ pub(super) fn warn(config: &Config) {
             source.name
         );
     }
+    Ok(())
 }
 
 /// Writes `ladder.json` and prints what each step gained.

@@ -95,7 +95,7 @@ impl<'a> Plan<'a> {
         for point in &points {
             let config = args.config(point.config.as_deref(), &point.settings)?;
             if point.rung == Some(Rung::Naive) {
-                ladder::warn(&config);
+                ladder::look(args, &config)?;
             }
         }
         let rounds = args.rounds();

@@ -79,7 +79,7 @@ pub(super) fn search(
     );
     let (mut before, mut after) = (Metrics::default(), Metrics::default());
     for (held_out, sequence) in sequences.iter().enumerate() {
-        let chosen = best(&tried, held_out, figure);
+        let chosen = best(&tried, Some(held_out), figure);
         before += &tried[0][held_out];
         after += &tried[chosen][held_out];
         // Writing to a string does not fail.
@@ -99,19 +99,21 @@ pub(super) fn search(
         100.0 * figure.of(&before),
         100.0 * figure.of(&after),
     );
+    let chosen = &settings[best(&tried, None, figure)];
+    let _ = writeln!(text, "by all of them: {}", options(chosen));
     text
 }
 
-/// The place of the settings that are best on all sequences but one; the first of equal ones, so that the settings given
+/// The place of the settings that are best on all sequences but the one held out; the first of equal ones, so that the settings given
 /// are kept where nothing beats them.
-fn best(tried: &[Vec<Metrics>], held_out: usize, figure: FigureArg) -> usize {
+fn best(tried: &[Vec<Metrics>], held_out: Option<usize>, figure: FigureArg) -> usize {
     let mut best = (0, f64::NEG_INFINITY);
     for (index, of_settings) in tried.iter().enumerate() {
         let mut others = Metrics::default();
         for (_, metrics) in of_settings
             .iter()
             .enumerate()
-            .filter(|(sequence, _)| *sequence != held_out)
+            .filter(|(sequence, _)| Some(*sequence) != held_out)
         {
             others += metrics;
         }
@@ -193,7 +195,7 @@ mod tests {
             FigureArg::Idf1,
         );
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 5, "{text}");
+        assert_eq!(lines.len(), 6, "{text}");
         assert!(
             lines[0].starts_with("240 settings, chosen by the IDF1"),
             "{text}"
@@ -201,5 +203,10 @@ mod tests {
         assert!(lines[2].ends_with("--max-lost-frames 0"), "{text}");
         assert!(lines[3].ends_with("--max-lost-frames 5"), "{text}");
         assert!(lines[3].starts_with("whole     100.00  100.00"), "{text}");
+        assert!(
+            lines[5].starts_with("by all of them: --association"),
+            "{text}"
+        );
+        assert!(lines[5].ends_with("--max-lost-frames 5"), "{text}");
     }
 }

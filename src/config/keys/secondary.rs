@@ -45,7 +45,7 @@ pub const SECONDARY: &[Key] = &[
     ),
     Key::or(
         "min_object",
-        Form::Text("WIDTHxHEIGHT in pixels of the source, such as 32x32"),
+        Form::Text("WIDTHxHEIGHT in pixels of the source, each at least 1, such as 32x32"),
         Fallback::Text("16x16"),
         "Objects whose box is narrower or lower are not looked at, as WIDTHxHEIGHT in pixels of the source.",
     ),

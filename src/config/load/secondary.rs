@@ -59,8 +59,15 @@ fn parent(map: &Map<'_>, names: &[Option<String>]) -> Option<Option<usize>> {
         .iter()
         .position(|name| name.as_deref() == Some(&wanted));
     if found.is_none() {
-        let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-        let hint = format!("known here: {}", known.join(", "));
+        let own = map.text("name");
+        let mut known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+        known.retain(|name| own.as_deref() != Some(name));
+        known.sort_unstable();
+        known.dedup();
+        let hint = match known.is_empty() {
+            true => "leave it out to look at what the detector finds".to_owned(),
+            false => format!("known here: {}", known.join(", ")),
+        };
         let what = "there is no secondary network of this name";
         on.unfit("secondary", what, Some(&hint));
         return None;

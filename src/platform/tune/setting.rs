@@ -26,6 +26,7 @@ pub enum Setting {
     /// Whether jetson_clocks holds the clocks; `max` or `free`.
     Clocks,
     /// nvfancontrol's profile; its value is the profile's name.
+    #[serde(rename = "fan_profile", alias = "fan")]
     Fan,
     /// `kernel.perf_event_paranoid`; its value is a number.
     PerfEventParanoid,

@@ -21,6 +21,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection this old was good, even if no message was acknowledged on it.
 const PROVED_AFTER: Duration = Duration::from_secs(10);
 
+/// So many connections in a row that were accepted and ended within [`PROVED_AFTER`] look like two clients of one id that throw
+/// each other off: not every broker says so.
+const OFTEN: u32 = 3;
+
 pub(super) struct Worker {
     pub config: MqttConfig,
     pub shared: Arc<Shared>,
@@ -34,6 +38,7 @@ impl Worker {
         let mut backoff = Backoff::default();
         let mut failures = Repeats::default();
         let mut refusals = Repeats::default();
+        let mut short = 0;
         let broker = address_of(&self.config);
         loop {
             let closing = self.shared.closing();
@@ -60,6 +65,10 @@ impl Worker {
                     if session.proved || started.elapsed() >= PROVED_AFTER {
                         backoff.reset();
                     }
+                    short = match started.elapsed() < PROVED_AFTER {
+                        true => short + 1,
+                        false => 0,
+                    };
                     session.hang_up().await;
                     self.shared.outbox().disconnected();
                     match ended {
@@ -75,7 +84,14 @@ impl Worker {
             } else {
                 backoff.failed()
             };
-            let reason = error.to_string();
+            let mut reason = error.to_string();
+            if short >= OFTEN && matches!(error, PublishError::Lost { .. }) {
+                reason += &format!(
+                    ", {short} times in a row soon after it was accepted: is another client connected as '{}'? Give each daemon its \
+                     own `device` or publish.mqtt.client_id",
+                    self.config.client_id
+                );
+            }
             self.report(&mut failures, &error, &reason, wait);
             *self.shared.connection() = Connection::Failed {
                 reason,

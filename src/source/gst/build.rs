@@ -3,6 +3,7 @@
 //! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment, alone, because
 //! parsing it is what the user asked for.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -92,7 +93,7 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
             gst::Element::link_many([&source, &wanted, &decode()?]).map_err(build_error)?;
         }
         SourceUri::Launch(fragment) => {
-            let bin = gst::parse::bin_from_description(fragment, true)
+            let bin = gst::parse::bin_from_description(&with_end(fragment), true)
                 .map_err(|error| SourceError::Launch(error.message().to_owned()))?;
             pipeline.add(&bin).map_err(build_error)?;
             bin.link(&decode()?)
@@ -189,6 +190,37 @@ fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
     });
 }
 
+/// A fragment that ends with caps, which are no element, with one behind them that changes nothing.
+fn with_end(fragment: &str) -> Cow<'_, str> {
+    let last = fragment.rsplit('!').next().unwrap_or_default();
+    let word = last
+        .trim()
+        .split(|c: char| c.is_whitespace() || ",(;".contains(c))
+        .next();
+    if word.is_some_and(|word| word.contains('/')) {
+        Cow::Owned(format!("{fragment} ! capsfilter"))
+    } else {
+        Cow::Borrowed(fragment)
+    }
+}
+
 fn build_error(error: impl std::fmt::Display) -> SourceError {
     SourceError::Build(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_with_caps_gets_an_end() {
+        let ends = |fragment: &str| with_end(fragment) != fragment;
+        assert!(ends("videotestsrc ! video/x-raw,width=640"));
+        assert!(ends("a ! video/x-raw(memory:NVMM), width=640 "));
+        assert!(ends("a !image/jpeg"));
+        assert!(!ends("videotestsrc"));
+        assert!(!ends("a ! filesrc location=/x/y"));
+        assert!(!ends("a ! video/x-raw ! identity sync=true"));
+        assert_eq!(with_end("a ! b/c"), "a ! b/c ! capsfilter");
+    }
 }

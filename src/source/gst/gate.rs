@@ -111,7 +111,8 @@ impl Gate {
             } else {
                 gate.hand_on(meta, None, &progress);
             }
-            gst::PadProbeReturn::Drop
+            // With `Drop`, the core would unreference what the binding has taken out.
+            gst::PadProbeReturn::Handled
         });
     }
 

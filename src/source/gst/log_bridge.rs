@@ -1,10 +1,11 @@
-//! GStreamer's debug log as lines of ours, with its repeats counted instead of printed.
+//! GStreamer's debug log, and what GLib says of calls that are wrong, as lines of ours, with repeats counted instead of printed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
+use gstreamer::glib;
 
 /// The same place in the code speaks at most once in this time; what it said in between is counted.
 const REPEAT_AFTER: Duration = Duration::from_secs(10);
@@ -18,6 +19,7 @@ pub(super) fn install(threshold: &str) {
     if std::env::var_os("GST_DEBUG").is_none() {
         gst::log::set_threshold_from_string(threshold, true);
     }
+    take_from_glib();
     let repeats = Mutex::new(Repeats::default());
     gst::log::add_log_function(
         move |category, level, _file, function, line, object, message| {
@@ -53,6 +55,28 @@ pub(super) fn install(threshold: &str) {
             );
         },
     );
+}
+
+/// Replaces GLib's printing. Libraries say through it what should never happen, such as a failed assertion.
+fn take_from_glib() {
+    let repeats = Mutex::new(Repeats::default());
+    glib::log_set_default_handler(move |domain, level, message| {
+        let level = match level {
+            glib::LogLevel::Error | glib::LogLevel::Critical => log::Level::Error,
+            glib::LogLevel::Warning => log::Level::Warn,
+            glib::LogLevel::Message | glib::LogLevel::Info => log::Level::Info,
+            glib::LogLevel::Debug => log::Level::Debug,
+        };
+        let domain = domain.unwrap_or("-");
+        let place = (domain.to_owned(), message.to_owned(), 0);
+        let said = repeats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .admit(place, Instant::now());
+        if let Some(unsaid) = said {
+            log::log!(target: "gstreamer", level, category = domain, repeats = unsaid; "{message}");
+        }
+    });
 }
 
 /// Which places have spoken, when, and how often in vain since.

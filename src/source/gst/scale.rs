@@ -220,7 +220,8 @@ fn thin_out(input: &gst::Pad, cap: Cap, progress: &Arc<Progress>) {
             return gst::PadProbeReturn::Ok;
         }
         progress.touch();
-        gst::PadProbeReturn::Drop
+        // With `Drop`, the core would unreference what the binding has taken out.
+        gst::PadProbeReturn::Handled
     });
 }
 
