@@ -11,7 +11,7 @@ use crate::config::Interval;
 /// How often the load is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Share of the workers' time that may be used after the interval was lowered: what is left absorbs uneven arrival.
+/// Share of the workers' time that may be used after the interval was changed: what is left absorbs uneven arrival.
 const HIGHEST_LOAD: f64 = 0.85;
 
 /// Looks without drops before the interval is lowered, at first and at most. It doubles when lowering led to drops.
@@ -35,6 +35,8 @@ pub(super) struct Cadence {
 struct Beat {
     interval: u32,
     is_adaptive: bool,
+    /// The source is gone.
+    has_left: bool,
     /// Frames that still skip the network.
     wait: u32,
     carried: u64,
@@ -48,9 +50,15 @@ impl Beat {
                 Interval::Adaptive => 0,
             },
             is_adaptive: member.is_live && member.interval == Interval::Adaptive,
+            has_left: false,
             wait: 0,
             carried: 0,
         }
+    }
+
+    /// Whether its interval follows the load now.
+    fn follows(&self) -> bool {
+        self.is_adaptive && !self.has_left
     }
 }
 
@@ -61,6 +69,8 @@ struct Look {
     offered: u64,
     dropped: u64,
     worked: Duration,
+    /// Frames that waited when the interval was raised: what is dropped of them says nothing about the new one.
+    left_over: u64,
 }
 
 /// What a source is.
@@ -76,6 +86,8 @@ pub(super) struct Sums {
     /// Frames for the network, those that were dropped too.
     pub(super) offered: u64,
     pub(super) dropped: u64,
+    /// Frames that wait for it now.
+    pub(super) waiting: u64,
     /// Time in which workers were busy, added up.
     pub(super) worked: Duration,
 }
@@ -92,6 +104,7 @@ impl Cadence {
                 offered: 0,
                 dropped: 0,
                 worked: Duration::ZERO,
+                left_over: 0,
             },
         };
         cadence.stagger(|_| true);
@@ -104,17 +117,15 @@ impl Cadence {
         if beat.is_adaptive {
             beat.interval = self.adaptive.interval;
         }
-        let alike = |other: &&Beat| other.interval == beat.interval;
+        let alike = |other: &&Beat| other.interval == beat.interval && !other.has_left;
         let place = self.beats.iter().filter(alike).count();
         beat.wait = u32::try_from(place).unwrap_or(0) % (beat.interval + 1);
         self.beats.push(beat);
     }
 
-    /// A source is gone: the load of the others is looked at without it.
+    /// A source is gone: it takes no turns any more. What it did so far stays in the sums, which never fall.
     pub(super) fn leave(&mut self, source: usize) {
-        let beat = &mut self.beats[source];
-        beat.is_adaptive = false;
-        beat.interval = 0;
+        self.beats[source].has_left = true;
     }
 
     /// Whether the next frame of this source skips the network; counts it.
@@ -139,7 +150,7 @@ impl Cadence {
         self.beats[source].carried
     }
 
-    /// Whether this source's interval follows the load.
+    /// Whether this source's interval follows the load, or did until it left.
     pub(super) fn is_adaptive(&self, source: usize) -> bool {
         self.beats[source].is_adaptive
     }
@@ -147,7 +158,7 @@ impl Cadence {
     /// Whether the load is to be looked at.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let since = self.look.at.map(|at| now.saturating_duration_since(at));
-        since.is_none_or(|since| since >= LOOK) && self.beats.iter().any(|beat| beat.is_adaptive)
+        since.is_none_or(|since| since >= LOOK) && self.beats.iter().any(Beat::follows)
     }
 
     /// Looks at the load, and chooses the interval anew.
@@ -159,23 +170,29 @@ impl Cadence {
                 offered: sums.offered,
                 dropped: sums.dropped,
                 worked: sums.worked,
+                left_over: 0,
             },
         );
         let Some(at) = before.at else { return };
         let time = now.saturating_duration_since(at).as_secs_f64() * self.workers as f64;
         let worked = sums.worked.saturating_sub(before.worked);
+        let dropped = sums.dropped - before.dropped;
+        let had = self.adaptive.interval;
         let chosen = self.adaptive.step(Seen {
             offered: sums.offered - before.offered,
-            dropped: sums.dropped - before.dropped,
+            dropped: dropped.saturating_sub(before.left_over),
             load: worked.as_secs_f64() / time.max(f64::EPSILON),
         });
-        let is_new = |beat: &Beat| beat.is_adaptive && beat.interval != chosen;
+        if chosen > had {
+            self.look.left_over = sums.waiting;
+        }
+        let is_new = |beat: &Beat| beat.follows() && beat.interval != chosen;
         if self.beats.iter().any(is_new) {
             log::info!(interval = chosen; "frames that skip the network after each that goes through it: {chosen}");
-            for beat in self.beats.iter_mut().filter(|beat| beat.is_adaptive) {
+            for beat in self.beats.iter_mut().filter(|beat| beat.follows()) {
                 beat.interval = chosen;
             }
-            self.stagger(|beat| beat.is_adaptive);
+            self.stagger(Beat::follows);
         }
     }
 
@@ -231,10 +248,14 @@ impl Adaptive {
                 self.patience = (self.patience * 2).min(MOST_PATIENCE);
                 self.since_lowered = TRIAL;
             }
-            // What the network took is what it can do: so many turns must be left out that no more is asked of it.
-            let taken = seen.offered.saturating_sub(seen.dropped).max(1);
-            let turns = (u64::from(self.interval) + 1) * seen.offered.max(1);
-            let needed = u32::try_from(turns.div_ceil(taken) - 1).unwrap_or(u32::MAX);
+            // What a busy network took is all that it can do: so many turns must be left out that it has time to spare, or it
+            // would drop again. One that is not busy dropped because frames came in a burst.
+            let taken = seen.offered.saturating_sub(seen.dropped).max(1) as f64;
+            let is_busy = seen.load > HIGHEST_LOAD;
+            let able = taken * if is_busy { HIGHEST_LOAD } else { 1.0 };
+            let turns = f64::from(self.interval + 1) * seen.offered.max(1) as f64;
+            // A float becomes the nearest whole number that there is.
+            let needed = ((turns / able).ceil() as u32).saturating_sub(1);
             self.interval = needed.max(self.interval + 1).min(self.max);
             return self.interval;
         }
@@ -304,6 +325,37 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_waited_when_the_interval_was_raised_do_not_raise_it_again() {
+        let member = Member {
+            interval: Interval::Adaptive,
+            is_live: true,
+        };
+        let mut cadence = Cadence::new(&[member; 4], 8, 1);
+        let (start, mut sums) = (
+            Instant::now(),
+            Sums {
+                offered: 0,
+                dropped: 0,
+                waiting: 0,
+                worked: Duration::ZERO,
+            },
+        );
+        let mut chosen = Vec::new();
+        // In the second second, the last four frames of the first are dropped; in the fourth, four that came meanwhile.
+        for (second, (offered, dropped)) in
+            (0..).zip([(0, 0), (100, 50), (33, 4), (33, 0), (33, 4)])
+        {
+            sums.offered += offered;
+            sums.dropped += dropped;
+            sums.waiting = 4;
+            sums.worked += Duration::from_millis(20 * (offered - dropped));
+            cadence.look(start + second * LOOK, sums);
+            chosen.push(cadence.interval(3));
+        }
+        assert_eq!(chosen, [0, 2, 2, 2, 3]);
+    }
+
+    #[test]
     fn files_do_not_adapt() {
         let member = |is_live| Member {
             interval: Interval::Adaptive,
@@ -335,6 +387,9 @@ mod tests {
     fn drops_raise_the_interval_at_once_to_what_is_needed() {
         let mut adaptive = Adaptive::new(8);
         assert_eq!(follow(&mut adaptive, 100, 30, 4), [3, 3, 3, 3]);
+        // Half of the frames would take all of its time.
+        let mut adaptive = Adaptive::new(8);
+        assert_eq!(follow(&mut adaptive, 100, 50, 4), [2, 2, 2, 2]);
         let mut adaptive = Adaptive::new(2);
         assert_eq!(
             follow(&mut adaptive, 100, 10, 3),
