@@ -214,7 +214,7 @@ publish:
         .arg("--stats")
         .arg(setup.path("stats.json"))
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");

@@ -4,7 +4,7 @@
 
 use super::super::network::Axis;
 use super::rules::role;
-use super::{Guess, Output, View, picture_input};
+use super::{Guess, View, picture_input};
 
 /// Operators of which numbers come that are no scores yet. A `LogSoftmax` is one of them: a softmax of its numbers gives the
 /// shares.
