@@ -223,6 +223,8 @@ struct Adaptive {
     max: u32,
     /// Looks without drops in a row.
     calm: u32,
+    /// The load at the newest of them.
+    loads: [f64; PATIENCE as usize],
     /// Looks without drops before the interval is lowered.
     patience: u32,
     /// Looks since it was lowered.
@@ -235,6 +237,7 @@ impl Adaptive {
             interval: 0,
             max,
             calm: 0,
+            loads: [0.0; PATIENCE as usize],
             patience: PATIENCE,
             since_lowered: TRIAL,
         }
@@ -260,9 +263,12 @@ impl Adaptive {
             return self.interval;
         }
         self.calm = self.calm.saturating_add(1);
+        self.loads[self.calm as usize % self.loads.len()] = seen.load;
         if self.interval > 0 && self.calm >= self.patience {
+            // By the busiest of them: one that happened to see little work would lead to drops.
+            let busiest = self.loads.into_iter().fold(0.0, f64::max);
             let turns = f64::from(self.interval + 1);
-            let load = |interval: u32| seen.load * turns / f64::from(interval + 1);
+            let load = |interval: u32| busiest * turns / f64::from(interval + 1);
             if let Some(lower) = (0..self.interval).find(|&lower| load(lower) <= HIGHEST_LOAD) {
                 self.interval = lower;
                 self.calm = 0;
@@ -407,6 +413,25 @@ mod tests {
         assert_eq!(chosen[0], 3, "not at once: {chosen:?}");
         let chosen = follow(&mut adaptive, 20, 30, 12);
         assert_eq!(chosen.last(), Some(&0), "{chosen:?}");
+    }
+
+    #[test]
+    fn one_look_that_saw_little_work_does_not_lower_it() {
+        let mut adaptive = Adaptive::new(8);
+        follow(&mut adaptive, 100, 30, 1);
+        let mut look = |load| {
+            adaptive.step(Seen {
+                offered: 25,
+                dropped: 0,
+                load,
+            })
+        };
+        // At an interval of 2 it would be four thirds of that.
+        let uneven = [0.68, 0.61, 0.6, 0.65, 0.62].repeat(4);
+        let chosen: Vec<u32> = uneven.into_iter().map(&mut look).collect();
+        assert_eq!(chosen, [3; 20]);
+        let chosen: Vec<u32> = [0.62; 5].into_iter().map(look).collect();
+        assert_eq!(chosen.last(), Some(&2), "{chosen:?}");
     }
 
     #[test]
