@@ -14,6 +14,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Share of the workers' time that may be used after the interval was changed: what is left absorbs uneven arrival.
 const HIGHEST_LOAD: f64 = 0.85;
 
+/// Of the load that led to drops, what is tried again: waiting for company takes time, too, and frames come unevenly.
+const LESS: f64 = 0.9;
+
 /// Looks without drops before the interval is lowered, at first and at most. It doubles when lowering led to drops.
 const PATIENCE: u32 = 5;
 const MOST_PATIENCE: u32 = 320;
@@ -229,6 +232,10 @@ struct Adaptive {
     patience: u32,
     /// Looks since it was lowered.
     since_lowered: u32,
+    /// The load that was expected of that.
+    tried_load: f64,
+    /// The load up to which it is lowered: less, once that has led to drops.
+    highest_load: f64,
 }
 
 impl Adaptive {
@@ -240,6 +247,8 @@ impl Adaptive {
             loads: [0.0; PATIENCE as usize],
             patience: PATIENCE,
             since_lowered: TRIAL,
+            tried_load: 0.0,
+            highest_load: HIGHEST_LOAD,
         }
     }
 
@@ -249,6 +258,7 @@ impl Adaptive {
             self.calm = 0;
             if self.since_lowered <= TRIAL {
                 self.patience = (self.patience * 2).min(MOST_PATIENCE);
+                self.highest_load = LESS * self.tried_load;
                 self.since_lowered = TRIAL;
             }
             // What a busy network took is all that it can do: so many turns must be left out that it has time to spare, or it
@@ -269,14 +279,17 @@ impl Adaptive {
             let busiest = self.loads.into_iter().fold(0.0, f64::max);
             let turns = f64::from(self.interval + 1);
             let load = |interval: u32| busiest * turns / f64::from(interval + 1);
-            if let Some(lower) = (0..self.interval).find(|&lower| load(lower) <= HIGHEST_LOAD) {
+            let fits = |lower: &u32| load(*lower) <= self.highest_load;
+            if let Some(lower) = (0..self.interval).find(fits) {
                 self.interval = lower;
+                self.tried_load = load(lower);
                 self.calm = 0;
                 self.since_lowered = 0;
             }
         }
         if self.calm >= MOST_PATIENCE {
             self.patience = PATIENCE;
+            self.highest_load = HIGHEST_LOAD;
         }
         self.interval
     }
@@ -435,23 +448,30 @@ mod tests {
     }
 
     #[test]
-    fn lowering_that_led_to_drops_is_tried_ever_more_rarely() {
+    fn lowering_that_led_to_drops_is_not_tried_again_before_the_load_is_less() {
         // The load promises that a lower interval fits, and it never does: bursts.
         let mut adaptive = Adaptive::new(8);
         let mut tries = Vec::new();
-        for second in 0..300 {
+        let mut look = |second: u32, load: f64| {
             let before = adaptive.interval;
             let seen = Seen {
                 offered: 10,
                 dropped: u64::from(before == 0),
-                load: 0.3,
+                load,
             };
             if adaptive.step(seen) < before {
                 tries.push(second);
             }
-        }
-        let waits: Vec<i32> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(tries.len() <= 6, "{tries:?}");
-        assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
+        };
+        (0..300).for_each(|second| look(second, 0.3));
+        (300..400).for_each(|second| look(second, 0.25));
+        // After a long calm it is tried again: times change.
+        (400..900).for_each(|second| look(second, 0.24));
+        let [first, again, late] = tries.as_slice() else {
+            panic!("{tries:?}");
+        };
+        assert!(*first < 10, "{tries:?}");
+        assert!((300..320).contains(again), "{tries:?}");
+        assert!(*late > again + MOST_PATIENCE, "{tries:?}");
     }
 }
