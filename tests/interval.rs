@@ -4,12 +4,13 @@
 mod support;
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use jetwatch::accuracy::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
 use jetwatch::config::{Pace, SyntheticScene};
 use jetwatch::source::scene::Scene;
 use serde_json::Value;
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
 
 const FRAMES: u64 = 300;
 
@@ -172,13 +173,23 @@ publish:
     assert!(recorded > through, "{recorded} recorded: {stats}");
 }
 
+/// What a `stats` message says of its sources.
+fn of_all(stats: &Value, key: &str) -> Vec<u64> {
+    let sources = stats["sources"].as_array().expect("a list").iter();
+    let numbers = sources.map(|source| source[key].as_u64().expect("a number"));
+    numbers.collect()
+}
+
+/// Messages with numbers in a row that show a settled interval.
+const CALM: usize = 8;
+
 #[test]
 fn an_adaptive_interval_settles_where_nothing_is_dropped_and_is_told() {
     // Four sources of 25 frames/s, of which the detector can serve 50 frames/s: every second frame at most.
     let sources: String = (0..4)
         .map(|n| {
             format!(
-                "  - {{name: cam{n}, uri: \"synthetic://traffic?seed={n}&objects=3&width=160&height=96&fps=25&frames=500\"}}\n"
+                "  - {{name: cam{n}, uri: \"synthetic://traffic?seed={n}&objects=3&width=160&height=96&fps=25\"}}\n"
             )
         })
         .collect();
@@ -198,43 +209,67 @@ publish:
   json_lines: {{path: frames.jsonl}}
 "
     ));
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("frames.jsonl"));
-    let stats: Vec<_> = lines
-        .iter()
-        .filter(|line| line["kind"] == "stats")
-        .collect();
-    let of_all = |stats: &Value, key: &str| -> Vec<u64> {
-        let sources = stats["sources"].as_array().expect("a list").iter();
-        let numbers = sources.filter_map(|source| source[key].as_u64());
-        numbers.collect()
+    let mut command = setup.command("run");
+    let child = command
+        .arg("--stats")
+        .arg(setup.path("stats.json"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let told = || {
+        let mut lines = json_lines(&setup.path("frames.jsonl"));
+        lines.retain(|line| line["kind"] == "stats");
+        lines
     };
-    let (first, last) = (stats.first().expect("told"), stats.last().expect("told"));
     let dropped = |stats: &Value| of_all(stats, "dropped_frames").iter().sum::<u64>();
-    assert!(dropped(last) > 0, "all frames are too many: {last}");
-    let intervals: Vec<Vec<u64>> = stats
-        .iter()
-        .map(|stats| of_all(stats, "interval"))
-        .collect();
-    assert!(intervals.iter().all(|of_all| of_all.len() == 4), "{last}");
-    // One interval for all of them, which is told; where it settles, the network has room for what is left.
-    let chosen = |of_all: &[u64]| of_all.iter().max().copied().unwrap_or_default();
-    let settled: Vec<u64> = intervals.iter().map(|of_all| chosen(of_all)).collect();
-    let raised = settled.iter().position(|interval| *interval > 0);
-    let raised = raised.unwrap_or_else(|| panic!("it never rose: {settled:?}"));
-    let calm = stats.windows(2).skip(raised + 1);
-    let calm = calm
-        .filter(|pair| dropped(pair[1]) == dropped(pair[0]))
-        .count();
+    // On a busy machine frames are late, and the interval rises once more: what counts is that there is an end of it.
+    let settled = eventually("a stretch of one interval without drops", || {
+        let told = told();
+        let stretch = &told[told.len().checked_sub(CALM)?..];
+        let (first, last) = (stretch.first()?, stretch.last()?);
+        let interval = of_all(first, "interval");
+        let is_one = stretch
+            .iter()
+            .all(|stats| of_all(stats, "interval") == interval);
+        let is_raised = interval.iter().all(|of_one| *of_one > 0);
+        (is_one && is_raised && dropped(first) == dropped(last)).then(|| last.clone())
+    });
+    let stopped = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(stopped.expect("kill starts").success());
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+
+    let intervals = of_all(&settled, "interval");
+    assert_eq!(intervals.len(), 4, "{settled}");
+    // One for all of them, and not every second frame: that would take all of the network's time.
+    assert!(intervals.iter().all(|of_one| *of_one == intervals[0]));
+    assert!((2..=8).contains(&intervals[0]), "{settled}");
     assert!(
-        calm > 0,
-        "it dropped all the time: {settled:?}, {first}, {last}"
+        dropped(&settled) > 0,
+        "all frames are too many, which shows before the interval rises: {settled}"
     );
-    // Every frame that was not dropped came through, most of them carried.
-    let frames: u64 = of_all(last, "frames").iter().sum();
-    let carried: u64 = of_all(last, "carried_frames").iter().sum();
-    assert!(carried > 0 && carried < frames, "{last}");
+    // The report says what the last message said, and in the stretch every frame came through, most of them carried.
+    let last = told().pop().expect("one at the end");
+    let report = fs::read(setup.path("stats.json")).expect("the report was written");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    assert_eq!(of_all(&report, "interval"), of_all(&last, "interval"));
+    assert_eq!(of_all(&report, "carried"), of_all(&last, "carried_frames"));
+    let (frames, carried, gone): (u64, u64, u64) = (
+        of_all(&report, "frames").iter().sum(),
+        of_all(&report, "carried").iter().sum(),
+        of_all(&report, "dropped").iter().sum(),
+    );
+    let through: u64 = of_all(&report, "detected").iter().sum();
+    // The last frame of each may have found its lane closed.
+    assert!(
+        (through + gone..=through + gone + 4).contains(&frames),
+        "{report}"
+    );
+    assert!(2 * carried > frames, "{report}");
 }
 
 #[test]

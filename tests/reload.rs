@@ -230,3 +230,87 @@ fn the_only_source_can_be_replaced() {
         "taken out by a change of the configuration"
     );
 }
+
+/// The boxes of a source's frames, life by life: its numbers begin anew with each.
+fn lives(lines: &[Value], name: &str) -> Vec<Vec<[f64; 4]>> {
+    let mut lives: Vec<Vec<[f64; 4]>> = Vec::new();
+    let is_frame = |line: &&Value| line["kind"] == "detections" && line["source"] == name;
+    for line in lines.iter().filter(is_frame) {
+        if line["frame"]["seq"] == 0 {
+            lives.push(Vec::new());
+        }
+        let tracks = line["tracks"].as_array().expect("a list").iter();
+        let seen = tracks.filter(|track| track["state"] == "active");
+        let edge = |track: &Value, edge: usize| track["box"][edge].as_f64().expect("a number");
+        let boxes = seen.map(|track| std::array::from_fn(|index| edge(track, index)));
+        lives.last_mut().expect("0 comes first").extend(boxes);
+    }
+    lives
+}
+
+#[test]
+fn a_changed_roi_starts_its_source_anew_and_no_other() {
+    let stays: Vec<String> = (0..4).map(|n| source(&format!("stays{n}"), n)).collect();
+    // Objects everywhere in 160×90 pixels, of which one half is looked at, then the other.
+    let scene = "seed=7&objects=12&width=160&height=90&fps=8";
+    let half = |roi: &str| {
+        let cut = format!("  - name: cut\n    uri: synthetic://traffic?{scene}\n    roi: {roi}\n");
+        yaml(&[stays.as_slice(), &[cut]].concat(), "")
+    };
+    let mut running = Running::start(&half("0,0,0.5,1"));
+    running.frames("cut", 8);
+    let told = running.reload(&half("0.5,0,0.5,1"));
+    assert_eq!(told["state"], "applied", "{told}");
+    assert_eq!(told["changed"], serde_json::json!(["cut"]));
+    assert_eq!(told["unchanged"], 4, "{told}");
+    for list in ["added", "removed"] {
+        assert_eq!(told[list], serde_json::json!([]), "{told}");
+    }
+    let before = seqs(&running.lines(), "cut").len();
+    running.frames("cut", before + 16);
+    for n in 0..4 {
+        running.frames(&format!("stays{n}"), 8);
+    }
+
+    let (lines, _) = running.stop();
+    for n in 0..4 {
+        let name = format!("stays{n}");
+        assert_eq!(states(&lines, &name), ["connecting", "online", "ended"]);
+        let seqs = seqs(&lines, &name);
+        let wanted: Vec<u64> = (0..seqs.len() as u64).collect();
+        assert_eq!(seqs, wanted, "{name} lost frames, or began anew");
+    }
+    let lives = lives(&lines, "cut");
+    let [left, right] = lives.as_slice() else {
+        panic!("it was started {} times", lives.len());
+    };
+    assert!(!left.is_empty() && !right.is_empty(), "{lives:?}");
+    for [from, _, to, _] in left {
+        assert!(*from >= 0.0 && *to <= 80.01, "{from} to {to}");
+    }
+    for [from, _, to, _] in right {
+        assert!(*from >= 79.99 && *to <= 160.0, "{from} to {to}");
+    }
+}
+
+#[test]
+fn a_source_can_leave_while_the_interval_follows_the_load() {
+    let mut running = Running::start(&yaml(
+        &[source("stays", 1), source("leaves", 2)],
+        "  interval: adaptive\n",
+    ));
+    // The load is looked at once a second: twice with both of them, twice with one.
+    running.frames("leaves", 10);
+    let told = running.reload(&yaml(&[source("stays", 1)], "  interval: adaptive\n"));
+    assert_eq!(told["removed"], serde_json::json!(["leaves"]), "{told}");
+    let before = seqs(&running.lines(), "stays").len();
+    running.frames("stays", before + 10);
+    let (lines, report) = running.stop();
+    let seqs = seqs(&lines, "stays");
+    let wanted: Vec<u64> = (0..seqs.len() as u64).collect();
+    assert_eq!(seqs, wanted);
+    let sources = report["sources"].as_array().expect("a list");
+    for source in sources {
+        assert_eq!(source["interval"], 0, "nothing was dropped: {report}");
+    }
+}

@@ -367,6 +367,93 @@ fn what_the_vic_cannot_do_is_refused() {
 }
 
 #[test]
+fn crops_that_the_vic_cannot_do_are_refused() {
+    let machine = JetsonElements::new();
+    let nvmm = "video/x-raw(memory:NVMM)";
+    // Of a picture of 640×360.
+    let pipeline = |crop: &str, to: &str| {
+        format!(
+            "videotestsrc num-buffers=2 ! video/x-raw,width=640,height=360 ! nvvidconv {crop} ! {nvmm},{to} ! fakesink"
+        )
+    };
+    let square = "width=64,height=64";
+    for outside in [
+        "left=0 right=641 top=0 bottom=360",
+        "left=0 right=640 top=0 bottom=361",
+        "left=700 right=800 top=0 bottom=100",
+        // Edges without a picture between them.
+        "left=100 right=100 top=0 bottom=100",
+        "left=0 right=100 top=80 bottom=40",
+    ] {
+        for engine in ["", "compute-hw=GPU "] {
+            let said = machine.refuse(&pipeline(&format!("{engine}{outside}"), square));
+            assert!(
+                said.contains("the crop is outside of the picture"),
+                "{engine}{outside}: {said}"
+            );
+        }
+    }
+    // What counts is the crop and not the picture: this one is large enough, and scaled by 3 at most.
+    for (crop, to, why) in [
+        (
+            "left=0 right=15 top=0 bottom=64",
+            square,
+            "15x64 to 64x64: the VIC takes and gives nothing smaller than 16x16",
+        ),
+        (
+            "left=600 right=640 top=352 bottom=360",
+            square,
+            "40x8 to 64x64: the VIC takes and gives nothing smaller than 16x16",
+        ),
+        (
+            "left=0 right=32 top=0 bottom=32",
+            "width=528,height=32",
+            "32x32 to 528x32: the VIC scales by 16 at most",
+        ),
+        (
+            "left=0 right=32 top=0 bottom=16",
+            "width=64,height=272",
+            "32x16 to 64x272: the VIC scales by 16 at most",
+        ),
+    ] {
+        let said = machine.refuse(&pipeline(crop, to));
+        assert!(
+            said.contains("NvBufSurfTransform failed") && said.contains(why),
+            "{crop}: {said}"
+        );
+    }
+    assert_eq!(machine.work(), [], "nothing came through");
+    // The limits themselves are met, and a crop of a picture that is too large as a whole.
+    machine.play(&pipeline(
+        "left=624 right=640 top=344 bottom=360",
+        "width=256,height=256",
+    ));
+    machine.play(&pipeline(
+        "left=160 right=480 top=90 bottom=270",
+        "width=20,height=20",
+    ));
+    // The GPU's limits are others.
+    machine.play(&pipeline(
+        "compute-hw=GPU left=0 right=8 top=0 bottom=8",
+        "width=256,height=256",
+    ));
+    let work = machine.work();
+    let done: Vec<(&str, &str, u64)> = work
+        .iter()
+        .map(|work| (work.engine.as_str(), work.to.as_str(), work.frames))
+        .collect();
+    let sizes = ["256x256", "20x20", "256x256"];
+    assert_eq!(done.len(), sizes.len(), "{done:?}");
+    for ((engine, to, frames), (size, by)) in done
+        .into_iter()
+        .zip(sizes.into_iter().zip(["VIC", "VIC", "GPU"]))
+    {
+        assert!(to.contains(size), "{to}");
+        assert_eq!((engine, frames), (by, 2), "{size}");
+    }
+}
+
+#[test]
 fn a_camera_gives_frames_and_breaks_as_asked() {
     let machine = JetsonElements::new();
     let mode = "video/x-raw(memory:NVMM),width=1280,height=720,framerate=60/1";

@@ -11,8 +11,11 @@ use crate::config::Interval;
 /// How often the load is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Share of the workers' time that may be used after the interval was lowered: what is left absorbs uneven arrival.
+/// Share of the workers' time that may be used after the interval was changed: what is left absorbs uneven arrival.
 const HIGHEST_LOAD: f64 = 0.85;
+
+/// Of the load that led to drops, what is tried again: waiting for company takes time, too, and frames come unevenly.
+const LESS: f64 = 0.9;
 
 /// Looks without drops before the interval is lowered, at first and at most. It doubles when lowering led to drops.
 const PATIENCE: u32 = 5;
@@ -35,6 +38,8 @@ pub(super) struct Cadence {
 struct Beat {
     interval: u32,
     is_adaptive: bool,
+    /// The source is gone.
+    has_left: bool,
     /// Frames that still skip the network.
     wait: u32,
     carried: u64,
@@ -48,9 +53,15 @@ impl Beat {
                 Interval::Adaptive => 0,
             },
             is_adaptive: member.is_live && member.interval == Interval::Adaptive,
+            has_left: false,
             wait: 0,
             carried: 0,
         }
+    }
+
+    /// Whether its interval follows the load now.
+    fn follows(&self) -> bool {
+        self.is_adaptive && !self.has_left
     }
 }
 
@@ -61,6 +72,8 @@ struct Look {
     offered: u64,
     dropped: u64,
     worked: Duration,
+    /// Frames that waited when the interval was raised: what is dropped of them says nothing about the new one.
+    left_over: u64,
 }
 
 /// What a source is.
@@ -76,6 +89,8 @@ pub(super) struct Sums {
     /// Frames for the network, those that were dropped too.
     pub(super) offered: u64,
     pub(super) dropped: u64,
+    /// Frames that wait for it now.
+    pub(super) waiting: u64,
     /// Time in which workers were busy, added up.
     pub(super) worked: Duration,
 }
@@ -92,6 +107,7 @@ impl Cadence {
                 offered: 0,
                 dropped: 0,
                 worked: Duration::ZERO,
+                left_over: 0,
             },
         };
         cadence.stagger(|_| true);
@@ -104,17 +120,15 @@ impl Cadence {
         if beat.is_adaptive {
             beat.interval = self.adaptive.interval;
         }
-        let alike = |other: &&Beat| other.interval == beat.interval;
+        let alike = |other: &&Beat| other.interval == beat.interval && !other.has_left;
         let place = self.beats.iter().filter(alike).count();
         beat.wait = u32::try_from(place).unwrap_or(0) % (beat.interval + 1);
         self.beats.push(beat);
     }
 
-    /// A source is gone: the load of the others is looked at without it.
+    /// A source is gone: it takes no turns any more. What it did so far stays in the sums, which never fall.
     pub(super) fn leave(&mut self, source: usize) {
-        let beat = &mut self.beats[source];
-        beat.is_adaptive = false;
-        beat.interval = 0;
+        self.beats[source].has_left = true;
     }
 
     /// Whether the next frame of this source skips the network; counts it.
@@ -139,7 +153,7 @@ impl Cadence {
         self.beats[source].carried
     }
 
-    /// Whether this source's interval follows the load.
+    /// Whether this source's interval follows the load, or did until it left.
     pub(super) fn is_adaptive(&self, source: usize) -> bool {
         self.beats[source].is_adaptive
     }
@@ -147,7 +161,7 @@ impl Cadence {
     /// Whether the load is to be looked at.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let since = self.look.at.map(|at| now.saturating_duration_since(at));
-        since.is_none_or(|since| since >= LOOK) && self.beats.iter().any(|beat| beat.is_adaptive)
+        since.is_none_or(|since| since >= LOOK) && self.beats.iter().any(Beat::follows)
     }
 
     /// Looks at the load, and chooses the interval anew.
@@ -159,23 +173,29 @@ impl Cadence {
                 offered: sums.offered,
                 dropped: sums.dropped,
                 worked: sums.worked,
+                left_over: 0,
             },
         );
         let Some(at) = before.at else { return };
         let time = now.saturating_duration_since(at).as_secs_f64() * self.workers as f64;
         let worked = sums.worked.saturating_sub(before.worked);
+        let dropped = sums.dropped - before.dropped;
+        let had = self.adaptive.interval;
         let chosen = self.adaptive.step(Seen {
             offered: sums.offered - before.offered,
-            dropped: sums.dropped - before.dropped,
+            dropped: dropped.saturating_sub(before.left_over),
             load: worked.as_secs_f64() / time.max(f64::EPSILON),
         });
-        let is_new = |beat: &Beat| beat.is_adaptive && beat.interval != chosen;
+        if chosen > had {
+            self.look.left_over = sums.waiting;
+        }
+        let is_new = |beat: &Beat| beat.follows() && beat.interval != chosen;
         if self.beats.iter().any(is_new) {
             log::info!(interval = chosen; "frames that skip the network after each that goes through it: {chosen}");
-            for beat in self.beats.iter_mut().filter(|beat| beat.is_adaptive) {
+            for beat in self.beats.iter_mut().filter(|beat| beat.follows()) {
                 beat.interval = chosen;
             }
-            self.stagger(|beat| beat.is_adaptive);
+            self.stagger(Beat::follows);
         }
     }
 
@@ -206,10 +226,16 @@ struct Adaptive {
     max: u32,
     /// Looks without drops in a row.
     calm: u32,
+    /// The load at the newest of them.
+    loads: [f64; PATIENCE as usize],
     /// Looks without drops before the interval is lowered.
     patience: u32,
     /// Looks since it was lowered.
     since_lowered: u32,
+    /// The load that was expected of that.
+    tried_load: f64,
+    /// The load up to which it is lowered: less, once that has led to drops.
+    highest_load: f64,
 }
 
 impl Adaptive {
@@ -218,8 +244,11 @@ impl Adaptive {
             interval: 0,
             max,
             calm: 0,
+            loads: [0.0; PATIENCE as usize],
             patience: PATIENCE,
             since_lowered: TRIAL,
+            tried_load: 0.0,
+            highest_load: HIGHEST_LOAD,
         }
     }
 
@@ -229,27 +258,38 @@ impl Adaptive {
             self.calm = 0;
             if self.since_lowered <= TRIAL {
                 self.patience = (self.patience * 2).min(MOST_PATIENCE);
+                self.highest_load = LESS * self.tried_load;
                 self.since_lowered = TRIAL;
             }
-            // What the network took is what it can do: so many turns must be left out that no more is asked of it.
-            let taken = seen.offered.saturating_sub(seen.dropped).max(1);
-            let turns = (u64::from(self.interval) + 1) * seen.offered.max(1);
-            let needed = u32::try_from(turns.div_ceil(taken) - 1).unwrap_or(u32::MAX);
+            // What a busy network took is all that it can do: so many turns must be left out that it has time to spare, or it
+            // would drop again. One that is not busy dropped because frames came in a burst.
+            let taken = seen.offered.saturating_sub(seen.dropped).max(1) as f64;
+            let is_busy = seen.load > HIGHEST_LOAD;
+            let able = taken * if is_busy { HIGHEST_LOAD } else { 1.0 };
+            let turns = f64::from(self.interval + 1) * seen.offered.max(1) as f64;
+            // A float becomes the nearest whole number that there is.
+            let needed = ((turns / able).ceil() as u32).saturating_sub(1);
             self.interval = needed.max(self.interval + 1).min(self.max);
             return self.interval;
         }
         self.calm = self.calm.saturating_add(1);
+        self.loads[self.calm as usize % self.loads.len()] = seen.load;
         if self.interval > 0 && self.calm >= self.patience {
+            // By the busiest of them: one that happened to see little work would lead to drops.
+            let busiest = self.loads.into_iter().fold(0.0, f64::max);
             let turns = f64::from(self.interval + 1);
-            let load = |interval: u32| seen.load * turns / f64::from(interval + 1);
-            if let Some(lower) = (0..self.interval).find(|&lower| load(lower) <= HIGHEST_LOAD) {
+            let load = |interval: u32| busiest * turns / f64::from(interval + 1);
+            let fits = |lower: &u32| load(*lower) <= self.highest_load;
+            if let Some(lower) = (0..self.interval).find(fits) {
                 self.interval = lower;
+                self.tried_load = load(lower);
                 self.calm = 0;
                 self.since_lowered = 0;
             }
         }
         if self.calm >= MOST_PATIENCE {
             self.patience = PATIENCE;
+            self.highest_load = HIGHEST_LOAD;
         }
         self.interval
     }
@@ -304,6 +344,37 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_waited_when_the_interval_was_raised_do_not_raise_it_again() {
+        let member = Member {
+            interval: Interval::Adaptive,
+            is_live: true,
+        };
+        let mut cadence = Cadence::new(&[member; 4], 8, 1);
+        let (start, mut sums) = (
+            Instant::now(),
+            Sums {
+                offered: 0,
+                dropped: 0,
+                waiting: 0,
+                worked: Duration::ZERO,
+            },
+        );
+        let mut chosen = Vec::new();
+        // In the second second, the last four frames of the first are dropped; in the fourth, four that came meanwhile.
+        for (second, (offered, dropped)) in
+            (0..).zip([(0, 0), (100, 50), (33, 4), (33, 0), (33, 4)])
+        {
+            sums.offered += offered;
+            sums.dropped += dropped;
+            sums.waiting = 4;
+            sums.worked += Duration::from_millis(20 * (offered - dropped));
+            cadence.look(start + second * LOOK, sums);
+            chosen.push(cadence.interval(3));
+        }
+        assert_eq!(chosen, [0, 2, 2, 2, 3]);
+    }
+
+    #[test]
     fn files_do_not_adapt() {
         let member = |is_live| Member {
             interval: Interval::Adaptive,
@@ -335,6 +406,9 @@ mod tests {
     fn drops_raise_the_interval_at_once_to_what_is_needed() {
         let mut adaptive = Adaptive::new(8);
         assert_eq!(follow(&mut adaptive, 100, 30, 4), [3, 3, 3, 3]);
+        // Half of the frames would take all of its time.
+        let mut adaptive = Adaptive::new(8);
+        assert_eq!(follow(&mut adaptive, 100, 50, 4), [2, 2, 2, 2]);
         let mut adaptive = Adaptive::new(2);
         assert_eq!(
             follow(&mut adaptive, 100, 10, 3),
@@ -355,23 +429,49 @@ mod tests {
     }
 
     #[test]
-    fn lowering_that_led_to_drops_is_tried_ever_more_rarely() {
+    fn one_look_that_saw_little_work_does_not_lower_it() {
+        let mut adaptive = Adaptive::new(8);
+        follow(&mut adaptive, 100, 30, 1);
+        let mut look = |load| {
+            adaptive.step(Seen {
+                offered: 25,
+                dropped: 0,
+                load,
+            })
+        };
+        // At an interval of 2 it would be four thirds of that.
+        let uneven = [0.68, 0.61, 0.6, 0.65, 0.62].repeat(4);
+        let chosen: Vec<u32> = uneven.into_iter().map(&mut look).collect();
+        assert_eq!(chosen, [3; 20]);
+        let chosen: Vec<u32> = [0.62; 5].into_iter().map(look).collect();
+        assert_eq!(chosen.last(), Some(&2), "{chosen:?}");
+    }
+
+    #[test]
+    fn lowering_that_led_to_drops_is_not_tried_again_before_the_load_is_less() {
         // The load promises that a lower interval fits, and it never does: bursts.
         let mut adaptive = Adaptive::new(8);
         let mut tries = Vec::new();
-        for second in 0..300 {
+        let mut look = |second: u32, load: f64| {
             let before = adaptive.interval;
             let seen = Seen {
                 offered: 10,
                 dropped: u64::from(before == 0),
-                load: 0.3,
+                load,
             };
             if adaptive.step(seen) < before {
                 tries.push(second);
             }
-        }
-        let waits: Vec<i32> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(tries.len() <= 6, "{tries:?}");
-        assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
+        };
+        (0..300).for_each(|second| look(second, 0.3));
+        (300..400).for_each(|second| look(second, 0.25));
+        // After a long calm it is tried again: times change.
+        (400..900).for_each(|second| look(second, 0.24));
+        let [first, again, late] = tries.as_slice() else {
+            panic!("{tries:?}");
+        };
+        assert!(*first < 10, "{tries:?}");
+        assert!((300..320).contains(again), "{tries:?}");
+        assert!(*late > again + MOST_PATIENCE, "{tries:?}");
     }
 }

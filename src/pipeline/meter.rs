@@ -322,6 +322,7 @@ impl Meter {
                     state: source.state.name(),
                     frames: source.counters.frames(),
                     detected: source.done,
+                    interval: self.lanes.interval(SourceId(index as u16)).0,
                     carried: self.lanes.interval(SourceId(index as u16)).1,
                     dropped: self.lanes.dropped(SourceId(index as u16)),
                     reconnects: source.counters.reconnects(),

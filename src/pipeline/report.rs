@@ -73,6 +73,8 @@ pub struct SourceReport {
     pub frames: u64,
     /// Frames through the whole chain.
     pub detected: u64,
+    /// Frames that skipped the network after each one that went through it, at the end.
+    pub interval: u32,
     /// Frames of them that skipped the network, their tracks carried.
     pub carried: u64,
     /// Frames replaced by newer ones.
@@ -89,6 +91,7 @@ impl SourceReport {
             match named.iter_mut().find(|known| known.name == source.name) {
                 Some(known) => {
                     known.state = source.state;
+                    known.interval = source.interval;
                     known.frames += source.frames;
                     known.detected += source.detected;
                     known.carried += source.carried;

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::draft_error::DraftError;
-use super::families;
+use super::families::{self, Family};
 use super::guess::{Guess, guesses, input_size, noted_names, picture_input};
-use super::network::{Element, Network};
+use super::network::{Axis, Element, Network};
 use crate::detect::model::ColorOrder;
 use crate::types::{Placement, Size};
 
@@ -14,6 +14,7 @@ use crate::types::{Placement, Size};
 #[derive(Debug, Clone)]
 pub struct Draft {
     guess: Guess,
+    family: Family,
     /// Other layouts that fit.
     others: Vec<&'static str>,
     is_forced: bool,
@@ -65,12 +66,19 @@ impl Draft {
             );
             return Err(DraftError::NoInput { found });
         };
+        let axes = input.axes.as_deref().unwrap_or(&[]);
+        if let Some(Axis::Fixed(_)) = axes.get(1).filter(|planes| **planes != Axis::Fixed(3)) {
+            return Err(DraftError::NoPlanes {
+                input: input.name.clone(),
+                found: input.to_string(),
+                is_last: axes.get(3) == Some(&Axis::Fixed(3)),
+            });
+        }
         let noted = input_size(network);
-        let is_fixed = input.axes.as_ref().is_some_and(|axes| {
-            axes[2..]
-                .iter()
-                .all(|axis| matches!(axis, super::Axis::Fixed(_)))
-        });
+        let is_fixed = input
+            .axes
+            .as_ref()
+            .is_some_and(|axes| axes[2..].iter().all(|axis| matches!(axis, Axis::Fixed(_))));
         if let (Some(wanted), Some(size), true) = (size, noted, is_fixed)
             && wanted != size
         {
@@ -107,6 +115,7 @@ impl Draft {
                 .into_iter()
                 .filter(|other| *other != guess.layout)
                 .collect(),
+            family: guess.family().of_task(network.noted("task")),
             guess,
             is_forced: layout.is_some(),
             input: input.name.clone(),
@@ -145,7 +154,7 @@ impl Draft {
     }
 
     fn write(&self, text: &mut String, origin: Origin<'_>) -> std::fmt::Result {
-        let family = self.guess.family();
+        let family = &self.family;
         writeln!(
             text,
             "# Drafted by `jetwatch model init` from {}.",
@@ -155,9 +164,14 @@ impl Draft {
             text,
             "# Names, sizes and the hash were read in the file. Lines that say GUESS were not: an ONNX file does not"
         )?;
+        let then = if family.is_classifier() {
+            "name it in `secondary` and look at what it says"
+        } else {
+            "see `jetwatch eval` on pictures with boxes"
+        };
         writeln!(
             text,
-            "# say them. Compare them with how the network was trained, then see `jetwatch eval` on pictures with boxes."
+            "# say them. Compare them with how the network was trained, then {then}."
         )?;
         writeln!(text, "name: {}", quoted(origin.name))?;
         writeln!(text, "input:")?;
@@ -242,7 +256,7 @@ impl Draft {
         for (key, value) in &self.guess.parameters {
             writeln!(text, "  {key}: {value}   # GUESS")?;
         }
-        writeln!(text, "score_threshold: 0.3")?;
+        writeln!(text, "score_threshold: {}", family.score_threshold)?;
         if family.needs_suppression {
             writeln!(text, "nms_iou: 0.45")?;
         }

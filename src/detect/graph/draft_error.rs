@@ -30,6 +30,23 @@ pub enum DraftError {
         /// The inputs in words.
         found: String,
     },
+    /// The input takes pictures in another form.
+    #[error(
+        "the input `{input}` is {found}, expected [1 or N, 3, height, width]; {}",
+        if *is_last {
+            "colors come last here: export it with planes first (tf2onnx: --inputs-as-nchw)"
+        } else {
+            "jetwatch runs networks of color pictures, in three planes: train or export it for these"
+        }
+    )]
+    NoPlanes {
+        /// Name of the input.
+        input: String,
+        /// Its shape in words.
+        found: String,
+        /// Whether three colors are on the last axis.
+        is_last: bool,
+    },
     /// The file leaves the size of the input open.
     #[error(
         "the network leaves the size of its input `{input}` open ({found}): say which to use, such as --size 640x640"

@@ -26,6 +26,8 @@ pub struct Family {
     pub placement: Placement,
     /// Value of the padding, 0 to 255.
     pub padding: u8,
+    /// Scores below this say little.
+    pub score_threshold: f32,
     /// Whether boxes of one object overlap.
     pub needs_suppression: bool,
 }
@@ -40,6 +42,7 @@ const RAW: Family = Family {
     scale: [1.0; 3],
     placement: Placement::Stretch,
     padding: 114,
+    score_threshold: 0.3,
     needs_suppression: true,
 };
 
@@ -50,8 +53,26 @@ const UNIT: Family = Family {
     ..RAW
 };
 
+/// Red first, by ImageNet's mean and deviation; the object fills the input.
+const CLASSIFIER: Family = Family {
+    color: ColorOrder::Rgb,
+    mean: [123.675, 116.28, 103.53],
+    scale: [0.017_124_8, 0.017_507, 0.017_429_2],
+    score_threshold: 0.5,
+    needs_suppression: false,
+    ..RAW
+};
+
+/// Ultralytics trains its classifiers without mean and deviation, and its exporter notes the task.
+const ULTRALYTICS_CLASSIFIER: Family = Family {
+    networks: "classifiers of Ultralytics",
+    mean: [0.0; 3],
+    scale: [0.003_921_569; 3],
+    ..CLASSIFIER
+};
+
 /// Every family, in the order in which guesses are preferred.
-pub const FAMILIES: [Family; 14] = [
+pub const FAMILIES: [Family; 17] = [
     Family {
         layout: "efficient_nms",
         networks: "exports that end with TensorRT's EfficientNMS",
@@ -154,10 +175,49 @@ pub const FAMILIES: [Family; 14] = [
         scale: [0.007_843_137; 3],
         ..UNIT
     },
+    Family {
+        layout: "softmax",
+        networks: "classifiers trained with ImageNet's mean and deviation",
+        needs: "one output [C], behind the network's own Softmax: one share for each label of a classifier",
+        ..CLASSIFIER
+    },
+    Family {
+        layout: "logits",
+        networks: "classifiers trained with ImageNet's mean and deviation",
+        needs: "one output [C] without a Softmax or Sigmoid behind it: the numbers of a classifier whose labels exclude each other",
+        ..CLASSIFIER
+    },
+    Family {
+        layout: "sigmoid",
+        networks: "classifiers trained with ImageNet's mean and deviation",
+        needs: "one output [C], behind the network's own Sigmoid: one score for each label of a classifier, of which several may hold",
+        ..CLASSIFIER
+    },
 ];
 
 /// The family with the word `layout`.
 #[must_use]
 pub(super) fn find(layout: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.layout == layout)
+}
+
+impl Family {
+    /// Whether its networks name the whole picture and give no boxes.
+    #[must_use]
+    pub fn is_classifier(&self) -> bool {
+        matches!(self.layout, "softmax" | "logits" | "sigmoid")
+    }
+
+    /// The family as the authors of this very network prepare their pictures; `task` is what its exporter noted.
+    #[must_use]
+    pub(super) fn of_task(&self, task: Option<&str>) -> Self {
+        match task {
+            Some("classify") if self.is_classifier() => Self {
+                layout: self.layout,
+                needs: self.needs,
+                ..ULTRALYTICS_CLASSIFIER
+            },
+            _ => *self,
+        }
+    }
 }

@@ -10,6 +10,7 @@ use super::names;
 use super::network::{Axis, Element, Network, Tensor};
 use crate::types::Size;
 
+mod classifiers;
 mod maps;
 mod rules;
 
@@ -130,6 +131,8 @@ struct Output<'a> {
     element: Element,
     /// `None` for those left open.
     axes: Vec<Option<u64>>,
+    /// The operator that makes its numbers.
+    made_by: Option<&'a str>,
 }
 
 impl<'a> View<'a> {
@@ -200,6 +203,7 @@ impl<'a> Output<'a> {
                     Axis::Open(_) => None,
                 })
                 .collect(),
+            made_by: tensor.made_by.as_deref(),
         })
     }
 

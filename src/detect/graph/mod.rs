@@ -8,6 +8,7 @@
 
 mod draft;
 mod draft_error;
+mod ends;
 mod families;
 mod findings;
 mod guess;

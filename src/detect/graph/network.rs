@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::ends;
 use super::messages::{self, Graph, Model, Weight};
 use super::quantization::{self, Quantization};
 
@@ -61,6 +62,9 @@ pub struct Tensor {
     pub element: Option<Element>,
     /// Its axes; `None` when the file does not say them.
     pub axes: Option<Vec<Axis>>,
+    /// Of an output: the operator that makes its numbers; those behind it only shape or store them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
 }
 
 /// One axis of a tensor.
@@ -247,7 +251,14 @@ pub(super) fn sum_up(
             .filter(|port| !is_weight(port))
             .map(tensor)
             .collect(),
-        outputs: graph.outputs.iter().map(tensor).collect(),
+        outputs: graph
+            .outputs
+            .iter()
+            .map(|port| Tensor {
+                made_by: ends::maker(graph, port.name).map(str::to_owned),
+                ..tensor(port)
+            })
+            .collect(),
         listed_weights: graph.inputs.iter().filter(is_weight).count(),
         parameters: graph
             .weights
@@ -288,6 +299,7 @@ fn tensor(port: &messages::Port<'_>) -> Tensor {
             .axes
             .as_ref()
             .map(|axes| axes.iter().map(axis).collect()),
+        made_by: None,
     }
 }
 

@@ -4,6 +4,8 @@ use super::*;
 use crate::detect::model::ModelSpec;
 use crate::types::Size;
 
+mod classifiers;
+
 fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
     let axis = |axis: &i64| match u64::try_from(*axis) {
         Ok(len) => Axis::Fixed(len),
@@ -13,6 +15,7 @@ fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
         name: name.to_owned(),
         element: Some(element),
         axes: Some(axes.iter().map(axis).collect()),
+        made_by: None,
     }
 }
 
@@ -53,6 +56,17 @@ fn with_operator(mut network: Network, name: &str) -> Network {
         is_defined: false,
         first_node: String::new(),
     });
+    network
+}
+
+/// One output of this shape, whose numbers `made_by` makes.
+fn classifier(axes: &[i64], made_by: &str) -> Network {
+    let mut network = network(224, floats(&[("scores", axes)]));
+    network.inputs[0].axes.as_mut().expect("given")[0] = match axes[0] {
+        -1 => Axis::Open("n".to_owned()),
+        _ => Axis::Fixed(1),
+    };
+    network.outputs[0].made_by = Some(made_by.to_owned());
     network
 }
 
@@ -226,6 +240,10 @@ fn families() -> Vec<(Network, &'static str, usize)> {
             2,
         ),
         (plugin(Element::FLOAT), "batched_nms", 2),
+        (classifier(&[1, 10], "Softmax"), "softmax", 10),
+        (classifier(&[-1, 1000, 1, 1], "Gemm"), "logits", 1000),
+        (classifier(&[-1, 1], "Sigmoid"), "sigmoid", 1),
+        (classifier(&[-1, 4], "Clip"), "softmax", 4),
     ]
 }
 
@@ -315,7 +333,7 @@ fn centers_scores_and_boxes_of_one_class_are_told_apart_by_name() {
 #[test]
 fn what_fits_nothing_is_not_guessed() {
     let cases: [&[(&str, &[i64])]; 5] = [
-        &[("output", &[1, 1000])],
+        &[("rows", &[9, 1000])],
         &[("output", &[1, 17, 3])],
         &[("output0", &[1, 300, 6])],
         &[("a", &[1, 3, 5, 7]), ("b", &[1, 3])],
@@ -398,9 +416,9 @@ fn names_from_a_file_cannot_leave_their_line() {
     );
 }
 
-/// What the description drafted for `network`, a YOLOv8, says.
+/// What the description drafted for `network` says.
 fn drafted(network: &Network) -> ModelSpec {
-    let draft = Draft::new(network, None, None, None).expect("YOLOv8");
+    let draft = Draft::new(network, None, None, None).expect("a layout fits");
     let origin = Origin {
         name: "lift",
         file: "lift.onnx",

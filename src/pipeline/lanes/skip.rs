@@ -110,17 +110,19 @@ impl State {
         }
     }
 
-    /// Sums over the lanes whose interval follows the load.
+    /// Sums over the lanes whose interval follows the load, or did: of those that left, too, so that no sum ever falls.
     fn sums(&self) -> Sums {
         let mut sums = Sums {
             offered: 0,
             dropped: 0,
+            waiting: 0,
             worked: self.worked,
         };
         for (index, lane) in self.lanes.iter().enumerate() {
             if self.cadence.is_adaptive(index) {
                 sums.offered += lane.queued;
                 sums.dropped += lane.dropped;
+                sums.waiting += lane.queue.len() as u64;
             }
         }
         sums
@@ -227,5 +229,24 @@ mod tests {
         assert_eq!(heard(&hear), [(1, 1), (2, 2)]);
         assert_eq!(frame(&lanes, 6), Flow::Stop);
         assert_eq!(lanes.drained(SourceId(0)), Some(4));
+    }
+
+    #[test]
+    fn a_source_that_leaves_takes_nothing_out_of_the_sums() {
+        let member = Member {
+            interval: Interval::Adaptive,
+            is_live: true,
+        };
+        let lanes = Lanes::new(&[true], 1, None);
+        let lanes = lanes.with_intervals(&[member], 5, 1, Box::new(|_, _| {}));
+        (0..4).for_each(|seq| assert_eq!(frame(&lanes, seq), Flow::Continue));
+        let counted = || {
+            let sums = lanes.lock().sums();
+            (sums.offered, sums.dropped, sums.waiting)
+        };
+        assert_eq!(counted(), (4, 3, 1));
+        lanes.close(SourceId(0));
+        lanes.retire(SourceId(0));
+        assert_eq!(counted(), (4, 3, 0));
     }
 }

@@ -2,7 +2,7 @@
 //! [`maps`](super::maps). Pure; called by [`guesses`](super::guesses).
 
 use super::super::network::Element;
-use super::{Guess, Output, Role, View, maps};
+use super::{Guess, Output, Role, View, classifiers, maps};
 
 /// Numbers of one box in NanoDet and PicoDet: four distributions over 0 to 7.
 const DISTRIBUTIONS: u64 = 32;
@@ -31,6 +31,7 @@ pub(super) fn all(view: &View<'_>) -> Vec<Guess> {
     distributions(view, &mut found);
     maps::grids(view, &mut found);
     maps::scores_and_boxes(view, &mut found);
+    classifiers::scores(view, &mut found);
     found
 }
 

@@ -1,0 +1,253 @@
+//! `jetwatch model init` for classifiers: networks that the test writes become model folders, which the daemon runs as
+//! secondary networks.
+//!
+//! What runs a network needs `ORT_DYLIB_PATH`; without it that part is left out, and said to be.
+
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use jetwatch::detect::layout::classifier::ClassifierScores;
+use jetwatch::detect::model::{ColorOrder, ModelSpec, OutputLayout};
+use jetwatch::types::{Placement, Size};
+use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
+use support::daemon::{Setup, finish, json_lines, stderr};
+
+/// A classifier of brightness for colors by ImageNet's mean and deviation: `dark`, and `bright` from the mean on. `end` is
+/// its last operator, `shape` that of its output without the batch.
+fn network(end: Option<&str>, shape: &[i64], side: Option<i64>) -> Vec<u8> {
+    let mut graph = Graph::default();
+    let axes = [
+        Attribute::Ints("axes", &[2, 3]),
+        Attribute::Int("keepdims", 0),
+    ];
+    graph.node("ReduceMean", &["images"], "mean", &axes);
+    let sum = match end {
+        None if shape.len() == 1 => "scores",
+        _ => "sum",
+    };
+    graph.node("MatMul", &["mean", "weights"], sum, &[]);
+    let mut last = sum;
+    if let Some(end) = end {
+        let to = if shape.len() == 1 { "scores" } else { "ended" };
+        graph.node(end, &[last], to, &[]);
+        last = to;
+    }
+    if shape.len() > 1 {
+        // What only shapes the numbers says nothing about them.
+        graph.node("Reshape", &[last, "shape"], "scores", &[]);
+        let whole: Vec<i64> = [-1].into_iter().chain(shape.iter().copied()).collect();
+        let axes = [whole.len() as i64];
+        graph.constant(
+            "shape",
+            onnx_file::onnx_graph::INT64,
+            &axes,
+            &whole,
+            i64::to_le_bytes,
+        );
+    }
+    let weights = [-10.0_f32, 10.0].repeat(3);
+    graph.constant("weights", FLOAT, &[3, 2], &weights, f32::to_le_bytes);
+    graph.input("images", FLOAT, &[None, Some(3), side, side]);
+    let output: Vec<Option<i64>> = [None]
+        .into_iter()
+        .chain(shape.iter().copied().map(Some))
+        .collect();
+    graph.output("scores", FLOAT, &output);
+    graph.bytes()
+}
+
+/// `jetwatch model init` for this file into the folder: whether it ends well, and all that it says.
+fn init(file: &Path, folder: &Path, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(["model", "init", "--out"])
+        .args([folder, file])
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .output()
+        .expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8(said).expect("UTF-8"),
+    )
+}
+
+/// A folder with the network and the labels of it.
+struct Workshop {
+    folder: tempfile::TempDir,
+}
+
+impl Workshop {
+    fn new(network: &[u8]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("light.onnx"), network).expect("written");
+        fs::write(folder.path().join("names"), "dark\nbright\n").expect("written");
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The description that comes of it, and what was said.
+    fn made(&self, arguments: &[&str]) -> (ModelSpec, String) {
+        let out = self.path("light");
+        let (is_well, said) = init(&self.path("light.onnx"), &out, arguments);
+        assert!(is_well, "{said}");
+        (ModelSpec::load(&out).expect("it was checked"), said)
+    }
+
+    /// Why nothing comes of it.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let out = self.path("light");
+        let (is_well, said) = init(&self.path("light.onnx"), &out, arguments);
+        assert!(!is_well && !out.exists(), "{said}");
+        said
+    }
+
+    fn names(&self) -> String {
+        self.path("names").display().to_string()
+    }
+}
+
+#[test]
+fn the_last_operator_tells_what_the_scores_are() {
+    for (end, shape, wanted, word) in [
+        (
+            Some("Softmax"),
+            &[2][..],
+            ClassifierScores::Softmax,
+            "softmax",
+        ),
+        (
+            Some("Sigmoid"),
+            &[2, 1, 1],
+            ClassifierScores::Sigmoid,
+            "sigmoid",
+        ),
+        (Some("LogSoftmax"), &[2], ClassifierScores::Logits, "logits"),
+        (None, &[2, 1, 1], ClassifierScores::Logits, "logits"),
+    ] {
+        let workshop = Workshop::new(&network(end, shape, Some(16)));
+        let (spec, said) = workshop.made(&["--labels", &workshop.names()]);
+        assert_eq!(spec.output.layout, OutputLayout::Classifier(wanted));
+        assert_eq!(spec.output.tensors, ["scores"]);
+        assert_eq!(spec.labels, ["dark", "bright"]);
+        assert!(said.contains(&format!("layout {word} (a guess")), "{said}");
+        assert!(!said.contains("warning"), "{said}");
+        let input = &spec.input;
+        assert_eq!(
+            (input.name.as_str(), input.size),
+            ("images", Size::new(16, 16))
+        );
+        assert_eq!(
+            (input.color, input.placement),
+            (ColorOrder::Rgb, Placement::Stretch)
+        );
+        assert_eq!(input.mean, [123.675, 116.28, 103.53]);
+        let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
+        assert!(
+            text.contains("# GUESS: color, mean, scale and letterbox"),
+            "{text}"
+        );
+        assert!(text.contains("name it in `secondary`"), "{text}");
+    }
+}
+
+#[test]
+fn without_labels_there_are_as_many_as_the_output_says() {
+    let workshop = Workshop::new(&network(Some("Softmax"), &[2], Some(16)));
+    let (spec, said) = workshop.made(&[]);
+    assert_eq!(spec.labels, ["class_0", "class_1"]);
+    assert!(said.contains("2 classes: class_0, class_1"), "{said}");
+    let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
+    assert!(
+        text.contains("The file does not name its classes"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_told() {
+    let workshop = Workshop::new(&network(Some("Softmax"), &[2], Some(16)));
+    fs::write(workshop.path("names"), "dark\nbright\ngray\n").expect("written");
+    let said = workshop.refused(&["--labels", &workshop.names()]);
+    assert!(
+        said.contains("3 labels were given, but the network has 2 classes (as layout softmax, output [2]: one number for each label, from the operator Softmax)"),
+        "{said}"
+    );
+    assert!(said.contains("give one label a line"), "{said}");
+    let said = workshop.refused(&["--layout", "logits"]);
+    assert!(
+        said.contains("do not fit the layout logits")
+            && said.contains("it needs one output [C] without a Softmax or Sigmoid"),
+        "{said}"
+    );
+    let said = workshop.refused(&["--size", "32x32"]);
+    assert!(
+        said.contains("found --size 32×32, expected 16×16"),
+        "{said}"
+    );
+
+    let workshop = Workshop::new(&network(None, &[2], Some(16)));
+    let said = workshop.refused(&["--layout", "sigmoid"]);
+    assert!(
+        said.contains("it needs one output [C], behind the network's own Sigmoid"),
+        "{said}"
+    );
+
+    let workshop = Workshop::new(&network(None, &[2], None));
+    let said = workshop.refused(&[]);
+    assert!(
+        said.contains("leaves the size of its input `images` open")
+            && said.contains("such as --size"),
+        "{said}"
+    );
+    let (spec, _) = workshop.made(&["--size", "24x24"]);
+    assert_eq!(spec.input.size, Size::new(24, 24));
+}
+
+#[test]
+fn the_folder_runs_behind_a_detector() {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    for end in [None, Some("Softmax"), Some("Sigmoid")] {
+        let setup = Setup::new(
+            "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=12&width=320&height=180&fps=30&frames=20'}]\n\
+             detector: {backend: scripted, scripted: {min_visible: 0.3}}\n\
+             publish: {mqtt: off, stats_interval_s: 60, json_lines: {path: events.jsonl}}\n\
+             secondary: [{name: light, model: light, min_object: 6x6, vote_frames: 1}]\n",
+        );
+        let workshop = Workshop::new(&network(end, &[2], Some(16)));
+        let (is_well, said) = init(
+            &workshop.path("light.onnx"),
+            &setup.path("light"),
+            &["--labels", &workshop.names()],
+        );
+        assert!(is_well, "{said}");
+        let output = finish(&mut setup.command("run"));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let lines = json_lines(&setup.path("events.jsonl"));
+        let attributes = lines
+            .iter()
+            .filter(|line| line["kind"] == "event")
+            .flat_map(|event| {
+                event["after"]["attributes"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+            });
+        let said: BTreeSet<&str> = attributes
+            .map(|attribute| attribute["label"].as_str().expect("text"))
+            .collect();
+        assert_eq!(said, BTreeSet::from(["bright", "dark"]), "{end:?}");
+    }
+}
