@@ -70,6 +70,7 @@ impl Beat {
 struct Look {
     at: Option<Instant>,
     offered: u64,
+    others: u64,
     dropped: u64,
     worked: Duration,
     /// Frames that waited when the interval was raised: what is dropped of them says nothing about the new one.
@@ -83,11 +84,14 @@ pub(super) struct Member {
     pub(super) is_live: bool,
 }
 
-/// Sums since the start, over the sources whose interval is adaptive; the time over all workers.
+/// Sums since the start, over all live sources; the time over all workers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sums {
-    /// Frames for the network, those that were dropped too.
+    /// Frames for the network, those that were dropped too, of the sources whose interval is adaptive.
     pub(super) offered: u64,
+    /// The same of the others.
+    pub(super) others: u64,
+    /// Frames of both that were dropped.
     pub(super) dropped: u64,
     /// Frames that wait for it now.
     pub(super) waiting: u64,
@@ -105,6 +109,7 @@ impl Cadence {
             look: Look {
                 at: None,
                 offered: 0,
+                others: 0,
                 dropped: 0,
                 worked: Duration::ZERO,
                 left_over: 0,
@@ -171,6 +176,7 @@ impl Cadence {
             Look {
                 at: Some(now),
                 offered: sums.offered,
+                others: sums.others,
                 dropped: sums.dropped,
                 worked: sums.worked,
                 left_over: 0,
@@ -183,6 +189,7 @@ impl Cadence {
         let had = self.adaptive.interval;
         let chosen = self.adaptive.step(Seen {
             offered: sums.offered - before.offered,
+            others: sums.others - before.others,
             dropped: dropped.saturating_sub(before.left_over),
             load: worked.as_secs_f64() / time.max(f64::EPSILON),
         });
@@ -211,8 +218,11 @@ impl Cadence {
 /// What one look shows.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    /// Frames for the network since the last look, those that were dropped too.
+    /// Frames for the network since the last look, those that were dropped too, of the sources whose interval this is.
     offered: u64,
+    /// The same of the others, of which none skips the network for this.
+    others: u64,
+    /// Frames of both that were dropped.
     dropped: u64,
     /// Share of the workers' time in which they were busy.
     load: f64,
@@ -263,11 +273,13 @@ impl Adaptive {
             }
             // What a busy network took is all that it can do: so many turns must be left out that it has time to spare, or it
             // would drop again. One that is not busy dropped because frames came in a burst.
-            let taken = seen.offered.saturating_sub(seen.dropped).max(1) as f64;
+            let all = seen.offered + seen.others;
+            let taken = all.saturating_sub(seen.dropped).max(1) as f64;
             let is_busy = seen.load > HIGHEST_LOAD;
             let able = taken * if is_busy { HIGHEST_LOAD } else { 1.0 };
             let turns = f64::from(self.interval + 1) * seen.offered.max(1) as f64;
-            // A float becomes the nearest whole number that there is.
+            // What the others leave. A float becomes the nearest whole number that there is.
+            let able = (able - seen.others as f64).max(f64::EPSILON);
             let needed = ((turns / able).ceil() as u32).saturating_sub(1);
             self.interval = needed.max(self.interval + 1).min(self.max);
             return self.interval;
@@ -278,7 +290,10 @@ impl Adaptive {
             // By the busiest of them: one that happened to see little work would lead to drops.
             let busiest = self.loads.into_iter().fold(0.0, f64::max);
             let turns = f64::from(self.interval + 1);
-            let load = |interval: u32| busiest * turns / f64::from(interval + 1);
+            let own = seen.offered.max(1) as f64;
+            let share = own / (own + seen.others as f64);
+            let load =
+                |interval: u32| busiest * (1.0 - share + share * turns / f64::from(interval + 1));
             let fits = |lower: &u32| load(*lower) <= self.highest_load;
             if let Some(lower) = (0..self.interval).find(fits) {
                 self.interval = lower;
@@ -296,182 +311,4 @@ impl Adaptive {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fixed(intervals: &[u32]) -> Cadence {
-        let members: Vec<_> = intervals
-            .iter()
-            .map(|&frames| Member {
-                interval: Interval::Frames(frames),
-                is_live: true,
-            })
-            .collect();
-        Cadence::new(&members, 5, 1)
-    }
-
-    #[test]
-    fn every_so_manieth_frame_goes_through_the_network_and_sources_take_turns() {
-        let mut cadence = fixed(&[3, 3, 3, 3, 0]);
-        for _ in 0..10 {
-            let through: Vec<Vec<usize>> = (0..4)
-                .map(|_| (0..5).filter(|&source| !cadence.carries(source)).collect())
-                .collect();
-            assert_eq!(through, [[0, 4], [1, 4], [2, 4], [3, 4]]);
-        }
-        assert_eq!((cadence.carried(0), cadence.carried(4)), (30, 0));
-    }
-
-    #[test]
-    fn who_joins_takes_a_turn_of_its_own_and_who_leaves_gives_it_up() {
-        let mut cadence = fixed(&[2, 2]);
-        let member = Member {
-            interval: Interval::Frames(2),
-            is_live: true,
-        };
-        cadence.join(member);
-        let through: Vec<Vec<usize>> = (0..3)
-            .map(|_| (0..3).filter(|&source| !cadence.carries(source)).collect())
-            .collect();
-        assert_eq!(through, [[0], [1], [2]]);
-        cadence.join(Member {
-            interval: Interval::Adaptive,
-            ..member
-        });
-        assert!(cadence.is_due(Instant::now()));
-        cadence.leave(3);
-        assert!(!cadence.is_due(Instant::now()), "nobody adapts any more");
-    }
-
-    #[test]
-    fn frames_that_waited_when_the_interval_was_raised_do_not_raise_it_again() {
-        let member = Member {
-            interval: Interval::Adaptive,
-            is_live: true,
-        };
-        let mut cadence = Cadence::new(&[member; 4], 8, 1);
-        let (start, mut sums) = (
-            Instant::now(),
-            Sums {
-                offered: 0,
-                dropped: 0,
-                waiting: 0,
-                worked: Duration::ZERO,
-            },
-        );
-        let mut chosen = Vec::new();
-        // In the second second, the last four frames of the first are dropped; in the fourth, four that came meanwhile.
-        for (second, (offered, dropped)) in
-            (0..).zip([(0, 0), (100, 50), (33, 4), (33, 0), (33, 4)])
-        {
-            sums.offered += offered;
-            sums.dropped += dropped;
-            sums.waiting = 4;
-            sums.worked += Duration::from_millis(20 * (offered - dropped));
-            cadence.look(start + second * LOOK, sums);
-            chosen.push(cadence.interval(3));
-        }
-        assert_eq!(chosen, [0, 2, 2, 2, 3]);
-    }
-
-    #[test]
-    fn files_do_not_adapt() {
-        let member = |is_live| Member {
-            interval: Interval::Adaptive,
-            is_live,
-        };
-        let cadence = Cadence::new(&[member(true), member(false)], 5, 1);
-        assert!(cadence.is_adaptive(0) && !cadence.is_adaptive(1));
-        assert!(cadence.is_due(Instant::now()));
-        assert!(!Cadence::new(&[member(false)], 5, 1).is_due(Instant::now()));
-    }
-
-    /// What an [`Adaptive`] chooses second by second when `wanted` frames a second come and the network can do `able`.
-    fn follow(adaptive: &mut Adaptive, wanted: u64, able: u64, seconds: usize) -> Vec<u32> {
-        let mut chosen = Vec::new();
-        for _ in 0..seconds {
-            let offered = wanted / u64::from(adaptive.interval + 1);
-            let dropped = offered.saturating_sub(able);
-            let load = (offered as f64 / able as f64).min(1.0);
-            chosen.push(adaptive.step(Seen {
-                offered,
-                dropped,
-                load,
-            }));
-        }
-        chosen
-    }
-
-    #[test]
-    fn drops_raise_the_interval_at_once_to_what_is_needed() {
-        let mut adaptive = Adaptive::new(8);
-        assert_eq!(follow(&mut adaptive, 100, 30, 4), [3, 3, 3, 3]);
-        // Half of the frames would take all of its time.
-        let mut adaptive = Adaptive::new(8);
-        assert_eq!(follow(&mut adaptive, 100, 50, 4), [2, 2, 2, 2]);
-        let mut adaptive = Adaptive::new(2);
-        assert_eq!(
-            follow(&mut adaptive, 100, 10, 3),
-            [2, 2, 2],
-            "the most allowed"
-        );
-    }
-
-    #[test]
-    fn calm_lowers_it_to_the_smallest_that_fits() {
-        let mut adaptive = Adaptive::new(8);
-        follow(&mut adaptive, 100, 30, 2);
-        let chosen = follow(&mut adaptive, 50, 30, 12);
-        assert_eq!(chosen.last(), Some(&1), "{chosen:?}");
-        assert_eq!(chosen[0], 3, "not at once: {chosen:?}");
-        let chosen = follow(&mut adaptive, 20, 30, 12);
-        assert_eq!(chosen.last(), Some(&0), "{chosen:?}");
-    }
-
-    #[test]
-    fn one_look_that_saw_little_work_does_not_lower_it() {
-        let mut adaptive = Adaptive::new(8);
-        follow(&mut adaptive, 100, 30, 1);
-        let mut look = |load| {
-            adaptive.step(Seen {
-                offered: 25,
-                dropped: 0,
-                load,
-            })
-        };
-        // At an interval of 2 it would be four thirds of that.
-        let uneven = [0.68, 0.61, 0.6, 0.65, 0.62].repeat(4);
-        let chosen: Vec<u32> = uneven.into_iter().map(&mut look).collect();
-        assert_eq!(chosen, [3; 20]);
-        let chosen: Vec<u32> = [0.62; 5].into_iter().map(look).collect();
-        assert_eq!(chosen.last(), Some(&2), "{chosen:?}");
-    }
-
-    #[test]
-    fn lowering_that_led_to_drops_is_not_tried_again_before_the_load_is_less() {
-        // The load promises that a lower interval fits, and it never does: bursts.
-        let mut adaptive = Adaptive::new(8);
-        let mut tries = Vec::new();
-        let mut look = |second: u32, load: f64| {
-            let before = adaptive.interval;
-            let seen = Seen {
-                offered: 10,
-                dropped: u64::from(before == 0),
-                load,
-            };
-            if adaptive.step(seen) < before {
-                tries.push(second);
-            }
-        };
-        (0..300).for_each(|second| look(second, 0.3));
-        (300..400).for_each(|second| look(second, 0.25));
-        // After a long calm it is tried again: times change.
-        (400..900).for_each(|second| look(second, 0.24));
-        let [first, again, late] = tries.as_slice() else {
-            panic!("{tries:?}");
-        };
-        assert!(*first < 10, "{tries:?}");
-        assert!((300..320).contains(again), "{tries:?}");
-        assert!(*late > again + MOST_PATIENCE, "{tries:?}");
-    }
-}
+mod tests;

@@ -110,17 +110,21 @@ impl State {
         }
     }
 
-    /// Sums over the lanes whose interval follows the load, or did: of those that left, too, so that no sum ever falls.
+    /// Sums over the live lanes: of those that left, too, so that no sum ever falls.
     fn sums(&self) -> Sums {
         let mut sums = Sums {
             offered: 0,
+            others: 0,
             dropped: 0,
             waiting: 0,
             worked: self.worked,
         };
         for (index, lane) in self.lanes.iter().enumerate() {
-            if self.cadence.is_adaptive(index) {
-                sums.offered += lane.queued;
+            if lane.live {
+                match self.cadence.is_adaptive(index) {
+                    true => sums.offered += lane.queued,
+                    false => sums.others += lane.queued,
+                }
                 sums.dropped += lane.dropped;
                 sums.waiting += lane.queue.len() as u64;
             }
