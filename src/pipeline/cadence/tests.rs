@@ -57,6 +57,7 @@ fn frames_that_waited_when_the_interval_was_raised_do_not_raise_it_again() {
         Instant::now(),
         Sums {
             offered: 0,
+            others: 0,
             dropped: 0,
             waiting: 0,
             worked: Duration::ZERO,
