@@ -164,7 +164,7 @@ kind: yolo
             [
                 "m/model.yaml:1: labels: missing, expected a path",
                 "m/model.yaml:3: input.layot: unknown key; did you mean `layout`?",
-                "m/model.yaml:6: files.int8: found 8, expected a path",
+                "m/model.yaml:6: files.int8: found 8, expected a path; write it in quotes if that is what it is",
                 "m/model.yaml:7: kind: found \"yolo\", expected one of yolox, yolov8",
                 "m/model.yaml:7: kind: found \"yolo\", expected yolox",
             ]

@@ -334,7 +334,10 @@ mod tests {
             "\"off\"",
             "YAML 1.2 knows no other booleans than true and false"
         );
-        assert_eq!(text("12"), "conf/f.yaml:1: k: found 12, expected a label");
+        assert_eq!(
+            text("12"),
+            "conf/f.yaml:1: k: found 12, expected a label; write it in quotes if that is what it is"
+        );
         assert_eq!(text("''"), "conf/f.yaml:1: k: found \"\", expected a label");
         assert_eq!(
             text("\"a\\0b\""),

@@ -1,79 +1,51 @@
-//! Which boxes of a frame a box overlaps at all, eight comparisons at a time: of all pairs, most are apart.
+//! Which boxes of a frame a box overlaps at all: of all pairs, most are apart, and few of those are looked at.
+//!
+//! Boxes stand in the order of their left edges. Those that overlap another one lie between the first that reaches beyond its
+//! left edge and the first that begins behind its right one.
 
 use crate::types::{Detection, Xyxy};
 
-/// Boxes that are compared together.
-const LANES: usize = 8;
-
-/// Boxes of one frame, their edges side by side.
+/// Boxes of one frame by their left edges.
 #[derive(Debug, Default)]
 pub(super) struct Overlaps {
-    blocks: Vec<Block>,
-}
-
-#[derive(Debug)]
-struct Block {
-    left: [f32; LANES],
-    top: [f32; LANES],
-    right: [f32; LANES],
-    bottom: [f32; LANES],
-}
-
-impl Block {
-    /// Boxes that overlap none.
-    const EMPTY: Self = Self {
-        left: [f32::INFINITY; LANES],
-        top: [f32::INFINITY; LANES],
-        right: [f32::NEG_INFINITY; LANES],
-        bottom: [f32::NEG_INFINITY; LANES],
-    };
-
-    /// One byte for each box, from the lowest: 1 where it overlaps `xyxy`, else 0. Without branches, so that compilers make
-    /// vector instructions of it.
-    fn overlapping(&self, xyxy: &Xyxy) -> u64 {
-        let [left, top, right, bottom] = *xyxy;
-        let mut open = [0; LANES];
-        for (lane, open) in open.iter_mut().enumerate() {
-            let across = (left < self.right[lane]) & (right > self.left[lane]);
-            let down = (top < self.bottom[lane]) & (bottom > self.top[lane]);
-            *open = u8::from(across & down);
-        }
-        u64::from_le_bytes(open)
-    }
+    /// The boxes with their indices in the frame.
+    boxes: Vec<(Xyxy, usize)>,
+    /// For each of them: the rightmost edge of it and all before it.
+    reach: Vec<f32>,
 }
 
 impl Overlaps {
     /// Takes the boxes of a frame. Allocates only when there are more than ever before.
     pub(super) fn take(&mut self, detections: &[Detection]) {
-        self.blocks.clear();
-        self.blocks.extend(detections.chunks(LANES).map(|chunk| {
-            let mut block = Block::EMPTY;
-            for (lane, detection) in chunk.iter().enumerate() {
-                [
-                    block.left[lane],
-                    block.top[lane],
-                    block.right[lane],
-                    block.bottom[lane],
-                ] = detection.xyxy;
-            }
-            block
-        }));
+        let boxes = detections.iter().map(|detection| detection.xyxy);
+        // What is no number overlaps nothing, and has no place in an order.
+        let sound = |(_, xyxy): &(usize, Xyxy)| xyxy.iter().all(|edge| !edge.is_nan());
+        self.boxes.clear();
+        self.boxes.extend(
+            boxes
+                .enumerate()
+                .filter(sound)
+                .map(|(index, xyxy)| (xyxy, index)),
+        );
+        self.boxes
+            .sort_unstable_by(|(a, _), (b, _)| a[0].total_cmp(&b[0]));
+        let mut reach = f32::NEG_INFINITY;
+        self.reach.clear();
+        self.reach
+            .extend(self.boxes.iter().map(|([_, _, right, _], _)| {
+                reach = reach.max(*right);
+                reach
+            }));
     }
 
-    /// The indices of the boxes that overlap this one, in their order. What only touches does not overlap.
-    pub(super) fn with(&self, xyxy: Xyxy) -> impl Iterator<Item = usize> {
-        self.blocks
+    /// The indices of the boxes that overlap this one, in any order. What only touches does not overlap.
+    pub(super) fn with(&self, [left, top, right, bottom]: Xyxy) -> impl Iterator<Item = usize> {
+        let first = self.reach.partition_point(|reach| *reach <= left);
+        self.boxes[first..]
             .iter()
-            .enumerate()
-            .flat_map(move |(place, block)| {
-                let mut open = block.overlapping(&xyxy);
-                std::iter::from_fn(move || {
-                    let lane = open.trailing_zeros() / u8::BITS;
-                    // The lowest 1 is taken away.
-                    open &= open.checked_sub(1)?;
-                    Some(place * LANES + lane as usize)
-                })
-            })
+            .take_while(move |([l, ..], _)| *l < right)
+            .filter(move |([_, t, r, b], _)| (left < *r) & (top < *b) & (bottom > *t))
+            .map(|(_, index)| *index)
     }
 }
 
@@ -99,10 +71,13 @@ mod tests {
             detection([10.0, 0.0, 20.0, 10.0]),
             detection([9.9, 0.0, 20.0, 10.0]),
             detection([f32::NAN, 0.0, 20.0, 10.0]),
+            detection([-f32::NAN, 0.0, 20.0, 10.0]),
             detection([0.0, 10.0, 10.0, 20.0]),
         ]);
-        let found: Vec<usize> = overlaps.with([0.0, 0.0, 10.0, 10.0]).collect();
-        assert_eq!(found, [1]);
+        let found = |xyxy| overlaps.with(xyxy).collect::<Vec<usize>>();
+        assert_eq!(found([0.0, 0.0, 10.0, 10.0]), [1]);
+        assert!(found([f32::NAN, 0.0, 10.0, 10.0]).is_empty());
+        assert!(found([0.0, 0.0, f32::NAN, 10.0]).is_empty());
         overlaps.take(&[]);
         assert_eq!(overlaps.with([0.0, 0.0, 10.0, 10.0]).count(), 0);
     }
@@ -115,13 +90,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_that_overlap_are_found_in_order(boxes in prop::collection::vec(a_box(), 0..40), one in a_box()) {
+        fn all_that_overlap_are_found_once(boxes in prop::collection::vec(a_box(), 0..40), one in a_box()) {
             let mut overlaps = Overlaps::default();
             // Whatever came before must leave no trace.
             overlaps.take(&[detection([0.0, 0.0, 99.0, 99.0]); 50]);
             let detections: Vec<Detection> = boxes.iter().copied().map(detection).collect();
             overlaps.take(&detections);
-            let found: Vec<usize> = overlaps.with(one).collect();
+            let mut found: Vec<usize> = overlaps.with(one).collect();
+            found.sort_unstable();
             let wanted: Vec<usize> = (0..boxes.len()).filter(|&index| intersection_over_union(&one, &boxes[index]) > 0.0).collect();
             prop_assert_eq!(found, wanted);
         }

@@ -73,7 +73,7 @@ pub fn climb(speeds: &[Vec<Option<f64>>], told: Vec<(Vec<Spent>, Vec<String>)>) 
             ms_per_frame,
             relative_percent: ms_per_frame
                 .zip(first)
-                .map(|(own, first)| 100.0 * own / first),
+                .map(|(own, first)| 100.0 * (own / first)),
             gain,
             spent,
             notes,
