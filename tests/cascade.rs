@@ -326,6 +326,27 @@ fn what_cannot_work_is_told_with_its_key() {
 }
 
 #[test]
+fn check_tells_all_that_cannot_work() {
+    if library_is_missing() {
+        return;
+    }
+    let setup = setup(
+        "  - {name: a, model: bright, on: {classes: [cars]}}\n  - {name: b, model: nowhere}\n  - {name: c, model: bright, on: {secondary: b}}\n",
+    );
+    let output = finish(&mut setup.command("check"));
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout);
+    for wanted in [
+        "secondary[0].on.classes: the detector has no label `cars`",
+        "secondary[1] (b): cannot read",
+    ] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    let of_third = text.lines().filter(|line| line.contains("secondary[2]"));
+    assert_eq!(of_third.count(), 0, "nothing is known of it: {text}");
+}
+
+#[test]
 fn a_network_with_a_fixed_batch_runs_one_by_one() {
     if library_is_missing() {
         return;

@@ -120,7 +120,12 @@ fn check_secondary(config: &Config, prepared: &Prepared, lines: &mut Lines) {
                 );
             }
         }
-        Err(error) => lines.wrong("secondary", &error.to_string()),
+        Err(problems) => {
+            let (first, others) = *problems;
+            for problem in [first].into_iter().chain(others) {
+                lines.wrong("secondary", &problem.to_string());
+            }
+        }
     }
 }
 

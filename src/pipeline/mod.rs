@@ -212,7 +212,7 @@ impl Pipeline {
         if config.sources.iter().any(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
-        let prepared_secondary = prepare_secondary(config, prepared.labels())?;
+        let prepared_secondary = start::open_secondary(config, &prepared)?;
         let recording = record.map(|choice| {
             let names = config.sources.iter().map(|source| source.name.clone());
             Recording::start(
@@ -476,6 +476,8 @@ impl Pipeline {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get_or_insert(error);
+        // Sources that were still to come do not.
+        self.lanes.hold(false);
         self.lanes.abandon();
         self.stop.stop();
     }

@@ -13,6 +13,7 @@ use crate::source;
 use crate::telemetry::{Recorder, service};
 
 use super::attend::Attendant;
+use super::cascade::{PreparedSecondary, prepare_secondary};
 use super::course::ScalingPlace;
 use super::late_scale::Wanted;
 use super::machine::Watcher;
@@ -28,6 +29,20 @@ pub(super) fn prepare_recording(
     let Some(path) = path else { return Ok(None) };
     source::gst::init(&config.log.gst_debug)?;
     Ok(Some(Recording::prepare(path)?))
+}
+
+/// Opens the secondary networks; the first that cannot work is the error, and the others are logged.
+pub(super) fn open_secondary(
+    config: &Config,
+    prepared: &Prepared,
+) -> Result<Vec<PreparedSecondary>, PipelineError> {
+    prepare_secondary(config, prepared.labels()).map_err(|problems| {
+        let (first, others) = *problems;
+        for other in others {
+            log::error!("{other}");
+        }
+        first
+    })
 }
 
 impl Pipeline {

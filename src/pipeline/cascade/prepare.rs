@@ -42,38 +42,48 @@ impl PreparedSecondary {
     }
 }
 
-/// Opens the secondary networks of `config`, whose primary detector has the `labels`. The first that cannot work is the
-/// error, with its place in the list.
+/// Opens the secondary networks of `config`, whose primary detector has the `labels`.
+///
+/// # Errors
+/// The first that cannot work, with its place in the list, and all others.
 pub fn prepare_secondary(
     config: &Config,
     labels: &[String],
-) -> Result<Vec<PreparedSecondary>, PipelineError> {
-    let networks = config.secondary.iter().enumerate();
-    let opened: Vec<(&SecondaryConfig, Prepared)> = networks
-        .map(|(index, network)| Ok((network, open(config, index, network)?)))
-        .collect::<Result<_, PipelineError>>()?;
-    let classes: Vec<Box<[bool]>> = opened
-        .iter()
-        .enumerate()
-        .map(|(index, (network, _))| {
+) -> Result<Vec<PreparedSecondary>, Box<(PipelineError, Vec<PipelineError>)>> {
+    let mut problems = Vec::new();
+    let mut kept = |problem| problems.push(problem);
+    let networks = || config.secondary.iter().enumerate();
+    let opened: Vec<Option<Prepared>> = networks()
+        .map(|(index, network)| open(config, index, network).map_err(&mut kept).ok())
+        .collect();
+    let classes: Vec<Option<Box<[bool]>>> = networks()
+        .map(|(index, network)| {
             let labels = match network.on {
                 None => labels,
-                Some(parent) => opened[parent].1.labels(),
+                // Nothing is known of one that could not be opened.
+                Some(parent) => opened[parent].as_ref()?.labels(),
             };
-            chosen(index, network, labels)
+            chosen(index, network, labels).map_err(&mut kept).ok()
         })
-        .collect::<Result<_, PipelineError>>()?;
-    let prepared = opened.into_iter().zip(classes);
+        .collect();
+    let mut problems = problems.into_iter();
+    if let Some(first) = problems.next() {
+        return Err(Box::new((first, problems.collect())));
+    }
+    let prepared = config.secondary.iter().zip(opened).zip(classes);
     Ok(prepared
-        .map(|((config, prepared), classes)| PreparedSecondary {
-            config: config.clone(),
-            most: if prepared.takes_single_frames() {
-                1
-            } else {
-                MAX_BATCH_SIZE as usize
-            },
-            prepared,
-            classes,
+        .filter_map(|((config, prepared), classes)| {
+            let prepared = prepared?;
+            Some(PreparedSecondary {
+                config: config.clone(),
+                most: if prepared.takes_single_frames() {
+                    1
+                } else {
+                    MAX_BATCH_SIZE as usize
+                },
+                prepared,
+                classes: classes?,
+            })
         })
         .collect())
 }
