@@ -208,6 +208,23 @@ fn zones_are_counted_by_class_and_tell_when_they_are_crowded() {
 }
 
 #[test]
+fn a_crowd_ends_with_its_source() {
+    let mut scene = Analytics::new(&zones(), &labels());
+    let mut facts = Vec::new();
+    let both = [track(1, 60.0, 50.0), track(2, 80.0, 50.0)];
+    (0..4).for_each(|second| scene.step(&meta(second), &both, &mut facts));
+    assert_eq!(scene.is_overcrowded(0), Some(true));
+    facts.clear();
+    scene.finish(&mut facts);
+    assert_eq!(scene.is_overcrowded(0), Some(false));
+    let over = (3, FactKind::Cleared { zone: 0, count: 0 });
+    assert_eq!(told(&facts).last(), Some(&over));
+    // It goes on as one that has just begun.
+    scene.step(&meta(9), &both, &mut facts);
+    assert_eq!(scene.is_overcrowded(0), Some(false), "inertia");
+}
+
+#[test]
 fn crossings_have_a_direction_and_are_not_made_around_the_end() {
     let lines = only(|kept| kept.lines = rules().lines);
     let crossed = |to| FactKind::LineCrossed { line: 0, to };
