@@ -57,8 +57,10 @@ impl Pairing {
 pub struct Assigner {
     association: Association,
     pairing: Pairing,
-    /// The candidates' places in the order of the greedy choice.
+    /// The candidates' places in the order of the greedy choice, and the first of each track and of each detection.
     order: Vec<u128>,
+    first_of_track: Vec<u128>,
+    first_of_detection: Vec<u128>,
     groups: Groups,
     solver: MaximumWeight,
 }
@@ -71,6 +73,8 @@ impl Assigner {
             association,
             pairing: Pairing::default(),
             order: Vec::new(),
+            first_of_track: Vec::new(),
+            first_of_detection: Vec::new(),
             groups: Groups::default(),
             solver: MaximumWeight::default(),
         }
@@ -88,17 +92,7 @@ impl Assigner {
     ) -> &Pairing {
         self.pairing.reset(tracks, detections);
         match self.association {
-            Association::Greedy => {
-                self.order.clear();
-                self.order.extend(candidates.iter().map(place));
-                self.order.sort_unstable();
-                for place in &self.order {
-                    let [track, detection] = who(*place);
-                    if self.pairing.is_free(track, detection) {
-                        self.pairing.pair(track, detection);
-                    }
-                }
-            }
+            Association::Greedy => self.choose_greedily(candidates),
             Association::Optimal => {
                 candidates.sort_unstable_by_key(|candidate| candidate.rank);
                 for rank in candidates.chunk_by(|a, b| a.rank == b.rank) {
@@ -108,6 +102,56 @@ impl Assigner {
             }
         }
         &self.pairing
+    }
+}
+
+impl Assigner {
+    /// One candidate after the other in the order of their places, where both sides are still free.
+    ///
+    /// One that is the first of its track and the first of its detection is taken whatever else there is. These are most of
+    /// those that are taken at all, and what they leave is little to sort.
+    fn choose_greedily(&mut self, candidates: &[Candidate]) {
+        let Self {
+            pairing,
+            order,
+            first_of_track,
+            first_of_detection,
+            ..
+        } = self;
+        order.clear();
+        order.extend(candidates.iter().map(place));
+        first_of_track.clear();
+        first_of_track.resize(pairing.detection_of_track.len(), u128::MAX);
+        first_of_detection.clear();
+        first_of_detection.resize(pairing.track_of_detection.len(), u128::MAX);
+        for place in &*order {
+            let [track, detection] = who(*place);
+            let (of_track, of_detection) = (
+                &mut first_of_track[track],
+                &mut first_of_detection[detection],
+            );
+            *of_track = (*of_track).min(*place);
+            *of_detection = (*of_detection).min(*place);
+        }
+        for place in &*first_of_track {
+            if *place != u128::MAX {
+                let [track, detection] = who(*place);
+                if first_of_detection[detection] == *place {
+                    pairing.pair(track, detection);
+                }
+            }
+        }
+        order.retain(|place| {
+            let [track, detection] = who(*place);
+            pairing.is_free(track, detection)
+        });
+        order.sort_unstable();
+        for place in &*order {
+            let [track, detection] = who(*place);
+            if pairing.is_free(track, detection) {
+                pairing.pair(track, detection);
+            }
+        }
     }
 }
 
@@ -390,6 +434,29 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn greedy_takes_one_after_the_other(candidates in sparse(), ranks in prop::collection::vec(0..3_u8, 16)) {
+            let mut candidates = candidates;
+            for (candidate, rank) in candidates.iter_mut().zip(ranks) {
+                candidate.rank = rank;
+                // Few values, so that some are equal.
+                candidate.iou = (candidate.iou * 8.0).round() / 8.0;
+            }
+            let mut in_order = candidates.clone();
+            in_order.sort_by(|a, b| {
+                let by_iou = b.iou.total_cmp(&a.iou);
+                a.rank.cmp(&b.rank).then(by_iou).then((a.track, a.detection).cmp(&(b.track, b.detection)))
+            });
+            let (mut wanted, mut taken) = (vec![None; 6], [false; 6]);
+            for candidate in in_order {
+                if wanted[candidate.track].is_none() && !taken[candidate.detection] {
+                    wanted[candidate.track] = Some(candidate.detection);
+                    taken[candidate.detection] = true;
+                }
+            }
+            prop_assert_eq!(assign(Association::Greedy, candidates, 6, 6), wanted);
+        }
+
         #[test]
         fn optimal_is_as_good_as_trying_everything(candidates in sparse()) {
             let pairs = assign(Association::Optimal, candidates.clone(), 6, 6);

@@ -86,6 +86,14 @@ impl Stages {
         (self.kind == TrackerKind::ByteTrack).then_some(self.min_score)
     }
 
+    /// Pairs that overlap less than this are open to each other on no terms.
+    pub(super) fn least_overlap(&self) -> f32 {
+        match self.kind {
+            TrackerKind::Iou | TrackerKind::Sort => self.min_iou,
+            TrackerKind::ByteTrack => self.min_iou.min(self.tentative_min_iou),
+        }
+    }
+
     /// The terms for a track in this state and a detection with this score; `None` when they are not open to each other.
     pub(super) fn stage(&self, state: TrackState, score: f32) -> Option<Stage> {
         let plain = |rank| Stage {

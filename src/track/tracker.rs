@@ -223,12 +223,13 @@ impl Tracker {
     fn find_candidates(&mut self) {
         self.candidates.clear();
         self.overlaps.take(&self.detections);
+        let least = self.stages.least_overlap();
         for (track, known) in self.tracks.iter().enumerate() {
             if known.lost_frames > self.config.max_lost_frames {
                 // Only a new track can be this one again.
                 continue;
             }
-            for detection in self.overlaps.with(known.xyxy) {
+            for (detection, iou) in self.overlaps.with(&known.xyxy, least) {
                 let seen = &self.detections[detection];
                 if self.config.class_match == ClassMatch::Same && seen.class != known.class {
                     continue;
@@ -236,7 +237,6 @@ impl Tracker {
                 let Some(stage) = self.stages.stage(known.state, seen.score) else {
                     continue;
                 };
-                let iou = intersection_over_union(&known.xyxy, &seen.xyxy);
                 let iou = match stage.overlap {
                     Overlap::Plain => iou,
                     Overlap::TimesScore => iou * seen.score.clamp(0.0, 1.0),
