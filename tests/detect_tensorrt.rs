@@ -565,6 +565,134 @@ fn layers_are_measured_where_tensorrt_runs_them() {
     );
 }
 
+/// `jetwatch bench --ladder` with these words more.
+fn climb(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let mut bench = command(setup, "bench", library);
+    bench.arg("--output").arg(setup.path("out"));
+    bench.args(["--ladder", "--warmup", "0", "--frames", "24"]);
+    let output = finish(bench.args(more));
+    (output.status.code(), stderr(&output))
+}
+
+/// What ran the network in each step, and frames in a batch of it on average.
+fn steps(setup: &Setup) -> Vec<(String, f64)> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(setup.path("out"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    let told = |folder: &PathBuf| {
+        let text = fs::read(folder.join("benchmark.json")).expect("a result");
+        let result: Value = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(result["run"]["frames"], 24, "{}", folder.display());
+        let stages = result["run"]["stages"].as_array().expect("a list");
+        let infer = stages.iter().find(|stage| stage["stage"] == "infer");
+        let number = |key: &str| infer.and_then(|stage| stage[key].as_f64()).expect(key);
+        let runs = find(&result["meta"], "detector").expect("what runs the network");
+        (runs, number("items") / number("count"))
+    };
+    folders.iter().map(told).collect()
+}
+
+/// The text under a key, wherever it stands.
+fn find(value: &Value, key: &str) -> Option<String> {
+    let map = value.as_object()?;
+    let own = map.get(key).and_then(Value::as_str).map(str::to_owned);
+    own.or_else(|| map.values().find_map(|value| find(value, key)))
+}
+
+#[test]
+fn all_steps_of_the_ladder_run_on_one_runtime() {
+    let doubles = doubles();
+    if doubles.is_empty() || library_is_missing() {
+        return;
+    }
+    for double in doubles {
+        let what = double.display().to_string();
+        let settings = "backend: auto, batch_size: 3, batch_timeout_ms: 500, workers: 2, interval: 1, tensorrt: {engines: engines}";
+        let setup = setup(settings, 50, None);
+        // Without any engine all of them run on ONNX Runtime.
+        let (code, said) = climb(&setup, &double, &[]);
+        assert_eq!(code, Some(0), "{what}: {said}");
+        let all = steps(&setup);
+        assert!(
+            all.len() == 6 && all.iter().all(|(runs, _)| runs.starts_with("onnx")),
+            "{what}: {all:?}"
+        );
+        // With the configured one alone, four steps would have to, and the last two would not.
+        let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        build
+            .args(["engine", "build", "--config"])
+            .arg(&setup.config);
+        on_double(&mut build, &double);
+        let output = finish(&mut build);
+        assert!(output.status.success(), "{what}: {}", stderr(&output));
+        fs::remove_dir_all(setup.path("out")).expect("removed");
+        let (code, said) = climb(&setup, &double, &[]);
+        assert_eq!(code, Some(1), "{what}: {said}");
+        assert!(!setup.path("out").exists(), "{what}: nothing ran\n{said}");
+        let commands: Vec<&str> = (said.lines())
+            .filter_map(|line| line.trim().strip_prefix("jetwatch "))
+            .filter(|line| line.starts_with("engine build"))
+            .collect();
+        assert!(!commands.is_empty(), "{what}: {said}");
+        for line in commands {
+            assert!(
+                line.contains("--precision fp32 --batch 1"),
+                "{what}: {line}"
+            );
+            let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+            build.args(line.split_whitespace());
+            on_double(&mut build, &double);
+            let output = finish(&mut build);
+            assert!(
+                output.status.success(),
+                "{what}: {line}: {}",
+                stderr(&output)
+            );
+        }
+        let (code, said) = climb(&setup, &double, &[]);
+        assert_eq!(code, Some(0), "{what}: {said}");
+        let all = steps(&setup);
+        assert!(
+            all.len() == 6 && all.iter().all(|(runs, _)| runs.starts_with("tensorrt")),
+            "{what}: {all:?}"
+        );
+        assert!(
+            all[..4].iter().all(|(_, frames)| *frames == 1.0),
+            "{what}: {all:?}"
+        );
+        assert!(all[4].1 > 1.0, "{what}: {all:?}");
+    }
+}
+
+#[test]
+fn steps_of_the_ladder_build_their_engines_where_they_may() {
+    let doubles = doubles();
+    let Some(double) = doubles.last() else {
+        return;
+    };
+    let settings = format!("{TAKING}, batch_size: 2, batch_timeout_ms: 500, interval: 1");
+    for batch in [None, Some(1)] {
+        let setup = setup(&settings, 50, batch);
+        let (code, said) = climb(&setup, double, &[]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(
+            said.contains("--set detector.tensorrt.build=allow"),
+            "{said}"
+        );
+        let (code, said) = climb(&setup, double, &["--set", "detector.tensorrt.build=allow"]);
+        assert_eq!(code, Some(0), "{said}");
+        let all = steps(&setup);
+        assert!(
+            all.iter().all(|(runs, _)| runs.starts_with("tensorrt")),
+            "{all:?}"
+        );
+        assert_eq!(all[4].1 > 1.0, batch.is_none(), "{all:?}");
+    }
+}
+
 #[test]
 fn the_doctor_compares_both_runtimes_and_times_them() {
     let doubles = doubles();

@@ -226,12 +226,13 @@ impl Layout {
         };
         let has = |precision: &str| primary.iter().any(|known| known == precision);
         let detector = &mut self.config.detector;
-        let note = if rung == Rung::Light {
+        let notes = if rung == Rung::Light {
             light(detector, &config.detector, has(FULL), has(LIGHT))
         } else {
-            full(detector, has(FULL)).filter(|_| rung == Rung::Naive)
+            let notes = full(detector, has(FULL)).into_iter();
+            notes.filter(|_| rung == Rung::Naive).collect()
         };
-        self.notes.extend(note);
+        self.notes.extend(notes);
         self.choose_secondary_precision(rung, facts);
     }
 
@@ -279,17 +280,17 @@ fn is_drawn(source: &SourceConfig) -> bool {
 }
 
 /// The whole network, for the steps before the last; where that is not all, why.
-fn full(detector: &mut DetectorConfig, has_full: bool) -> Option<String> {
+fn full(detector: &mut DetectorConfig, has_full: bool) -> Vec<String> {
     detector.tensorrt.calibration = None;
-    if has_full {
-        detector.precision = Some(FULL.to_owned());
-        return None;
+    if !has_full {
+        let given = detector.precision.as_deref();
+        let given = given.unwrap_or("its first precision");
+        return vec![format!("this model has no FP32: {given} in its place")];
     }
-    let given = detector
-        .precision
-        .as_deref()
-        .unwrap_or("its first precision");
-    Some(format!("this model has no FP32: {given} in its place"))
+    detector.precision = Some(FULL.to_owned());
+    let dla = detector.tensorrt.dla.take();
+    let note = dla.map(|_| "on the GPU up to the last step: a DLA has no FP32".to_owned());
+    note.into_iter().collect()
 }
 
 /// Whether a precision is INT8 of some kind.
@@ -303,22 +304,20 @@ fn light(
     given: &DetectorConfig,
     has_full: bool,
     has_light: bool,
-) -> Option<String> {
+) -> Vec<String> {
     if is_light(given.precision.as_deref()) {
         // One of several kinds, as configured.
         detector.precision.clone_from(&given.precision);
-        return None;
-    }
-    if has_light {
+    } else if has_light {
         detector.precision = Some(LIGHT.to_owned());
-        return None;
+    } else if given.tensorrt.calibration.is_none() {
+        // With a calibration, TensorRT makes INT8 of the whole network, as configured.
+        full(detector, has_full);
+        return vec!["this model has no INT8".to_owned()];
     }
-    if given.tensorrt.calibration.is_some() {
-        // As configured: TensorRT makes INT8 of the whole network.
-        return None;
-    }
-    full(detector, has_full);
-    Some("this model has no INT8".to_owned())
+    let dla = given.tensorrt.dla;
+    let note = dla.map(|dla| format!("on DLA {dla}, as configured"));
+    note.into_iter().collect()
 }
 
 #[cfg(test)]

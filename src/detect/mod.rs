@@ -16,6 +16,7 @@ pub mod engines;
 mod error;
 pub mod graph;
 mod labels;
+mod lacking;
 pub mod layout;
 pub mod model;
 mod model_keys;
@@ -35,6 +36,7 @@ pub mod weights;
 
 pub use error::DetectError;
 pub use labels::{ClassFilter, near_labels};
+pub use lacking::{EnginesHere, engines_here};
 pub use prepare::{Prepared, labels, prepare, prepare_telling};
 pub use resample::Resampler;
 pub use tensor::fit;

@@ -60,7 +60,7 @@ use crate::types::{Placement, Size};
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
 pub use calibrate::CalibrationPictures;
-pub use cascade::{PreparedSecondary, prepare_secondary};
+pub use cascade::{PreparedSecondary, all_networks, prepare_secondary};
 pub use course::{Course, ScalingPlace, Turns};
 pub use error::PipelineError;
 pub use evaluate::{Examined, Examiner, Pictures};

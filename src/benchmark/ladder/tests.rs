@@ -131,6 +131,36 @@ fn a_step_that_cannot_differ_says_so() {
 }
 
 #[test]
+fn a_dla_is_there_for_the_last_step_alone() {
+    let mut config = config();
+    config.detector.tensorrt.dla = Some(1);
+    let layouts = Rung::ALL.map(|rung| rung.lay_out(&config, &facts()));
+    let dla = |layout: &Layout| layout.config.detector.tensorrt.dla;
+    assert_eq!(
+        layouts.each_ref().map(dla),
+        [None, None, None, None, None, Some(1)]
+    );
+    assert_eq!(
+        layouts[0].notes,
+        ["on the GPU up to the last step: a DLA has no FP32"]
+    );
+    assert!(
+        layouts[5]
+            .notes
+            .contains(&"on DLA 1, as configured".to_owned()),
+        "{:?}",
+        layouts[5].notes
+    );
+    // Without FP32 it runs as it is configured.
+    let facts = Facts {
+        primary: Some(vec!["fp16".to_owned()]),
+        ..Facts::default()
+    };
+    let first = Rung::Naive.lay_out(&config, &facts);
+    assert_eq!(dla(&first), Some(1));
+}
+
+#[test]
 fn what_is_configured_is_the_best_step() {
     let mut config = with_secondary(config());
     config.detector.batch_size = 6;

@@ -10,11 +10,11 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use crate::benchmark::{Climbed, Facts, Layout, Rung, climb, spent};
-use crate::config::{Backend, Config, Interval};
+use crate::config::{Backend, Config, EngineBuild, Interval};
+use crate::detect::graph::{self, Axis};
 use crate::detect::{self, model::ModelSpec};
-use crate::pipeline::{Course, Options, PipelineError, ScalingPlace, Turns};
+use crate::pipeline::{self, Course, Options, PipelineError, ScalingPlace, Turns};
 use crate::render::Recording;
-use crate::telemetry::Recorder;
 
 use super::super::Exit;
 use super::BenchArgs;
@@ -41,25 +41,11 @@ impl Step {
     /// What `rung` runs of `config`. What it records goes to `folder`.
     pub(super) fn new(rung: Rung, config: &Config, folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(RECORDING);
-        let mut facts = Facts {
-            primary: match (config.detector.backend, &config.detector.model) {
-                (Backend::Scripted, _) | (_, None) => None,
-                (_, Some(model)) => Some(precisions(model)?),
-            },
-            ..Facts::default()
-        };
-        for network in &config.secondary {
-            facts.secondary.push(precisions(&network.model)?);
-        }
+        let mut facts = facts(config)?;
         if rung <= LAST_THAT_TELLS {
             facts.no_recording = Recording::prepare(&path)
                 .err()
                 .map(|error| error.to_string());
-        }
-        let batched = rung.lay_out(config, &facts).config.detector;
-        if batched.batch_size > 1 {
-            let network = detect::prepare(&batched, &Recorder::silent())?;
-            facts.takes_single_frames = network.takes_single_frames();
         }
         let renders = rung.renders() && facts.no_recording.is_none();
         if !renders {
@@ -120,6 +106,82 @@ impl Step {
             "notes": self.layout.notes,
         })
     }
+}
+
+/// What the models of `config` say of themselves.
+fn facts(config: &Config) -> anyhow::Result<Facts> {
+    let mut facts = Facts::default();
+    if let (Backend::Auto | Backend::Onnx | Backend::TensorRt, Some(model)) =
+        (config.detector.backend, &config.detector.model)
+    {
+        facts.primary = Some(precisions(model)?);
+        facts.takes_single_frames = takes_single_frames(model)?;
+    }
+    for network in &config.secondary {
+        facts.secondary.push(precisions(&network.model)?);
+    }
+    Ok(facts)
+}
+
+/// Whether a file of the model is for batches of one: then no step may be made for more.
+fn takes_single_frames(folder: &Path) -> anyhow::Result<bool> {
+    let spec = ModelSpec::load(folder)?;
+    if spec.output.layout.rows_vary() {
+        return Ok(true);
+    }
+    for file in &spec.files {
+        let network = graph::read(&file.path)?;
+        let input = network
+            .inputs
+            .iter()
+            .find(|input| input.name == spec.input.name);
+        let axes = input.and_then(|input| input.axes.as_ref());
+        if let Some(Axis::Fixed(_)) = axes.and_then(|axes| axes.first()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Sees to it that the networks of all steps run on one runtime: the setting that all of them need for that, beside the
+/// user's own. With [`Backend::Auto`], a step whose TensorRT engine was not built would run on ONNX Runtime.
+///
+/// # Errors
+/// Engines are missing, and may not be built by the way.
+pub(super) fn one_runtime(config: &Config) -> anyhow::Result<Option<(String, String)>> {
+    let backend = config.detector.backend;
+    if backend == Backend::Onnx {
+        return Ok(None);
+    }
+    let facts = facts(config)?;
+    let of_step = |rung: &Rung| pipeline::all_networks(&rung.lay_out(config, &facts).config);
+    let networks: Vec<_> = Rung::ALL.iter().flat_map(of_step).collect();
+    let networks: Vec<_> = (networks.into_iter())
+        .filter(|network| network.backend != Backend::Scripted)
+        .collect();
+    let here = match detect::engines_here(&networks) {
+        // The first step fails with the same words.
+        Err(_) => return Ok(None),
+        Ok(here) => here,
+    };
+    let is_asked_for = backend == Backend::TensorRt;
+    if here.found == 0 && !is_asked_for && config.detector.tensorrt.build == EngineBuild::Never {
+        // All of them run on ONNX Runtime, each with a warning.
+        return Ok(None);
+    }
+    if !here.missing.is_empty() && config.detector.tensorrt.build == EngineBuild::Never {
+        let commands: Vec<&str> = (here.missing.iter())
+            .map(|missing| missing.command.as_str())
+            .collect();
+        bail!(
+            "the steps need TensorRT engines that are not there; build them with\n    {}\n\
+             or let the steps do it with --set detector.tensorrt.build=allow (which takes none of the time measured), or climb \
+             on ONNX Runtime with --set detector.backend=onnx",
+            commands.join("\n    ")
+        );
+    }
+    let is_left_open = backend == Backend::Auto && !networks.is_empty();
+    Ok(is_left_open.then(|| ("detector.backend".to_owned(), "tensorrt".to_owned())))
 }
 
 /// The precisions that a model folder has.

@@ -81,7 +81,7 @@ impl<'a> Plan<'a> {
             rung: Some(rung),
             ..point(rung.name(), &args.config, &[])
         };
-        let points: Vec<Point> = match &args.compare {
+        let mut points: Vec<Point> = match &args.compare {
             Some(_) => vec![
                 point("a", &args.config, &[]),
                 point("b", &args.compare, &[]),
@@ -92,11 +92,16 @@ impl<'a> Plan<'a> {
                 .map(|more| point(&name_of(more), &args.config, more))
                 .collect(),
         };
+        let mut runtime = None;
         for point in &points {
             let config = args.config(point.config.as_deref(), &point.settings)?;
             if point.rung == Some(Rung::Naive) {
                 ladder::look(args, &config)?;
+                runtime = ladder::one_runtime(&config)?;
             }
+        }
+        for point in &mut points {
+            point.settings.extend(runtime.clone());
         }
         let rounds = args.rounds();
         let is_single = points.len() == 1 && rounds == 1 && args.processes * args.gpus == 1;

@@ -165,7 +165,7 @@ pub const TENSORRT: &[Key] = &[
     Key::new(
         "dla",
         Form::count(0, 15, "DLA cores"),
-        "Number of the deep learning accelerator that runs what it can of the network, from 0. Default: the GPU runs all of it.",
+        "Number of the deep learning accelerator that runs what it can of the network, from 0. Default: the GPU runs all of it. Secondary networks always run on the GPU.",
     ),
     Key::or(
         "gpu_fallback",

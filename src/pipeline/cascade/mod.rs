@@ -35,7 +35,7 @@ use self::network::{Claim, Network};
 use self::votes::{Vote, Votes};
 
 pub(super) use self::counters::Named;
-pub use self::prepare::{PreparedSecondary, prepare_secondary};
+pub use self::prepare::{PreparedSecondary, all_networks, prepare_secondary};
 pub(super) use self::worker::{Station, work};
 
 /// Batches of crops that may wait for a network.

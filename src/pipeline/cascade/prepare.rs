@@ -1,6 +1,8 @@
 //! Secondary networks made ready: their models read and opened, their classes looked up. Done once, before any thread starts.
 
-use crate::config::{Backend, Config, DetectorConfig, MAX_BATCH_SIZE, SecondaryConfig};
+use crate::config::{
+    Backend, Config, DetectorConfig, MAX_BATCH_SIZE, SecondaryConfig, TensorRtConfig,
+};
 use crate::detect::{self, ClassFilter, DetectError, Detector, Prepared};
 use crate::pipeline::PipelineError;
 use crate::telemetry::Recorder;
@@ -114,7 +116,17 @@ fn open(
     Ok(prepared)
 }
 
-/// The settings of the primary detector with what the secondary network has of its own.
+/// The settings of all networks of `config`, each as a detector of its own: the primary one, then the secondary ones.
+#[must_use]
+pub fn all_networks(config: &Config) -> Vec<DetectorConfig> {
+    let primary = &config.detector;
+    let secondary = config.secondary.iter();
+    let secondary = secondary.map(|network| settings(primary, network));
+    [primary.clone()].into_iter().chain(secondary).collect()
+}
+
+/// The settings of the primary detector with what the secondary network has of its own. Its calibration is of another network,
+/// and its DLA is its own: secondary networks run on the GPU.
 fn settings(detector: &DetectorConfig, network: &SecondaryConfig) -> DetectorConfig {
     DetectorConfig {
         backend: match detector.backend {
@@ -130,6 +142,11 @@ fn settings(detector: &DetectorConfig, network: &SecondaryConfig) -> DetectorCon
         batch_size: network.batch_size,
         batch_timeout: network.batch_timeout,
         workers: network.workers,
+        tensorrt: TensorRtConfig {
+            calibration: None,
+            dla: None,
+            ..detector.tensorrt.clone()
+        },
         ..detector.clone()
     }
 }
