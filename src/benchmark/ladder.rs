@@ -20,8 +20,10 @@ const CROPS: usize = 8;
 /// The precision of the steps before the last.
 const FULL: &str = "fp32";
 
-/// The precision of the last step.
+/// The precision of the last step, and the one that comes before it where the processor computes: `models/quantize.py`
+/// makes INT8 of another kind for it.
 const LIGHT: &str = "int8";
+const LIGHT_ON_CPU: &str = "int8_cpu";
 
 /// One step of the ladder. Each differs from the one before by what its name says, and by nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,8 +52,19 @@ pub struct Facts {
     pub secondary: Vec<Vec<String>>,
     /// Whether the primary network takes one frame at a time, whatever the batch.
     pub takes_single_frames: bool,
+    /// Whether the processor runs the networks.
+    pub runs_on_cpu: bool,
     /// Why nothing can be recorded here.
     pub no_recording: Option<String>,
+}
+
+impl Facts {
+    /// The INT8 of a model with these precisions.
+    fn light(&self, known: &[String]) -> Option<&'static str> {
+        let of_cpu = self.runs_on_cpu.then_some(LIGHT_ON_CPU);
+        let mut kinds = of_cpu.into_iter().chain([LIGHT]);
+        kinds.find(|kind| known.iter().any(|known| known == kind))
+    }
 }
 
 /// What a step runs.
@@ -224,12 +237,12 @@ impl Layout {
             }
             return;
         };
-        let has = |precision: &str| primary.iter().any(|known| known == precision);
+        let has_full = primary.iter().any(|known| known == FULL);
         let detector = &mut self.config.detector;
         let notes = if rung == Rung::Light {
-            light(detector, &config.detector, has(FULL), has(LIGHT))
+            light(detector, &config.detector, has_full, facts.light(primary))
         } else {
-            let notes = full(detector, has(FULL)).into_iter();
+            let notes = full(detector, has_full).into_iter();
             notes.filter(|_| rung == Rung::Naive).collect()
         };
         self.notes.extend(notes);
@@ -237,14 +250,17 @@ impl Layout {
     }
 
     fn choose_secondary_precision(&mut self, rung: Rung, facts: &Facts) {
-        let wanted = if rung == Rung::Light { LIGHT } else { FULL };
         let networks = self.config.secondary.iter_mut().zip(&facts.secondary);
         for (network, known) in networks {
             if rung == Rung::Light && is_light(network.precision.as_deref()) {
                 continue;
             }
+            let wanted = match rung {
+                Rung::Light => facts.light(known),
+                _ => known.iter().any(|known| known == FULL).then_some(FULL),
+            };
             // One that lacks it runs as it is configured, in all steps.
-            if known.iter().any(|known| known == wanted) {
+            if let Some(wanted) = wanted {
                 network.precision = Some(wanted.to_owned());
             }
         }
@@ -303,13 +319,13 @@ fn light(
     detector: &mut DetectorConfig,
     given: &DetectorConfig,
     has_full: bool,
-    has_light: bool,
+    own: Option<&str>,
 ) -> Vec<String> {
     if is_light(given.precision.as_deref()) {
         // One of several kinds, as configured.
         detector.precision.clone_from(&given.precision);
-    } else if has_light {
-        detector.precision = Some(LIGHT.to_owned());
+    } else if let Some(own) = own {
+        detector.precision = Some(own.to_owned());
     } else if given.tensorrt.calibration.is_none() {
         // With a calibration, TensorRT makes INT8 of the whole network, as configured.
         full(detector, has_full);

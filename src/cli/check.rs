@@ -270,7 +270,8 @@ fn listen(
     source: &SourceConfig,
     started: Instant,
 ) -> Result<Opened, String> {
-    let end = started + source.stall_timeout + Duration::from_secs(1);
+    let patience = source.first_frame_timeout();
+    let end = started + patience + Duration::from_secs(1);
     // What is drawn has no pipeline, and tells no plan.
     let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
     let (mut seen, mut plan) = (None, None);
@@ -280,7 +281,7 @@ fn listen(
             Ok(News::Plan(found)) => plan = Some(found),
             Ok(News::Trouble(reason)) => return Err(reason),
             Err(RecvTimeoutError::Timeout) => {
-                let waited = source.stall_timeout.as_millis();
+                let waited = patience.as_millis();
                 return Err(format!("no frame within {waited} ms"));
             }
             Err(RecvTimeoutError::Disconnected) => {

@@ -103,7 +103,8 @@ pub struct SourceConfig {
     pub decoder: DecoderChoice,
     /// What crops, scales and converts colors. Default: auto.
     pub scaling: Scaling,
-    /// No frame for this long means that the source has stalled and is opened anew. Default: 5 s.
+    /// No frame for this long means that the source has stalled and is opened anew; its first one has
+    /// [`first_frame_timeout`](Self::first_frame_timeout). Default: 5 s.
     pub stall_timeout: Duration,
     /// First wait before a reconnect; doubles at each failure up to `reconnect_max_wait`. Default: 500 ms.
     pub reconnect_wait: Duration,
@@ -121,6 +122,21 @@ pub struct SourceConfig {
     pub score_threshold: Option<f32>,
     /// Labels of this source to keep, behind the network; empty: all that the detector gives.
     pub classes: Vec<String>,
+}
+
+/// By how much a file's first frame may take longer than its others.
+const FIRST_OF_A_FILE: u32 = 4;
+
+impl SourceConfig {
+    /// How long its first frame may take. A camera that is away is opened anew; a file fails for good, and on a machine that
+    /// has just started the libraries that decode it come from a cold disk: it has four times `stall_timeout`.
+    #[must_use]
+    pub fn first_frame_timeout(&self) -> Duration {
+        match self.uri.is_live() {
+            true => self.stall_timeout,
+            false => self.stall_timeout * FIRST_OF_A_FILE,
+        }
+    }
 }
 
 /// What decodes video.

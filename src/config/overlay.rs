@@ -150,6 +150,8 @@ fn without_places(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::{Config, SourceUri};
 
     const FILE: &str = "sources:\n  - name: a\n    uri: synthetic://traffic\n  - name: b\n    uri: synthetic://traffic\ndetector:\n  backend: scripted\npublish:\n  mqtt: off\n";
@@ -184,6 +186,12 @@ mod tests {
                 .iter()
                 .all(|s| s.stall_timeout.as_millis() == 1000)
         );
+        // Both are live: only a file has longer for its first frame.
+        let mut file = config.sources[0].clone();
+        let waits = config.sources.iter().map(|s| s.first_frame_timeout());
+        assert!(waits.eq([Duration::from_secs(1); 2]));
+        file.uri = SourceUri::File("video.mp4".into());
+        assert_eq!(file.first_frame_timeout(), Duration::from_secs(4));
         let seed = |source: usize| match &config.sources[source].uri {
             SourceUri::Synthetic(scene) => scene.seed,
             other => panic!("{other:?}"),

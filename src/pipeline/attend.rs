@@ -1,6 +1,6 @@
 //! The attendant: a thread that tells systemd when the chain is ready, how it is, that it lives, and that it stops.
 //!
-//! Ready: every source has had its first frame through the chain, has ended, or has had its `stall_timeout` for it. Alive:
+//! Ready: every source has had its first frame through the chain, has ended, or has had its time for it. Alive:
 //! every thread that has work makes progress. A camera that is away is no stall: its supervisor goes on trying. What is
 //! stuck is left to the watchdog, which ends the whole process: a thread inside of a driver cannot be ended alone.
 

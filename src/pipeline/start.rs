@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::config::Config;
+use crate::config::{Config, SourceConfig};
 use crate::detect::{DetectError, Prepared};
 use crate::platform::Root;
 use crate::render::{Choice, Recording};
@@ -87,7 +87,8 @@ impl Pipeline {
     }
 
     fn attendant(&self, config: &Config) -> Attendant {
-        let waits = config.sources.iter().map(|source| source.stall_timeout);
+        let waits = config.sources.iter();
+        let waits = waits.map(SourceConfig::first_frame_timeout);
         Attendant {
             meter: Arc::clone(&self.meter),
             lanes: Arc::clone(&self.lanes),

@@ -193,6 +193,7 @@ mod tests {
     fn stall() -> SourceError {
         SourceError::Stalled {
             waited: Duration::from_secs(5),
+            of_what: "",
         }
     }
 

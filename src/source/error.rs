@@ -73,10 +73,12 @@ pub enum SourceError {
     )]
     NotInPlace,
     /// Frames stopped coming.
-    #[error("no frame for {} ms (stall_timeout_ms)", waited.as_millis())]
+    #[error("no frame for {} ms ({of_what}stall_timeout_ms)", waited.as_millis())]
     Stalled {
         /// How long.
         waited: Duration,
+        /// Of which time-out that was: empty, or `four times ` for the first frame of a file.
+        of_what: &'static str,
     },
     /// The media ended before its first frame.
     #[error("the media has no video frame; check that the file is complete and has a video track")]

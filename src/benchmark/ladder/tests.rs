@@ -40,6 +40,7 @@ fn facts() -> Facts {
         primary: Some(vec!["fp32".to_owned(), "int8".to_owned()]),
         secondary: vec![vec!["fp32".to_owned()]],
         takes_single_frames: false,
+        runs_on_cpu: false,
         no_recording: None,
     }
 }
@@ -128,6 +129,30 @@ fn a_step_that_cannot_differ_says_so() {
         "{:?}",
         scripted.notes
     );
+}
+
+#[test]
+fn the_processor_has_an_int8_of_its_own() {
+    let kinds = ["fp32", "int8", "int8_cpu"].map(str::to_owned).to_vec();
+    let mut facts = Facts {
+        primary: Some(kinds.clone()),
+        secondary: vec![kinds],
+        ..facts()
+    };
+    let mut found = Vec::new();
+    for runs_on_cpu in [false, true] {
+        facts.runs_on_cpu = runs_on_cpu;
+        let light = Rung::Light
+            .lay_out(&with_secondary(config()), &facts)
+            .config;
+        found.push(light.detector.precision);
+        found.push(light.secondary[0].precision.clone());
+    }
+    let wanted = ["int8", "int8", "int8_cpu", "int8_cpu"];
+    assert_eq!(found, wanted.map(|kind| Some(kind.to_owned())));
+    facts.primary = Some(vec!["fp32".to_owned(), "int8".to_owned()]);
+    let light = Rung::Light.lay_out(&config(), &facts).config;
+    assert_eq!(light.detector.precision.as_deref(), Some("int8"));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use crate::benchmark::{Climbed, Facts, Layout, Rung, climb, spent};
-use crate::config::{Backend, Config, EngineBuild, Interval};
+use crate::config::{Backend, Config, DetectorConfig, EngineBuild, Interval, OnnxProvider};
 use crate::detect::graph::{self, Axis};
-use crate::detect::{self, model::ModelSpec};
+use crate::detect::{self, engines, model::ModelSpec};
 use crate::pipeline::{self, Course, Options, PipelineError, ScalingPlace, Turns};
 use crate::render::Recording;
 
@@ -110,7 +110,10 @@ impl Step {
 
 /// What the models of `config` say of themselves.
 fn facts(config: &Config) -> anyhow::Result<Facts> {
-    let mut facts = Facts::default();
+    let mut facts = Facts {
+        runs_on_cpu: runs_on_cpu(&config.detector),
+        ..Facts::default()
+    };
     if let (Backend::Auto | Backend::Onnx | Backend::TensorRt, Some(model)) =
         (config.detector.backend, &config.detector.model)
     {
@@ -121,6 +124,17 @@ fn facts(config: &Config) -> anyhow::Result<Facts> {
         facts.secondary.push(precisions(&network.model)?);
     }
     Ok(facts)
+}
+
+/// Whether ONNX Runtime runs the networks on the processor; what runs on TensorRT says so in the configuration
+/// ([`one_runtime`]).
+fn runs_on_cpu(detector: &DetectorConfig) -> bool {
+    let has_gpu = || engines::device().is_ok();
+    match (detector.backend, detector.onnx_provider) {
+        (Backend::TensorRt, _) | (_, OnnxProvider::Cuda) => false,
+        (_, OnnxProvider::Cpu) => true,
+        (_, OnnxProvider::Auto) => !has_gpu(),
+    }
 }
 
 /// Whether a file of the model is for batches of one: then no step may be made for more.

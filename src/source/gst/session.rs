@@ -63,9 +63,17 @@ pub(super) fn run(
             return Ok(End::Stopped);
         }
         let idle = launch.progress.idle();
-        if idle >= config.stall_timeout {
+        let patience = match announced {
+            true => config.stall_timeout,
+            false => config.first_frame_timeout(),
+        };
+        if idle >= patience {
             session.dump("stall");
-            return Err(SourceError::Stalled { waited: idle });
+            let is_first = !announced && patience != config.stall_timeout;
+            return Err(SourceError::Stalled {
+                waited: idle,
+                of_what: if is_first { "four times " } else { "" },
+            });
         }
         session.dump_if_asked();
     }
