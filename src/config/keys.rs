@@ -104,7 +104,7 @@ pub const SOURCE: &[Key] = &[
         "stall_timeout_ms",
         Form::milliseconds(100, 600_000),
         Fallback::Integer(5000),
-        "No frame for this long means that the source has stalled; it is opened anew. The first frame of a file has four times as long.",
+        "No frame for this long means that the source has stalled; it is opened anew. The first frame of a file has 20 s at least.",
     ),
     Key::or(
         "reconnect_wait_ms",

@@ -124,17 +124,17 @@ pub struct SourceConfig {
     pub classes: Vec<String>,
 }
 
-/// By how much a file's first frame may take longer than its others.
-const FIRST_OF_A_FILE: u32 = 4;
+/// Least time for a file's first frame.
+const FIRST_OF_A_FILE: Duration = Duration::from_secs(20);
 
 impl SourceConfig {
     /// How long its first frame may take. A camera that is away is opened anew; a file fails for good, and on a machine that
-    /// has just started the libraries that decode it come from a cold disk: it has four times `stall_timeout`.
+    /// has just started the libraries that decode it come from a cold disk: it has 20 s at least.
     #[must_use]
     pub fn first_frame_timeout(&self) -> Duration {
         match self.uri.is_live() {
             true => self.stall_timeout,
-            false => self.stall_timeout * FIRST_OF_A_FILE,
+            false => self.stall_timeout.max(FIRST_OF_A_FILE),
         }
     }
 }

@@ -191,7 +191,9 @@ mod tests {
         let waits = config.sources.iter().map(|s| s.first_frame_timeout());
         assert!(waits.eq([Duration::from_secs(1); 2]));
         file.uri = SourceUri::File("video.mp4".into());
-        assert_eq!(file.first_frame_timeout(), Duration::from_secs(4));
+        assert_eq!(file.first_frame_timeout(), Duration::from_secs(20));
+        file.stall_timeout = Duration::from_secs(30);
+        assert_eq!(file.first_frame_timeout(), Duration::from_secs(30));
         let seed = |source: usize| match &config.sources[source].uri {
             SourceUri::Synthetic(scene) => scene.seed,
             other => panic!("{other:?}"),

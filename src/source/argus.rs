@@ -193,7 +193,6 @@ mod tests {
     fn stall() -> SourceError {
         SourceError::Stalled {
             waited: Duration::from_secs(5),
-            of_what: "",
         }
     }
 

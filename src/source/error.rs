@@ -73,12 +73,19 @@ pub enum SourceError {
     )]
     NotInPlace,
     /// Frames stopped coming.
-    #[error("no frame for {} ms ({of_what}stall_timeout_ms)", waited.as_millis())]
+    #[error("no frame for {} ms (stall_timeout_ms)", waited.as_millis())]
     Stalled {
         /// How long.
         waited: Duration,
-        /// Of which time-out that was: empty, or `four times ` for the first frame of a file.
-        of_what: &'static str,
+    },
+    /// A file gives no frame at all.
+    #[error(
+        "no first frame within {} ms; the file is cut off or damaged, or this machine is too busy to open it (a larger \
+         stall_timeout_ms waits longer)", waited.as_millis()
+    )]
+    NoStart {
+        /// How long was waited for it.
+        waited: Duration,
     },
     /// The media ended before its first frame.
     #[error("the media has no video frame; check that the file is complete and has a video track")]

@@ -69,10 +69,9 @@ pub(super) fn run(
         };
         if idle >= patience {
             session.dump("stall");
-            let is_first = !announced && patience != config.stall_timeout;
-            return Err(SourceError::Stalled {
-                waited: idle,
-                of_what: if is_first { "four times " } else { "" },
+            return Err(match announced || config.uri.is_live() {
+                true => SourceError::Stalled { waited: idle },
+                false => SourceError::NoStart { waited: idle },
             });
         }
         session.dump_if_asked();
