@@ -360,6 +360,26 @@ fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
     }
 }
 
+/// Runs these words of a command line after `jetwatch`, which build an engine with the TensorRT in `library`.
+fn build_engine(words: &str, library: &Path) {
+    let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+    build.args(words.split_whitespace());
+    on_double(&mut build, library);
+    let output = finish(&mut build);
+    let what = library.display();
+    assert!(
+        output.status.success(),
+        "{what}: {words}: {}",
+        stderr(&output)
+    );
+}
+
+/// Builds the engine that the configuration asks for.
+fn build_configured(setup: &Setup, library: &Path) {
+    let config = setup.config.display();
+    build_engine(&format!("engine build --config {config}"), library);
+}
+
 #[test]
 fn an_engine_that_is_missing_is_an_error_with_the_command_that_builds_it() {
     let Some(double) = doubles().pop() else {
@@ -374,15 +394,7 @@ fn an_engine_that_is_missing_is_an_error_with_the_command_that_builds_it() {
         .and_then(|(_, rest)| rest.split_once(';'))
         .map(|(command, _)| command.to_owned())
         .unwrap_or_else(|| panic!("no command in {said}"));
-    let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-    build.args(command_line.split_whitespace());
-    on_double(&mut build, &double);
-    let output = finish(&mut build);
-    assert!(
-        output.status.success(),
-        "{command_line}: {}",
-        stderr(&output)
-    );
+    build_engine(&command_line, &double);
     let output = finish(&mut command(&setup, "run", &double));
     assert!(output.status.success(), "{}", stderr(&output));
 }
@@ -418,13 +430,7 @@ fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
     );
     assert!(aside.contains("jetwatch engine build"), "{aside}");
     // And with one.
-    let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-    build
-        .args(["engine", "build", "--config"])
-        .arg(&setup.config);
-    on_double(&mut build, &double);
-    let output = finish(&mut build);
-    assert!(output.status.success(), "{}", stderr(&output));
+    build_configured(&setup, &double);
     let (said, aside) = check(&mut command(&setup, "check", &double));
     assert!(
         said.contains("detector: tensorrt, cells in fp32"),
@@ -621,13 +627,7 @@ fn all_steps_of_the_ladder_run_on_one_runtime() {
             "{what}: {all:?}"
         );
         // With the configured one alone, four steps would have to, and the last two would not.
-        let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-        build
-            .args(["engine", "build", "--config"])
-            .arg(&setup.config);
-        on_double(&mut build, &double);
-        let output = finish(&mut build);
-        assert!(output.status.success(), "{what}: {}", stderr(&output));
+        build_configured(&setup, &double);
         fs::remove_dir_all(setup.path("out")).expect("removed");
         let (code, said) = climb(&setup, &double, &[]);
         assert_eq!(code, Some(1), "{what}: {said}");
@@ -642,15 +642,7 @@ fn all_steps_of_the_ladder_run_on_one_runtime() {
                 line.contains("--precision fp32 --batch 1"),
                 "{what}: {line}"
             );
-            let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-            build.args(line.split_whitespace());
-            on_double(&mut build, &double);
-            let output = finish(&mut build);
-            assert!(
-                output.status.success(),
-                "{what}: {line}: {}",
-                stderr(&output)
-            );
+            build_engine(line, &double);
         }
         let (code, said) = climb(&setup, &double, &[]);
         assert_eq!(code, Some(0), "{what}: {said}");

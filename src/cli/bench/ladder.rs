@@ -144,7 +144,10 @@ fn takes_single_frames(folder: &Path) -> anyhow::Result<bool> {
         return Ok(true);
     }
     for file in &spec.files {
-        let network = graph::read(&file.path)?;
+        // What the steps take of them is opened later, and says what is wrong with it.
+        let Ok(network) = graph::read(&file.path) else {
+            continue;
+        };
         let input = network
             .inputs
             .iter()
@@ -178,12 +181,11 @@ pub(super) fn one_runtime(config: &Config) -> anyhow::Result<Option<(String, Str
         Err(_) => return Ok(None),
         Ok(here) => here,
     };
-    let is_asked_for = backend == Backend::TensorRt;
-    if here.found == 0 && !is_asked_for && config.detector.tensorrt.build == EngineBuild::Never {
-        // All of them run on ONNX Runtime, each with a warning.
-        return Ok(None);
-    }
     if !here.missing.is_empty() && config.detector.tensorrt.build == EngineBuild::Never {
+        if here.found == 0 && backend != Backend::TensorRt {
+            // All of them run on ONNX Runtime, each with a warning.
+            return Ok(None);
+        }
         let commands: Vec<&str> = (here.missing.iter())
             .map(|missing| missing.command.as_str())
             .collect();
