@@ -393,3 +393,21 @@ fn last_lines(from: impl Read) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_order_loses_a_byte_to_what_watches_the_connection_meanwhile() {
+        let mut hand = Hand::reach(&Place::default(), &Stopper::default()).expect("a shell");
+        hand.order("folder", "-").expect("sent");
+        // The watch is taken back a moment before the next order comes.
+        for round in 0..100 {
+            hand.order("hold", "0").expect("sent");
+            hand.answers()
+                .unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+        hand.end().expect("every order was understood");
+    }
+}

@@ -54,8 +54,16 @@ until_gone() {
     done
 }
 
+# Neither may outlive this: a watcher that still reads would take the first bytes of the next order, and a timer would end it.
+# A subshell that has just begun can miss any signal but KILL.
 end_watch() {
-    [ -z "$watcher$timer" ] || kill $watcher $timer 2>/dev/null
+    [ -n "$watcher$timer" ] || return 0
+    {
+        kill -KILL $watcher $timer
+        wait $watcher $timer
+        kill "$(cat "$folder/sleeping")"
+        rm -f "$folder/sleeping"
+    } 2>/dev/null
     watcher='' timer=''
 }
 
@@ -64,10 +72,9 @@ begin_watch() {
     (IFS='' read -r line <&3; kill -HUP $$) >/dev/null 2>&1 &
     watcher=$!
     (
-        trap 'kill $sleeping; exit' TERM
         sleep "$1" &
-        sleeping=$!
-        wait $sleeping
+        echo $! >"$folder/sleeping"
+        wait $!
         kill -ALRM $$
     ) >/dev/null 2>&1 3<&- &
     timer=$!
