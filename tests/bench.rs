@@ -292,6 +292,32 @@ fn two_configurations_run_in_turns() {
 }
 
 #[test]
+fn points_that_did_not_detect_with_the_same_are_told() {
+    let setup = setup();
+    let words = ["--frames", "12", "--warmup", "1", "--sweep"];
+    let sweep = |what: &str| {
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
+        let model = format!("detector.model={model}");
+        let (code, said, aside) = bench(&setup, &[&words[..], &[what, "--set", &model]].concat());
+        assert_eq!(code, Some(0), "{aside}");
+        let (_, told) = said.split_once("detected with the same:")?;
+        let lines = told.lines().skip(1).map(|line| line.trim().to_owned());
+        Some(lines.take(2).collect::<Vec<_>>())
+    };
+    assert_eq!(sweep("batch_size=1,2"), None);
+    let told = sweep("detector.backend=onnx,scripted").expect("it is told");
+    assert!(
+        told[0].starts_with("onnx, street-nano in fp32 (")
+            && told[0].ends_with(": detector.backend=onnx"),
+        "{told:?}"
+    );
+    assert_eq!(told[1], "scripted, truth: detector.backend=scripted");
+    let series = json(&setup.path("out/series.json"));
+    let second = &series["points"][1]["runs"][0]["detector"];
+    assert_eq!(second, "scripted, truth");
+}
+
+#[test]
 fn processes_have_folders_of_their_own_and_a_mean() {
     let setup = setup();
     let (code, _, aside) = bench(

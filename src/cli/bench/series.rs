@@ -4,6 +4,7 @@
 //! Rounds go over all points before the next round begins, and every second round goes backwards, so that a machine that
 //! grows hot or a neighbor that comes and goes is shared by all of them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -61,6 +62,8 @@ pub(super) struct RunResult {
     /// Processes added up.
     pub(super) fps: Option<f64>,
     inference_fps: Option<f64>,
+    /// What detected, in words.
+    detector: Option<String>,
     pub(super) error: Option<String>,
 }
 
@@ -207,7 +210,17 @@ impl<'a> Plan<'a> {
         if self.rounds > 1 {
             folder.push(format!("run_{round}"));
         }
-        let speeds = self.run_processes(point, &folder, stop);
+        let documents = self.run_processes(point, &folder, stop);
+        let detector = documents.as_ref().ok().and_then(|documents| {
+            let detector = documents.first()?["meta"]["versions"]["detector"].as_str();
+            detector.map(str::to_owned)
+        });
+        let speeds = documents.and_then(|documents| {
+            let speeds = documents
+                .iter()
+                .map(|document| Speed::deserialize_from(&document["speed"]));
+            speeds.collect::<anyhow::Result<Vec<Speed>>>()
+        });
         let sum = |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> {
             speeds.as_ref().ok()?.iter().map(number).sum()
         };
@@ -215,17 +228,19 @@ impl<'a> Plan<'a> {
             round,
             fps: sum(&|speed| Some(speed.fps)),
             inference_fps: sum(&|speed| speed.inference_fps),
+            detector,
             error: speeds.as_ref().err().map(|error| format!("{error:#}")),
             folder,
         }
     }
 
+    /// The `benchmark.json` of each process.
     fn run_processes(
         &self,
         point: &Point,
         folder: &Path,
         stop: &StopToken,
-    ) -> anyhow::Result<Vec<Speed>> {
+    ) -> anyhow::Result<Vec<Value>> {
         let (processes, gpus) = (self.args.processes, self.args.gpus);
         let count = usize::from(processes) * usize::from(gpus);
         let cores = shares(&allowed_cores()?, count);
@@ -265,10 +280,6 @@ impl<'a> Plan<'a> {
                 fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
             documents.push(serde_json::from_slice::<Value>(&text)?);
         }
-        let speeds = documents
-            .iter()
-            .map(|document| Speed::deserialize_from(&document["speed"]));
-        let speeds = speeds.collect::<anyhow::Result<Vec<Speed>>>()?;
         if count > 1 {
             let args = json!({ "num_processes": processes, "num_gpus": gpus, "warmup_batches": self.args.warmup });
             let machine = &documents[0]["meta"]["machine_name"];
@@ -278,7 +289,7 @@ impl<'a> Plan<'a> {
                 &mean(&documents, meta)?,
             )?;
         }
-        Ok(speeds)
+        Ok(documents)
     }
 
     /// This program anew, for one run.
@@ -445,6 +456,28 @@ fn print(results: &[PointResult]) {
             println!("Warning: {warning}");
         }
     }
+    // With `backend: auto` one point may have an engine and another not; their speeds then say little of what was varied.
+    let detectors = detectors(results);
+    if detectors.len() > 1 {
+        println!("Not all of them detected with the same:");
+        for (detector, names) in detectors {
+            println!("  {detector}: {}", names.join(" "));
+        }
+    }
+}
+
+/// What detected, in words, and the points where it did.
+fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
+    let mut detectors: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for point in results {
+        for detector in point.runs.iter().filter_map(|run| run.detector.as_deref()) {
+            let names = detectors.entry(detector).or_default();
+            if !names.contains(&point.name.as_str()) {
+                names.push(&point.name);
+            }
+        }
+    }
+    detectors
 }
 
 #[cfg(test)]
