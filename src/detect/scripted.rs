@@ -137,10 +137,8 @@ fn chance(words: &[u64]) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant, SystemTime};
 
     use super::*;
-    use crate::types::{PIXEL_BYTES, Picture, SourceId};
 
     fn truth(id: u32, label: &'static str, xyxy: [f32; 4], visible: f32) -> TruthBox {
         TruthBox {
@@ -152,22 +150,10 @@ mod tests {
     }
 
     fn frame(seq: u64, truth: Vec<TruthBox>) -> Frame {
-        let inner = Size::new(416, 234);
-        let pixels = vec![0; (inner.width * inner.height) as usize * PIXEL_BYTES];
         Frame {
-            meta: FrameMeta {
-                source: SourceId(1),
-                seq,
-                pts: Some(Duration::ZERO),
-                captured_at: SystemTime::UNIX_EPOCH,
-                entered_at: Instant::now(),
-                source_size: Size::new(640, 360),
-            },
-            crop: None,
-            picture: Picture::new(inner, inner.width as usize * PIXEL_BYTES, Box::new(pixels))
-                .expect("large enough"),
-            view: None,
+            meta: FrameMeta::for_test(1, seq, Size::new(640, 360)),
             truth,
+            ..Frame::black(1, seq, Size::new(416, 234))
         }
     }
 

@@ -242,10 +242,9 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Instant, SystemTime};
 
     use super::*;
-    use crate::types::{FrameMeta, Picture, Size, SourceId};
+    use crate::types::{Picture, Size};
 
     fn is_full(gate: &Gate) -> bool {
         let inner = gate.inner.as_ref().expect("it bounds");
@@ -258,20 +257,7 @@ mod tests {
     }
 
     fn frame() -> Frame {
-        Frame {
-            meta: FrameMeta {
-                source: SourceId(0),
-                seq: 0,
-                pts: None,
-                captured_at: SystemTime::UNIX_EPOCH,
-                entered_at: Instant::now(),
-                source_size: Size::new(1, 1),
-            },
-            crop: None,
-            picture: picture(),
-            view: None,
-            truth: Vec::new(),
-        }
+        Frame::black(0, 0, Size::new(1, 1))
     }
 
     #[test]

@@ -72,10 +72,9 @@ impl LateScaler {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Instant, SystemTime};
 
     use super::*;
-    use crate::types::{FrameMeta, SourceId};
+    use crate::types::FrameMeta;
 
     #[test]
     fn the_network_gets_its_size_and_later_steps_the_whole() {
@@ -87,14 +86,7 @@ mod tests {
             row[..16 * PIXEL_BYTES].fill(200);
         }
         let frame = || Frame {
-            meta: FrameMeta {
-                source: SourceId(0),
-                seq: 0,
-                pts: None,
-                captured_at: SystemTime::UNIX_EPOCH,
-                entered_at: Instant::now(),
-                source_size: size,
-            },
+            meta: FrameMeta::for_test(0, 0, size),
             crop: None,
             picture: Picture::new(size, stride, Box::new(bytes.clone())).expect("large enough"),
             view: None,

@@ -401,10 +401,9 @@ fn per_frame(cpu: Duration, frames: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
 
     use super::*;
-    use crate::types::{Frame, Picture, Size};
+    use crate::types::{Frame, Size};
 
     #[test]
     fn what_was_dropped_in_the_warm_up_is_counted_apart() {
@@ -420,23 +419,8 @@ mod tests {
         let mut seq = 0;
         let mut offer = |times: usize| {
             for _ in 0..times {
-                let picture = Picture::new(Size::new(1, 1), 4, Box::new([0; 4])).expect("fits");
-                let meta = FrameMeta {
-                    source: SourceId(0),
-                    seq,
-                    pts: None,
-                    captured_at: SystemTime::UNIX_EPOCH,
-                    entered_at: Instant::now(),
-                    source_size: Size::new(1, 1),
-                };
+                lanes.offer(Frame::black(0, seq, Size::new(1, 1)));
                 seq += 1;
-                lanes.offer(Frame {
-                    meta,
-                    crop: None,
-                    picture,
-                    view: None,
-                    truth: Vec::new(),
-                });
             }
         };
         let done = |times: usize| {

@@ -142,6 +142,37 @@ pub struct Frame {
 }
 
 #[cfg(test)]
+impl FrameMeta {
+    /// Of a test's frame that was taken at the epoch and enters now.
+    pub(crate) fn for_test(source: u16, seq: u64, source_size: Size) -> Self {
+        Self {
+            source: SourceId(source),
+            seq,
+            pts: None,
+            captured_at: SystemTime::UNIX_EPOCH,
+            entered_at: Instant::now(),
+            source_size,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Frame {
+    /// A test's frame, unscaled.
+    pub(crate) fn black(source: u16, seq: u64, size: Size) -> Self {
+        let stride = size.width as usize * PIXEL_BYTES;
+        let pixels = vec![0; stride * size.height as usize];
+        Self {
+            meta: FrameMeta::for_test(source, seq, size),
+            crop: None,
+            picture: Picture::new(size, stride, Box::new(pixels)).expect("whole rows"),
+            view: None,
+            truth: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Tests of the follower's side of the cascade: who is looked at, when, and what is said of it.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::counters::Counters;
 use super::votes::VoteRule;
@@ -47,14 +47,7 @@ fn cascade(networks: Vec<Network>, depth: usize) -> (Cascade, Vec<Receiver<Job>>
 }
 
 fn meta(seq: u64) -> FrameMeta {
-    FrameMeta {
-        source: SourceId(0),
-        seq,
-        pts: None,
-        captured_at: SystemTime::UNIX_EPOCH,
-        entered_at: Instant::now(),
-        source_size: SIZE,
-    }
+    FrameMeta::for_test(0, seq, SIZE)
 }
 
 fn pixels() -> Picture {

@@ -136,13 +136,12 @@ impl State {
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
-    use std::time::SystemTime;
 
     use super::*;
     use crate::config::Interval;
     use crate::pipeline::lanes::Ticketed;
     use crate::source::Flow;
-    use crate::types::{Frame, Picture, Size};
+    use crate::types::{Frame, Size};
 
     type Heard = Arc<Mutex<Vec<(u64, u64)>>>;
 
@@ -163,27 +162,12 @@ mod tests {
 
     /// The next frame of the source, as a source hands it on.
     fn frame(lanes: &Lanes, seq: u64) -> Flow {
-        let size = Size::new(1, 1);
-        let meta = FrameMeta {
-            source: SourceId(0),
-            seq,
-            pts: None,
-            captured_at: SystemTime::UNIX_EPOCH,
-            entered_at: Instant::now(),
-            source_size: size,
-        };
-        if lanes.skips(meta.source) {
-            lanes.carry(meta, None);
+        let frame = Frame::black(0, seq, Size::new(1, 1));
+        if lanes.skips(frame.meta.source) {
+            lanes.carry(frame.meta, None);
             return Flow::Continue;
         }
-        let picture = Picture::new(size, 4, Box::new([0; 4])).expect("four bytes");
-        lanes.offer(Frame {
-            meta,
-            crop: None,
-            picture,
-            view: None,
-            truth: Vec::new(),
-        })
+        lanes.offer(frame)
     }
 
     fn taken(lanes: &Lanes, size: usize) -> Vec<(u64, u64)> {

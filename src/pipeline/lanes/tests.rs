@@ -2,30 +2,14 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::SystemTime;
 
 use super::*;
-use crate::types::{FrameMeta, Picture, Size};
+use crate::types::Size;
 
 const NO_WAIT: Duration = Duration::ZERO;
 
 fn frame(source: u16, seq: u64) -> Frame {
-    let size = Size::new(1, 1);
-    let meta = FrameMeta {
-        source: SourceId(source),
-        seq,
-        pts: None,
-        captured_at: SystemTime::UNIX_EPOCH,
-        entered_at: Instant::now(),
-        source_size: size,
-    };
-    Frame {
-        meta,
-        crop: None,
-        picture: Picture::new(size, 4, Box::new([0; 4])).expect("four bytes are one pixel"),
-        view: None,
-        truth: Vec::new(),
-    }
+    Frame::black(source, seq, Size::new(1, 1))
 }
 
 fn numbers(batch: &[Ticketed]) -> Vec<(u16, u64, u64)> {

@@ -1,11 +1,9 @@
 //! Tests of the lifecycle: which events the tracks of a source cause, and when.
 
-use std::time::Instant;
-
 use super::*;
 use crate::config::{TrackerConfig, TrackerKind};
 use crate::track::Tracker;
-use crate::types::{Detection, Size, SourceId};
+use crate::types::{Detection, Size};
 
 /// A time of day, `ms` after some moment.
 fn time(ms: u64) -> SystemTime {
@@ -14,12 +12,8 @@ fn time(ms: u64) -> SystemTime {
 
 fn meta(ms: u64) -> FrameMeta {
     FrameMeta {
-        source: SourceId(0),
-        seq: 0,
-        pts: None,
         captured_at: time(ms),
-        entered_at: Instant::now(),
-        source_size: Size::new(640, 480),
+        ..FrameMeta::for_test(0, 0, Size::new(640, 480))
     }
 }
 
