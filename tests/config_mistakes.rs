@@ -164,7 +164,7 @@ fn sinks_can_be_chosen() {
     assert_eq!(mqtt.broker, Broker::Embedded { listen });
     let credentials = mqtt.credentials.expect("given");
     assert_eq!(credentials.user, "u");
-    assert!(credentials.password == Secret::Env("P".to_owned()));
+    assert!(credentials.password == Secret::env("P", "conf/f.yaml"));
 
     let with = |publish: &str| loaded(&format!("{LEAST}publish: {publish}\n")).publish;
     let silent = with("{mqtt: off}");

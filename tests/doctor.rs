@@ -205,7 +205,18 @@ fn a_camera_is_shown_with_who_uses_it_and_who_may() {
     );
     report.says("unknown", "camera /dev/video0", &["HD Webcam", "no device"]);
     report.says("ok", "CSI cameras", &["imx219_front"]);
-    report.says("wrong", "nvargus-daemon", &["nvidia-l4t-camera"]);
+    report.says("unknown", "nvargus-daemon", &["nvidia-l4t-camera"]);
+    for (uri, state, words) in [
+        ("csi://0", "wrong", "nvidia-l4t-camera"),
+        ("rtsp://127.0.0.1/x", "ok", "no source is a CSI camera"),
+    ] {
+        let setup = Setup::new(&format!(
+            "sources: [{{name: gate, uri: '{uri}'}}]\ndetector: {{model: {}/models/street-nano}}\n",
+            env!("CARGO_MANIFEST_DIR")
+        ));
+        let report = Report::of("cameras", &jetson.path("/"), Some(&setup.config), None);
+        report.says(state, "nvargus-daemon", &[words]);
+    }
     report.says(
         "wrong",
         "permission /dev/nvmap",

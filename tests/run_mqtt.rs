@@ -268,6 +268,27 @@ fn a_wrong_password_is_said_and_the_chain_goes_on() {
 }
 
 #[test]
+fn a_password_that_only_the_unit_sees_is_no_fault_of_a_check_by_hand() {
+    let check = |file: &str| {
+        let setup = config(&format!(
+            "{{broker: embedded, listen: '127.0.0.1:0', user: cam, password_file: '{file}'}}"
+        ));
+        let output = finish(&mut setup.command("check"));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = check("/run/credentials/jetwatch.service/not-here");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("unknown broker: ") && said.contains("unit alone"),
+        "{said}"
+    );
+    let (code, said) = check("/nonexistent/password");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("wrong  broker: "), "{said}");
+}
+
+#[test]
 fn a_taken_port_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();

@@ -155,6 +155,11 @@ fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
         // Its half is more than a picture takes on a busy machine.
         Duration::from_secs(20),
     );
+    let waiting = daemon.hear("EXTEND_TIMEOUT_USEC=30000000");
+    assert!(
+        status(&waiting).starts_with("waiting for the first frames: "),
+        "{waiting:?}"
+    );
     let ready = daemon.hear("READY=1");
     assert!(
         started.elapsed() >= Duration::from_millis(1500),

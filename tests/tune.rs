@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use jetwatch::platform::tune::{
-    Clocks, Outcome, Setting, StepState, TuneError, Wanted, apply, plan, restore,
+    Clocks, Outcome, Setting, StepState, TuneError, Wanted, apply, hold_again, plan, restore,
 };
 use jetwatch::platform::{EngineKind, Family, Machine, PlatformError, Readings, Root};
 use virtual_jetson::VirtualJetson;
@@ -163,6 +163,80 @@ fn what_is_missing_or_unreadable_hides_nothing_else() {
 }
 
 #[test]
+fn a_rail_names_the_limit_that_is_passed() {
+    let jetson = VirtualJetson::orin_nx();
+    let machine = Machine::find(&jetson.root());
+    let monitor = (0..9)
+        .map(|number| format!("/sys/class/hwmon/hwmon{number}"))
+        .find(|folder| {
+            let name = jetson.root().text(&format!("{folder}/name"));
+            name.expect("readable").as_deref() == Some("ina3221")
+        })
+        .expect("it has one");
+    let set = |file: &str, number: &str| jetson.write(&format!("{monitor}/{file}"), number);
+    let rail = || {
+        let readings = Readings::read(&jetson.root(), &machine);
+        assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
+        let rail = readings.rails[0].clone();
+        (rail.milliamperes, rail.limit_milliamperes, rail.alarm)
+    };
+    for (file, number) in [
+        ("curr1_input", "2600"),
+        ("curr1_max", "2500"),
+        ("curr1_max_alarm", "1"),
+        ("curr1_crit", "3000"),
+        ("curr1_crit_alarm", "0"),
+    ] {
+        set(file, number);
+    }
+    assert_eq!(rail(), (Some(2600), Some(2500), Some(true)));
+    set("curr1_crit_alarm", "1");
+    assert_eq!(rail(), (Some(2600), Some(3000), Some(true)));
+    // Idle, it may measure a little less than nothing.
+    for (file, number) in [
+        ("curr1_input", "-8"),
+        ("curr1_max_alarm", "0"),
+        ("curr1_crit_alarm", "0"),
+    ] {
+        set(file, number);
+    }
+    assert_eq!(rail(), (Some(0), Some(2500), Some(false)));
+}
+
+#[test]
+fn what_only_root_may_read_is_read_from_its_copies() {
+    let jetson = VirtualJetson::xavier_nx();
+    let machine = Machine::find(&jetson.root());
+    let emc = |readings: &Readings| {
+        let mut engines = readings.engines.iter();
+        engines
+            .find(|engine| engine.kind == EngineKind::Emc)
+            .map(|engine| (engine.hz, engine.load_percent))
+    };
+    let rate = "/sys/kernel/debug/bpmp/debug/clk/emc/rate";
+    let activity = "/sys/kernel/debug/cactmon/mc_all";
+    // Nothing can be denied to root, who may run this: folders cannot be read as files either.
+    for path in [rate, activity] {
+        jetson.remove(path);
+        fs::create_dir(jetson.path(path)).expect("created");
+    }
+    let readings = Readings::read(&jetson.root(), &machine);
+    assert_eq!(emc(&readings), None);
+    assert!(
+        readings.unreadable[0].reason.contains(rate),
+        "{:?}",
+        readings.unreadable
+    );
+    jetson.write(&format!("/run/jetwatch-readings{rate}"), "800000000\n");
+    let readings = Readings::read(&jetson.root(), &machine);
+    assert_eq!(emc(&readings), Some((Some(800_000_000), None)));
+    assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
+    jetson.write(&format!("/run/jetwatch-readings{activity}"), "8000000\n");
+    let readings = Readings::read(&jetson.root(), &machine);
+    assert_eq!(emc(&readings), Some((Some(800_000_000), Some(10.0))));
+}
+
+#[test]
 fn settings_are_made_read_back_and_given_back() {
     for jetson in [VirtualJetson::xavier_nx(), VirtualJetson::orin_nx()] {
         let root = jetson.root();
@@ -300,7 +374,7 @@ fn a_fan_that_does_not_start_again_is_undone() {
     assert!(
         error
             .to_string()
-            .starts_with("fan_profile: `systemctl start"),
+            .starts_with("fan_profile: `systemctl --job-mode=ignore-dependencies start"),
         "{error}"
     );
     assert_eq!(jetson.settings(), before);
@@ -451,6 +525,52 @@ fn clocks_are_held_again_after_the_mode_has_changed() {
     assert_eq!(states(&root, &everything("7")), vec![StepState::Right; 4]);
     restore(&root).expect("given back");
     assert_eq!(jetson.settings(), before);
+}
+
+#[test]
+fn a_mode_that_somebody_has_made_keeps_its_processors_and_limits() {
+    let jetson = VirtualJetson::xavier_nx();
+    let root = jetson.root();
+    let clocks = Wanted {
+        clocks: Some(Clocks::Max),
+        ..Wanted::default()
+    };
+    let by_hand = |mode: &str| {
+        let tool = jetson.path("/usr/sbin/nvpmodel");
+        let status = Command::new(tool).args(["-m", mode]).status();
+        assert!(status.expect("it starts").success());
+    };
+    let online = |cpu: u32| jetson.text(&format!("/sys/devices/system/cpu/cpu{cpu}/online"));
+    let lower = || jetson.text("/sys/devices/system/cpu/cpu1/cpufreq/scaling_min_freq");
+    let memory = || jetson.text("/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked");
+    by_hand("0");
+    assert_eq!((online(1), online(5)), ("1".to_owned(), "0".to_owned()));
+    for holds_again in [false, true] {
+        by_hand("0");
+        apply(&root, &clocks).expect("applied");
+        // The desktop's menu, while the clocks are held.
+        by_hand("8");
+        jetson.write(
+            "/sys/devices/system/cpu/cpu1/cpufreq/scaling_min_freq",
+            "729600\n",
+        );
+        assert_eq!(states(&root, &clocks), [StepState::Differs]);
+        if holds_again {
+            let step = hold_again(&root).expect("held").expect("they were held");
+            assert_eq!(step.state, StepState::Differs);
+            assert_eq!(states(&root, &clocks), [StepState::Right]);
+            assert_eq!(lower(), "1804800");
+            let step = hold_again(&root).expect("held").expect("they are held");
+            assert_eq!(step.state, StepState::Right);
+        }
+        restore(&root).expect("given back");
+        assert_eq!(online(5), "1", "the new mode has six processors");
+        assert_eq!(lower(), "729600", "the new mode's limit");
+        assert_eq!(memory(), "0");
+        assert!(!root.exists("/var/lib/jetwatch-setup"), "something is left");
+        assert_eq!(hold_again(&root).expect("nothing to do"), None);
+        assert_eq!(lower(), "729600");
+    }
 }
 
 #[test]

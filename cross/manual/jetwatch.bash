@@ -1632,7 +1632,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__tune__subcmd__apply)
-            opts="-c -h --config --json --root --help"
+            opts="-c -h --config --json --root --after-mode-change --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

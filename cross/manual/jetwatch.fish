@@ -268,6 +268,7 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -s c -l config -d 'Configuration file' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -l json -d 'Print JSON'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -l after-mode-change -d 'Hold the clocks anew where `apply` holds them and a change of the power mode has freed them; leave all else'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from restore" -s c -l config -d 'Configuration file' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand tune; and __fish_seen_subcommand_from restore" -l root -d 'Folder that stands for the whole system, for tests' -r -F

@@ -307,6 +307,7 @@ fn check_broker(config: &Config, lines: &mut Lines) {
                     broker.stop();
                     lines.ok("broker", &format!("embedded, {listen} is free"));
                 }
+                Err(error) if error.is_units_alone() => lines.unknown("broker", &error.to_string()),
                 Err(error) => lines.wrong("broker", &error.to_string()),
             }
         }
@@ -315,6 +316,7 @@ fn check_broker(config: &Config, lines: &mut Lines) {
                 "broker",
                 &format!("{host}:{port} accepts us as {}", mqtt.client_id),
             ),
+            Err(error) if error.is_units_alone() => lines.unknown("broker", &error.to_string()),
             Err(error) => lines.wrong("broker", &error.to_string()),
         },
     }

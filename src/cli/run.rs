@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 
-use crate::config::{Config, ConfigError, MAX_BATCH_SIZE};
+use crate::config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
 use crate::pipeline::{Options, Outcome, Pipeline, Report, Reread, Tap};
 use crate::platform::Root;
 use crate::render::Container;
-use crate::telemetry;
+use crate::telemetry::{self, service};
 use crate::types::{Detection, FrameMeta, Track};
 
 use super::{Exit, parse_duration, progress, signals};
+
+/// The configuration that the package's units take, also the one that sets the machine.
+const TUNED: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// What `jetwatch run` is told.
 #[derive(Debug, Args)]
@@ -25,7 +28,7 @@ pub(super) struct RunArgs {
         short,
         long,
         value_name = "FILE",
-        default_value = "/etc/jetwatch/jetwatch.yaml"
+        default_value = TUNED
     )]
     config: PathBuf,
     /// End after this time, such as 20s or 5m.
@@ -61,6 +64,15 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
     let config = load(&args.config, args.batch_size)?;
     telemetry::start_logging(config.log.level);
+    if service::is_managed()
+        && args.config != Path::new(TUNED)
+        && config.tune != TuneConfig::default()
+    {
+        log::warn!(
+            "`tune` of {} is left out: jetwatch-tune.service takes it from {TUNED} alone, as it is one machine",
+            args.config.display()
+        );
+    }
     let options = Options {
         process_started: Some(started),
         duration: args.duration,

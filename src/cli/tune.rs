@@ -25,7 +25,7 @@ enum Command {
     /// Say what `apply` would do. Fails when it would refuse.
     Plan(CommonArgs),
     /// Make the settings of the configuration, as root. What fails half-way is undone; a reboot is never confirmed.
-    Apply(CommonArgs),
+    Apply(ApplyArgs),
     /// Give back what `apply` has changed, as root.
     Restore(RestoreArgs),
 }
@@ -46,6 +46,15 @@ struct CommonArgs {
     /// Folder that stands for the whole system, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct ApplyArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Hold the clocks anew where `apply` holds them and a change of the power mode has freed them; leave all else.
+    #[arg(long)]
+    after_mode_change: bool,
 }
 
 #[derive(Debug, Args)]
@@ -137,13 +146,23 @@ fn plan(args: &CommonArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn apply(args: &CommonArgs) -> anyhow::Result<Exit> {
-    let wanted = wanted(&Config::load(&args.config)?.tune);
-    let root = Root::new(&args.root);
-    // First, or what a killed benchmark held would count as what was there before.
-    tune::end_of_crashed(&root)?;
-    let steps = tune::apply(&root, &wanted)?;
-    if args.json {
+fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
+    let common = &args.common;
+    let root = Root::new(&common.root);
+    let steps = if args.after_mode_change {
+        let step = tune::hold_again(&root)?;
+        if step.is_none() && !common.json {
+            println!("no clocks are held by `apply`: nothing to do");
+            return Ok(Exit::Success);
+        }
+        Vec::from_iter(step)
+    } else {
+        let wanted = wanted(&Config::load(&common.config)?.tune);
+        // First, or what a killed benchmark held would count as what was there before.
+        tune::end_of_crashed(&root)?;
+        tune::apply(&root, &wanted)?
+    };
+    if common.json {
         println!(
             "{}",
             serde_json::to_string_pretty(&json!({ "settings": steps }))?

@@ -172,7 +172,7 @@ pub const SOURCE: &[Key] = &[
     Key::new(
         "password_env",
         Form::Text("the name of an environment variable"),
-        "RTSP only: environment variable that holds the password.",
+        "RTSP only: environment variable that holds the password; where it is not set, a line of secrets.env beside this file.",
     ),
     Key::or(
         "format",
@@ -377,7 +377,7 @@ pub const MQTT: &[Key] = &[
     Key::new(
         "password_env",
         Form::Text("the name of an environment variable"),
-        "Environment variable that holds the password.",
+        "Environment variable that holds the password; where it is not set, a line of secrets.env beside this file.",
     ),
     Key::new(
         "tls",

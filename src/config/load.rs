@@ -310,7 +310,7 @@ fn credentials(map: &Map<'_>) -> (Option<String>, Option<Secret>) {
         map.path("password_file").map(Secret::File),
         map.text("password_env")
             .and_then(|name| match is_variable_name(&name) {
-                true => Some(Secret::Env(name)),
+                true => Some(Secret::env(&name, map.get("password_env")?.label())),
                 false => map
                     .get("password_env")?
                     .expect(&form_of(map, "password_env")),

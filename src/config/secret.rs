@@ -1,6 +1,7 @@
 //! Secrets: never printed, and read where the configuration says they are, each time they are needed.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::{env, fmt, fs};
 
 /// A secret that is never printed.
@@ -11,7 +12,12 @@ pub enum Secret {
     /// First line of a file, read at every connect so that it can be rotated.
     File(PathBuf),
     /// Value of an environment variable.
-    Env(String),
+    Env {
+        /// Its name.
+        name: String,
+        /// The file that the unit fills its environment from, for who is not started by the unit: see [`Secret::env`].
+        file: PathBuf,
+    },
 }
 
 /// A secret that cannot be read: from where, why, and what must hold there. It holds nothing of the secret.
@@ -27,6 +33,22 @@ pub struct SecretError {
 }
 
 impl Secret {
+    /// The environment variable `name`, wanted by the configuration `label`. Where it is not set, as in a check by hand, it is looked
+    /// for in the file beside the configuration that the package's units take: `secrets.env`, or `secrets-NAME.env` for
+    /// another configuration than `jetwatch.yaml`.
+    #[must_use]
+    pub fn env(name: &str, label: &str) -> Self {
+        let label = Path::new(label);
+        let file = match label.file_stem().and_then(OsStr::to_str) {
+            Some("jetwatch") | None => "secrets.env".to_owned(),
+            Some(instance) => format!("secrets-{instance}.env"),
+        };
+        Self::Env {
+            name: name.to_owned(),
+            file: label.with_file_name(file),
+        }
+    }
+
     /// Reads the secret as it is now.
     ///
     /// # Errors
@@ -35,10 +57,18 @@ impl Secret {
         match self {
             Self::Inline(secret) => Ok(secret.clone()),
             Self::File(path) => {
+                let advice = match path.starts_with("/run/credentials") {
+                    true => {
+                        "systemd shows it to the unit alone, so that whoever else asks cannot tell"
+                    }
+                    false => {
+                        "the first line of password_file is the password, and this user must be able to read it"
+                    }
+                };
                 let fail = |reason: String| SecretError {
                     from: path.display().to_string(),
                     reason,
-                    advice: "the first line of password_file is the password, and this user must be able to read it",
+                    advice,
                 };
                 let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
                 match text.lines().next() {
@@ -46,16 +76,45 @@ impl Secret {
                     _ => Err(fail("its first line is empty".to_owned())),
                 }
             }
-            Self::Env(name) => env::var(name).map_err(|error| SecretError {
-                from: format!("environment variable {name}"),
-                reason: match error {
-                    env::VarError::NotPresent => "it is not set".to_owned(),
-                    env::VarError::NotUnicode(_) => "it is not UTF-8".to_owned(),
-                },
-                advice: "password_env names an environment variable of the daemon; under systemd, Environment= or EnvironmentFile= sets it",
-            }),
+            Self::Env { name, file } => {
+                let reason = match env::var(name) {
+                    Ok(secret) => return Ok(secret),
+                    Err(env::VarError::NotUnicode(_)) => "it is not UTF-8".to_owned(),
+                    Err(env::VarError::NotPresent) => match fs::read_to_string(file) {
+                        Ok(text) => match variable(&text, name) {
+                            Some(secret) => return Ok(secret),
+                            None => format!("it is not set, and not in {} either", file.display()),
+                        },
+                        Err(error) => {
+                            format!(
+                                "it is not set, and {} cannot be read ({error})",
+                                file.display()
+                            )
+                        }
+                    },
+                };
+                Err(SecretError {
+                    from: format!("environment variable {name}"),
+                    reason,
+                    advice: "password_env names an environment variable of the daemon; under systemd, Environment= or EnvironmentFile= sets it",
+                })
+            }
         }
     }
+}
+
+/// The last value of `name` in a file of lines `NAME=value`, quoted or not, as systemd's EnvironmentFile= has them.
+fn variable(text: &str, name: &str) -> Option<String> {
+    let value = |line: &str| {
+        let (found, value) = line.trim().split_once('=')?;
+        let value = value.trim();
+        let quoted = ['"', '\''].iter().find_map(|quote| {
+            let inner = value.strip_prefix(*quote)?;
+            inner.strip_suffix(*quote)
+        });
+        (found.trim_end() == name).then(|| quoted.unwrap_or(value).to_owned())
+    };
+    text.lines().rev().find_map(value)
 }
 
 impl fmt::Debug for Secret {
@@ -63,7 +122,7 @@ impl fmt::Debug for Secret {
         match self {
             Self::Inline(_) => f.write_str("Inline(…)"),
             Self::File(path) => write!(f, "File({})", path.display()),
-            Self::Env(name) => write!(f, "Env({name})"),
+            Self::Env { name, .. } => write!(f, "Env({name})"),
         }
     }
 }
@@ -98,12 +157,34 @@ mod tests {
             error.from.contains("/nonexistent/secret") && error.advice.contains("password_file"),
             "{error}"
         );
-        let error = Secret::Env("JETWATCH_TEST_UNSET".to_owned())
+        let error = Secret::env("JETWATCH_TEST_UNSET", "/nonexistent/jetwatch.yaml")
             .read()
             .expect_err("not set");
         assert!(
-            error.to_string().contains("JETWATCH_TEST_UNSET") && error.reason.contains("not set"),
+            error.to_string().contains("JETWATCH_TEST_UNSET")
+                && error
+                    .reason
+                    .contains("not set, and /nonexistent/secrets.env"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_variable_that_is_not_set_is_looked_for_where_the_unit_takes_it_from() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        let text =
+            "# PASSWORD=no\nOTHER_PASSWORD=no\nPASSWORD=old\nPASSWORD = \"a b=c\" \nQUOTE='\n";
+        fs::write(path("secrets.env"), text).expect("writable");
+        fs::write(path("secrets-gate.env"), "PASSWORD=gate\n").expect("writable");
+        let read = |name: &str, config: &str| {
+            let label = path(config).display().to_string();
+            Secret::env(name, &label).read()
+        };
+        assert_eq!(read("PASSWORD", "jetwatch.yaml").as_deref(), Ok("a b=c"));
+        assert_eq!(read("QUOTE", "jetwatch.yaml").as_deref(), Ok("'"));
+        assert_eq!(read("PASSWORD", "gate.yaml").as_deref(), Ok("gate"));
+        let error = read("QUOTE", "gate.yaml").expect_err("not there");
+        assert!(error.reason.ends_with("secrets-gate.env either"), "{error}");
     }
 }

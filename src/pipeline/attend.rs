@@ -19,6 +19,9 @@ use super::notice::Notice;
 /// How often the attendant looks.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How much longer the start may take, told while first frames are waited for; that wait has ends of its own.
+const START_TAKES: Duration = Duration::from_secs(30);
+
 /// How often the status line is made anew.
 const STATUS: Duration = Duration::from_secs(5);
 
@@ -42,6 +45,7 @@ impl Attendant {
         let mut ready = false;
         let mut status_due = started + STATUS;
         let mut alive_due = started;
+        let mut wait_due = started;
         let mut complained = false;
         while !self.stop.wait(LOOK) {
             let now = Instant::now();
@@ -52,7 +56,11 @@ impl Attendant {
                 service::tell_ready(&status);
                 self.notice.set_ready();
                 status_due = now + STATUS;
-            } else if now >= status_due {
+            } else if !ready && now >= wait_due {
+                wait_due = now + START_TAKES / 6;
+                let status = format!("waiting for the first frames: {}", self.status());
+                service::tell_start_takes(START_TAKES, &status);
+            } else if ready && now >= status_due {
                 status_due = now + STATUS;
                 service::tell_status(&self.status());
             }

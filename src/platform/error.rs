@@ -14,6 +14,14 @@ pub enum PlatformError {
         /// What the system said.
         source: io::Error,
     },
+    /// Only root may read a file, and nobody reads it in our place.
+    #[error(
+        "cannot read {}: only root may; run it as root (sudo), or start jetwatch-readings.service, which reads it for others", path.display()
+    )]
+    RootsAlone {
+        /// Which.
+        path: PathBuf,
+    },
     /// A file cannot be written.
     #[error("cannot write {}: {source}{}", path.display(), advice(source))]
     Write {

@@ -12,6 +12,9 @@ use super::{PlatformError, Root};
 /// Folders of programs, below the root.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
+/// The tools' home: the same whoever starts them, and nobody's.
+const HOME: &str = "/var/lib/jetwatch-setup";
+
 /// Longest that a tool may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -81,6 +84,8 @@ impl Tool {
         let child = Command::new(&path)
             .args(arguments)
             .env("LC_ALL", "C")
+            // jetson_clocks keeps a file there, and a unit of the system has no home.
+            .env("HOME", root.path(HOME))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

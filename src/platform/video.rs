@@ -118,18 +118,18 @@ impl VideoUnits {
 
 /// Whether what is documented for JetPack holds here, or why that is not known.
 fn known(machine: &Machine) -> Result<(), String> {
-    match (machine.family, machine.release, machine.jetpack) {
+    match (machine.family, machine.release) {
         (Family::NoJetson, ..) => Err("this machine is no Jetson".to_owned()),
         (Family::UnknownJetson, ..) => {
             Err("this version of jetwatch does not know this Jetson, nor what its units can do".to_owned())
         }
-        (_, None, _) => Err(
+        (_, None) => Err(
             "the release of L4T is not known, so neither is what its elements can do (/etc/nv_tegra_release)".to_owned(),
         ),
-        (_, Some(release), None) => Err(format!(
+        (_, Some(release)) if !matches!(release.major, 35 | 36) => Err(format!(
             "this version of jetwatch does not know L4T {release}, nor what its elements can do"
         )),
-        (_, Some(_), Some(_)) => Ok(()),
+        (_, Some(_)) => Ok(()),
     }
 }
 
@@ -207,6 +207,12 @@ mod tests {
                 "# R99 (release), REVISION: 1.0",
                 Some(true),
                 "does not know L4T 99.1.0",
+            ),
+            (
+                Family::AgxOrin,
+                "# R38 (release), REVISION: 2.0",
+                Some(true),
+                "does not know L4T 38.2.0",
             ),
         ];
         for (family, release, vic, wanted) in cases {

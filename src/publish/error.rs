@@ -183,6 +183,12 @@ pub enum PublishError {
 }
 
 impl PublishError {
+    /// Whether a password is one of those that systemd shows the unit alone (`LoadCredential=`), so that its lack here says nothing.
+    #[must_use]
+    pub fn is_units_alone(&self) -> bool {
+        matches!(self, Self::Password { cause, .. } if cause.from.starts_with("/run/credentials/"))
+    }
+
     /// Whether only a change of the configuration or of the broker can help, so that trying often makes no sense and may even lock the user out.
     #[must_use]
     pub fn is_refusal(&self) -> bool {

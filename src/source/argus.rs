@@ -18,8 +18,9 @@ const REQUEST: &str = "/run/jetwatch/restart-argus";
 /// Sessions that must fail one after the other in the way of a service that hangs.
 const FAILURES: u32 = 2;
 
-/// From one request to the next: the camera service needs some seconds to come back, and a broken camera is not mended by it.
-const FIRST_WAIT: Duration = Duration::from_secs(60);
+/// From one request to the next, also after one that helped: the camera service needs some seconds to come back, a broken camera
+/// is not mended by it, and the unit refuses who asks too often.
+const FIRST_WAIT: Duration = Duration::from_secs(90);
 
 /// Longest wait between requests; it doubles from the first while nothing helps.
 const LONGEST_WAIT: Duration = Duration::from_secs(1800);
@@ -62,6 +63,8 @@ struct State {
     /// Failures since the last frame.
     failures: u32,
     asked_at: Option<Instant>,
+    /// Whether frames came for a good while since.
+    helped: bool,
     wait: Duration,
 }
 
@@ -72,6 +75,7 @@ impl Default for State {
             frames: 0,
             failures: 0,
             asked_at: None,
+            helped: false,
             wait: FIRST_WAIT,
         }
     }
@@ -96,17 +100,18 @@ impl State {
         {
             return Verdict::Asked;
         }
-        if self.asked_at.is_some() {
+        if self.asked_at.is_some() && !self.helped {
             self.wait = (self.wait * 2).min(LONGEST_WAIT);
         }
         self.asked_at = Some(now);
+        self.helped = false;
         self.failures = 0;
         Verdict::Ask
     }
 
     /// A session worked for a good while: an earlier request helped.
     fn after_steady_work(&mut self) {
-        self.asked_at = None;
+        self.helped = true;
         self.wait = FIRST_WAIT;
     }
 }
@@ -214,16 +219,21 @@ mod tests {
         assert_eq!(fails_at(5), Verdict::Ask);
         assert_eq!(fails_at(10), Verdict::Wait);
         assert_eq!(fails_at(20), Verdict::Asked);
-        assert_eq!(fails_at(66), Verdict::Ask);
+        assert_eq!(fails_at(96), Verdict::Ask);
         // The wait has doubled.
-        assert_eq!(fails_at(120), Verdict::Wait);
-        assert_eq!(fails_at(180), Verdict::Asked);
-        assert_eq!(fails_at(187), Verdict::Ask);
-        state.after_steady_work();
-        let mut fails_at =
-            |seconds| state.after_failure(true, 0, start + Duration::from_secs(seconds));
-        assert_eq!(fails_at(190), Verdict::Wait);
-        assert_eq!(fails_at(191), Verdict::Ask);
+        assert_eq!(fails_at(200), Verdict::Wait);
+        assert_eq!(fails_at(270), Verdict::Asked);
+        assert_eq!(fails_at(277), Verdict::Ask);
+        // One that works for some seconds after each restart is not asked for oftener than the first wait.
+        let mut asked = Vec::new();
+        for seconds in 280..880 {
+            state.after_steady_work();
+            let verdict = state.after_failure(true, 0, start + Duration::from_secs(seconds));
+            if verdict == Verdict::Ask {
+                asked.push(seconds);
+            }
+        }
+        assert_eq!(asked, [367, 457, 547, 637, 727, 817]);
     }
 
     #[test]

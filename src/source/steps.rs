@@ -143,7 +143,7 @@ pub(super) fn route(
     }
 }
 
-/// The same for a part of the picture, which the first step cuts out: no step more, and no copy.
+/// The same for a part of the picture, which the first step that can cuts out: no step more, and no copy.
 pub(super) fn route_of_part(
     from: &Form,
     crop: Option<Crop>,
@@ -161,11 +161,18 @@ pub(super) fn route_of_part(
     };
     let named = |reason: String| format!("roi is {crop} of {}: {reason}", from.size);
     let mut route = route(&part, inner, scaling, scalers, output).map_err(named)?;
-    if let Some(first) = route.steps.first_mut() {
-        first.cut = Some(Cut {
-            crop,
-            of: from.size,
-        });
+    let cut = Some(Cut {
+        crop,
+        of: from.size,
+    });
+    match route.steps.as_mut_slice() {
+        // A part that the VIC may not even copy out of NVMM: it copies the whole, and the processor cuts.
+        [copy, scale] if scale.unit == VideoUnit::Cpu && is_too_small(crop.size) => {
+            copy.to.size = from.size;
+            scale.cut = cut;
+        }
+        [first, ..] => first.cut = cut,
+        [] => {}
     }
     Ok(Route {
         note: route.note.map(named),
@@ -219,7 +226,7 @@ fn cpu(from: &Form, inner: Size, scalers: &Scalers) -> Result<Vec<Step>, String>
 fn vic(from: &Form, inner: Size, output: Memory) -> Result<Vec<Step>, String> {
     reads(from, VIC_READS, VideoUnit::Vic)?;
     for (what, size) in [("source", from.size), ("network's picture", inner)] {
-        if size.width.min(size.height) < VIC_SIDE {
+        if is_too_small(size) {
             return Err(format!(
                 "the {what} has {size} pixels, and the VIC needs at least {VIC_SIDE}×{VIC_SIDE}"
             ));
@@ -289,6 +296,11 @@ fn reads(from: &Form, formats: &[&str], unit: VideoUnit) -> Result<(), String> {
         unit.name(),
         formats.join(", ")
     ))
+}
+
+/// Whether the VIC neither reads nor writes pictures of this size.
+fn is_too_small(size: Size) -> bool {
+    size.width.min(size.height) < VIC_SIDE
 }
 
 /// Whether one step of the VIC leads from one size to the other.

@@ -59,6 +59,10 @@ fn reach(subject: &Subject, device: &str, mqtt: &MqttConfig, is_own: bool, lines
     let info = match publish::probe(mqtt, LIMIT) {
         Ok(info) => info,
         // The file of a password is for root and the daemon alone.
+        Err(error) if error.is_units_alone() => {
+            lines.unknown("broker", &error.to_string());
+            return;
+        }
         Err(error @ PublishError::Password { .. }) if !subject.is_root => {
             subject.unreadable(lines, "broker", &error.to_string());
             return;

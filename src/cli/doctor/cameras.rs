@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::subject::Subject;
 use crate::cli::lines::Lines;
-use crate::config::SourceUri;
+use crate::config::{SourceConfig, SourceUri};
 use crate::platform::Process;
 use crate::source::gst::trial;
 
@@ -173,23 +173,29 @@ fn argus(subject: &Subject, lines: &mut Lines) {
         false => lines.ok("CSI cameras", &format!("in the device tree: {}", badges.join(", "))),
     }
     const WHAT: &str = "nvargus-daemon";
-    match subject.unit("nvargus-daemon.service") {
-        Ok(unit) if !unit.is_known => lines.wrong(
-            WHAT,
-            "not installed; CSI cameras need it: sudo apt install nvidia-l4t-camera",
+    let unit = match subject.unit("nvargus-daemon.service") {
+        Ok(unit) => unit,
+        Err(error) => return subject.unreadable(lines, WHAT, &error),
+    };
+    let text = match unit.is_known {
+        false => {
+            "not installed; CSI cameras need it: sudo apt install nvidia-l4t-camera".to_owned()
+        }
+        true if unit.active == "active" => {
+            let text = format!("active, started anew {} times by systemd", unit.restarts);
+            return lines.ok(WHAT, &text);
+        }
+        true => format!(
+            "{} ({}): sudo systemctl restart nvargus-daemon, and journalctl -u nvargus-daemon",
+            unit.active, unit.sub
         ),
-        Ok(unit) if unit.active == "active" => lines.ok(
-            WHAT,
-            &format!("active, started anew {} times by systemd", unit.restarts),
-        ),
-        Ok(unit) => lines.wrong(
-            WHAT,
-            &format!(
-                "{} ({}): sudo systemctl restart nvargus-daemon, and journalctl -u nvargus-daemon",
-                unit.active, unit.sub
-            ),
-        ),
-        Err(error) => subject.unreadable(lines, WHAT, &error),
+    };
+    let is_csi = |source: &SourceConfig| matches!(source.uri, SourceUri::Csi { .. });
+    match subject.config() {
+        Some(config) if config.sources.iter().any(is_csi) => lines.wrong(WHAT, &text),
+        // Machines without CSI cameras have it switched off, and rightly so.
+        Some(_) => lines.ok(WHAT, "does not run, and no source is a CSI camera"),
+        None => lines.unknown(WHAT, &text),
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! [`Readings::read`] looks once, which takes some hundred small files and some milliseconds; it keeps nothing. Paths are those
 //! of L4T 35 and 36. What a machine lacks is left out or `None`; what is there and cannot be read stands in `unreadable`
-//! with its path, once, because the memory's figures are root's alone on a Jetson and that must not hide the rest.
+//! with its path, once, and hides nothing else. The memory's figures are root's alone on a Jetson: for who is not, the unit
+//! jetwatch-readings copies them.
 
 mod cpu;
 mod engines;
 mod power;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -18,6 +20,12 @@ use super::{Machine, PlatformError, Root};
 pub use cpu::{Cpu, CpuTicks};
 pub use engines::{Engine, EngineKind};
 pub use power::{EventCounter, Rail, Temperature, Throttle};
+
+/// Where only root may read.
+const ROOTS_ALONE: &str = "/sys/kernel/debug/";
+
+/// Where jetwatch-readings.service copies files of [`ROOTS_ALONE`] to while it runs, each below its whole path.
+const COPIES: &str = "/run/jetwatch-readings";
 
 /// All that was read at one time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -120,12 +128,35 @@ struct Reader<'r> {
 impl Reader<'_> {
     fn text(&mut self, path: &str) -> Option<String> {
         let read = self.root.text(path);
+        let read = read.or_else(|error| self.copied(path, error, Root::text));
         self.kept(read).flatten()
     }
 
     fn number<T: FromStr>(&mut self, path: &str) -> Option<T> {
         let read = self.root.number(path);
+        let read = read.or_else(|error| self.copied(path, error, Root::number));
         self.kept(read).flatten()
+    }
+
+    /// What root has read in our place, by `read` below [`COPIES`]; `error` where nobody does so.
+    fn copied<T>(
+        &self,
+        path: &str,
+        error: PlatformError,
+        read: impl Fn(&Root, &str) -> Result<Option<T>, PlatformError>,
+    ) -> Result<Option<T>, PlatformError> {
+        let is_roots = path.starts_with(ROOTS_ALONE);
+        match error {
+            PlatformError::Read { .. } if is_roots && self.root.exists(COPIES) => {
+                read(self.root, &format!("{COPIES}{path}"))
+            }
+            PlatformError::Read { path, source }
+                if is_roots && source.kind() == ErrorKind::PermissionDenied =>
+            {
+                Err(PlatformError::RootsAlone { path })
+            }
+            error => Err(error),
+        }
     }
 
     fn names(&mut self, path: &str) -> Vec<String> {
@@ -138,9 +169,9 @@ impl Reader<'_> {
             Ok(value) => Some(value),
             Err(error) => {
                 let path = match &error {
-                    PlatformError::Read { path, .. } | PlatformError::Malformed { path, .. } => {
-                        Some(path.clone())
-                    }
+                    PlatformError::Read { path, .. }
+                    | PlatformError::RootsAlone { path }
+                    | PlatformError::Malformed { path, .. } => Some(path.clone()),
                     _ => None,
                 };
                 let unreadable = Unreadable {

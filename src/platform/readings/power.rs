@@ -29,11 +29,12 @@ pub struct Rail {
     pub name: String,
     /// Voltage.
     pub millivolts: Option<u32>,
-    /// Current.
+    /// Current, not below 0.
     pub milliamperes: Option<u32>,
-    /// Current above which the machine is throttled.
+    /// Current above which the machine is throttled: the limit that is passed now, else the lower one of those for a moment and on
+    /// average.
     pub limit_milliamperes: Option<u32>,
-    /// Whether the limit is passed now.
+    /// Whether a limit is passed now.
     pub alarm: Option<bool>,
 }
 
@@ -105,19 +106,25 @@ pub(super) fn rails(reader: &mut Reader<'_>) -> Vec<Rail> {
             let Some(name) = label.filter(|label| !label.is_empty() && label != "NC") else {
                 continue;
             };
-            let mut number = |what: &str| reader.number(&format!("{folder}/{what}"));
-            let alarms = [
-                number(&format!("curr{channel}_max_alarm")),
-                number(&format!("curr{channel}_crit_alarm")),
-            ];
-            let alarms: Vec<u32> = alarms.into_iter().flatten().collect();
+            let mut number = |what: String| reader.number::<i64>(&format!("{folder}/{what}"));
+            // The chip's rail may draw a few milliamperes backwards, which count as none.
+            let positive = |number: i64| u32::try_from(number.max(0)).ok();
+            let millivolts = number(format!("in{channel}_input")).and_then(positive);
+            let milliamperes = number(format!("curr{channel}_input")).and_then(positive);
+            // For a moment, and on average.
+            let limits = ["crit", "max"].map(|limit| {
+                let current = number(format!("curr{channel}_{limit}")).and_then(positive);
+                let alarm = number(format!("curr{channel}_{limit}_alarm"));
+                (current, alarm.map(|alarm| alarm > 0))
+            });
+            let passed = limits.iter().find(|(_, alarm)| *alarm == Some(true));
+            let lowest = limits.iter().filter_map(|(current, _)| *current).min();
             rails.push(Rail {
                 name,
-                millivolts: number(&format!("in{channel}_input")),
-                milliamperes: number(&format!("curr{channel}_input")),
-                limit_milliamperes: number(&format!("curr{channel}_crit"))
-                    .or_else(|| number(&format!("curr{channel}_max"))),
-                alarm: (!alarms.is_empty()).then(|| alarms.iter().any(|alarm| *alarm > 0)),
+                millivolts,
+                milliamperes,
+                limit_milliamperes: passed.and_then(|(current, _)| *current).or(lowest),
+                alarm: limits.iter().filter_map(|(_, alarm)| *alarm).max(),
             });
         }
     }

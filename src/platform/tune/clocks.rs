@@ -4,7 +4,7 @@
 //! processor and no GPU may go below its highest. jetson_clocks also ends well when it has failed half-way.
 
 use super::super::tools::Tool;
-use super::super::{PlatformError, Root};
+use super::super::{PlatformError, PowerModes, Root};
 
 /// Held.
 pub(super) const MAX: &str = "max";
@@ -14,6 +14,15 @@ pub(super) const FREE: &str = "free";
 
 /// Where jetson_clocks keeps what was before.
 pub(super) const STORE: &str = "/var/lib/jetwatch-setup/clocks.conf";
+
+/// The same, while it is being made.
+const FRESH_STORE: &str = "/var/lib/jetwatch-setup/clocks.conf.new";
+
+/// The power mode that the store belongs to.
+const MODE: &str = "/var/lib/jetwatch-setup/clocks.mode";
+
+/// Where jetson_clocks keeps in its home whether the fan's daemon ran.
+const FAN_STATE: &str = "/var/lib/jetwatch-setup/.jetsonclocks_fan.txt";
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEVFREQ: &str = "/sys/class/devfreq";
@@ -67,20 +76,72 @@ pub(super) fn detail(root: &Root) -> String {
 /// # Errors
 /// jetson_clocks is missing or fails.
 pub(super) fn hold(root: &Root) -> Result<(), PlatformError> {
-    let store = root.path(STORE);
-    // A store from before is the truth while some clocks are still held, from an attempt that failed half-way. With none held
-    // it is of a power mode that is gone. The tool would ask before it writes over it.
+    let kept = root.text(STORE)?;
+    // A store from before is the truth while some clocks are still held, from an attempt that failed half-way, and their
+    // limits are those of the same power mode.
     let is_half_held = clocks(root)?.iter().any(|clock| clock.low >= clock.high);
-    if !(store.is_file() && is_half_held) {
-        root.remove(STORE)?;
-        Tool::JETSON_CLOCKS
-            .run(root, &["--store", &store.to_string_lossy()])?
-            .done()?;
-        if !store.is_file() {
-            return Err(PlatformError::NoStoredClocks { path: store });
+    if !(kept.is_some() && is_half_held && !is_of_another_mode(root)) {
+        let now = stored_now(root);
+        // Nothing is held yet: what the tool has left of its attempt is of no use.
+        if now.is_err() && kept.is_none() {
+            forget(root)?;
+        }
+        let now = now?;
+        let lines = match &kept {
+            // The mode has its own limits; what else is held, such as the memory's clock, a change of the mode leaves so.
+            Some(kept) => with_limits_of(kept, &now),
+            None => now,
+        };
+        root.replace(STORE, &lines)?;
+        match PowerModes::current(root) {
+            Ok(mode) => root.replace(MODE, &mode.to_string())?,
+            Err(_) => root.remove(MODE)?,
         }
     }
     Tool::JETSON_CLOCKS.run(root, &[])?.done().map(|_| ())
+}
+
+/// What jetson_clocks stores of the clocks as they are, without the processors that are on: holding changes none of those, and
+/// giving them back would switch off what another power mode has switched on meanwhile.
+fn stored_now(root: &Root) -> Result<String, PlatformError> {
+    let path = root.path(FRESH_STORE);
+    // The tool would ask before it writes over it.
+    root.remove(FRESH_STORE)?;
+    let said = Tool::JETSON_CLOCKS.run(root, &["--store", &path.to_string_lossy()])?;
+    let text = root.text(FRESH_STORE)?;
+    root.remove(FRESH_STORE)?;
+    said.done()?;
+    let Some(text) = text else {
+        return Err(PlatformError::NoStoredClocks { path });
+    };
+    Ok(lines_where(&text, |file| !file.ends_with("/online")))
+}
+
+/// The store `kept` with the lower limits of `now`.
+fn with_limits_of(kept: &str, now: &str) -> String {
+    lines_where(kept, |file| !is_limit(file)) + &lines_where(now, is_limit)
+}
+
+/// Whether a stored file is a lower limit of a processor or a GPU, which a power mode sets.
+fn is_limit(file: &str) -> bool {
+    file.ends_with("/scaling_min_freq") || file.ends_with("/min_freq")
+}
+
+/// The lines `FILE:VALUE` of a store whose file is wanted.
+fn lines_where(store: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+    let file = |line: &str| {
+        line.rsplit_once(':')
+            .is_some_and(|(file, _)| is_wanted(file))
+    };
+    let lines = store.lines().filter(|line| file(line));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Whether the store is of another power mode than the one that is now. Where one of the two is not known, it is not.
+fn is_of_another_mode(root: &Root) -> bool {
+    let kept: Option<u32> = root.number(MODE).ok().flatten();
+    let now = PowerModes::current(root).ok();
+    kept.zip(now).is_some_and(|(kept, now)| kept != now)
 }
 
 /// Gives the clocks back as they were, and forgets how.
@@ -88,14 +149,28 @@ pub(super) fn hold(root: &Root) -> Result<(), PlatformError> {
 /// # Errors
 /// It is not known how they were, or jetson_clocks fails.
 pub(super) fn free(root: &Root) -> Result<(), PlatformError> {
-    let store = root.path(STORE);
-    if !store.is_file() {
-        return Err(PlatformError::NoStoredClocks { path: store });
+    let path = root.path(STORE);
+    let Some(store) = root.text(STORE)? else {
+        return Err(PlatformError::NoStoredClocks { path });
+    };
+    // A mode that somebody has made since came with limits of its own.
+    if is_of_another_mode(root) && real(root)? == FREE {
+        root.replace(STORE, &lines_where(&store, |file| !is_limit(file)))?;
     }
     Tool::JETSON_CLOCKS
-        .run(root, &["--restore", &store.to_string_lossy()])?
+        .run(root, &["--restore", &path.to_string_lossy()])?
         .done()?;
-    root.remove(STORE)
+    forget(root)
+}
+
+/// Removes what [`hold`] and the tool have kept.
+///
+/// # Errors
+/// It cannot be removed.
+pub(super) fn forget(root: &Root) -> Result<(), PlatformError> {
+    [STORE, FRESH_STORE, MODE, FAN_STATE]
+        .into_iter()
+        .try_for_each(|path| root.remove(path))
 }
 
 /// The clocks of processors that are on, and of GPUs.

@@ -68,15 +68,21 @@ pub(super) fn resolve(root: &Root, wanted: &str) -> Result<String, PlatformError
 /// The configuration cannot be written, or the daemon does not stop or start.
 pub(super) fn set(root: &Root, profile: &str) -> Result<(), PlatformError> {
     let edited = with_default(&config(root)?, profile);
-    Tool::SYSTEMCTL.run(root, &["stop", UNIT])?.done()?;
-    let written = root
-        .replace(CONFIG, &edited)
-        .and_then(|()| root.remove(STATUS));
-    let started = Tool::SYSTEMCTL
-        .run(root, &["start", UNIT])
-        .and_then(super::super::tools::Said::done);
+    let stopped = systemctl(root, "stop");
+    let written = stopped.and_then(|()| {
+        root.replace(CONFIG, &edited)
+            .and_then(|()| root.remove(STATUS))
+    });
+    let started = systemctl(root, "start");
     written?;
-    started.map(|_| ())
+    started
+}
+
+/// Starts or stops the fan's daemon at once. jetwatch-tune.service is ordered behind it, so that systemd would have a job for
+/// the fan wait for the end of that unit's own stop, which waits for this.
+fn systemctl(root: &Root, verb: &str) -> Result<(), PlatformError> {
+    let words = ["--job-mode=ignore-dependencies", verb, UNIT];
+    Tool::SYSTEMCTL.run(root, &words)?.done().map(|_| ())
 }
 
 fn config(root: &Root) -> Result<String, PlatformError> {

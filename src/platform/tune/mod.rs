@@ -149,6 +149,35 @@ pub fn apply(root: &Root, wanted: &Wanted) -> Result<Vec<Step>, TuneError> {
     Ok(steps)
 }
 
+/// Holds the clocks anew where [`apply`] has held them and something has freed them since, as a change of the power mode does. Says
+/// what was done: `None` where [`apply`] holds none.
+///
+/// # Errors
+/// They cannot be held; what is held already stays so.
+pub fn hold_again(root: &Root) -> Result<Option<Step>, TuneError> {
+    if !Record::exists(root) {
+        return Ok(None);
+    }
+    let _lock = Lock::take(root)?;
+    let mut record = Record::load(root)?;
+    record.begin(root)?;
+    if !record.has(Setting::Clocks) {
+        return Ok(None);
+    }
+    let made = make(
+        root,
+        Setting::Clocks,
+        clocks::MAX,
+        &mut record,
+        &mut Vec::new(),
+    );
+    made.map(Some).map_err(|cause| TuneError::Failed {
+        setting: Setting::Clocks,
+        cause,
+        not_undone: Vec::new(),
+    })
+}
+
 /// A change that was made or begun.
 struct Change {
     setting: Setting,

@@ -65,7 +65,7 @@ impl Record {
             for setting in [Setting::PerfEventParanoid, Setting::Clocks] {
                 self.settings.remove(&setting);
             }
-            root.remove(clocks::STORE)?;
+            clocks::forget(root)?;
         }
         self.save(root)
     }

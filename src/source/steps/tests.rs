@@ -115,9 +115,15 @@ fn a_part_is_cut_out_by_the_first_step_and_held_to_the_same_limits() {
     );
     assert!(refused.contains("at least 16×16"), "{refused}");
     let auto = part(14, 360, Scaling::Auto, &all()).expect("the CPU can");
-    assert_eq!(words(&auto), "VIC 14×360 NV12 > CPU 416×234 BGRx");
+    assert_eq!(words(&auto), "VIC 1920×1080 NV12 > CPU 416×234 BGRx");
     assert!(
-        auto.steps[0].cut.is_some(),
+        auto.steps[0].cut.is_none() && auto.steps[1].cut.is_some(),
+        "the VIC may not even copy the part alone"
+    );
+    let by_cpu = part(640, 360, Scaling::Cpu, &all()).expect("the CPU can");
+    assert_eq!(words(&by_cpu), "VIC 640×360 NV12 > CPU 416×234 BGRx");
+    assert!(
+        by_cpu.steps[0].cut.is_some(),
         "the copy brings the part alone"
     );
 }
