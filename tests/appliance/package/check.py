@@ -59,6 +59,8 @@ def its_sandbox():
         held("its system calls are filtered", fields["Seccomp"].strip() == "2", fields["Seccomp"])
     folders = {path: os.stat(path) for path in ("/var/lib/jetwatch", "/var/cache/jetwatch", "/var/log/jetwatch", "/etc/jetwatch/secrets")}
     held("its folders are closed to others", all(stat.st_mode & 0o7777 == 0o750 for stat in folders.values()), folders)
+    of_root = os.stat("/etc/jetwatch/credentials")
+    held("and one is root's alone", (of_root.st_mode & 0o7777, of_root.st_uid, of_root.st_gid) == (0o700, 0, 0), of_root)
 
 
 def its_unit():
@@ -143,9 +145,12 @@ def a_secret_of_root():
     if version < 247:
         told(f"left out: systemd {version} knows no LoadCredential=")
         return
-    secret, good = "/etc/jetwatch/secrets/mqtt", read(CONFIG)
+    secret, good = "/etc/jetwatch/credentials/mqtt", read(CONFIG)
     write(secret, "of root alone\n")
     os.chmod(secret, 0o600)
+    # As at every start of the machine and at every upgrade.
+    run("systemd-tmpfiles", "--create", "jetwatch.conf")
+    held("its file stays root's alone", os.stat(secret).st_mode & 0o7777 == 0o600 and os.stat(secret).st_gid == 0, os.stat(secret))
     held("the daemon's user cannot read the secret", run("runuser", "-u", "jetwatch", "--", "cat", secret, check=False).returncode != 0)
     listen = "    listen: 127.0.0.1:1883\n"
     write(CONFIG, good.replace(listen, f"{listen}    user: gate\n    password_file: /run/credentials/{UNIT}/mqtt\n"))
