@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 
-from machine import CONFIG, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+from machine import CONFIG, SHORT, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
 
 # The folder that stands for the Jetson's own files, and the one where the doubles keep account.
 ROOT = "/opt/appliance/jetson"
@@ -20,6 +20,7 @@ STATE = "/var/lib/jetwatch/double"
 SOURCES = ("csi", "usb", "gate", "clip")
 CAMERA = "usb-camera.service"
 TUNE = "jetwatch-tune.service"
+AGAIN = "jetwatch-tune-again.path"
 PROGRAM = ("/usr/bin/jetwatch",)
 CPU_CLOCK = f"{ROOT}/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq"
 server = None
@@ -56,6 +57,26 @@ def tuned_before_the_daemon():
     done = run(*PROGRAM, "tune", "status", "--json", "--root", ROOT, "--config", CONFIG, check=False)
     held("tune status finds nothing that differs", done.returncode == 0, done.stdout)
     told(run(*PROGRAM, "tune", "status", "--root", ROOT, "--config", CONFIG, check=False).stdout.strip().replace("\n", "\n        "))
+
+
+def settings():
+    """What tune says of the machine now."""
+    done = run(*PROGRAM, "tune", "status", "--json", "--root", ROOT, "--config", CONFIG, check=False)
+    return {each["setting"]: each["real"] for each in json.loads(done.stdout)["settings"]}
+
+
+def the_mode_is_changed_by_hand():
+    """Which sets the clocks free; they are held anew in each mode."""
+    held("a change of the mode is watched for", show("ActiveState", AGAIN) == "active", show("ActiveState", AGAIN))
+    for mode, clock in (("2", "1344000"), ("8", "1804800")):
+        run(f"{ROOT}/usr/sbin/nvpmodel", "-m", mode)
+        held(f"mode {mode} by hand sets the clocks free", read(CPU_CLOCK).strip() == "115200", read(CPU_CLOCK))
+        held("they are held again soon", soon(lambda: settings()["clocks"] == "max", SHORT), (settings(), [each["MESSAGE"] for each in log(unit="jetwatch-tune-again.service")][-6:]))
+        held("as high as that mode allows", read(CPU_CLOCK).strip() == clock, read(CPU_CLOCK))
+        status = read(f"{ROOT}/var/lib/nvpmodel/status")
+        held("and the mode stays", status.strip() == f"pmode:000{mode}", status)
+    failed = show("ActiveState", "jetwatch-tune-again.service")
+    held("that is no failure", failed != "failed", failed)
 
 
 def four_sources_through_its_engines():
@@ -228,6 +249,7 @@ def removed():
 
 go_through([
     tuned_before_the_daemon,
+    the_mode_is_changed_by_hand,
     four_sources_through_its_engines,
     the_plan,
     a_camera_service_that_hangs,
