@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 from machine import CONFIG, SHORT, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
 
@@ -20,6 +21,7 @@ STATE = "/var/lib/jetwatch/double"
 SOURCES = ("csi", "usb", "gate", "clip")
 CAMERA = "usb-camera.service"
 TUNE = "jetwatch-tune.service"
+FAN = "nvfancontrol.service"
 AGAIN = "jetwatch-tune-again.path"
 READINGS = "jetwatch-readings.service"
 PROGRAM = ("/usr/bin/jetwatch",)
@@ -79,6 +81,21 @@ def the_mode_is_changed_by_hand():
         # systemd 245 does not look at the file while the service runs.
         ended = soon(lambda: show("ActiveState", "jetwatch-tune-again.service") == "inactive", SHORT)
         held("by a service that ends well", ended, show("ActiveState", "jetwatch-tune-again.service"))
+
+
+def stopped_by_hand():
+    """Tune comes after the fan's daemon, which it starts anew when it applies the profile and when it gives it back: no order
+    of systemd's may have the one wait for the other."""
+    for verb, state, profile, clock in (("restart", "active", "cool", "1804800"), ("stop", "inactive", "quiet", "115200"), ("start", "active", "cool", "1804800")):
+        begun, before = time.monotonic(), show("MainPID", FAN)
+        done = run("timeout", str(SHORT), "systemctl", verb, TUNE, check=False)
+        held(f"{verb} of tune ends soon", done.returncode == 0, (done.returncode, done.stdout, run("systemctl", "list-jobs", "--no-pager").stdout))
+        told(f"{verb}: {time.monotonic() - begun:.1f} s")
+        states = (show("ActiveState", TUNE), show("ActiveState", AGAIN), show("ActiveState", FAN))
+        held(f"tune and its watch are {state}, the fan's daemon runs", states == (state, state, "active"), states)
+        held("another process of it than before", show("MainPID", FAN) not in ("0", before), before)
+        held(f"with the profile {profile}", read(f"{ROOT}/double/fan").strip() == profile, read(f"{ROOT}/double/fan"))
+        held("and the clocks that belong to it", read(CPU_CLOCK).strip() == clock, read(CPU_CLOCK))
 
 
 def four_sources_through_its_engines():
@@ -224,7 +241,7 @@ def figures_that_are_roots():
     # A number that is shorter than the one before it.
     write(f"{ROOT}{path}", "204000000\n")
     handed_on = f"{ROOT}/run/jetwatch-readings{path}"
-    held("its figure follows", soon(lambda: read(handed_on).strip() == "204000000", SHORT), read(handed_on))
+    held("its figure follows", soon(lambda: run("cat", handed_on, check=False).stdout.strip() == "204000000", SHORT), run("cat", handed_on, check=False).stdout)
     write(f"{ROOT}{path}", "1600000000\n")
     run("systemctl", "stop", UNIT)
     held("the unit ends with the daemon", soon(lambda: show("ActiveState", READINGS) == "inactive", SHORT), show("ActiveState", READINGS))
@@ -278,6 +295,7 @@ def removed():
 go_through([
     tuned_before_the_daemon,
     the_mode_is_changed_by_hand,
+    stopped_by_hand,
     four_sources_through_its_engines,
     the_plan,
     a_camera_service_that_hangs,
