@@ -218,6 +218,13 @@ def another_instance():
     done = run("systemctl", "enable", "--now", SECOND, check=False)
     held("a second daemon runs beside the first", done.returncode == 0 and is_up(SECOND) and is_up(), done.stdout)
     held("with folders of its own", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
+    # As it would write there itself: as its user, in its view of the file system.
+    inside = ("runuser", "-u", "jetwatch", "--", "touch")
+    view = f"/proc/{show('MainPID', SECOND)}/root/var/lib/jetwatch"
+    done = run(*inside, f"{view}/engines/of-second", check=False)
+    held("and may build engines where the first one does", done.returncode == 0 and os.path.exists("/var/lib/jetwatch/engines/of-second"), done.stdout)
+    done = run(*inside, f"{view}/of-second", check=False)
+    held("but not write to the first one's folder", done.returncode != 0, done.stdout)
     text = message("jetwatch/+/stats", 1884)
     held("and publishes to its own broker", text, [each["MESSAGE"] for each in log(unit=SECOND)][-5:])
 
