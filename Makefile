@@ -9,7 +9,9 @@ MODEL ?= models/street-nano
 DURATION ?= 20s
 # `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
 FUZZ_SECONDS ?= 600
-BINARY := $(or $(CARGO_TARGET_DIR),target)/release/jetwatch
+# Where cargo and cross/build put what they make.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BINARY := $(TARGET)/release/jetwatch
 # Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 
@@ -70,13 +72,13 @@ deb-arm64: ## Build the Debian package for arm64, for Jetson (SYSROOT= takes the
 	@cross/build arm64
 
 appliance: deb ## Prove the package on a Debian 11 that boots in a container (x86-64, needs root; SUITE=focal: Ubuntu 20.04).
-	@tests/appliance/run amd64 "$$(ls -t target/debian/jetwatch_*_amd64.deb | head -n1)"
+	@tests/appliance/run amd64 "$$(ls -t $(TARGET)/debian/jetwatch_*_amd64.deb | head -n1)"
 
 appliance-arm64: deb-arm64 ## The same for arm64, emulated (needs root; many minutes).
-	@tests/appliance/run arm64 "$$(ls -t target/debian/jetwatch_*_arm64.deb | head -n1)"
+	@tests/appliance/run arm64 "$$(ls -t $(TARGET)/debian/jetwatch_*_arm64.deb | head -n1)"
 
 appliance-limits: deb ## Boot the package with a kernel of its own, in QEMU, where its limits and its sandbox bite (x86-64, needs root).
-	@SCENARIO=limits tests/appliance/run amd64 "$$(ls -t target/debian/jetwatch_*_amd64.deb | head -n1)"
+	@SCENARIO=limits tests/appliance/run amd64 "$$(ls -t $(TARGET)/debian/jetwatch_*_amd64.deb | head -n1)"
 
 lint: ## Check formatting and lints.
 	cargo fmt --check

@@ -14,6 +14,8 @@ CONFIG = "/etc/jetwatch/jetwatch.yaml"
 EMULATED = os.path.exists("/opt/appliance/emulated.conf")
 # Longest wait for anything, in seconds. The slowest is the watchdog: after 30 s, and after 150 s where all is emulated.
 PATIENCE = 800 if EMULATED else 240
+# What is to be done soon, and not merely some day.
+SHORT = 200 if EMULATED else 20
 
 passed = failed = 0
 
@@ -34,9 +36,9 @@ def told(text):
     print(f"        {text}", flush=True)
 
 
-def soon(found):
+def soon(found, patience=PATIENCE):
     """What `found` gives as soon as it gives something; None when patience ends."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while time.monotonic() < end:
         if value := found():
             return value

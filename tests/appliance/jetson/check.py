@@ -11,8 +11,9 @@ import json
 import os
 import signal
 import subprocess
+import time
 
-from machine import CONFIG, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
+from machine import CONFIG, SHORT, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
 
 # The folder that stands for the Jetson's own files, and the one where the doubles keep account.
 ROOT = "/opt/appliance/jetson"
@@ -20,6 +21,9 @@ STATE = "/var/lib/jetwatch/double"
 SOURCES = ("csi", "usb", "gate", "clip")
 CAMERA = "usb-camera.service"
 TUNE = "jetwatch-tune.service"
+FAN = "nvfancontrol.service"
+AGAIN = "jetwatch-tune-again.path"
+READINGS = "jetwatch-readings.service"
 PROGRAM = ("/usr/bin/jetwatch",)
 CPU_CLOCK = f"{ROOT}/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq"
 server = None
@@ -56,6 +60,42 @@ def tuned_before_the_daemon():
     done = run(*PROGRAM, "tune", "status", "--json", "--root", ROOT, "--config", CONFIG, check=False)
     held("tune status finds nothing that differs", done.returncode == 0, done.stdout)
     told(run(*PROGRAM, "tune", "status", "--root", ROOT, "--config", CONFIG, check=False).stdout.strip().replace("\n", "\n        "))
+
+
+def settings():
+    """What tune says of the machine now."""
+    done = run(*PROGRAM, "tune", "status", "--json", "--root", ROOT, "--config", CONFIG, check=False)
+    return {each["setting"]: each["real"] for each in json.loads(done.stdout)["settings"]}
+
+
+def the_mode_is_changed_by_hand():
+    """Which sets the clocks free; they are held anew in each mode."""
+    held("a change of the mode is watched for", show("ActiveState", AGAIN) == "active", show("ActiveState", AGAIN))
+    for mode, clock in (("2", "1344000"), ("8", "1804800")):
+        run(f"{ROOT}/usr/sbin/nvpmodel", "-m", mode)
+        held(f"mode {mode} by hand sets the clocks free", read(CPU_CLOCK).strip() == "115200", read(CPU_CLOCK))
+        held("they are held again soon", soon(lambda: settings()["clocks"] == "max", SHORT), (settings(), [each["MESSAGE"] for each in log(unit="jetwatch-tune-again.service")][-6:]))
+        held("as high as that mode allows", read(CPU_CLOCK).strip() == clock, read(CPU_CLOCK))
+        status = read(f"{ROOT}/var/lib/nvpmodel/status")
+        held("and the mode stays", status.strip() == f"pmode:000{mode}", status)
+        # systemd 245 does not look at the file while the service runs.
+        ended = soon(lambda: show("ActiveState", "jetwatch-tune-again.service") == "inactive", SHORT)
+        held("by a service that ends well", ended, show("ActiveState", "jetwatch-tune-again.service"))
+
+
+def stopped_by_hand():
+    """Tune comes after the fan's daemon, which it starts anew when it applies the profile and when it gives it back: no order
+    of systemd's may have the one wait for the other."""
+    for verb, state, profile, clock in (("restart", "active", "cool", "1804800"), ("stop", "inactive", "quiet", "115200"), ("start", "active", "cool", "1804800")):
+        begun, before = time.monotonic(), show("MainPID", FAN)
+        done = run("timeout", str(SHORT), "systemctl", verb, TUNE, check=False)
+        held(f"{verb} of tune ends soon", done.returncode == 0, (done.returncode, done.stdout, run("systemctl", "list-jobs", "--no-pager").stdout))
+        told(f"{verb}: {time.monotonic() - begun:.1f} s")
+        states = (show("ActiveState", TUNE), show("ActiveState", AGAIN), show("ActiveState", FAN))
+        held(f"tune and its watch are {state}, the fan's daemon runs", states == (state, state, "active"), states)
+        held("another process of it than before", show("MainPID", FAN) not in ("0", before), before)
+        held(f"with the profile {profile}", read(f"{ROOT}/double/fan").strip() == profile, read(f"{ROOT}/double/fan"))
+        held("and the clocks that belong to it", read(CPU_CLOCK).strip() == clock, read(CPU_CLOCK))
 
 
 def four_sources_through_its_engines():
@@ -183,6 +223,32 @@ def it_throttles():
     held("statistics tell how the machine does", stats.get("machine") and stats["machine"]["rails"], stats.get("machine"))
 
 
+def figures_that_are_roots():
+    """Those of the memory, in debugfs, which is closed to the daemon's user: a unit of root's hands them on."""
+    path = "/sys/kernel/debug/bpmp/debug/clk/emc/rate"
+    done = run("runuser", "-u", "jetwatch", "--", "cat", f"{ROOT}{path}", check=False)
+    held("the daemon's user cannot read the memory's clock", done.returncode != 0, done.stdout)
+    done = run("runuser", "-u", "jetwatch", "--", "cat", f"{ROOT}/run/jetwatch-readings{path}", check=False)
+    held("a unit of root's hands it on", done.stdout.strip() == "1600000000", (done.stdout, show("ActiveState", READINGS), [each["MESSAGE"] for each in log(unit=READINGS)][-6:]))
+
+    def memory():
+        machine = json.loads(message("jetwatch/+/stats") or "{}").get("machine") or {"engines": []}
+        return [each for each in machine["engines"] if each["engine"] == "emc"]
+
+    found = soon(memory, SHORT)
+    held("statistics tell of the memory", found, message("jetwatch/+/stats"))
+    told(str(found))
+    # A number that is shorter than the one before it.
+    write(f"{ROOT}{path}", "204000000\n")
+    handed_on = f"{ROOT}/run/jetwatch-readings{path}"
+    held("its figure follows", soon(lambda: run("cat", handed_on, check=False).stdout.strip() == "204000000", SHORT), run("cat", handed_on, check=False).stdout)
+    write(f"{ROOT}{path}", "1600000000\n")
+    run("systemctl", "stop", UNIT)
+    held("the unit ends with the daemon", soon(lambda: show("ActiveState", READINGS) == "inactive", SHORT), show("ActiveState", READINGS))
+    run("systemctl", "start", UNIT)
+    held("and starts with it", soon(lambda: show("ActiveState", READINGS) == "active", SHORT), show("ActiveState", READINGS))
+
+
 def it_is_killed():
     before = int(show("NRestarts"))
     os.kill(int(show("MainPID")), signal.SIGKILL)
@@ -228,6 +294,8 @@ def removed():
 
 go_through([
     tuned_before_the_daemon,
+    the_mode_is_changed_by_hand,
+    stopped_by_hand,
     four_sources_through_its_engines,
     the_plan,
     a_camera_service_that_hangs,
@@ -235,6 +303,7 @@ go_through([
     a_usb_camera_that_goes,
     a_release_with_the_other_decoder,
     it_throttles,
+    figures_that_are_roots,
     it_is_killed,
     it_is_frozen,
     a_wrong_configuration,

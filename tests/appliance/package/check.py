@@ -11,6 +11,8 @@ import signal
 from machine import CONFIG, EMULATED, UNIT, dpkg, go_through, held, is_up, log, message, publishes, read, run, said, show, soon, told, write
 
 SETTING = "/proc/sys/kernel/perf_event_paranoid"
+SECOND = "jetwatch@second.service"
+SECOND_DROP_INS = f"/etc/systemd/system/{SECOND}.d"
 # What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
 # emulated (its account of processors dies), so that there is ground truth in its place, and no camera, which has none.
 NETWORK = "/opt/appliance/model/libonnxruntime.so"
@@ -57,10 +59,13 @@ def its_sandbox():
         held("its system calls are filtered", fields["Seccomp"].strip() == "2", fields["Seccomp"])
     folders = {path: os.stat(path) for path in ("/var/lib/jetwatch", "/var/cache/jetwatch", "/var/log/jetwatch", "/etc/jetwatch/secrets")}
     held("its folders are closed to others", all(stat.st_mode & 0o7777 == 0o750 for stat in folders.values()), folders)
+    of_root = os.stat("/etc/jetwatch/credentials")
+    held("and one is root's alone", (of_root.st_mode & 0o7777, of_root.st_uid, of_root.st_gid) == (0o700, 0, 0), of_root)
 
 
 def its_unit():
-    unknown = run("systemd-analyze", "verify", UNIT, "jetwatch@second.service", check=False).stdout.splitlines()
+    others = [os.path.basename(path) for path in glob.glob("/lib/systemd/system/jetwatch-*")]
+    unknown = run("systemd-analyze", "verify", UNIT, SECOND, *others, check=False).stdout.splitlines()
     # Manual pages cannot be looked up: there is no `man`.
     unknown = [line for line in unknown if "jetwatch" in line and "Command 'man " not in line]
     held("systemd knows every directive of the units", not unknown, unknown)
@@ -141,9 +146,12 @@ def a_secret_of_root():
     if version < 247:
         told(f"left out: systemd {version} knows no LoadCredential=")
         return
-    secret, good = "/etc/jetwatch/secrets/mqtt", read(CONFIG)
+    secret, good = "/etc/jetwatch/credentials/mqtt", read(CONFIG)
     write(secret, "of root alone\n")
     os.chmod(secret, 0o600)
+    # As at every start of the machine and at every upgrade.
+    run("systemd-tmpfiles", "--create", "jetwatch.conf")
+    held("its file stays root's alone", os.stat(secret).st_mode & 0o7777 == 0o600 and os.stat(secret).st_gid == 0, os.stat(secret))
     held("the daemon's user cannot read the secret", run("runuser", "-u", "jetwatch", "--", "cat", secret, check=False).returncode != 0)
     listen = "    listen: 127.0.0.1:1883\n"
     write(CONFIG, good.replace(listen, f"{listen}    user: gate\n    password_file: /run/credentials/{UNIT}/mqtt\n"))
@@ -203,15 +211,23 @@ def a_wrong_configuration():
 
 
 def another_instance():
+    """It runs on from here, until the package is removed."""
     write("/etc/jetwatch/second.yaml", read(CONFIG).replace("1883", "1884"))
-    unit = "jetwatch@second.service"
-    done = run("systemctl", "start", unit, check=False)
-    held("a second daemon runs beside the first", done.returncode == 0 and is_up(unit) and is_up(), done.stdout)
+    if EMULATED:
+        write(f"{SECOND_DROP_INS}/emulated.conf", read("/opt/appliance/emulated.conf"))
+        run("systemctl", "daemon-reload")
+    done = run("systemctl", "enable", "--now", SECOND, check=False)
+    held("a second daemon runs beside the first", done.returncode == 0 and is_up(SECOND) and is_up(), done.stdout)
     held("with folders of its own", os.path.isdir("/var/lib/jetwatch/second") and os.path.isdir("/var/cache/jetwatch/second"))
+    # As it would write there itself: as its user, in its view of the file system.
+    inside = ("runuser", "-u", "jetwatch", "--", "touch")
+    view = f"/proc/{show('MainPID', SECOND)}/root/var/lib/jetwatch"
+    done = run(*inside, f"{view}/engines/of-second", check=False)
+    held("and may build engines where the first one does", done.returncode == 0 and os.path.exists("/var/lib/jetwatch/engines/of-second"), done.stdout)
+    done = run(*inside, f"{view}/of-second", check=False)
+    held("but not write to the first one's folder", done.returncode != 0, done.stdout)
     text = message("jetwatch/+/stats", 1884)
-    held("and publishes to its own broker", text, [each["MESSAGE"] for each in log(unit=unit)][-5:])
-    run("systemctl", "stop", unit)
-    os.remove("/etc/jetwatch/second.yaml")
+    held("and publishes to its own broker", text, [each["MESSAGE"] for each in log(unit=SECOND)][-5:])
 
 
 def the_camera_service():
@@ -272,12 +288,17 @@ def of_another_architecture():
     held("and what was installed stays, and runs", after == before and is_up() and show("MainPID") == pid, (before, after, show("ActiveState")))
 
 
+def script(name, *arguments):
+    """One of the package's scripts, as dpkg starts it."""
+    return run(f"/var/lib/dpkg/info/jetwatch.{name}", *arguments, check=False, env={**os.environ, "DPKG_MAINTSCRIPT_PACKAGE": "jetwatch"})
+
+
 def on_other_jetpacks():
     """What the package's script says on releases of L4T, each told by a file as JetPack has it."""
     release = "/etc/nv_tegra_release"
     for major, is_known in ((32, False), (35, True), (36, True), (38, False)):
         write(release, f"# R{major} (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64\n")
-        done = run("/var/lib/dpkg/info/jetwatch.postinst", "configure", check=False, env={**os.environ, "DPKG_MAINTSCRIPT_PACKAGE": "jetwatch"})
+        done = script("postinst", "configure")
         warned = f"this is L4T {major}, and only 35 (JetPack 5) and 36 (JetPack 6) are known" in done.stdout
         held(f"on L4T {major} the package {'is silent' if is_known else 'warns'}", done.returncode == 0 and warned != is_known, (done.returncode, done.stdout))
     os.remove(release)
@@ -288,13 +309,28 @@ def the_newer_version():
     # The kernel's setting cannot be written in a container: this file stands for it.
     write("/run/paranoid", "4\n")
     run("mount", "--bind", "/run/paranoid", SETTING)
-    config, pid = read(CONFIG), show("MainPID")
+    config, pid, of_second = read(CONFIG), show("MainPID"), show("MainPID", SECOND)
     dpkg("--force-confold", "--install", "/opt/appliance/newer.deb")
     version = run("dpkg-query", "--show", "--showformat=${Version}", "jetwatch").stdout
     held("the newer version is installed", version.endswith("+newer"), version)
     held("the user's configuration is kept", read(CONFIG) == config)
     held("the daemon was started anew", soon(is_up) and show("MainPID") != pid, show("ActiveState"))
+    held("and so was the second one", soon(lambda: is_up(SECOND)) and show("MainPID", SECOND) not in ("0", of_second), (of_second, show("MainPID", SECOND)))
     held("profilers may follow it", read(SETTING) == "2\n", read(SETTING))
+
+
+def the_administrators_own_setting():
+    """A file in sysctl.d that comes later wins over the package's, when it is configured and when it is removed."""
+    own, kept = "/etc/sysctl.d/99-own.conf", "/var/lib/jetwatch-setup/perf_event_paranoid"
+    held("what was set before is kept", read(kept) == "4\n", read(kept))
+    write(own, "kernel.perf_event_paranoid = 3\n")
+    write(SETTING, "4\n")
+    script("postinst", "configure", "0.1.0")
+    held("the administrator's own setting wins at an upgrade", read(SETTING) == "3\n", read(SETTING))
+    os.remove(own)
+    script("postinst", "configure", "0.1.0")
+    held("without it the package's is set", read(SETTING) == "2\n", read(SETTING))
+    held("and what was kept is still that of the beginning", read(kept) == "4\n", read(kept))
 
 
 def stopped():
@@ -306,9 +342,10 @@ def stopped():
 
 
 def removed():
-    pid = show("MainPID")
+    pid, of_second = show("MainPID"), show("MainPID", SECOND)
     dpkg("--remove", "jetwatch")
     held("the daemon has ended", not os.path.exists(f"/proc/{pid}"))
+    held("and so has the second one", of_second != "0" and not os.path.exists(f"/proc/{of_second}"), of_second)
     held("its unit is gone", show("LoadState") == "not-found", show("LoadState"))
     held("the kernel's setting is what it was", read(SETTING) == "4\n", read(SETTING))
     kept = [path for path in glob.glob("/usr/**/*jetwatch*", recursive=True)]
@@ -320,6 +357,7 @@ def purged():
     dpkg("--purge", "jetwatch")
     if EMULATED:
         shutil.rmtree(f"/etc/systemd/system/{UNIT}.d")
+        shutil.rmtree(SECOND_DROP_INS)
     found = run("find", "/etc", "/var", "/usr", "/run", "-xdev", "-name", "*jetwatch*", check=False).stdout.split()
     held("nothing is left", not found, found)
 
@@ -355,6 +393,7 @@ go_through([
     of_another_architecture,
     on_other_jetpacks,
     the_newer_version,
+    the_administrators_own_setting,
     stopped,
     removed,
     purged,

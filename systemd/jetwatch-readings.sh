@@ -1,0 +1,35 @@
+#!/bin/sh
+# Hands on figures that the kernel shows to root alone, for jetwatch-readings.service: `jetwatch-readings.sh [ROOT]`.
+#
+# Every 2 seconds, single numbers alone, to the same paths below /run/jetwatch-readings, where everybody may read them. ROOT
+# is a folder that stands for `/`. Nothing but `sleep` is started while all goes well.
+root=${1:-}
+to=$root/run/jetwatch-readings
+
+set -- /sys/kernel/debug/bpmp/debug/clk/emc/rate \
+    /sys/kernel/debug/bpmp/debug/clk/emc/min_rate \
+    /sys/kernel/debug/bpmp/debug/clk/emc/max_rate \
+    /sys/kernel/debug/cactmon/mc_all \
+    /sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity \
+    /sys/kernel/debug/clk/vic/clk_rate \
+    /sys/kernel/debug/clk/nvdec/clk_rate
+
+umask 022
+export LC_ALL=C
+for file in "$@"; do mkdir -p "$to${file%/*}" || exit 1; done
+while :; do
+    for file in "$@"; do
+        text=
+        if [ -r "$root$file" ]; then { read -r text <"$root$file"; } 2>/dev/null; fi
+        case $text in
+        '' | *[!0-9]* | ?????????????????????*)
+            # What cannot be read has no figure; that of the past must not stay.
+            if [ -e "$to$file" ]; then rm "$to$file"; fi
+            continue
+            ;;
+        esac
+        # Written over what is there, in one piece and always as long, so that nobody ever reads half a number or none.
+        printf '%-20s\n' "$text" 1<>"$to$file"
+    done
+    sleep 2
+done
