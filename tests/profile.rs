@@ -256,6 +256,20 @@ fn a_full_disk_and_an_nsys_that_hangs_are_told() {
 }
 
 #[test]
+fn a_fault_of_nsys_itself_is_tried_again_and_then_told() {
+    for (faults, status) in [(2, 0), (3, 1)] {
+        let bench = Bench::short();
+        fs::write(bench.setup.path("memory"), "one\n".repeat(faults)).expect("written");
+        let output = finish(bench.command().env("NSYS_DOES", "faults"));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert_eq!(said.matches("once more").count(), 2, "{said}");
+        assert_eq!(said.contains("QuadDCommon"), status == 1, "{said}");
+        assert!(bench.is_clean());
+    }
+}
+
+#[test]
 fn a_signal_ends_everything_and_so_does_sudden_death() {
     for signal in ["-TERM", "-INT", "-KILL"] {
         let bench = Bench::new(ENDLESS);

@@ -166,7 +166,8 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         }
         .into());
     }
-    taker.prepare(&subject, &mut |note| eprintln!("jetwatch: note: {note}"))?;
+    let note = &mut |note: String| eprintln!("jetwatch: note: {note}");
+    taker.prepare(&subject, note)?;
     let mut status = 0;
     for (number, files) in files.iter().enumerate() {
         let order = order(args, files.batch_size);
@@ -174,7 +175,7 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
             eprintln!("jetwatch: note: {note}");
         }
         eprintln!("jetwatch: {}", in_words(&place, files, &order));
-        let taken = taker.take(&subject, &order, &files.report, &files.stats)?;
+        let taken = taker.take(&subject, &order, &files.report, &files.stats, note)?;
         eprintln!("jetwatch: {}", told(files, &taken));
         status = status.max(taken.status);
     }

@@ -21,6 +21,9 @@ const MOST_LINES: usize = 40;
 /// Below this, a disk counts as full when something failed: nsys takes back what it could not finish.
 const FULL_MIB: u64 = 32;
 
+/// Runs that may end by a fault of nsys itself before it is given up.
+const MOST_FAULTS: u32 = 3;
+
 /// What the daemon is to be told at the target.
 #[derive(Debug, Clone)]
 pub enum Configuration {
@@ -189,7 +192,7 @@ impl Taker {
     }
 
     /// Makes one profile of `subject`, which was prepared: the report is written to `report`, the daemon's own numbers to
-    /// `stats`; an older file there is replaced. Blocks for the whole time.
+    /// `stats`; an older file there is replaced. Blocks for the whole time. `note` is told when it is tried once more.
     ///
     /// # Errors
     /// Whatever can go wrong there; nothing is left running.
@@ -199,9 +202,10 @@ impl Taker {
         order: &Order,
         report: &Path,
         stats: &Path,
+        note: &mut dyn FnMut(String),
     ) -> Result<Taken, ProfileError> {
         match subject {
-            Subject::Run { .. } => self.run(order, report, stats),
+            Subject::Run { .. } => self.run(order, report, stats, note),
             Subject::Service { session } => self.attach(session, order, report),
         }
     }
@@ -212,7 +216,13 @@ impl Taker {
         order.sampling.arguments(&self.target.environment).1
     }
 
-    fn run(&mut self, order: &Order, report: &Path, stats: &Path) -> Result<Taken, ProfileError> {
+    fn run(
+        &mut self,
+        order: &Order,
+        report: &Path,
+        stats: &Path,
+        note: &mut dyn FnMut(String),
+    ) -> Result<Taken, ProfileError> {
         let Some((program, configuration)) = self.prepared.clone() else {
             return Err(self
                 .hand
@@ -247,18 +257,27 @@ impl Taker {
             words.push(format!("--batch-size={size}"));
         }
         let limit = order.warmup + order.duration.unwrap_or(LONGEST) + order.grace;
-        let ended = self.call("record", "profiling", words, limit.as_secs())?;
-        let has_stats = self.hand.fetch("stats.json", stats)?;
-        if !has_stats {
-            return Err(self.judge(ended, "profile"));
+        let mut faults = 0;
+        loop {
+            let ended = self.call("record", "profiling", words.clone(), limit.as_secs())?;
+            let has_stats = self.hand.fetch("stats.json", stats)?;
+            if has_stats && self.hand.fetch("report.nsys-rep", report)? {
+                return Ok(Taken {
+                    frames: frames_of(stats),
+                    status: ended.status,
+                });
+            }
+            faults += 1;
+            if !ended.is_fault_of_nsys() || faults == MOST_FAULTS {
+                // The daemon ended well: what is missing is nsys' to explain.
+                let status = if has_stats { 0 } else { ended.status };
+                return Err(self.judge(Ended { status, ..ended }, "profile"));
+            }
+            note(format!(
+                "nsys failed on {} by a fault of its own, as it may on a busy machine; once more",
+                self.place
+            ));
         }
-        if !self.hand.fetch("report.nsys-rep", report)? {
-            return Err(self.judge(Ended { status: 0, ..ended }, "profile"));
-        }
-        Ok(Taken {
-            frames: frames_of(stats),
-            status: ended.status,
-        })
     }
 
     fn attach(
@@ -376,6 +395,13 @@ struct Ended {
     status: u8,
     log: String,
     free_mib: Option<u64>,
+}
+
+impl Ended {
+    /// Whether nsys tells an exception of its own parts, which at times do not find each other when they start.
+    fn is_fault_of_nsys(&self) -> bool {
+        self.log.contains("QuadDCommon::") && self.log.contains("Dynamic exception type")
+    }
 }
 
 /// nsys takes whole seconds in all of its versions.
