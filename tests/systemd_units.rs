@@ -22,6 +22,8 @@ const DIRECTIVES: &[(&str, u32)] = &[
     ("CacheDirectoryMode", 235),
     ("CapabilityBoundingSet", 0),
     ("ConditionPathExists", 0),
+    ("Conflicts", 0),
+    ("DefaultDependencies", 0),
     ("Description", 0),
     ("DeviceAllow", 0),
     ("DevicePolicy", 0),
