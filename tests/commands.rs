@@ -5,6 +5,7 @@
 mod publish;
 mod support;
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
@@ -205,6 +206,41 @@ fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
         ["connecting", "online", "ended"],
         "it never noticed"
     );
+}
+
+#[test]
+fn every_command_of_a_burst_is_answered() {
+    let daemon = Commanded::start();
+    let mut publisher = Command::new(program("mosquitto_pub"))
+        .args(["-h", "127.0.0.1", "-p", &daemon.port.to_string()])
+        .args(["-q", "1", "-t", "jetwatch/box/command", "-l"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("mosquitto_pub starts");
+    let mut burst = String::new();
+    for number in 0..40 {
+        // Every second one takes a while.
+        let mut command = match number % 2 {
+            0 => add(&format!("burst{number}"), 3),
+            _ => remove("nobody"),
+        };
+        command["id"] = json!(format!("burst-{number}"));
+        burst += &format!("{command}\n");
+    }
+    let mut input = publisher.stdin.take().expect("a pipe");
+    input.write_all(burst.as_bytes()).expect("it reads");
+    drop(input);
+    assert!(publisher.wait().expect("it ends").success());
+    eventually("an answer to each", || {
+        let lines = daemon.lines();
+        let is_answered = |number: &i32| {
+            lines
+                .iter()
+                .any(|line| line["id"] == format!("burst-{number}"))
+        };
+        (0..40).all(|number| is_answered(&number)).then_some(())
+    });
+    daemon.stop();
 }
 
 #[test]

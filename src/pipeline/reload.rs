@@ -9,35 +9,26 @@ use crate::telemetry;
 use super::Pipeline;
 use super::command::Made;
 use super::follow::News;
+use super::requests::Request;
 use super::scene::unknown_labels;
 
 /// Reads the configuration once more, as it was read for the start.
 pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
 
-/// What is asked of a running chain from outside.
-pub(super) enum Request {
-    /// Read the configuration again.
-    Reload,
-    /// A command, as it was sent.
-    Command(Vec<u8>),
-}
-
 impl Pipeline {
-    /// A function that asks for a reload; it does not wait for it.
+    /// A function that asks for a reload; it does not wait for it. Several wishes that nobody has looked at are one.
     pub fn reload_request(&self) -> impl Fn() + Send + use<> {
-        let asking = self.asking.clone();
-        // A request that finds no room stands behind others of its kind, which do the same.
-        move || drop(asking.try_send(Request::Reload))
+        self.requests.reload_request()
     }
 
-    /// Does what was asked for since the last look.
-    pub(super) fn answer(&mut self) {
-        while let Ok(request) = self.asked.try_recv() {
-            match request {
-                Request::Reload => self.reload(),
-                Request::Command(payload) => self.obey(&payload),
-            }
+    /// Does one thing that was asked for; false: there was none.
+    pub(super) fn answer(&mut self) -> bool {
+        match self.requests.next() {
+            Some(Request::Reload) => self.reload(),
+            Some(Request::Command(sent)) => self.obey(sent),
+            None => return false,
         }
+        true
     }
 
     fn reload(&mut self) {
