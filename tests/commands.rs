@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::program;
 use serde_json::{Value, json};
-use support::daemon::{Setup, eventually, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
 
 const SCENE: &str = "synthetic://traffic?objects=2&width=160&height=90&fps=4";
 
@@ -303,4 +303,48 @@ fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
     sources.sort_unstable();
     sources.dedup();
     assert_eq!(sources, ["cam", "good"]);
+}
+
+#[test]
+fn a_template_with_a_label_that_the_network_lacks_is_refused_where_it_stands() {
+    let with = |label: &str| {
+        format!(
+            "{TEMPLATES}      zones: [{{name: z, coordinates: '0,0,1,0,1,1,0,1', objects: [{label}]}}]\n"
+        )
+    };
+    let key = "source_templates[1].source.zones[0].objects: the model has no label `persn`";
+    for command in ["check", "run"] {
+        let setup = Setup::new(&Commanded::yaml(0, &with("persn")));
+        let output = finish(&mut setup.command(command));
+        let said = format!(
+            "{}{}",
+            stderr(&output),
+            String::from_utf8_lossy(&output.stdout)
+        );
+        assert!(
+            !output.status.success() && said.contains(key),
+            "{command}: {said}"
+        );
+    }
+
+    let mut daemon = Commanded::start();
+    let plain = json!({"command": "add_source", "template": "plain", "name": "extra"});
+    assert_eq!(daemon.ask(plain)["ok"], json!(true));
+    let reload = |label: &str, nth: usize| {
+        let yaml = Commanded::yaml(daemon.port, &with(label));
+        std::fs::write(&daemon.setup.config, yaml).expect("writable");
+        daemon.signal("-HUP");
+        eventually("the reload", || {
+            let reloads = daemon.lines().into_iter();
+            reloads.filter(|line| line["kind"] == "reload").nth(nth)
+        })
+    };
+    let told = reload("persn", 0);
+    let problems = told["problems"].as_array().expect("a list");
+    assert_eq!(problems.len(), 1, "not for the added source too: {told}");
+    let text = problems[0]["text"].as_str().expect("a text");
+    assert!(text.contains(key), "{text}");
+    let told = reload("person", 1);
+    assert_eq!(told["changed"], json!(["extra"]), "{told}");
+    daemon.stop();
 }

@@ -9,7 +9,7 @@ use crate::publish::{Command, CommandListener, EmbeddedBroker, PublishError, Rep
 use super::Pipeline;
 use super::follow::News;
 use super::requests::Sent;
-use super::sieve::Sieve;
+use super::scene::labels_without_class;
 use super::sinks::reachable;
 
 /// How a source came that is not in the file.
@@ -107,7 +107,9 @@ impl Pipeline {
         {
             return Err("there is a source of this name (case is ignored)".to_owned());
         }
-        Sieve::new(&source, &self.inlet.labels).map_err(|error| error.to_string())?;
+        if let Some((key, label)) = labels_without_class(&source, &self.inlet.labels).first() {
+            return Err(format!("{key}: the model has no label `{label}`"));
+        }
         self.join_source(&source)
             .map_err(|error| error.to_string())?;
         if let Some(member) = self.sources.last_mut() {

@@ -201,7 +201,7 @@ impl Pipeline {
         // First, since a detector may take minutes.
         let record = start::prepare_recording(config, options.record.as_deref())?;
         let prepared = Arc::new(announcer.prepare(&recorder)?);
-        let unknown = unknown_labels(config, &config.sources, prepared.labels());
+        let unknown = unknown_labels(config, prepared.labels());
         if !unknown.is_empty() {
             return Err(ConfigError::new(unknown).into());
         }

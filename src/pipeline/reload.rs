@@ -52,7 +52,8 @@ impl Pipeline {
         let fixed = fixed.into_iter().map(|key| needs_restart(&config, key));
         let mut against: Vec<ReloadProblem> = fixed.collect();
         let (wanted, made) = self.wanted(&config, &mut against);
-        let labels = unknown_labels(&config, &wanted, &self.inlet.labels);
+        // Sources of commands are no better and no worse than the templates that give them.
+        let labels = unknown_labels(&config, &self.inlet.labels);
         against.extend(labels.iter().map(placed));
         if !against.is_empty() {
             return refused(against);
