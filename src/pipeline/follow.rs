@@ -163,15 +163,17 @@ impl Follower {
     fn result(&mut self, ticket: u64, seen: Seen) {
         let id = seen.0.source;
         let mut due = Vec::new();
-        self.lines[id.index()]
-            .reorder
-            .push(ticket, seen, |item| due.push(item));
-        for (meta, mut detections, view) in due {
+        let reorder = &mut self.lines[id.index()].reorder;
+        let first = reorder.next();
+        reorder.push(ticket, seen, |item| due.push(item));
+        for (given, (meta, mut detections, view)) in (first..).zip(due) {
+            self.tell_states(id, given);
             if let Some(detections) = &mut detections {
                 self.lines[id.index()].sieve.apply(detections);
             }
             self.frame(meta, detections.as_deref(), view);
         }
+        self.tell_states(id, self.lines[id.index()].reorder.next());
         self.end_if_drained(id);
     }
 
@@ -346,26 +348,45 @@ impl Follower {
             // It did not end in time, and was given up.
             return;
         }
-        self.meter.source_state(id, state);
         if state == SourceState::Ended {
+            self.meter.source_state(id, state);
             self.lines[id.index()].ending = Some((state, reason));
             self.end_if_drained(id);
             return;
         }
-        if state == SourceState::Offline {
-            // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
-            self.end_tracks(id);
+        let line = &mut self.lines[id.index()];
+        line.states.push_back((state, reason));
+        let given = line.reorder.next();
+        self.tell_states(id, given);
+    }
+
+    /// Tells the states of a source whose time has come when the first `given` frames of its order are through.
+    fn tell_states(&mut self, id: SourceId, given: u64) {
+        while let Some((state, _)) = self.lines[id.index()].states.front() {
+            if *state == SourceState::Offline {
+                if !self.lanes.has_parted(id, given) {
+                    // Frames from before are still under way: they go on with the tracks, and those after them do not.
+                    return;
+                }
+                // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
+                self.end_tracks(id);
+            }
+            let next = self.lines[id.index()].states.pop_front();
+            if let Some((state, reason)) = next {
+                self.tell_state(id, state, reason.as_deref());
+            }
         }
-        let source = &self.lines[id.index()].name;
-        tell(
-            &mut self.sinks,
-            &Record::Source {
-                source,
-                state,
-                reason: reason.as_deref(),
-                at: SystemTime::now(),
-            },
-        );
+    }
+
+    fn tell_state(&mut self, id: SourceId, state: SourceState, reason: Option<&str>) {
+        self.meter.source_state(id, state);
+        let record = Record::Source {
+            source: &self.lines[id.index()].name,
+            state,
+            reason,
+            at: SystemTime::now(),
+        };
+        tell(&mut self.sinks, &record);
     }
 
     /// Ends the tracks of a source whose last frame is through, and says so.
@@ -387,15 +408,7 @@ impl Follower {
         let line = &mut self.lines[id.index()];
         if let Some((state, reason)) = line.ending.take() {
             line.over = true;
-            tell(
-                &mut self.sinks,
-                &Record::Source {
-                    source: &line.name,
-                    state,
-                    reason: reason.as_deref(),
-                    at: SystemTime::now(),
-                },
-            );
+            self.tell_state(id, state, reason.as_deref());
         }
         if let Some(gone) = self.lines[id.index()].leaving.take() {
             for sink in &mut self.sinks {
@@ -433,6 +446,9 @@ impl Follower {
     fn finish(mut self) -> Ending {
         for id in self.lines.ids() {
             self.end_tracks(id);
+            while let Some((state, reason)) = self.lines[id.index()].states.pop_front() {
+                self.tell_state(id, state, reason.as_deref());
+            }
         }
         self.stats();
         Ending {
@@ -451,3 +467,6 @@ fn tell(sinks: &mut [Box<dyn Sink>], record: &Record<'_>) {
 fn total(sinks: &[Box<dyn Sink>]) -> SinkCounts {
     sinks.iter().map(|sink| sink.counts()).sum()
 }
+
+#[cfg(test)]
+mod tests;

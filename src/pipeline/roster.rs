@@ -179,7 +179,11 @@ impl Pipeline {
             observe: Arc::new(move |id, state, reason| {
                 match state {
                     SourceState::Online => running.set_running(id, true),
-                    SourceState::Offline | SourceState::Ended => running.set_running(id, false),
+                    SourceState::Offline => {
+                        running.set_running(id, false);
+                        running.part(id);
+                    }
+                    SourceState::Ended => running.set_running(id, false),
                     // A file is as good as there; a camera that was away still is.
                     SourceState::Connecting => {}
                 }
