@@ -50,6 +50,8 @@ pub(super) enum News {
         line: Box<Line>,
         overlay: Box<Overlay>,
     },
+    /// All sources that the run starts with have joined.
+    AllJoined,
     /// A source leaves: nothing new comes from it. Its place is given up, and `gone` told, once its last frame is through.
     Left { id: SourceId, gone: Sender<()> },
     /// A source's state changed.
@@ -118,6 +120,7 @@ impl Follower {
                 Ok(News::Carried { ticket, meta, view }) => self.result(ticket, (meta, None, view)),
                 Ok(News::Finding(finding)) => self.finding(finding),
                 Ok(News::Joined { id, line, overlay }) => self.join(id, line, overlay),
+                Ok(News::AllJoined) => self.sinks.iter_mut().for_each(|s| s.sources_joined()),
                 Ok(News::Left { id, gone }) => self.leave(id, gone),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
@@ -319,7 +322,6 @@ impl Follower {
         }
     }
 
-    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
     fn join(&mut self, id: SourceId, mut line: Box<Line>, overlay: Box<Overlay>) {
         if let Some(recording) = &mut self.recording {
             recording.join(id, &line.name, overlay);
@@ -327,9 +329,13 @@ impl Follower {
         if let Some(scene) = &mut line.scene {
             scene.tell_counts(&line.name, None, |record| tell(&mut self.sinks, record));
         }
+        for sink in &mut self.sinks {
+            sink.source_joined(&line.name);
+        }
         self.lines.put(id, line);
     }
 
+    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
     fn leave(&mut self, id: SourceId, gone: Sender<()>) {
         if !self.lines.has(id) {
             return;
