@@ -59,7 +59,14 @@ impl Pipeline {
             return refused(against);
         }
         let running = self.sources.iter().map(|member| &member.config);
-        let changes = SourceChanges::between(running, &wanted);
+        let mut changes = SourceChanges::between(running, &wanted);
+        for member in self.sources.iter().filter(|member| member.has_failed()) {
+            // What it lacked may be there by now.
+            let mut known = wanted.iter();
+            if let Some(source) = known.find(|source| source.name == member.config.name) {
+                changes.start_anew(source);
+            }
+        }
         telemetry::start_logging(config.log.level);
         self.config = config;
 
