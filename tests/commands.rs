@@ -5,12 +5,13 @@
 mod publish;
 mod support;
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::program;
 use serde_json::{Value, json};
-use support::daemon::{Setup, eventually, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
 
 const SCENE: &str = "synthetic://traffic?objects=2&width=160&height=90&fps=4";
 
@@ -208,6 +209,41 @@ fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
 }
 
 #[test]
+fn every_command_of_a_burst_is_answered() {
+    let daemon = Commanded::start();
+    let mut publisher = Command::new(program("mosquitto_pub"))
+        .args(["-h", "127.0.0.1", "-p", &daemon.port.to_string()])
+        .args(["-q", "1", "-t", "jetwatch/box/command", "-l"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("mosquitto_pub starts");
+    let mut burst = String::new();
+    for number in 0..40 {
+        // Every second one takes a while.
+        let mut command = match number % 2 {
+            0 => add(&format!("burst{number}"), 3),
+            _ => remove("nobody"),
+        };
+        command["id"] = json!(format!("burst-{number}"));
+        burst += &format!("{command}\n");
+    }
+    let mut input = publisher.stdin.take().expect("a pipe");
+    input.write_all(burst.as_bytes()).expect("it reads");
+    drop(input);
+    assert!(publisher.wait().expect("it ends").success());
+    eventually("an answer to each", || {
+        let lines = daemon.lines();
+        let is_answered = |number: &i32| {
+            lines
+                .iter()
+                .any(|line| line["id"] == format!("burst-{number}"))
+        };
+        (0..40).all(|number| is_answered(&number)).then_some(())
+    });
+    daemon.stop();
+}
+
+#[test]
 fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
     let mut daemon = Commanded::start();
     let with = |parameters: Value| json!({"command": "add_source", "template": "street", "name": "evil", "parameters": parameters});
@@ -267,4 +303,48 @@ fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
     sources.sort_unstable();
     sources.dedup();
     assert_eq!(sources, ["cam", "good"]);
+}
+
+#[test]
+fn a_template_with_a_label_that_the_network_lacks_is_refused_where_it_stands() {
+    let with = |label: &str| {
+        format!(
+            "{TEMPLATES}      zones: [{{name: z, coordinates: '0,0,1,0,1,1,0,1', objects: [{label}]}}]\n"
+        )
+    };
+    let key = "source_templates[1].source.zones[0].objects: the model has no label `persn`";
+    for command in ["check", "run"] {
+        let setup = Setup::new(&Commanded::yaml(0, &with("persn")));
+        let output = finish(&mut setup.command(command));
+        let said = format!(
+            "{}{}",
+            stderr(&output),
+            String::from_utf8_lossy(&output.stdout)
+        );
+        assert!(
+            !output.status.success() && said.contains(key),
+            "{command}: {said}"
+        );
+    }
+
+    let mut daemon = Commanded::start();
+    let plain = json!({"command": "add_source", "template": "plain", "name": "extra"});
+    assert_eq!(daemon.ask(plain)["ok"], json!(true));
+    let reload = |label: &str, nth: usize| {
+        let yaml = Commanded::yaml(daemon.port, &with(label));
+        std::fs::write(&daemon.setup.config, yaml).expect("writable");
+        daemon.signal("-HUP");
+        eventually("the reload", || {
+            let reloads = daemon.lines().into_iter();
+            reloads.filter(|line| line["kind"] == "reload").nth(nth)
+        })
+    };
+    let told = reload("persn", 0);
+    let problems = told["problems"].as_array().expect("a list");
+    assert_eq!(problems.len(), 1, "not for the added source too: {told}");
+    let text = problems[0]["text"].as_str().expect("a text");
+    assert!(text.contains(key), "{text}");
+    let told = reload("person", 1);
+    assert_eq!(told["changed"], json!(["extra"]), "{told}");
+    daemon.stop();
 }

@@ -242,3 +242,68 @@ fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
         "{states:?}"
     );
 }
+
+#[test]
+fn a_source_that_failed_for_good_is_tried_again_by_a_reload() {
+    if library_is_missing() {
+        return;
+    }
+    let scene = "synthetic://traffic?width=96&height=64&fps=4";
+    let setup = setup(scene, &network(0.5), 96);
+    let pictures = setup.path("later");
+    let text = fs::read_to_string(&setup.config).expect("readable");
+    let late = format!(
+        ", {{name: late, uri: 'images:{}'}}]\ndetector",
+        pictures.display()
+    );
+    let text = text.replace("]\ndetector", &late);
+    fs::write(&setup.config, text).expect("writable");
+    let child = setup
+        .command("run")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let signal = |signal: &str| {
+        let mut kill = std::process::Command::new("kill");
+        let sent = kill.args([signal, &child.id().to_string()]).status();
+        assert!(sent.expect("kill starts").success());
+    };
+    let of = |kind: &str, source: Option<&str>| -> Vec<serde_json::Value> {
+        let lines = json_lines(&setup.path("events.jsonl")).into_iter();
+        let is_named = |line: &serde_json::Value| source.is_none_or(|name| line["source"] == name);
+        lines
+            .filter(|line| line["kind"] == kind && is_named(line))
+            .collect()
+    };
+    eventually("its failure", || {
+        (of("source", Some("late")).last()?["state"] == "offline").then_some(())
+    });
+    eventually("frames of the other", || {
+        of("detections", Some("cam")).pop()
+    });
+
+    fs::create_dir(&pictures).expect("the folder is writable");
+    let picture = image::RgbImage::new(96, 64);
+    picture.save(pictures.join("1.png")).expect("a picture");
+    signal("-HUP");
+    let told = eventually("the reload", || of("reload", None).pop());
+    assert_eq!(told["changed"], serde_json::json!(["late"]), "{told}");
+    assert_eq!(told["unchanged"], 1, "{told}");
+    eventually("its picture", || of("detections", Some("late")).pop());
+    eventually("its end", || {
+        (of("source", Some("late")).last()?["state"] == "ended").then_some(())
+    });
+    signal("-HUP");
+    let told = eventually("the second reload", || {
+        of("reload", None).into_iter().nth(1)
+    });
+    assert_eq!(
+        told["unchanged"], 2,
+        "one that has ended has not failed: {told}"
+    );
+    signal("-TERM");
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}

@@ -70,7 +70,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             machine,
         };
         if let Some(prepared) = &prepared {
-            for unknown in pipeline::unknown_labels(&config, &config.sources, prepared.labels()) {
+            for unknown in pipeline::unknown_labels(&config, prepared.labels()) {
                 lines.wrong("labels", &unknown.to_string());
             }
         }

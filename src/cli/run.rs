@@ -189,17 +189,30 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
             path.display()
         )
     })?;
-    let mut out = BufWriter::new(file);
-    let mut failed = false;
-    Ok(Box::new(
+    Ok(dump_into(BufWriter::new(file)))
+}
+
+/// Takes the first source's frames alone: others may join later, and the text could not tell them apart.
+fn dump_into(mut out: impl Write + Send + 'static) -> Tap {
+    let (mut failed, mut first, mut told) = (false, None, false);
+    Box::new(
         move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {
             let Some(detections) = detections else { return };
+            if *first.get_or_insert(meta.source) != meta.source {
+                if !told {
+                    told = true;
+                    log::warn!(
+                        "--dump-detections: a source joined, or began anew; its detections are left out, since MOTChallenge text has no column for the source"
+                    );
+                }
+                return;
+            }
             if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
                 failed = true;
                 log::error!("cannot go on writing detections: {error}; the file is incomplete");
             }
         },
-    ))
+    )
 }
 
 fn write_detections(
@@ -219,4 +232,48 @@ fn write_detections(
         )?;
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::types::Size;
+
+    /// A file that can be read while it is written.
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("whole").write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_source_that_joins_later_does_not_get_into_the_dump() {
+        let page = Page::default();
+        let mut tap = dump_into(page.clone());
+        let found = |class| Detection {
+            class,
+            score: 0.5,
+            xyxy: [0.0, 0.0, 2.0, 3.0],
+        };
+        let mut see = |source, seq, class| {
+            let meta = FrameMeta::for_test(source, seq, Size::new(4, 4));
+            tap(&meta, Some(&[found(class)]), &[]);
+        };
+        see(3, 0, 1);
+        see(4, 0, 2);
+        see(3, 1, 1);
+        let text = String::from_utf8(page.0.lock().expect("whole").clone()).expect("text");
+        let wanted =
+            "1,-1,0.00,0.00,2.00,3.00,0.5000,1,-1,-1\n2,-1,0.00,0.00,2.00,3.00,0.5000,1,-1,-1\n";
+        assert_eq!(text, wanted);
+    }
 }

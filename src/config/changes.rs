@@ -40,6 +40,17 @@ impl SourceChanges {
     }
 }
 
+impl SourceChanges {
+    /// Counts `source` among the changed ones, where it is as it was: it is to be started anew all the same.
+    pub fn start_anew(&mut self, source: &SourceConfig) {
+        let is_named = |known: &SourceConfig| known.name == source.name;
+        if !self.added.iter().chain(&self.changed).any(is_named) {
+            self.changed.push(source.clone());
+            self.unchanged -= 1;
+        }
+    }
+}
+
 impl Config {
     /// Keys whose values differ from `later` and that cannot change while the daemon runs. `tune` is none of them: another
     /// program reads it.

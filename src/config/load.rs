@@ -25,9 +25,7 @@ use super::keys;
 use super::map::Map;
 use super::places::Places;
 use super::tree::{Entry, Located, Place, Tree};
-use super::{
-    Backend, CommandsConfig, Config, LogConfig, MAX_SOURCES, Secret, SourceConfig, SourceUri,
-};
+use super::{Backend, CommandsConfig, Config, LogConfig, MAX_SOURCES, Secret, SourceUri};
 
 /// Longest device or source name, so that topics stay far below MQTT's limit.
 const MAX_NAME_CHARS: usize = 64;
@@ -162,7 +160,10 @@ fn root(map: &Map<'_>, places: Places) -> Option<Config> {
         }
         let sources = source::sources(&maps);
         if let Some(detector) = map.section("detector") {
-            check_scripted(&detector, &sources);
+            for source in sources.iter().flatten() {
+                let who = format!("the source `{}`", source.name);
+                check_scripted(&detector, &who, &source.uri);
+            }
             scene::check_objects(&maps, &detector);
             source::check_filters(&maps, &detector);
         }
@@ -189,7 +190,7 @@ fn root(map: &Map<'_>, places: Places) -> Option<Config> {
     let templates = match map.has("source_templates") {
         true => map
             .sections("source_templates")
-            .and_then(|maps| template::templates(&maps)),
+            .and_then(|maps| template::templates(&maps, map.section("detector").as_ref())),
         false => Some(Vec::new()),
     };
     let tune = map.section("tune").and_then(|map| tune::tune(&map));
@@ -241,23 +242,19 @@ fn is_device_char(c: char) -> bool {
 }
 
 /// The scripted detector repeats ground truth, which only synthetic sources have.
-fn check_scripted(map: &Map<'_>, sources: &[Option<SourceConfig>]) {
+fn check_scripted(map: &Map<'_>, who: &str, uri: &SourceUri) {
     let scripted = || map.choice("backend", &detector::BACKENDS);
     if !map.has("backend") || scripted() != Some(Backend::Scripted) {
         return;
     }
-    for source in sources.iter().flatten() {
-        if !matches!(source.uri, SourceUri::Synthetic(_)) {
-            let what = format!(
-                "scripted needs the ground truth of a synthetic source, and the source `{}` has none",
-                source.name
-            );
-            map.unfit(
-                "backend",
-                &what,
-                Some("give a model and write backend: auto"),
-            );
-        }
+    if !matches!(uri, SourceUri::Synthetic(_)) {
+        let what =
+            format!("scripted needs the ground truth of a synthetic source, and {who} has none");
+        map.unfit(
+            "backend",
+            &what,
+            Some("give a model and write backend: auto"),
+        );
     }
 }
 

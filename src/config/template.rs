@@ -27,6 +27,9 @@ pub struct SourceTemplate {
     pub(super) source: Located,
 }
 
+/// The name of examples.
+const EXAMPLE: &str = "example";
+
 /// One parameter, whose value stands for `{NAME}` in the address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateParameter {
@@ -92,7 +95,7 @@ impl Choices {
     }
 
     /// The first and the last value.
-    pub(super) fn ends(&self) -> [String; 2] {
+    fn ends(&self) -> [String; 2] {
         match self {
             Self::Values(values) => {
                 [values.first(), values.last()].map(|value| value.cloned().unwrap_or_default())
@@ -145,8 +148,22 @@ impl SourceTemplate {
         self.filled(name, values)
     }
 
+    /// A source as it gives them, to look at its keys: they do not depend on the parameters, which vary the address alone.
+    #[must_use]
+    pub fn sample(&self) -> Option<SourceConfig> {
+        // It was tried when the file was read.
+        self.example(0).ok()
+    }
+
+    /// The source that it gives with the first value of each parameter (0) or the last (1).
+    pub(super) fn example(&self, end: usize) -> Result<SourceConfig, TemplateError> {
+        let values = self.parameters.iter();
+        let values = values.map(|one| (one.name.clone(), one.choices.ends()[end].clone()));
+        self.filled(EXAMPLE, &values.collect())
+    }
+
     /// The same with values that were checked.
-    pub(super) fn filled(
+    fn filled(
         &self,
         name: &str,
         values: &BTreeMap<String, String>,

@@ -8,8 +8,8 @@ use crate::publish::{Command, CommandListener, EmbeddedBroker, PublishError, Rep
 
 use super::Pipeline;
 use super::follow::News;
-use super::reload::Request;
-use super::sieve::Sieve;
+use super::requests::Sent;
+use super::scene::labels_without_class;
 use super::sinks::reachable;
 
 /// How a source came that is not in the file.
@@ -48,19 +48,14 @@ impl Pipeline {
         if !self.config.commands.enabled {
             return Ok(None);
         }
-        let asking = self.asking.clone();
-        let hear = move |payload| {
-            if asking.try_send(Request::Command(payload)).is_err() {
-                log::warn!("a command was left out: more came than can be carried out");
-            }
-        };
+        let hear = self.requests.hearing(self.news.clone());
         CommandListener::start(&reachable(mqtt, broker), &self.config.device, hear).map(Some)
     }
 
     /// Carries out what was sent, and answers.
-    pub(super) fn obey(&mut self, payload: &[u8]) {
+    pub(super) fn obey(&mut self, sent: Sent) {
         let mut what = String::new();
-        let reply = match Command::read(payload) {
+        let reply = match sent {
             Ok((id, command)) => {
                 let name = command.name().to_owned();
                 what = format!("{} {name}", command.word());
@@ -112,7 +107,9 @@ impl Pipeline {
         {
             return Err("there is a source of this name (case is ignored)".to_owned());
         }
-        Sieve::new(&source, &self.inlet.labels).map_err(|error| error.to_string())?;
+        if let Some((key, label)) = labels_without_class(&source, &self.inlet.labels).first() {
+            return Err(format!("{key}: the model has no label `{label}`"));
+        }
         self.join_source(&source)
             .map_err(|error| error.to_string())?;
         if let Some(member) = self.sources.last_mut() {

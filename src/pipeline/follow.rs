@@ -50,6 +50,8 @@ pub(super) enum News {
         line: Box<Line>,
         overlay: Box<Overlay>,
     },
+    /// All sources that the run starts with have joined.
+    AllJoined,
     /// A source leaves: nothing new comes from it. Its place is given up, and `gone` told, once its last frame is through.
     Left { id: SourceId, gone: Sender<()> },
     /// A source's state changed.
@@ -118,6 +120,7 @@ impl Follower {
                 Ok(News::Carried { ticket, meta, view }) => self.result(ticket, (meta, None, view)),
                 Ok(News::Finding(finding)) => self.finding(finding),
                 Ok(News::Joined { id, line, overlay }) => self.join(id, line, overlay),
+                Ok(News::AllJoined) => self.sinks.iter_mut().for_each(|s| s.sources_joined()),
                 Ok(News::Left { id, gone }) => self.leave(id, gone),
                 Ok(News::Source { id, state, reason }) => self.source(id, state, reason),
                 Ok(News::Throttling(change)) => tell(
@@ -163,15 +166,17 @@ impl Follower {
     fn result(&mut self, ticket: u64, seen: Seen) {
         let id = seen.0.source;
         let mut due = Vec::new();
-        self.lines[id.index()]
-            .reorder
-            .push(ticket, seen, |item| due.push(item));
-        for (meta, mut detections, view) in due {
+        let reorder = &mut self.lines[id.index()].reorder;
+        let first = reorder.next();
+        reorder.push(ticket, seen, |item| due.push(item));
+        for (given, (meta, mut detections, view)) in (first..).zip(due) {
+            self.tell_states(id, given);
             if let Some(detections) = &mut detections {
                 self.lines[id.index()].sieve.apply(detections);
             }
             self.frame(meta, detections.as_deref(), view);
         }
+        self.tell_states(id, self.lines[id.index()].reorder.next());
         self.end_if_drained(id);
     }
 
@@ -317,7 +322,6 @@ impl Follower {
         }
     }
 
-    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
     fn join(&mut self, id: SourceId, mut line: Box<Line>, overlay: Box<Overlay>) {
         if let Some(recording) = &mut self.recording {
             recording.join(id, &line.name, overlay);
@@ -325,9 +329,13 @@ impl Follower {
         if let Some(scene) = &mut line.scene {
             scene.tell_counts(&line.name, None, |record| tell(&mut self.sinks, record));
         }
+        for sink in &mut self.sinks {
+            sink.source_joined(&line.name);
+        }
         self.lines.put(id, line);
     }
 
+    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
     fn leave(&mut self, id: SourceId, gone: Sender<()>) {
         if !self.lines.has(id) {
             return;
@@ -346,26 +354,45 @@ impl Follower {
             // It did not end in time, and was given up.
             return;
         }
-        self.meter.source_state(id, state);
         if state == SourceState::Ended {
+            self.meter.source_state(id, state);
             self.lines[id.index()].ending = Some((state, reason));
             self.end_if_drained(id);
             return;
         }
-        if state == SourceState::Offline {
-            // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
-            self.end_tracks(id);
+        let line = &mut self.lines[id.index()];
+        line.states.push_back((state, reason));
+        let given = line.reorder.next();
+        self.tell_states(id, given);
+    }
+
+    /// Tells the states of a source whose time has come when the first `given` frames of its order are through.
+    fn tell_states(&mut self, id: SourceId, given: u64) {
+        while let Some((state, _)) = self.lines[id.index()].states.front() {
+            if *state == SourceState::Offline {
+                if !self.lanes.has_parted(id, given) {
+                    // Frames from before are still under way: they go on with the tracks, and those after them do not.
+                    return;
+                }
+                // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
+                self.end_tracks(id);
+            }
+            let next = self.lines[id.index()].states.pop_front();
+            if let Some((state, reason)) = next {
+                self.tell_state(id, state, reason.as_deref());
+            }
         }
-        let source = &self.lines[id.index()].name;
-        tell(
-            &mut self.sinks,
-            &Record::Source {
-                source,
-                state,
-                reason: reason.as_deref(),
-                at: SystemTime::now(),
-            },
-        );
+    }
+
+    fn tell_state(&mut self, id: SourceId, state: SourceState, reason: Option<&str>) {
+        self.meter.source_state(id, state);
+        let record = Record::Source {
+            source: &self.lines[id.index()].name,
+            state,
+            reason,
+            at: SystemTime::now(),
+        };
+        tell(&mut self.sinks, &record);
     }
 
     /// Ends the tracks of a source whose last frame is through, and says so.
@@ -387,15 +414,7 @@ impl Follower {
         let line = &mut self.lines[id.index()];
         if let Some((state, reason)) = line.ending.take() {
             line.over = true;
-            tell(
-                &mut self.sinks,
-                &Record::Source {
-                    source: &line.name,
-                    state,
-                    reason: reason.as_deref(),
-                    at: SystemTime::now(),
-                },
-            );
+            self.tell_state(id, state, reason.as_deref());
         }
         if let Some(gone) = self.lines[id.index()].leaving.take() {
             for sink in &mut self.sinks {
@@ -433,6 +452,9 @@ impl Follower {
     fn finish(mut self) -> Ending {
         for id in self.lines.ids() {
             self.end_tracks(id);
+            while let Some((state, reason)) = self.lines[id.index()].states.pop_front() {
+                self.tell_state(id, state, reason.as_deref());
+            }
         }
         self.stats();
         Ending {
@@ -451,3 +473,6 @@ fn tell(sinks: &mut [Box<dyn Sink>], record: &Record<'_>) {
 fn total(sinks: &[Box<dyn Sink>]) -> SinkCounts {
     sinks.iter().map(|sink| sink.counts()).sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@
 //! Lanes come and go while the others run. A lane's place is its source's [`SourceId`], which is never given twice.
 
 mod beat;
-
+mod parting;
 mod skip;
 
 use std::collections::VecDeque;
@@ -91,6 +91,8 @@ struct Lane {
     queued: u64,
     /// Frames that skipped the network, each with how many were queued before it: they wait for their place in the order.
     carried: VecDeque<(u64, Carried)>,
+    /// Places in the order at which the source went away, of which nobody has taken note yet.
+    partings: VecDeque<u64>,
 }
 
 impl Lanes {
@@ -148,6 +150,7 @@ impl Lanes {
         let lane = &mut state.lanes[source.index()];
         lane.queue = VecDeque::new();
         lane.carried = VecDeque::new();
+        lane.partings = VecDeque::new();
     }
 
     /// While it is held, that no lane is open does not end the workers: another one will be.
@@ -189,8 +192,7 @@ impl Lanes {
                 break;
             }
             if lane.live {
-                lane.queue.pop_front();
-                lane.dropped += 1;
+                lane.drop_oldest();
                 state.release(index);
                 break;
             }
@@ -278,6 +280,7 @@ impl Lanes {
             lane.open = false;
             lane.queue.clear();
             lane.carried.clear();
+            lane.partings.clear();
         }
         state.untaken_since = None;
         drop(state);
@@ -382,6 +385,7 @@ impl Lane {
             taken: 0,
             queued: 0,
             carried: VecDeque::new(),
+            partings: VecDeque::new(),
         }
     }
 

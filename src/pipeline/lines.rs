@@ -1,6 +1,7 @@
 //! The follower's sides of all sources, by the sources' ids. Sources come and go, and no id is given twice: the place of one
 //! that is gone stays empty.
 
+use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
 use crossbeam_channel::Sender;
@@ -75,6 +76,8 @@ pub(super) struct Line {
     pub(super) scene: Option<Scene>,
     /// What is kept of this source's detections.
     pub(super) sieve: Sieve,
+    /// States that are told in this order, [`SourceState::Offline`] once the frames from before it are through.
+    pub(super) states: VecDeque<(SourceState, Option<String>)>,
     /// The source has ended; said once its last frame is through.
     pub(super) ending: Option<(SourceState, Option<String>)>,
     /// That was said.
@@ -101,6 +104,7 @@ impl Line {
             lifecycle,
             scene,
             sieve,
+            states: VecDeque::new(),
             ending: None,
             over: false,
             leaving: None,

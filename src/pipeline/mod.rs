@@ -31,6 +31,7 @@ mod notice;
 mod reload;
 mod reorder;
 mod report;
+mod requests;
 mod roster;
 mod scene;
 mod sieve;
@@ -48,7 +49,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::Sender;
 
 use crate::config::{Config, ConfigError, SourceConfig};
 use crate::platform::{Machine, Root};
@@ -79,7 +80,7 @@ use lanes::Lanes;
 use lines::Lines;
 use meter::Meter;
 use notice::Notice;
-use reload::Request;
+use requests::Requests;
 use roster::Member;
 use threads::{finished_by, join, spawn};
 
@@ -94,9 +95,6 @@ const DRAINED: Duration = Duration::from_secs(60);
 
 /// How often the watcher looks at its threads.
 const WATCH: Duration = Duration::from_millis(20);
-
-/// Requests from outside that may wait.
-const REQUESTS: usize = 8;
 
 /// Results that may wait for the follower.
 const NEWS_DEPTH: usize = 256;
@@ -162,8 +160,7 @@ pub struct Pipeline {
     /// The configuration that runs.
     config: Config,
     reread: Option<Reread>,
-    asking: Sender<Request>,
-    asked: Receiver<Request>,
+    requests: Requests,
     notice: Notice,
     inlet: Inlet,
     sources: Vec<Member>,
@@ -204,7 +201,7 @@ impl Pipeline {
         // First, since a detector may take minutes.
         let record = start::prepare_recording(config, options.record.as_deref())?;
         let prepared = Arc::new(announcer.prepare(&recorder)?);
-        let unknown = unknown_labels(config, &config.sources, prepared.labels());
+        let unknown = unknown_labels(config, prepared.labels());
         if !unknown.is_empty() {
             return Err(ConfigError::new(unknown).into());
         }
@@ -269,7 +266,6 @@ impl Pipeline {
 
         let machine = Arc::new(Machine::find(&options.root));
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
-        let (asking, asked) = bounded(REQUESTS);
         let mut pipeline = Self {
             stop,
             started: Instant::now(),
@@ -293,8 +289,7 @@ impl Pipeline {
             },
             config: config.clone(),
             reread: options.reread,
-            asking,
-            asked,
+            requests: Requests::default(),
             notice: Notice::default(),
             sources: Vec::new(),
             lanes,
@@ -365,8 +360,13 @@ impl Pipeline {
     #[must_use]
     pub fn wait(mut self) -> Outcome {
         let deadline = self.duration.map(|duration| self.started + duration);
-        while !self.stop.wait(WATCH) {
-            self.answer();
+        let mut pause = WATCH;
+        while !self.stop.wait(pause) {
+            // One at a time: between two of them the end may come.
+            pause = match self.answer() {
+                true => Duration::ZERO,
+                false => WATCH,
+            };
             let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let no_workers = self.workers.iter().all(|(_, worker)| worker.is_finished());
             let no_sources = self
@@ -380,6 +380,7 @@ impl Pipeline {
         self.stop.stop();
         self.gate.open();
         drop(self.listener.take());
+        self.requests.close(&self.news);
 
         let mut failed_sources = Vec::new();
         let mut late = Vec::new();

@@ -9,35 +9,26 @@ use crate::telemetry;
 use super::Pipeline;
 use super::command::Made;
 use super::follow::News;
+use super::requests::Request;
 use super::scene::unknown_labels;
 
 /// Reads the configuration once more, as it was read for the start.
 pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
 
-/// What is asked of a running chain from outside.
-pub(super) enum Request {
-    /// Read the configuration again.
-    Reload,
-    /// A command, as it was sent.
-    Command(Vec<u8>),
-}
-
 impl Pipeline {
-    /// A function that asks for a reload; it does not wait for it.
+    /// A function that asks for a reload; it does not wait for it. Several wishes that nobody has looked at are one.
     pub fn reload_request(&self) -> impl Fn() + Send + use<> {
-        let asking = self.asking.clone();
-        // A request that finds no room stands behind others of its kind, which do the same.
-        move || drop(asking.try_send(Request::Reload))
+        self.requests.reload_request()
     }
 
-    /// Does what was asked for since the last look.
-    pub(super) fn answer(&mut self) {
-        while let Ok(request) = self.asked.try_recv() {
-            match request {
-                Request::Reload => self.reload(),
-                Request::Command(payload) => self.obey(&payload),
-            }
+    /// Does one thing that was asked for; false: there was none.
+    pub(super) fn answer(&mut self) -> bool {
+        match self.requests.next() {
+            Some(Request::Reload) => self.reload(),
+            Some(Request::Command(sent)) => self.obey(sent),
+            None => return false,
         }
+        true
     }
 
     fn reload(&mut self) {
@@ -61,13 +52,21 @@ impl Pipeline {
         let fixed = fixed.into_iter().map(|key| needs_restart(&config, key));
         let mut against: Vec<ReloadProblem> = fixed.collect();
         let (wanted, made) = self.wanted(&config, &mut against);
-        let labels = unknown_labels(&config, &wanted, &self.inlet.labels);
+        // Sources of commands are no better and no worse than the templates that give them.
+        let labels = unknown_labels(&config, &self.inlet.labels);
         against.extend(labels.iter().map(placed));
         if !against.is_empty() {
             return refused(against);
         }
         let running = self.sources.iter().map(|member| &member.config);
-        let changes = SourceChanges::between(running, &wanted);
+        let mut changes = SourceChanges::between(running, &wanted);
+        for member in self.sources.iter().filter(|member| member.has_failed()) {
+            // What it lacked may be there by now.
+            let mut known = wanted.iter();
+            if let Some(source) = known.find(|source| source.name == member.config.name) {
+                changes.start_anew(source);
+            }
+        }
         telemetry::start_logging(config.log.level);
         self.config = config;
 

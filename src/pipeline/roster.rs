@@ -5,6 +5,7 @@
 //! that is still on its way can be taken for another source's.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
@@ -34,8 +35,17 @@ pub(super) struct Member {
     /// Ends this source alone.
     stop: StopToken,
     pub(super) handle: SourceHandle,
+    /// It said that it has ended.
+    has_ended: Arc<AtomicBool>,
     /// How it came, where it is not in the file.
     pub(super) made: Option<Made>,
+}
+
+impl Member {
+    /// Whether it has given up: its thread is over, and it never said that it has ended.
+    pub(super) fn has_failed(&self) -> bool {
+        self.handle.is_finished() && !self.has_ended.load(Ordering::Acquire)
+    }
 }
 
 impl Pipeline {
@@ -66,13 +76,15 @@ impl Pipeline {
             ),
         });
         let stop = self.stop.child();
-        let context = self.source_context(id, source, &stop, counters);
+        let has_ended: Arc<AtomicBool> = Arc::default();
+        let context = self.source_context(id, source, &stop, counters, &has_ended);
         match source::start(source, context) {
             Ok(handle) => self.sources.push(Member {
                 id,
                 config: source.clone(),
                 stop,
                 handle,
+                has_ended,
                 made: None,
             }),
             Err(cause) => {
@@ -151,6 +163,7 @@ impl Pipeline {
         source: &SourceConfig,
         stop: &StopToken,
         counters: Arc<SourceCounters>,
+        has_ended: &Arc<AtomicBool>,
     ) -> SourceContext {
         let gate = self.gate.clone();
         let (picture, view) = self.course.wishes(self.shelf.is_some());
@@ -162,6 +175,7 @@ impl Pipeline {
             self.news.clone(),
         );
         let (left, whole) = (stop.clone(), self.stop.clone());
+        let has_ended = Arc::clone(has_ended);
         SourceContext {
             id,
             name: source.name.clone(),
@@ -179,7 +193,14 @@ impl Pipeline {
             observe: Arc::new(move |id, state, reason| {
                 match state {
                     SourceState::Online => running.set_running(id, true),
-                    SourceState::Offline | SourceState::Ended => running.set_running(id, false),
+                    SourceState::Offline => {
+                        running.set_running(id, false);
+                        running.part(id);
+                    }
+                    SourceState::Ended => {
+                        running.set_running(id, false);
+                        has_ended.store(true, Ordering::Release);
+                    }
                     // A file is as good as there; a camera that was away still is.
                     SourceState::Connecting => {}
                 }

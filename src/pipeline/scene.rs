@@ -171,31 +171,43 @@ impl Scene {
     }
 }
 
-/// What these sources call for by labels that the network does not have, each with its place in the file: `classes`, and the
-/// `objects` of their rules.
+/// What the sources and the source templates of `config` call for by labels that the network does not have, each with its place
+/// in the file.
 #[must_use]
-pub fn unknown_labels(
-    config: &Config,
-    sources: &[SourceConfig],
-    labels: &[String],
-) -> Vec<Problem> {
-    let of_source = |(index, source): (usize, &SourceConfig)| {
-        let classes = source
-            .classes
-            .iter()
-            .filter(|label| !labels.contains(label));
-        let classes = classes.map(|label| ("classes".to_owned(), label.as_str()));
-        let problem = |(key, label): (String, &str)| {
+pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
+    let sources = config.sources.iter().enumerate();
+    let sources = sources.map(|(index, source)| (format!("sources[{index}]"), source.clone()));
+    let templates = config.source_templates.iter().enumerate();
+    let templates = templates.filter_map(|(index, template)| {
+        let place = format!("source_templates[{index}].source");
+        Some((place, template.sample()?))
+    });
+    let of_source = |(place, source): (String, SourceConfig)| {
+        let problem = |(key, label): (String, String)| {
             config.places.problem(
-                &format!("sources[{index}].{key}"),
+                &format!("{place}.{key}"),
                 format!("the model has no label `{label}`"),
-                Some(meant(&detect::near_labels(labels, label), labels)),
+                Some(meant(&detect::near_labels(labels, &label), labels)),
             )
         };
-        let unknown = classes.chain(source.rules.unknown_objects(labels));
-        unknown.map(problem).collect::<Vec<Problem>>()
+        let unknown = labels_without_class(&source, labels);
+        unknown.into_iter().map(problem).collect::<Vec<Problem>>()
     };
-    sources.iter().enumerate().flat_map(of_source).collect()
+    sources.chain(templates).flat_map(of_source).collect()
+}
+
+/// What `source` calls for that is not among `labels`, each with its key: `classes`, and the `objects` of its rules.
+pub(super) fn labels_without_class(
+    source: &SourceConfig,
+    labels: &[String],
+) -> Vec<(String, String)> {
+    let classes = source.classes.iter();
+    let classes = classes.filter(|label| !labels.contains(label));
+    let classes = classes.map(|label| ("classes".to_owned(), label.as_str()));
+    let unknown = classes.chain(source.rules.unknown_objects(labels));
+    unknown
+        .map(|(key, label)| (key, label.to_owned()))
+        .collect()
 }
 
 fn tell_facts(

@@ -15,6 +15,7 @@ use crate::telemetry::{Recorder, service};
 use super::attend::Attendant;
 use super::cascade::{PreparedSecondary, prepare_secondary};
 use super::course::ScalingPlace;
+use super::follow::News;
 use super::late_scale::Wanted;
 use super::machine::Watcher;
 use super::threads::spawn;
@@ -68,6 +69,7 @@ impl Pipeline {
         for source in &config.sources {
             self.join_source(source)?;
         }
+        let _ = self.news.send(News::AllJoined);
         self.lanes.hold(false);
         self.listener = self.listen(self.broker.as_ref())?;
         let watcher = Watcher {

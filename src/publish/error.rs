@@ -111,7 +111,7 @@ pub enum PublishError {
     },
     /// Another client took the session over.
     #[error(
-        "another client took over the MQTT client id '{client_id}'; give each device its own `device` or publish.mqtt.client_id"
+        "another client took over the MQTT client id '{client_id}'; give each daemon its own `device`, and its own publish.mqtt.client_id where that is set"
     )]
     TakenOver {
         /// The id that two clients share.

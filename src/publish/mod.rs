@@ -335,6 +335,16 @@ pub trait Sink: Send {
     /// Takes one record. Never blocks: what cannot be kept is dropped and counted.
     fn accept(&mut self, record: &Record<'_>);
 
+    /// A source is there from now on.
+    fn source_joined(&mut self, source: &str) {
+        let _ = source;
+    }
+
+    /// All sources that the daemon starts with are there: what is kept elsewhere of others, from an earlier run, is out of date.
+    fn sources_joined(&mut self) {
+        // Nothing is kept by what only writes along.
+    }
+
     /// A source was taken out: what is kept of it elsewhere, beside its last state, is taken back.
     fn source_left(&mut self, source: &str) {
         // Nothing is kept by what only writes along.

@@ -13,17 +13,20 @@
 
 mod backoff;
 pub(in crate::publish) mod dial;
+mod kept;
 pub(in crate::publish) mod link;
 mod outbox;
 mod repeats;
 mod session;
 mod shared;
+mod stock;
 mod tls;
 mod worker;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
@@ -33,13 +36,19 @@ use self::link::Protocol;
 use self::outbox::{Message, Outbox};
 use self::session::ONLINE;
 use self::shared::Shared;
+use self::stock::Remedy;
 use self::worker::Worker;
-use super::{Delivery, Encoder, Moment, PublishError, Record, Sink, SinkCounts, Topics};
+use super::{
+    Delivery, Encoder, Moment, PublishError, Record, Sink, SinkCounts, SourceState, Topics,
+};
 use crate::config::MqttConfig;
 use crate::telemetry::{Pulse, Pulses};
 
 /// Part of the closing deadline that is kept for hanging up and for the thread's end.
 const RESERVE: Duration = Duration::from_millis(200);
+
+/// Why a source has ended that only an earlier run had.
+const GONE: &str = "not among the sources since the daemon was started again";
 
 /// How often the thread marks that it is alive.
 const BEAT: Duration = Duration::from_millis(500);
@@ -150,6 +159,10 @@ pub struct MqttSink {
     shared: Arc<Shared>,
     encoder: Encoder,
     topics: Topics,
+    /// The sources that there are now.
+    present: HashSet<String>,
+    /// What the broker has kept from an earlier run is still to be looked at.
+    taking_stock: bool,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<()>,
 }
@@ -187,6 +200,7 @@ impl MqttSink {
             config: config.clone(),
             shared: Arc::clone(&shared),
             status: Arc::clone(topics.status()),
+            values: topics.values(),
         };
         let runtime = runtime("mqtt-resolve")?;
         let (end, ended) = bounded(1);
@@ -214,6 +228,8 @@ impl MqttSink {
             shared,
             encoder: Encoder::new(device, labels),
             topics,
+            present: HashSet::new(),
+            taking_stock: false,
             thread: Some(thread),
             ended,
         })
@@ -225,6 +241,46 @@ impl MqttSink {
         MqttMonitor {
             shared: Arc::clone(&self.shared),
         }
+    }
+
+    /// Puts right what an earlier run has left at the broker, once that was read.
+    fn take_stock(&mut self) {
+        let Some(found) = self.shared.take_kept() else {
+            return;
+        };
+        self.taking_stock = false;
+        let remedies = {
+            let outbox = self.shared.outbox();
+            stock::remedies(&found, &self.topics, &self.present, |topic| {
+                outbox.has_state(topic)
+            })
+        };
+        if remedies.is_empty() {
+            return;
+        }
+        log::info!(values = remedies.len(); "the broker had values of an earlier run; they are put right");
+        for remedy in remedies {
+            match remedy {
+                Remedy::Withdraw { topic } => self.shared.outbox().take_back(topic.into()),
+                Remedy::NoneOf { source, label } => self.accept(&Record::Count {
+                    source: &source,
+                    label: &label,
+                    count: 0,
+                    at: SystemTime::now(),
+                }),
+                Remedy::Gone { source } => {
+                    self.accept(&Record::Source {
+                        source: &source,
+                        state: SourceState::Ended,
+                        reason: Some(GONE),
+                        at: SystemTime::now(),
+                    });
+                    // Its state stays, as that of every source that left.
+                    drop(self.topics.forget(&source));
+                }
+            }
+        }
+        self.shared.wake.notify_one();
     }
 
     fn shut_down(&mut self, deadline: Duration) {
@@ -246,6 +302,9 @@ impl MqttSink {
 
 impl Sink for MqttSink {
     fn accept(&mut self, record: &Record<'_>) {
+        if self.taking_stock {
+            self.take_stock();
+        }
         let (topic, delivery) = self.topics.of(record);
         let mut outbox = self.shared.outbox();
         let mut push = |payload: &[u8]| {
@@ -273,7 +332,16 @@ impl Sink for MqttSink {
         }
     }
 
+    fn source_joined(&mut self, source: &str) {
+        self.present.insert(source.to_owned());
+    }
+
+    fn sources_joined(&mut self) {
+        self.taking_stock = self.shared.ask_for_kept();
+    }
+
     fn source_left(&mut self, source: &str) {
+        self.present.remove(source);
         let mut outbox = self.shared.outbox();
         for topic in self.topics.forget(source) {
             outbox.withdraw(&topic);
@@ -287,6 +355,9 @@ impl Sink for MqttSink {
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
+        if self.taking_stock {
+            self.take_stock();
+        }
         self.shut_down(deadline);
         self.counts()
     }

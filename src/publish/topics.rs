@@ -56,6 +56,30 @@ pub struct Topics {
     sources: HashMap<String, SourceTopics>,
 }
 
+/// What a topic of a source that has a retained value is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place<'t> {
+    /// The source's state.
+    Status {
+        /// Its name.
+        source: &'t str,
+    },
+    /// A zone or a line.
+    Rule {
+        /// The name of its source.
+        source: &'t str,
+        /// The kind of its messages.
+        kind: &'static str,
+    },
+    /// A count.
+    Count {
+        /// The name of its source.
+        source: &'t str,
+        /// The label, as the model has it.
+        label: &'t str,
+    },
+}
+
 #[derive(Debug)]
 struct SourceTopics {
     status: Arc<str>,
@@ -108,6 +132,42 @@ impl Topics {
     #[must_use]
     pub fn command(&self) -> &str {
         &self.command
+    }
+
+    /// Filters for all topics of sources that have retained values; others match them, too.
+    #[must_use]
+    pub(super) fn values(&self) -> [String; 3] {
+        ["+/+", "+/zones/+", "+/lines/+"].map(|levels| format!("{}/{levels}", self.base))
+    }
+
+    /// The source that a topic is of, whatever it is for; `None` where it is none below this device's.
+    #[must_use]
+    pub(super) fn source_of<'t>(&self, topic: &'t str) -> Option<&'t str> {
+        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
+        Some(below.split_once('/')?.0)
+    }
+
+    /// What a topic is for; `None` where this device has no retained value of a source there.
+    #[must_use]
+    pub(super) fn place<'t>(&'t self, topic: &'t str) -> Option<Place<'t>> {
+        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
+        let levels: Vec<&str> = below.split('/').collect();
+        match *levels.as_slice() {
+            [source, "status"] => Some(Place::Status { source }),
+            [source, "zones", _] => Some(Place::Rule {
+                source,
+                kind: "zone",
+            }),
+            [source, "lines", _] => Some(Place::Rule {
+                source,
+                kind: "line",
+            }),
+            [source, last] => {
+                let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
+                Some(Place::Count { source, label })
+            }
+            _ => None,
+        }
     }
 
     /// Topic and delivery of what `record` becomes.

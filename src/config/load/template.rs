@@ -1,20 +1,18 @@
 //! `source_templates`: each with its parameters, and with a source that is one whatever values they have.
 
-use std::collections::BTreeMap;
-
 use super::super::map::Map;
 use super::super::template::{Choices, SourceTemplate, TemplateParameter, placeholder};
 use super::super::tree::{Located, Tree};
-use super::MAX_NAME_CHARS;
+use super::{MAX_NAME_CHARS, scene, source};
 
 /// Addresses that a parameter may be a part of. In all others it would be part of a path, or of elements to be run.
 const MAY_VARY: [&str; 5] = ["rtsp://", "rtsps://", "v4l2://", "csi://", "synthetic://"];
 
-/// A name for trying a template out.
-const TRIAL: &str = "trial";
-
-/// The templates; `None` when one of them has a problem.
-pub(super) fn templates(maps: &[Map<'_>]) -> Option<Vec<SourceTemplate>> {
+/// The templates; `None` when one of them has a problem. What they ask for is held against `detector` as the sources of the file are.
+pub(super) fn templates(
+    maps: &[Map<'_>],
+    detector: Option<&Map<'_>>,
+) -> Option<Vec<SourceTemplate>> {
     let mut names: Vec<String> = Vec::new();
     let mut templates = Vec::new();
     for map in maps {
@@ -25,6 +23,9 @@ pub(super) fn templates(maps: &[Map<'_>]) -> Option<Vec<SourceTemplate>> {
                 map.unfit("name", &what, Some("choose another name"));
             }
             names.push(template.name.clone());
+            if let Some(detector) = detector {
+                check_against(map, template, detector);
+            }
         }
         templates.push(read);
     }
@@ -53,6 +54,19 @@ fn template(map: &Map<'_>) -> Option<SourceTemplate> {
         },
     };
     is_sound(map, &template).then_some(template)
+}
+
+/// Records what the detector never gives: with it, what commands add would count nothing.
+fn check_against(map: &Map<'_>, template: &SourceTemplate, detector: &Map<'_>) {
+    let keys = map.get("source");
+    if let Some(keys) = keys.and_then(|node| node.map(super::super::keys::TEMPLATE_SOURCE)) {
+        scene::check_objects(std::slice::from_ref(&keys), detector);
+        source::check_filters(std::slice::from_ref(&keys), detector);
+    }
+    if let Ok(example) = template.example(0) {
+        let who = format!("the template `{}`", template.name);
+        super::check_scripted(detector, &who, &example.uri);
+    }
 }
 
 fn name(map: &Map<'_>) -> Option<String> {
@@ -106,13 +120,7 @@ fn is_sound(map: &Map<'_>, template: &SourceTemplate) -> bool {
         }
     }
     for end in [0, 1] {
-        let values: BTreeMap<String, String> = template
-            .parameters
-            .iter()
-            .map(|one| (one.name.clone(), one.choices.ends()[end].clone()))
-            .collect();
-        let tried = template.filled(TRIAL, &values);
-        if let Err(error) = tried {
+        if let Err(error) = template.example(end) {
             map.unfit("source", &format!("gives no source: {error}"), None);
             return false;
         }

@@ -172,6 +172,19 @@ impl Outbox {
         }
     }
 
+    /// Takes back what an earlier run has left at the broker: an empty retained message, in no count.
+    pub fn take_back(&mut self, topic: Arc<str>) {
+        self.place_state(Message {
+            topic,
+            payload: Bytes::new(),
+        });
+    }
+
+    /// Whether this topic has a value that goes out on every connection.
+    pub fn has_state(&self, topic: &str) -> bool {
+        self.state_of.contains_key(topic)
+    }
+
     /// Gives up the place of a state whose withdrawal has arrived.
     fn forget_withdrawn(&mut self, index: usize) {
         let state = &self.states[index];

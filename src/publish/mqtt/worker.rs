@@ -1,5 +1,6 @@
 //! The life of the `mqtt` thread: connect, serve, wait, for ever, until the sink is closed.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::Connection;
 use super::backoff::Backoff;
 use super::dial::{Hello, address_of, dial};
+use super::kept;
 use super::link::Link;
 use super::repeats::Repeats;
 use super::session::{Ended, OFFLINE, Session};
@@ -30,6 +32,8 @@ pub(super) struct Worker {
     pub shared: Arc<Shared>,
     /// The availability topic.
     pub status: Arc<str>,
+    /// Which of the device's topics have values that the broker keeps.
+    pub values: [String; 3],
 }
 
 impl Worker {
@@ -61,7 +65,10 @@ impl Worker {
                         &self.config.client_id,
                         &mut refusals,
                     );
-                    let ended = session.run().await;
+                    let ended = tokio::select! {
+                        ended = session.run() => ended,
+                        never = self.read_kept() => match never {},
+                    };
                     if session.proved || started.elapsed() >= PROVED_AFTER {
                         backoff.reset();
                     }
@@ -88,7 +95,7 @@ impl Worker {
             if short >= OFTEN && matches!(error, PublishError::Lost { .. }) {
                 reason += &format!(
                     ", {short} times in a row soon after it was accepted: is another client connected as '{}'? Give each daemon its \
-                     own `device` or publish.mqtt.client_id",
+                     own `device`, and its own publish.mqtt.client_id where that is set",
                     self.config.client_id
                 );
             }
@@ -102,6 +109,23 @@ impl Worker {
                 return self.give_up();
             }
             self.pause(wait).await;
+        }
+    }
+
+    /// Reads what the broker has kept, once somebody asks for it. Where the connection ends meanwhile, the next one begins anew.
+    async fn read_kept(&self) -> Infallible {
+        loop {
+            if self.shared.wants_kept() {
+                let read = kept::read(&self.config, &self.values).await;
+                if let Err(error) = &read {
+                    // A broker may well say no: publishing needs none of this.
+                    log::info!(
+                        "what an earlier run has left at the broker cannot be seen, and stays: {error}"
+                    );
+                }
+                self.shared.set_kept(read.ok());
+            }
+            self.shared.kept_asked.notified().await;
         }
     }
 

@@ -1,0 +1,134 @@
+//! What the broker has kept below this device's topics from an earlier run: read once, on a connection of its own, so that a
+//! broker that minds says so there and not to the client that publishes.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use mqtt5::QoS;
+use mqtt5::packet::Packet;
+use mqtt5::packet::subscribe::SubscribePacket;
+use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::dial::{Hello, dial};
+use super::link::{Link, Protocol, lost};
+use crate::config::MqttConfig;
+use crate::publish::PublishError;
+
+/// Longest time of each step of connecting.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Nothing says which value is the last; after this long without one, it was.
+const QUIET: Duration = Duration::from_secs(2);
+/// Longest that values are read, however many there are.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Most values taken: far more than 64 sources have.
+const MOST: usize = 16_384;
+/// Longest value taken; those of this program's own are shorter.
+const LONGEST_VALUE: usize = 64 * 1024;
+
+/// A topic and the value that the broker has kept for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Kept {
+    pub topic: String,
+    pub value: Vec<u8>,
+}
+
+/// What was read.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Found {
+    pub kept: Vec<Kept>,
+    /// Topics at which something was published meanwhile: whoever did is there.
+    pub live: HashSet<String>,
+}
+
+/// Reads the values kept for the topics that match `filters`, in two seconds or a few. Nothing is published.
+///
+/// # Errors
+/// The broker lets this client neither in nor read any of them, or goes away meanwhile.
+pub(super) async fn read(config: &MqttConfig, filters: &[String]) -> Result<Found, PublishError> {
+    let hello = Hello {
+        client_id: format!("{}-kept-{}", config.client_id, std::process::id()),
+        will: None,
+    };
+    let mut link = dial(config, &hello, LIMIT).await?;
+    subscribe(&mut link, filters).await?;
+    let found = receive(&mut link).await;
+    // The goodbye is a courtesy.
+    let _ = link.write(&[0xe0, 0], QUIET).await;
+    found
+}
+
+async fn subscribe(link: &mut Link, filters: &[String]) -> Result<(), PublishError> {
+    let mut packet = match link.protocol {
+        Protocol::V5 => SubscribePacket::new(1),
+        Protocol::V311 => SubscribePacket::new_v311(1),
+    };
+    for filter in filters {
+        // Unacknowledged: all of them come at once.
+        packet = packet.add_filter(filter, QoS::AtMostOnce);
+    }
+    let mut buffer = BytesMut::new();
+    encode_packet_to_buffer(&Packet::Subscribe(packet), &mut buffer)
+        .map_err(|error| lost(&link.address, &error))?;
+    link.write(&buffer, LIMIT).await?;
+    let address = link.address.clone();
+    match timeout(LIMIT, link.read()).await {
+        Ok(Ok(Packet::SubAck(answer))) => {
+            // What it does let be read is better than nothing.
+            match answer.reason_codes.iter().any(|code| code.is_success()) {
+                true => Ok(()),
+                false => Err(PublishError::SubscriptionRefused {
+                    address,
+                    filter: filters.join("', '"),
+                }),
+            }
+        }
+        Ok(Ok(other)) => Err(PublishError::Lost {
+            address,
+            reason: format!("it answered SUBSCRIBE with {}", other.packet_type_name()),
+        }),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(PublishError::Timeout {
+            address,
+            step: "subscribing",
+            waited: LIMIT,
+        }),
+    }
+}
+
+async fn receive(link: &mut Link) -> Result<Found, PublishError> {
+    let (mut found, latest) = (Found::default(), Instant::now() + LONGEST);
+    let mut quiet = Instant::now() + QUIET;
+    // Looked at here as well: while others publish without a pause, reading never waits.
+    while found.kept.len() < MOST && Instant::now() < quiet.min(latest) {
+        let Ok(packet) = timeout_at(quiet.min(latest), link.read()).await else {
+            break;
+        };
+        match packet? {
+            Packet::Publish(publish) if publish.retain => {
+                quiet = Instant::now() + QUIET;
+                if publish.payload.len() <= LONGEST_VALUE {
+                    found.kept.push(Kept {
+                        topic: publish.topic_name,
+                        value: publish.payload.to_vec(),
+                    });
+                }
+            }
+            // No kept value, and no reason to wait longer.
+            Packet::Publish(publish) => {
+                if found.live.len() < MOST {
+                    found.live.insert(publish.topic_name);
+                }
+            }
+            Packet::PingResp => {}
+            other => {
+                return Err(PublishError::Lost {
+                    address: link.address.clone(),
+                    reason: format!("the broker sent {}", other.packet_type_name()),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
