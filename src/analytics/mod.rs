@@ -50,6 +50,10 @@ pub struct Analytics {
 #[derive(Debug)]
 struct Objects(Option<Vec<u16>>);
 
+/// Where who touches the picture's right or lower edge stands: just before it. An area ends before its right and lower
+/// sides, so that neighbors share nobody; at 1.0, where boxes are cut, whoever is cut would be outside of every zone.
+const LAST: f32 = 1.0 - f32::EPSILON;
+
 /// What is remembered of one track.
 #[derive(Debug)]
 struct Object {
@@ -260,7 +264,7 @@ fn foot(track: &Track, picture: Size) -> Point {
     let x = (left + right) / 2.0 / picture.width.max(1) as f32;
     let y = bottom / picture.height.max(1) as f32;
     // `clamp` keeps what is no number.
-    [x.clamp(0.0, 1.0), y.clamp(0.0, 1.0)]
+    [x.clamp(0.0, LAST), y.clamp(0.0, LAST)]
 }
 
 #[cfg(test)]

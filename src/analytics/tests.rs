@@ -168,6 +168,35 @@ fn who_trembles_on_the_border_neither_comes_nor_goes() {
 }
 
 #[test]
+fn who_is_cut_off_by_an_edge_of_the_picture_is_in_the_zones_that_reach_it() {
+    let mut whole = zones();
+    let corners = parse_points("0,0,1,0,1,1,0,1").expect("points");
+    whole.zones[0].area = Area::new(corners).expect("an area");
+    whole.zones[0].loitering = None;
+    let (x, y) = (50.0, 50.0);
+    for xyxy in [
+        [0.0, y, 0.0, y],
+        [x, 0.0, x, 0.0],
+        [100.0, y, 100.0, y],
+        [x, y, x, 100.0],
+        [100.0, 100.0, 100.0, 100.0],
+        [105.0, y, 115.0, 120.0],
+    ] {
+        let mut scene = Analytics::new(&whole, &labels());
+        let mut facts = Vec::new();
+        for second in 0..4 {
+            let cut = Track {
+                xyxy,
+                ..track(1, x, y)
+            };
+            scene.step(&meta(second), &[cut], &mut facts);
+        }
+        let entered = [(1, FactKind::ZoneEntered { zone: 0 })];
+        assert_eq!(told(&facts), entered, "{xyxy:?}");
+    }
+}
+
+#[test]
 fn zones_are_counted_by_class_and_tell_when_they_are_crowded() {
     let mut scene = Analytics::new(&zones(), &labels());
     let mut facts = Vec::new();
