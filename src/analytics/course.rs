@@ -79,12 +79,7 @@ impl Rest {
         }
     }
 
-    /// Whether it counts as standing still.
-    pub(super) fn is_still(&self) -> bool {
-        self.is_still
-    }
-
-    /// Takes in the object's box in this frame.
+    /// Takes in the object's box in this frame; whether one that stood still moves again.
     pub(super) fn step(
         &mut self,
         rule: &StationaryRule,
@@ -92,16 +87,64 @@ impl Rest {
         at: SystemTime,
     ) -> Option<FactKind> {
         let is_elsewhere = intersection_over_union(&self.anchor, &xyxy) < rule.min_iou;
-        if self.moved.step(is_elsewhere, rule.inertia_frames).is_some() {
-            let was_still = self.is_still;
-            *self = Self::new(xyxy, at);
-            return was_still.then_some(FactKind::Moving);
-        }
+        self.moved.step(is_elsewhere, rule.inertia_frames)?;
+        let was_still = self.is_still;
+        *self = Self::new(xyxy, at);
+        was_still.then_some(FactKind::Moving)
+    }
+
+    /// Whether the object has come to rest, to be asked after [`step`](Self::step). Where it was just seen elsewhere it is not
+    /// sure yet that it moves, and less so that it rests, however long ago it came.
+    pub(super) fn settle(&mut self, rule: &StationaryRule, at: SystemTime) -> Option<FactKind> {
         let since = at.duration_since(self.since).unwrap_or(Duration::ZERO);
-        if self.is_still || since < rule.after {
+        if self.is_still || self.moved.is_opposed() || since < rule.after {
             return None;
         }
         self.is_still = true;
         Some(FactKind::Stationary { since })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: StationaryRule = StationaryRule {
+        after: Duration::from_secs(2),
+        min_iou: 0.8,
+        inertia_frames: 3,
+        objects: Vec::new(),
+    };
+
+    /// What is told of boxes 100 pixels wide that begin at these columns, seen at these seconds.
+    fn told(seen: &[(u64, f32)]) -> Vec<(u64, FactKind)> {
+        let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+        let xyxy = |left: f32| [left, 0.0, left + 100.0, 100.0];
+        let mut rest = Rest::new(xyxy(seen[0].1), at(seen[0].0));
+        let mut told = Vec::new();
+        for &(second, left) in seen {
+            let moving = rest.step(&RULE, xyxy(left), at(second));
+            let still = rest.settle(&RULE, at(second));
+            told.extend(moving.into_iter().chain(still).map(|kind| (second, kind)));
+        }
+        told
+    }
+
+    #[test]
+    fn who_is_seen_elsewhere_is_not_at_rest_however_few_frames_there_are() {
+        let walk: Vec<_> = (0..12)
+            .map(|second| (second, second as f32 * 30.0))
+            .collect();
+        assert_eq!(told(&walk), []);
+        // After it was hidden, it is found elsewhere, and then stays there.
+        let since = Duration::from_secs(2);
+        let found = [(0, 0.0), (9, 60.0), (10, 60.0), (11, 60.0), (12, 60.0)];
+        assert_eq!(told(&found), []);
+        let stays: Vec<_> = found.into_iter().chain([(13, 60.0)]).collect();
+        assert_eq!(told(&stays), [(13, FactKind::Stationary { since })]);
+        // A box that trembles once does not begin anew.
+        let trembles = [(0, 0.0), (1, 0.0), (2, 40.0), (3, 0.0)];
+        let since = Duration::from_secs(3);
+        assert_eq!(told(&trembles), [(3, FactKind::Stationary { since })]);
     }
 }

@@ -186,11 +186,16 @@ impl Analytics {
         if let Some(direction) = object.heading.step(&rules.directions, foot) {
             tell(FactKind::Direction { direction });
         }
-        if let Some(rule) = &rules.stationary
-            && (self.rest_objects.include(track.class) || object.rest.is_still())
-            && let Some(kind) = object.rest.step(rule, track.xyxy, at)
-        {
-            tell(kind);
+        if let Some(rule) = &rules.stationary {
+            // Of every class, so that a track whose class becomes one of the rule's later has its story.
+            if let Some(kind) = object.rest.step(rule, track.xyxy, at) {
+                tell(kind);
+            }
+            if self.rest_objects.include(track.class)
+                && let Some(kind) = object.rest.settle(rule, at)
+            {
+                tell(kind);
+            }
         }
     }
 

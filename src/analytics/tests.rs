@@ -10,6 +10,8 @@ use crate::types::{Side, SourceId, Xyxy};
 
 use super::*;
 
+mod course;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn line(text: &str) -> Line {
@@ -288,38 +290,6 @@ fn crossings_have_a_direction_and_are_not_made_around_the_end() {
         to_right: 1,
     };
     assert_eq!(scene.crossings(0), [wanted]);
-}
-
-#[test]
-fn a_way_is_told_when_it_becomes_another() {
-    let directions = only(|kept| kept.directions = rules().directions);
-    let way = |direction| FactKind::Direction { direction };
-    let places = [
-        (20.0, 50.0),
-        (24.0, 50.0),
-        (31.0, 50.0),
-        (60.0, 55.0),
-        (60.0, 80.0),
-        (60.0, 81.0),
-    ];
-    assert_eq!(
-        walk(&directions, &places),
-        [(2, way(Some(0))), (4, way(None))]
-    );
-}
-
-#[test]
-fn rest_begins_after_its_time_and_ends_with_motion() {
-    let stationary = only(|kept| kept.stationary = rules().stationary);
-    let mut places = vec![(50.0, 50.0); 7];
-    places.extend([(70.0, 50.0), (50.5, 50.0), (70.0, 50.0), (75.0, 50.0)]);
-    assert_eq!(
-        walk(&stationary, &places),
-        [
-            (5, FactKind::Stationary { since: 5 * SECOND }),
-            (10, FactKind::Moving)
-        ]
-    );
 }
 
 #[test]
