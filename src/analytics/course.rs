@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::config::{DirectionRule, Point, StationaryRule};
-use crate::types::{FactKind, Xyxy, intersection_over_union};
+use crate::types::{FactKind, Size, Xyxy, intersection_over_union};
 
 use super::hysteresis::Change;
 
@@ -28,8 +28,14 @@ impl Heading {
     /// Takes in where the object is in this frame; its direction when that has become another.
     ///
     /// The way is looked at when the object has come as far as every rule asks for, and is then measured anew from there:
-    /// trembling boxes go nowhere.
-    pub(super) fn step(&mut self, rules: &[DirectionRule], foot: Point) -> Option<Option<usize>> {
+    /// trembling boxes go nowhere. Angles are those in the picture, which has `picture`'s sides: in shares of them, all ways but
+    /// those along a side would be turned.
+    pub(super) fn step(
+        &mut self,
+        rules: &[DirectionRule],
+        foot: Point,
+        picture: Size,
+    ) -> Option<Option<usize>> {
         let way = [foot[0] - self.from[0], foot[1] - self.from[1]];
         let distance = way[0].hypot(way[1]);
         let farthest = rules
@@ -42,11 +48,14 @@ impl Heading {
             return None;
         }
         self.from = foot;
+        let sides = [picture.width.max(1) as f32, picture.height.max(1) as f32];
+        let in_pixels = |way: Point| [way[0] * sides[0], way[1] * sides[1]];
+        let way = in_pixels(way);
         let fits = |rule: &DirectionRule| {
             let (from, to) = (rule.line.from, rule.line.to);
-            let wanted = [to[0] - from[0], to[1] - from[1]];
-            let cosine =
-                (way[0] * wanted[0] + way[1] * wanted[1]) / (distance * wanted[0].hypot(wanted[1]));
+            let wanted = in_pixels([to[0] - from[0], to[1] - from[1]]);
+            let lengths = way[0].hypot(way[1]) * wanted[0].hypot(wanted[1]);
+            let cosine = (way[0] * wanted[0] + way[1] * wanted[1]) / lengths;
             cosine.clamp(-1.0, 1.0).acos().to_degrees() <= rule.tolerance_degrees
         };
         let direction = rules.iter().position(fits);
@@ -108,6 +117,7 @@ impl Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Line;
 
     const RULE: StationaryRule = StationaryRule {
         after: Duration::from_secs(2),
@@ -146,5 +156,34 @@ mod tests {
         let trembles = [(0, 0.0), (1, 0.0), (2, 40.0), (3, 0.0)];
         let since = Duration::from_secs(3);
         assert_eq!(told(&trembles), [(3, FactKind::Stationary { since })]);
+    }
+
+    #[test]
+    fn angles_are_those_in_the_picture() {
+        let rule = |to: Point| DirectionRule {
+            name: "way".to_owned(),
+            line: Line::new(&[[0.5, 0.5], to]).expect("a line"),
+            tolerance_degrees: 45.0,
+            min_distance: 0.01,
+        };
+        let picture = Size::new(640, 360);
+        // Pixels gone, where the way leads, whether that is within 45 degrees of each other.
+        for (way, to, fits) in [
+            ([-26.0, -21.0], [0.0, 0.5], true),
+            ([-21.0, -26.0], [0.0, 0.5], false),
+            ([20.0, 30.0], [0.5, 1.0], true),
+            ([30.0, 20.0], [0.5, 1.0], false),
+            // From the middle to a corner the way rises by 29 degrees.
+            ([10.0, -31.0], [1.0, 0.0], true),
+            ([31.0, 10.0], [1.0, 0.0], false),
+            ([100.0, 0.0], [1.0, 0.0], true),
+            ([0.0, -100.0], [1.0, 0.0], false),
+        ] {
+            let foot = |x: f32, y: f32| [x / 640.0, y / 360.0];
+            let mut heading = Heading::new(foot(320.0, 180.0));
+            let at = foot(320.0 + way[0], 180.0 + way[1]);
+            let told = heading.step(&[rule(to)], at, picture);
+            assert_eq!(told, fits.then_some(Some(0)), "{way:?} against {to:?}");
+        }
     }
 }

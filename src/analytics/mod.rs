@@ -183,7 +183,7 @@ impl Analytics {
                 tell(FactKind::LineCrossed { line, to });
             }
         }
-        if let Some(direction) = object.heading.step(&rules.directions, foot) {
+        if let Some(direction) = object.heading.step(&rules.directions, foot, picture) {
             tell(FactKind::Direction { direction });
         }
         if let Some(rule) = &rules.stationary {
