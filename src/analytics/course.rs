@@ -1,6 +1,6 @@
 //! How one object moves: which of the known ways it goes, and whether it stands still.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::config::{DirectionRule, Point, StationaryRule};
 use crate::types::{FactKind, Size, Xyxy, intersection_over_union};
@@ -72,17 +72,17 @@ impl Heading {
 pub(super) struct Rest {
     /// The box that it had when it was first seen here, and since when.
     anchor: Xyxy,
-    since: SystemTime,
+    since: Duration,
     moved: Change,
     is_still: bool,
 }
 
 impl Rest {
     /// An object that is first seen here.
-    pub(super) fn new(xyxy: Xyxy, at: SystemTime) -> Self {
+    pub(super) fn new(xyxy: Xyxy, now: Duration) -> Self {
         Self {
             anchor: xyxy,
-            since: at,
+            since: now,
             moved: Change::default(),
             is_still: false,
         }
@@ -93,19 +93,19 @@ impl Rest {
         &mut self,
         rule: &StationaryRule,
         xyxy: Xyxy,
-        at: SystemTime,
+        now: Duration,
     ) -> Option<FactKind> {
         let is_elsewhere = intersection_over_union(&self.anchor, &xyxy) < rule.min_iou;
         self.moved.step(is_elsewhere, rule.inertia_frames)?;
         let was_still = self.is_still;
-        *self = Self::new(xyxy, at);
+        *self = Self::new(xyxy, now);
         was_still.then_some(FactKind::Moving)
     }
 
     /// Whether the object has come to rest, to be asked after [`step`](Self::step). Where it was just seen elsewhere it is not
     /// sure yet that it moves, and less so that it rests, however long ago it came.
-    pub(super) fn settle(&mut self, rule: &StationaryRule, at: SystemTime) -> Option<FactKind> {
-        let since = at.duration_since(self.since).unwrap_or(Duration::ZERO);
+    pub(super) fn settle(&mut self, rule: &StationaryRule, now: Duration) -> Option<FactKind> {
+        let since = now.saturating_sub(self.since);
         if self.is_still || self.moved.is_opposed() || since < rule.after {
             return None;
         }
@@ -128,7 +128,7 @@ mod tests {
 
     /// What is told of boxes 100 pixels wide that begin at these columns, seen at these seconds.
     fn told(seen: &[(u64, f32)]) -> Vec<(u64, FactKind)> {
-        let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+        let at = Duration::from_secs;
         let xyxy = |left: f32| [left, 0.0, left + 100.0, 100.0];
         let mut rest = Rest::new(xyxy(seen[0].1), at(seen[0].0));
         let mut told = Vec::new();

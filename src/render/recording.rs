@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
 use crate::telemetry::{Level, Recorder, Stage};
-use crate::types::{FrameMeta, PIXEL_BYTES, Size, SourceId, Track};
+use crate::types::{FrameMeta, MediaClock, PIXEL_BYTES, SourceId, Track};
 
 use super::RenderError;
 use super::canvas::Canvas;
@@ -31,9 +31,6 @@ const ON_THEIR_WAY: usize = 4;
 
 /// Least time between two pictures that show several sources.
 const TILED_INTERVAL: Duration = Duration::from_micros(66_667);
-
-/// From one picture to the next where the source's times go back.
-const STEP: Duration = Duration::from_millis(40);
 
 /// One frame to be drawn.
 struct Shot {
@@ -243,7 +240,9 @@ struct Scribe {
 struct Reel {
     film: Film,
     grid: Grid,
-    clock: Clock,
+    clock: MediaClock,
+    /// When the first frame came.
+    first: Instant,
     /// The whole picture, where sources share it.
     shared: Option<Shared>,
 }
@@ -292,7 +291,7 @@ impl Scribe {
         let reel = match &mut self.reel {
             Some(reel) => reel,
             None => {
-                let reel = Reel::open(&self.choice, self.overlays.len(), shot.view.size)?;
+                let reel = Reel::open(&self.choice, self.overlays.len(), &shot)?;
                 self.reel.insert(reel)
             }
         };
@@ -309,7 +308,8 @@ impl Scribe {
         let encode = || recorder.range_with_payload(Stage::Encode, 1, shot.meta.seq);
         match &mut reel.shared {
             None => {
-                let at = reel.clock.next(shot.meta.pts, shot.meta.entered_at);
+                let came = shot.meta.entered_at.saturating_duration_since(reel.first);
+                let at = reel.clock.next(shot.meta.pts.unwrap_or(came));
                 let (grid, whole) = (reel.grid, reel.grid.size());
                 let waiting = encode();
                 reel.film.wait_for_room()?;
@@ -325,7 +325,8 @@ impl Scribe {
                 Ok(1)
             }
             Some(shared) => {
-                let at = reel.clock.next(None, shot.meta.entered_at);
+                let came = shot.meta.entered_at.saturating_duration_since(reel.first);
+                let at = reel.clock.next(came);
                 let range = render();
                 let place = reel.grid.place(seat, shot.view.size);
                 if shared.places[seat].replace(place) != Some(place) {
@@ -363,8 +364,8 @@ fn annotate(shot: &Shot, place: Place, pixels: &mut [u8], stride: usize, overlay
 }
 
 impl Reel {
-    fn open(choice: &Choice, sources: usize, first: Size) -> Result<Self, RenderError> {
-        let grid = Grid::new(sources, first);
+    fn open(choice: &Choice, sources: usize, first: &Shot) -> Result<Self, RenderError> {
+        let grid = Grid::new(sources, first.view.size);
         let whole = grid.size();
         let stride = whole.width as usize * PIXEL_BYTES;
         let shared = (sources > 1).then(|| Shared {
@@ -376,7 +377,8 @@ impl Reel {
         Ok(Self {
             film: Film::open(choice, whole)?,
             grid,
-            clock: Clock::default(),
+            clock: MediaClock::default(),
+            first: first.meta.entered_at,
             shared,
         })
     }
@@ -390,59 +392,5 @@ impl Shared {
         for row in rows.skip(cell.top as usize).take(cell.size.height as usize) {
             row[start..start + bytes].fill(0);
         }
-    }
-}
-
-/// Times of pictures in the file, which always grow: a source's own, or, where it has none, those of its frames' arrival.
-#[derive(Default)]
-struct Clock {
-    first: Option<Instant>,
-    /// The source's time that is the file's `since`.
-    origin: Duration,
-    since: Duration,
-    newest: Option<Duration>,
-}
-
-impl Clock {
-    fn next(&mut self, pts: Option<Duration>, entered_at: Instant) -> Duration {
-        let first = *self.first.get_or_insert(entered_at);
-        let time = pts.unwrap_or_else(|| entered_at.saturating_duration_since(first));
-        let at = match self.newest {
-            None => {
-                self.origin = time;
-                Duration::ZERO
-            }
-            Some(newest) => {
-                let at = time.checked_sub(self.origin).map(|past| self.since + past);
-                match at.filter(|at| *at > newest) {
-                    Some(at) => at,
-                    // The media has begun again.
-                    None => {
-                        (self.origin, self.since) = (time, newest + STEP);
-                        self.since
-                    }
-                }
-            }
-        };
-        self.newest = Some(at);
-        at
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_grow_from_zero_also_when_the_media_begins_again() {
-        let ms = Duration::from_millis;
-        let now = Instant::now();
-        let mut clock = Clock::default();
-        let times = [500, 533, 700, 100, 133, 133, 134];
-        let shown = times.map(|time| clock.next(Some(ms(time)), now).as_millis());
-        assert_eq!(shown, [0, 33, 200, 240, 273, 313, 314]);
-        let mut clock = Clock::default();
-        let shown = [0, 40, 90].map(|time| clock.next(None, now + ms(time)).as_millis());
-        assert_eq!(shown, [0, 40, 90]);
     }
 }
