@@ -15,7 +15,11 @@ use gstreamer_video::prelude::*;
 use jetwatch::render::Color;
 use jetwatch::types::Size;
 use serde_json::Value;
+use support::clips::mp4;
 use support::daemon::{Setup, finish, json_lines, json_lines_config, stderr};
+
+/// A network, for what is no drawn scene.
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
 /// A picture of a recording, in red, green and blue.
 struct Shown {
@@ -273,6 +277,29 @@ fn what_cannot_be_recorded_is_said_in_words() {
         said.contains("No such file") && said.contains("choose a folder that exists"),
         "{said}"
     );
+}
+
+#[test]
+fn the_video_that_is_read_is_not_recorded_over() {
+    // Refused before any network is opened.
+    let yaml = json_lines_config("uri: in.mp4");
+    let setup = Setup::new(&yaml.replace("scripted", &format!("onnx\n  model: {MODEL}")));
+    let video = mp4(&setup.path("."), "in.mp4", 320, 180, 10);
+    let before = fs::read(&video).expect("the clip is there");
+    symlink("in.mp4", setup.path("also.mp4")).expect("a link can be made");
+    for (option, name) in [
+        ("--record", "in.mp4"),
+        ("--record", "also.mp4"),
+        ("--stats", "in.mp4"),
+        ("--dump-detections", "in.mp4"),
+    ] {
+        let output = finish(setup.command("run").arg(option).arg(setup.path(name)));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{option} {name}: {said}");
+        assert!(said.contains("is the file that sources[0].uri"), "{said}");
+        let after = fs::read(&video).expect("it is still there");
+        assert!(after == before, "{option} {name} wrote over it");
+    }
 }
 
 #[test]
