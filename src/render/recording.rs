@@ -253,6 +253,10 @@ struct Shared {
     stride: usize,
     /// Where the newest picture of each source lies.
     places: Vec<Option<Place>>,
+    /// When the first frame came.
+    first: Instant,
+    /// Time of the newest frame.
+    newest: Duration,
     shown_at: Option<Duration>,
 }
 
@@ -325,8 +329,7 @@ impl Scribe {
                 Ok(1)
             }
             Some(shared) => {
-                let came = shot.meta.entered_at.saturating_duration_since(reel.first);
-                let at = reel.clock.next(came);
+                let at = shared.time_of(shot.meta.entered_at);
                 let range = render();
                 let place = reel.grid.place(seat, shot.view.size);
                 if shared.places[seat].replace(place) != Some(place) {
@@ -372,6 +375,8 @@ impl Reel {
             pixels: vec![0; stride * whole.height as usize],
             stride,
             places: vec![None; sources],
+            first: first.meta.entered_at,
+            newest: Duration::ZERO,
             shown_at: None,
         });
         Ok(Self {
@@ -385,6 +390,14 @@ impl Reel {
 }
 
 impl Shared {
+    /// Time in the file of a frame that came at `came`. Frames of several sources are drawn in the order in which the network is
+    /// through with them: one that came a little earlier belongs to the same picture.
+    fn time_of(&mut self, came: Instant) -> Duration {
+        let at = came.saturating_duration_since(self.first);
+        self.newest = self.newest.max(at);
+        self.newest
+    }
+
     fn blacken(&mut self, cell: Place) {
         let rows = self.pixels.chunks_mut(self.stride);
         let start = cell.left as usize * PIXEL_BYTES;
@@ -392,5 +405,28 @@ impl Shared {
         for row in rows.skip(cell.top as usize).take(cell.size.height as usize) {
             row[start..start + bytes].fill(0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_several_sources_share_one_time() {
+        let first = Instant::now();
+        let mut shared = Shared {
+            pixels: Vec::new(),
+            stride: 0,
+            places: Vec::new(),
+            first,
+            newest: Duration::ZERO,
+            shown_at: None,
+        };
+        let ms = Duration::from_millis;
+        // Batches of three, each with the newest frame in the middle.
+        let came = [0, 3, 1, 125, 127, 124, 250, 253, 249];
+        let times = came.map(|came| shared.time_of(first + ms(came)).as_millis());
+        assert_eq!(times, [0, 3, 3, 125, 127, 127, 250, 253, 253]);
     }
 }
