@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -16,7 +16,9 @@ use jetwatch::render::Color;
 use jetwatch::types::Size;
 use serde_json::Value;
 use support::clips::mp4;
-use support::daemon::{Setup, finish, json_lines, json_lines_config, stderr};
+use support::daemon::{
+    Setup, eventually, finish, json_lines, json_lines_config, stderr, wait_for_output,
+};
 
 /// A network, for what is no drawn scene.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
@@ -242,6 +244,89 @@ fn several_sources_share_one_picture() {
     assert!(lit(728..1192, 8..712) > 0.9);
     assert!(lit(8..632, 0..170) < 0.05, "black above the wide picture");
     assert!(lit(648..710, 0..720) < 0.05, "black beside the high one");
+}
+
+#[test]
+fn who_is_away_or_taken_out_is_black_in_the_shared_picture() {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let lasting = |name: &str| {
+        format!("  - name: {name}\n    uri: synthetic://traffic?width=320&height=180&fps=10\n")
+    };
+    let (cam, gone) = (lasting("cam"), lasting("gone"));
+    let lost = "  - name: lost
+    uri: \"launch:videotestsrc num-buffers=20 pattern=white ! video/x-raw,width=320,height=180,framerate=30/1 ! identity sync=true\"
+    reconnect_wait_ms: 20000
+";
+    let rest = format!(
+        "detector: {{backend: onnx, model: {MODEL}}}
+publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
+"
+    );
+    let setup = Setup::new(&format!("device: test\nsources:\n{cam}{gone}{lost}{rest}"));
+    let mut command = setup.command("run");
+    command.arg("--record").arg(setup.path("tiles.mkv"));
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let signal = |signal: &str| {
+        let sent = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill starts").success());
+    };
+    let told = |what: &str, is_it: &dyn Fn(&Value) -> bool, times: usize| {
+        eventually(what, || {
+            let lines = json_lines(&setup.path("events.jsonl"));
+            (lines.iter().filter(|line| is_it(line)).count() >= times).then_some(())
+        });
+    };
+    let frame_of = |name: &'static str| {
+        move |line: &Value| line["kind"] == "detections" && line["source"] == name
+    };
+    told(
+        "it is lost",
+        &|line| line["source"] == "lost" && line["state"] == "offline",
+        1,
+    );
+    told("frames of all", &frame_of("gone"), 20);
+    let fewer = format!("device: test\nsources:\n{cam}{lost}{rest}");
+    fs::write(&setup.config, fewer).expect("the folder is writable");
+    signal("-HUP");
+    told("the reload's message", &|line| line["kind"] == "reload", 1);
+    let lines = json_lines(&setup.path("events.jsonl"));
+    let seen = lines.iter().filter(|line| frame_of("cam")(line)).count();
+    told("some more frames", &frame_of("cam"), seen + 10);
+    signal("-TERM");
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+
+    let (_, pictures) = played(&setup.path("tiles.mkv"));
+    // Two columns of two rows; the third has the place below the first.
+    let is_lit = |picture: &Shown, (left, top): (usize, usize)| {
+        let points = (40..600).step_by(40).map(|x| (left + x, top + 180));
+        points
+            .clone()
+            .filter(|(x, y)| picture.pixel(*x, *y).iter().any(|value| *value > 40))
+            .count()
+            * 2
+            > points.count()
+    };
+    let [cam, gone, lost] = [(0, 0), (640, 0), (0, 360)];
+    for place in [cam, gone, lost] {
+        assert!(
+            pictures.iter().any(|picture| is_lit(picture, place)),
+            "{place:?}"
+        );
+    }
+    let last = pictures.last().expect("pictures");
+    let lit = [cam, gone, lost].map(|place| is_lit(last, place));
+    assert_eq!(lit, [true, false, false]);
 }
 
 #[test]

@@ -356,6 +356,12 @@ impl Follower {
             // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
             self.end_tracks(id);
         }
+        if let Some(recording) = &mut self.recording {
+            match state {
+                SourceState::Offline => recording.away(id),
+                _ => recording.back(id),
+            }
+        }
         let source = &self.lines[id.index()].name;
         tell(
             &mut self.sinks,
@@ -402,6 +408,9 @@ impl Follower {
                 sink.source_left(&self.lines[id.index()].name);
             }
             self.lines.drop_line(id);
+            if let Some(recording) = &mut self.recording {
+                recording.leave(id);
+            }
             // Whoever waited may have run out of patience.
             let _ = gone.send(());
         }
