@@ -247,6 +247,27 @@ fn several_sources_share_one_picture() {
 }
 
 #[test]
+fn sources_that_come_in_large_batches_are_recorded_whole_and_at_their_speed() {
+    let mut yaml = json_lines_config(&scene((160, 90), 30).replace("fps=30", "fps=8"));
+    let at = yaml.find("detector:").expect("it is there");
+    for other in 1..8 {
+        let uri = format!("synthetic://traffic?seed={other}&width=160&height=90&fps=8&frames=30");
+        yaml.insert_str(at, &format!("  - name: other{other}\n    uri: {uri}\n"));
+    }
+    let setup = Setup::new(&yaml.replace("workers: 2", "batch_size: 8"));
+    let (output, stats) = record(&setup, "tiles.mkv");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let recording = &stats["recording"];
+    let number = |key: &str| recording[key].as_f64().expect("a number");
+    // A busy machine may be too slow for some.
+    assert!(number("dropped") < number("frames") / 4.0, "{recording}");
+    let (_, pictures) = played(&setup.path("tiles.mkv"));
+    let ends = pictures.last().expect("pictures").at;
+    // The last frames come 29/8 s after the first.
+    assert!((3.3..3.9).contains(&ends), "{ends}");
+}
+
+#[test]
 fn who_is_away_or_taken_out_is_black_in_the_shared_picture() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");

@@ -219,7 +219,7 @@ impl Pipeline {
                 choice,
                 names.collect(),
                 recorder.clone(),
-                course.lag(),
+                (course.lag(), course::burst(config)),
                 FILE_END,
             )
         });

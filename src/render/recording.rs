@@ -21,7 +21,7 @@ use super::scribe::{Drawn, Scribe, Shot, Task};
 use super::seats::Seats;
 use super::shelf::{KeptView, Shelf};
 
-/// Frames that wait to be drawn.
+/// Frames that may wait to be drawn, where fewer come at once.
 const QUEUE: usize = 4;
 
 /// Views that are kept beyond those in the queue: they are on their way through the follower.
@@ -34,6 +34,16 @@ pub enum Lag {
     Drops,
     /// They wait, as many as there are: whoever offers them bounds them.
     Waits,
+}
+
+impl Lag {
+    /// Most frames that may wait, of which `burst` may come at once.
+    fn room(self, burst: usize) -> usize {
+        match self {
+            Self::Drops => QUEUE.max(burst),
+            Self::Waits => usize::MAX,
+        }
+    }
 }
 
 /// A running recording.
@@ -58,7 +68,7 @@ pub struct RecordingReport {
     pub encoder: &'static str,
     /// Frames drawn.
     pub frames: u64,
-    /// Frames that were not drawn because the recording was behind or had failed.
+    /// Frames that were not drawn because the recording was behind or had failed, or their source counted as away by then.
     pub dropped: u64,
     /// Pictures in the file: one a frame, or fewer where several sources share them.
     pub pictures: u64,
@@ -95,7 +105,8 @@ impl Recording {
 
     /// Starts the thread; `sources` are the names of those that share the picture, in the order of their places. The encoder starts
     /// with the first frame, which tells the size. At the end, it may take `deadline` to complete the file. Stage times go to
-    /// `recorder`; `lag` says what becomes of what it cannot keep up with.
+    /// `recorder`; `lag` says what becomes of what it cannot keep up with: of more than `burst` frames, which may come at once
+    /// and be drawn before the next ones come.
     ///
     /// # Errors
     /// There is no thread.
@@ -103,15 +114,11 @@ impl Recording {
         choice: Choice,
         sources: Vec<String>,
         recorder: Recorder,
-        lag: Lag,
+        (lag, burst): (Lag, usize),
         deadline: Duration,
     ) -> Result<Self, RenderError> {
         // What is no frame must come through, and is little: frames are bounded where they are taken.
         let (tasks, waiting) = unbounded();
-        let room = match lag {
-            Lag::Drops => QUEUE,
-            Lag::Waits => usize::MAX,
-        };
         let (end, ended) = bounded::<()>(0);
         let scribe = Scribe::new(choice.clone(), sources.len(), recorder, deadline);
         let thread = thread::Builder::new().name("record".to_owned());
@@ -127,7 +134,7 @@ impl Recording {
         Ok(Self {
             choice,
             tasks,
-            room,
+            room: lag.room(burst),
             seats: Seats::new(sources),
             offered: 0,
             thread,
@@ -136,10 +143,11 @@ impl Recording {
         })
     }
 
-    /// A shelf for the views that go to a recording, of which `in_hand` may be in the hands of the detector's workers at once.
+    /// A shelf for the views that go to a recording, of which `in_hand` may be in the hands of the detector's workers at once, and
+    /// `burst` come to the recording at once.
     #[must_use]
-    pub fn shelf(in_hand: usize) -> Shelf {
-        Shelf::new(QUEUE + ON_THEIR_WAY + in_hand)
+    pub fn shelf(in_hand: usize, burst: usize) -> Shelf {
+        Shelf::new(QUEUE.max(burst) + ON_THEIR_WAY + in_hand)
     }
 
     /// A source is there, and `overlay` draws over it. It gets the place of its name: one that is started anew goes on where it was. Others
@@ -229,5 +237,22 @@ impl Recording {
             },
             failure: drawn.failure,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Picture, Size};
+
+    #[test]
+    fn as_many_frames_may_wait_as_come_at_once() {
+        assert_eq!([1, 4, 16].map(|burst| Lag::Drops.room(burst)), [4, 4, 16]);
+        assert_eq!(Lag::Waits.room(1), usize::MAX);
+        // While a batch waits, the next one is on its way.
+        let picture = || Picture::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let shelf = Recording::shelf(16, 16);
+        let kept: Vec<_> = (0..100).map_while(|_| shelf.keep(picture())).collect();
+        assert_eq!(kept.len(), 16 + 16 + ON_THEIR_WAY);
     }
 }
