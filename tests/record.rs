@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -15,7 +15,13 @@ use gstreamer_video::prelude::*;
 use jetwatch::render::Color;
 use jetwatch::types::Size;
 use serde_json::Value;
-use support::daemon::{Setup, finish, json_lines, json_lines_config, stderr};
+use support::clips::mp4;
+use support::daemon::{
+    Setup, eventually, finish, json_lines, json_lines_config, stderr, wait_for_output,
+};
+
+/// A network, for what is no drawn scene.
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
 /// A picture of a recording, in red, green and blue.
 struct Shown {
@@ -241,6 +247,110 @@ fn several_sources_share_one_picture() {
 }
 
 #[test]
+fn sources_that_come_in_large_batches_are_recorded_whole_and_at_their_speed() {
+    let mut yaml = json_lines_config(&scene((160, 90), 30).replace("fps=30", "fps=8"));
+    let at = yaml.find("detector:").expect("it is there");
+    for other in 1..8 {
+        let uri = format!("synthetic://traffic?seed={other}&width=160&height=90&fps=8&frames=30");
+        yaml.insert_str(at, &format!("  - name: other{other}\n    uri: {uri}\n"));
+    }
+    let setup = Setup::new(&yaml.replace("workers: 2", "batch_size: 8"));
+    let (output, stats) = record(&setup, "tiles.mkv");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let recording = &stats["recording"];
+    let number = |key: &str| recording[key].as_f64().expect("a number");
+    // A busy machine may be too slow for some.
+    assert!(number("dropped") < number("frames") / 4.0, "{recording}");
+    let (_, pictures) = played(&setup.path("tiles.mkv"));
+    let ends = pictures.last().expect("pictures").at;
+    // The last frames come 29/8 s after the first.
+    assert!((3.3..3.9).contains(&ends), "{ends}");
+}
+
+#[test]
+fn who_is_away_or_taken_out_is_black_in_the_shared_picture() {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let lasting = |name: &str| {
+        format!("  - name: {name}\n    uri: synthetic://traffic?width=320&height=180&fps=10\n")
+    };
+    let (cam, gone) = (lasting("cam"), lasting("gone"));
+    let lost = "  - name: lost
+    uri: \"launch:videotestsrc num-buffers=20 pattern=white ! video/x-raw,width=320,height=180,framerate=30/1 ! identity sync=true\"
+    reconnect_wait_ms: 20000
+";
+    let rest = format!(
+        "detector: {{backend: onnx, model: {MODEL}}}
+publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
+"
+    );
+    let setup = Setup::new(&format!("device: test\nsources:\n{cam}{gone}{lost}{rest}"));
+    let mut command = setup.command("run");
+    command.arg("--record").arg(setup.path("tiles.mkv"));
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let signal = |signal: &str| {
+        let sent = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill starts").success());
+    };
+    let told = |what: &str, is_it: &dyn Fn(&Value) -> bool, times: usize| {
+        eventually(what, || {
+            let lines = json_lines(&setup.path("events.jsonl"));
+            (lines.iter().filter(|line| is_it(line)).count() >= times).then_some(())
+        });
+    };
+    let frame_of = |name: &'static str| {
+        move |line: &Value| line["kind"] == "detections" && line["source"] == name
+    };
+    told(
+        "it is lost",
+        &|line| line["source"] == "lost" && line["state"] == "offline",
+        1,
+    );
+    told("frames of all", &frame_of("gone"), 20);
+    let fewer = format!("device: test\nsources:\n{cam}{lost}{rest}");
+    fs::write(&setup.config, fewer).expect("the folder is writable");
+    signal("-HUP");
+    told("the reload's message", &|line| line["kind"] == "reload", 1);
+    let lines = json_lines(&setup.path("events.jsonl"));
+    let seen = lines.iter().filter(|line| frame_of("cam")(line)).count();
+    told("some more frames", &frame_of("cam"), seen + 10);
+    signal("-TERM");
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+
+    let (_, pictures) = played(&setup.path("tiles.mkv"));
+    // Two columns of two rows; the third has the place below the first.
+    let is_lit = |picture: &Shown, (left, top): (usize, usize)| {
+        let points = (40..600).step_by(40).map(|x| (left + x, top + 180));
+        points
+            .clone()
+            .filter(|(x, y)| picture.pixel(*x, *y).iter().any(|value| *value > 40))
+            .count()
+            * 2
+            > points.count()
+    };
+    let [cam, gone, lost] = [(0, 0), (640, 0), (0, 360)];
+    for place in [cam, gone, lost] {
+        assert!(
+            pictures.iter().any(|picture| is_lit(picture, place)),
+            "{place:?}"
+        );
+    }
+    let last = pictures.last().expect("pictures");
+    let lit = [cam, gone, lost].map(|place| is_lit(last, place));
+    assert_eq!(lit, [true, false, false]);
+}
+
+#[test]
 fn odd_sizes_and_other_files_are_recorded() {
     let setup = Setup::new(&json_lines_config(&scene((161, 121), 20)));
     let (output, stats) = record(&setup, "out.webm");
@@ -273,6 +383,29 @@ fn what_cannot_be_recorded_is_said_in_words() {
         said.contains("No such file") && said.contains("choose a folder that exists"),
         "{said}"
     );
+}
+
+#[test]
+fn the_video_that_is_read_is_not_recorded_over() {
+    // Refused before any network is opened.
+    let yaml = json_lines_config("uri: in.mp4");
+    let setup = Setup::new(&yaml.replace("scripted", &format!("onnx\n  model: {MODEL}")));
+    let video = mp4(&setup.path("."), "in.mp4", 320, 180, 10);
+    let before = fs::read(&video).expect("the clip is there");
+    symlink("in.mp4", setup.path("also.mp4")).expect("a link can be made");
+    for (option, name) in [
+        ("--record", "in.mp4"),
+        ("--record", "also.mp4"),
+        ("--stats", "in.mp4"),
+        ("--dump-detections", "in.mp4"),
+    ] {
+        let output = finish(setup.command("run").arg(option).arg(setup.path(name)));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{option} {name}: {said}");
+        assert!(said.contains("is the file that sources[0].uri"), "{said}");
+        let after = fs::read(&video).expect("it is still there");
+        assert!(after == before, "{option} {name} wrote over it");
+    }
 }
 
 #[test]

@@ -68,8 +68,8 @@ impl Settled {
     }
 }
 
-/// What happens in the scene, by its truth: each object's way through the picture alone.
-fn truth(seed: u64) -> Counts {
+/// Each object's label and way through the picture.
+fn ways(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
     let mut scene = Scene::new(&SyntheticScene {
         seed,
         objects: 5,
@@ -89,8 +89,13 @@ fn truth(seed: u64) -> Counts {
                 .push(x);
         }
     }
+    ways
+}
+
+/// What happens in the scene, by its truth: each object's way through the picture alone.
+fn truth(seed: u64) -> Counts {
     let mut counts = Counts::new();
-    for (label, way) in ways.values() {
+    for (label, way) in ways(seed).values() {
         let mut count = |what: &str| {
             *counts.entry((what.to_owned(), label.clone())).or_default() += 1;
         };
@@ -117,6 +122,39 @@ fn truth(seed: u64) -> Counts {
         }
     }
     counts
+}
+
+/// How long each visit to the zone is by the scene's truth, in milliseconds, in order.
+fn stays(seed: u64) -> Vec<u64> {
+    let mut stays = Vec::new();
+    for (_, way) in ways(seed).values() {
+        let mut inside = Settled::default();
+        let (mut first, mut last) = (None, 0);
+        for (index, &x) in way.iter().enumerate() {
+            let is_in = ZONE.0 < x && x < ZONE.1;
+            if is_in {
+                first.get_or_insert(index);
+                last = index;
+            }
+            let change = inside.see(is_in);
+            if change == Some(false) {
+                stays.push((first, last));
+            }
+            if !is_in && !inside.holds {
+                first = None;
+            }
+        }
+        if inside.holds {
+            stays.push((first, last));
+        }
+    }
+    let ms = |(first, last): (Option<usize>, usize)| {
+        let frames = last - first.expect("it began");
+        frames as u64 * 1000 / 30
+    };
+    let mut stays: Vec<u64> = stays.into_iter().map(ms).collect();
+    stays.sort_unstable();
+    stays
 }
 
 fn text(value: &Value) -> String {
@@ -173,6 +211,34 @@ fn counts_and_facts_are_those_of_the_truth() {
         .filter(|fact| fact["type"] == "overcrowding")
         .collect();
     assert!(crowds.iter().all(|fact| fact["count"].as_u64() >= Some(2)));
+}
+
+#[test]
+fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
+    let seed = 3;
+    let yaml = config(seed).replace("object_threshold: 2", "loitering_time_s: 2");
+    let setup = Setup::new(&yaml);
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = json_lines(&setup.path("facts.jsonl"));
+    let told = |kind: &str| {
+        let facts = of_kind(&lines, "fact").into_iter();
+        let facts = facts.filter(|fact| fact["type"] == kind);
+        let mut told: Vec<_> = facts
+            .map(|fact| fact["duration_ms"].as_u64().expect("a time"))
+            .collect();
+        told.sort_unstable();
+        told
+    };
+    let wanted = stays(seed);
+    // Rounded down, from frame times that are.
+    let near = |(told, wanted): (&u64, &u64)| told.abs_diff(*wanted) <= 1;
+    let left = told("zone_left");
+    assert_eq!(left.len(), wanted.len());
+    assert!(left.iter().zip(&wanted).all(near), "{left:?}, {wanted:?}");
+    let long = wanted.iter().filter(|stay| **stay >= 2000).count();
+    assert!(long > 0, "nobody stays: {wanted:?}");
+    assert_eq!(told("loitering").len(), long);
 }
 
 #[test]

@@ -30,6 +30,11 @@ impl Change {
         self.opposed = u32::MAX;
     }
 
+    /// Whether the newest frame showed the opposite of what holds.
+    pub(super) fn is_opposed(&self) -> bool {
+        self.opposed > 0
+    }
+
     /// What holds.
     pub(super) fn holds(&self) -> bool {
         self.holds

@@ -8,6 +8,7 @@
 //! Boxes tremble, and who stands on a border would come and go with every frame. So a change must be seen in
 //! `inertia_frames` frames in a row before it counts; it then counts from the first of them on.
 
+mod clock;
 mod count;
 mod course;
 mod crossing;
@@ -15,13 +16,14 @@ mod hysteresis;
 mod zone;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::config::{Point, SceneRules};
 use crate::types::{
     Crossings, Fact, FactKind, FrameMeta, Presence, Size, Track, TrackId, TrackState,
 };
 
+use self::clock::Clock;
 use self::course::{Heading, Rest};
 use self::crossing::Passage;
 use self::hysteresis::Change;
@@ -43,12 +45,16 @@ pub struct Analytics {
     present: Vec<Vec<Presence>>,
     /// Of each line: how often each class crossed it.
     crossings: Vec<Vec<Crossings>>,
-    newest: Option<SystemTime>,
+    clock: Clock,
 }
 
 /// Classes that a rule is about; `None`: all.
 #[derive(Debug)]
 struct Objects(Option<Vec<u16>>);
+
+/// Where who touches the picture's right or lower edge stands: just before it. An area ends before its right and lower
+/// sides, so that neighbors share nobody; at 1.0, where boxes are cut, whoever is cut would be outside of every zone.
+const LAST: f32 = 1.0 - f32::EPSILON;
 
 /// What is remembered of one track.
 #[derive(Debug)]
@@ -74,9 +80,17 @@ impl Analytics {
             crowds: vec![Change::default(); rules.zones.len()],
             present: vec![Vec::new(); rules.zones.len()],
             crossings: vec![Vec::new(); rules.lines.len()],
-            newest: None,
+            clock: Clock::default(),
             rules: rules.clone(),
         }
+    }
+
+    /// Measures stays and rests by the frames' places in their medium, where they have any, instead of by when they came: for
+    /// what is read faster or slower than it was taken.
+    #[must_use]
+    pub fn timed_by_media(mut self) -> Self {
+        self.clock = Clock::by_media();
+        self
     }
 
     /// Appends what has become true in one frame; `tracks` is all that the tracker returned for it.
@@ -84,14 +98,10 @@ impl Analytics {
     /// Must be called for every frame of the source, in order. Facts of one frame come by track, in the order of the
     /// tracks, then those of whole zones. Their times never go back, whatever the camera's clock does.
     pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], facts: &mut Vec<Fact>) {
-        // A clock that was set back stands still until it has caught up, so that no stay ends before it began.
-        let at = self
-            .newest
-            .map_or(meta.captured_at, |newest| newest.max(meta.captured_at));
-        self.newest = Some(at);
+        let (now, at) = self.clock.step(meta);
         for track in tracks {
             match track.state {
-                TrackState::Active => self.see(track, meta.source_size, at, facts),
+                TrackState::Active => self.see(track, meta.source_size, (now, at), facts),
                 TrackState::Ended => {
                     if let Some(object) = self.objects.remove(&track.id) {
                         object.leave(track.id, at, facts);
@@ -105,7 +115,7 @@ impl Analytics {
 
     /// Ends all visits at the end of the source. Crossings stay counted, and the scene can go on afterwards.
     pub fn finish(&mut self, facts: &mut Vec<Fact>) {
-        let Some(at) = self.newest else {
+        let Some(at) = self.clock.newest() else {
             return;
         };
         for (id, object) in std::mem::take(&mut self.objects) {
@@ -135,8 +145,14 @@ impl Analytics {
         threshold.map(|_| self.crowds[zone].holds())
     }
 
-    /// Takes in where an object is in this frame.
-    fn see(&mut self, track: &Track, picture: Size, at: SystemTime, facts: &mut Vec<Fact>) {
+    /// Takes in where an object is in this frame, of that time of the scene and taken at that time.
+    fn see(
+        &mut self,
+        track: &Track,
+        picture: Size,
+        (now, at): (Duration, SystemTime),
+        facts: &mut Vec<Fact>,
+    ) {
         let foot = foot(track, picture);
         // A box that is no box is nowhere.
         if !foot.iter().all(|share| share.is_finite()) {
@@ -152,7 +168,7 @@ impl Analytics {
                 .map(|rule| Passage::new(rule, foot))
                 .collect(),
             heading: Heading::new(foot),
-            rest: Rest::new(track.xyxy, at),
+            rest: Rest::new(track.xyxy, now),
         });
         object.class = track.class;
         let mut tell = |kind| {
@@ -169,7 +185,7 @@ impl Analytics {
                 *visit = Visit::default();
                 continue;
             }
-            visit.step(zone, rule, foot, at, &mut tell);
+            visit.step(zone, rule, foot, now, &mut tell);
         }
         for (line, (passage, rule)) in object.passages.iter_mut().zip(&rules.lines).enumerate() {
             if let Some(to) = passage.step(rule, foot)
@@ -179,14 +195,19 @@ impl Analytics {
                 tell(FactKind::LineCrossed { line, to });
             }
         }
-        if let Some(direction) = object.heading.step(&rules.directions, foot) {
+        if let Some(direction) = object.heading.step(&rules.directions, foot, picture) {
             tell(FactKind::Direction { direction });
         }
-        if let Some(rule) = &rules.stationary
-            && (self.rest_objects.include(track.class) || object.rest.is_still())
-            && let Some(kind) = object.rest.step(rule, track.xyxy, at)
-        {
-            tell(kind);
+        if let Some(rule) = &rules.stationary {
+            // Of every class, so that a track whose class becomes one of the rule's later has its story.
+            if let Some(kind) = object.rest.step(rule, track.xyxy, now) {
+                tell(kind);
+            }
+            if self.rest_objects.include(track.class)
+                && let Some(kind) = object.rest.settle(rule, now)
+            {
+                tell(kind);
+            }
         }
     }
 
@@ -260,7 +281,7 @@ fn foot(track: &Track, picture: Size) -> Point {
     let x = (left + right) / 2.0 / picture.width.max(1) as f32;
     let y = bottom / picture.height.max(1) as f32;
     // `clamp` keeps what is no number.
-    [x.clamp(0.0, 1.0), y.clamp(0.0, 1.0)]
+    [x.clamp(0.0, LAST), y.clamp(0.0, LAST)]
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use crate::types::{Side, SourceId, Xyxy};
 
 use super::*;
 
+mod course;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn line(text: &str) -> Line {
@@ -168,6 +170,35 @@ fn who_trembles_on_the_border_neither_comes_nor_goes() {
 }
 
 #[test]
+fn who_is_cut_off_by_an_edge_of_the_picture_is_in_the_zones_that_reach_it() {
+    let mut whole = zones();
+    let corners = parse_points("0,0,1,0,1,1,0,1").expect("points");
+    whole.zones[0].area = Area::new(corners).expect("an area");
+    whole.zones[0].loitering = None;
+    let (x, y) = (50.0, 50.0);
+    for xyxy in [
+        [0.0, y, 0.0, y],
+        [x, 0.0, x, 0.0],
+        [100.0, y, 100.0, y],
+        [x, y, x, 100.0],
+        [100.0, 100.0, 100.0, 100.0],
+        [105.0, y, 115.0, 120.0],
+    ] {
+        let mut scene = Analytics::new(&whole, &labels());
+        let mut facts = Vec::new();
+        for second in 0..4 {
+            let cut = Track {
+                xyxy,
+                ..track(1, x, y)
+            };
+            scene.step(&meta(second), &[cut], &mut facts);
+        }
+        let entered = [(1, FactKind::ZoneEntered { zone: 0 })];
+        assert_eq!(told(&facts), entered, "{xyxy:?}");
+    }
+}
+
+#[test]
 fn zones_are_counted_by_class_and_tell_when_they_are_crowded() {
     let mut scene = Analytics::new(&zones(), &labels());
     let mut facts = Vec::new();
@@ -259,38 +290,6 @@ fn crossings_have_a_direction_and_are_not_made_around_the_end() {
         to_right: 1,
     };
     assert_eq!(scene.crossings(0), [wanted]);
-}
-
-#[test]
-fn a_way_is_told_when_it_becomes_another() {
-    let directions = only(|kept| kept.directions = rules().directions);
-    let way = |direction| FactKind::Direction { direction };
-    let places = [
-        (20.0, 50.0),
-        (24.0, 50.0),
-        (31.0, 50.0),
-        (60.0, 55.0),
-        (60.0, 80.0),
-        (60.0, 81.0),
-    ];
-    assert_eq!(
-        walk(&directions, &places),
-        [(2, way(Some(0))), (4, way(None))]
-    );
-}
-
-#[test]
-fn rest_begins_after_its_time_and_ends_with_motion() {
-    let stationary = only(|kept| kept.stationary = rules().stationary);
-    let mut places = vec![(50.0, 50.0); 7];
-    places.extend([(70.0, 50.0), (50.5, 50.0), (70.0, 50.0), (75.0, 50.0)]);
-    assert_eq!(
-        walk(&stationary, &places),
-        [
-            (5, FactKind::Stationary { since: 5 * SECOND }),
-            (10, FactKind::Moving)
-        ]
-    );
 }
 
 #[test]

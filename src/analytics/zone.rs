@@ -1,6 +1,6 @@
 //! One object and one zone: entering, staying, leaving.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::config::{Point, ZoneRule};
 use crate::types::FactKind;
@@ -12,8 +12,8 @@ use super::hysteresis::Change;
 pub(super) struct Visit {
     inside: Change,
     /// The first and the last frame inside, of this stay or of one that is not sure yet.
-    first: Option<SystemTime>,
-    last: Option<SystemTime>,
+    first: Option<Duration>,
+    last: Option<Duration>,
     has_loitered: bool,
 }
 
@@ -24,13 +24,13 @@ impl Visit {
         zone: usize,
         rule: &ZoneRule,
         foot: Point,
-        at: SystemTime,
+        now: Duration,
         tell: &mut impl FnMut(FactKind),
     ) {
         let is_in = rule.area.contains(foot);
         if is_in {
-            self.first.get_or_insert(at);
-            self.last = Some(at);
+            self.first.get_or_insert(now);
+            self.last = Some(now);
         }
         match self.inside.step(is_in, rule.inertia_frames) {
             Some(true) => tell(FactKind::ZoneEntered { zone }),
@@ -70,8 +70,6 @@ impl Visit {
 
     fn dwell(&self) -> Duration {
         let stay = self.first.zip(self.last);
-        // Times never go back, so the difference is there.
-        stay.and_then(|(first, last)| last.duration_since(first).ok())
-            .unwrap_or_default()
+        stay.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first))
     }
 }

@@ -1,5 +1,7 @@
 //! `jetwatch run`: the daemon.
 
+mod targets;
+
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -63,6 +65,12 @@ pub(super) struct RunArgs {
 /// Runs the daemon until it ends.
 pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
     let config = load(&args.config, args.batch_size)?;
+    let targets = [
+        ("--stats", args.stats.as_deref()),
+        ("--dump-detections", args.dump_detections.as_deref()),
+        ("--record", args.record.as_deref()),
+    ];
+    targets::check(&targets, &config)?;
     telemetry::start_logging(config.log.level);
     if service::is_managed()
         && args.config != Path::new(TUNED)

@@ -57,7 +57,8 @@ pub struct DirectionRule {
     pub name: String,
     /// The way; where it begins does not matter.
     pub line: Line,
-    /// Greatest angle between the way and where the object goes, 0 to 180.
+    /// Greatest angle between the way and where the object goes, 0 to 180, as both are seen in the picture: in its pixels, not
+    /// in shares of its sides.
     pub tolerance_degrees: f32,
     /// How far an object must have come before its way is looked at, above 0, in shares of the picture's sides.
     pub min_distance: f32,

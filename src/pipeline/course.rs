@@ -90,7 +90,7 @@ impl Course {
 
     /// The gate of a chain.
     pub(super) fn gate(self, config: &Config) -> Gate {
-        let batches = config.detector.workers * config.detector.batch_size;
+        let batches = burst(config);
         let networks = config.secondary.iter();
         let crops = networks.map(|network| CROP_BATCHES * network.workers * network.batch_size);
         let (room, crops) = match self.turns {
@@ -103,17 +103,24 @@ impl Course {
 
     /// Where pictures are kept for later steps; `None` where none looks at them.
     pub(super) fn shelf(self, config: &Config, records: bool, gate: &Gate) -> Option<Shelf> {
-        let in_hand = config.detector.workers * config.detector.batch_size;
+        let in_hand = burst(config);
         if !records && config.secondary.is_empty() {
             return None;
         }
         Some(match (self.turns, records) {
-            (Turns::Live, true) => Recording::shelf(in_hand + intervals::most_carried(config)),
+            (Turns::Live, true) => {
+                Recording::shelf(in_hand + intervals::most_carried(config), in_hand)
+            }
             // As many as are in hand at a time, and as many again on their way.
             (Turns::Live, false) => Shelf::new(2 * in_hand),
             (Turns::Patient | Turns::OneByOne, _) => gate.shelf(),
         })
     }
+}
+
+/// Most frames that the detector's workers are through with at once.
+pub(super) fn burst(config: &Config) -> usize {
+    config.detector.workers * config.detector.batch_size
 }
 
 /// Before which sources wait while enough frames are in the chain. The default lets all of them through. Cheap to clone.

@@ -386,6 +386,14 @@ impl Follower {
 
     fn tell_state(&mut self, id: SourceId, state: SourceState, reason: Option<&str>) {
         self.meter.source_state(id, state);
+        if let Some(recording) = &mut self.recording {
+            match state {
+                SourceState::Offline => recording.away(id),
+                SourceState::Connecting | SourceState::Online => recording.back(id),
+                // The last picture of a file stays.
+                SourceState::Ended => {}
+            }
+        }
         let record = Record::Source {
             source: &self.lines[id.index()].name,
             state,
@@ -421,6 +429,9 @@ impl Follower {
                 sink.source_left(&self.lines[id.index()].name);
             }
             self.lines.drop_line(id);
+            if let Some(recording) = &mut self.recording {
+                recording.leave(id);
+            }
             // Whoever waited may have run out of patience.
             let _ = gone.send(());
         }

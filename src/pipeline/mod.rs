@@ -216,7 +216,7 @@ impl Pipeline {
                 choice,
                 names.collect(),
                 recorder.clone(),
-                course.lag(),
+                (course.lag(), course::burst(config)),
                 FILE_END,
             )
         });

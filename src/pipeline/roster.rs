@@ -152,7 +152,7 @@ impl Pipeline {
             &source.name,
             intervals::tracker(&self.config, source),
             Lifecycle::new(update_interval),
-            Scene::new(&source.rules, &self.inlet.labels, update_interval),
+            Scene::new(source, &self.inlet.labels, update_interval),
             Sieve::new(source, &self.inlet.labels)?,
         ))
     }

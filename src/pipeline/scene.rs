@@ -55,9 +55,19 @@ impl<T> Told<T> {
 
 impl Scene {
     /// The rules of one source, nothing seen; `None` where there are no rules.
-    pub(super) fn new(rules: &SceneRules, labels: &[String], interval: Duration) -> Option<Self> {
+    pub(super) fn new(
+        source: &SourceConfig,
+        labels: &[String],
+        interval: Duration,
+    ) -> Option<Self> {
+        let rules = &source.rules;
+        let analytics = || match source.uri.is_live() {
+            true => Analytics::new(rules, labels),
+            // Its frames come as fast as they are taken, which says nothing of how long anybody stays.
+            false => Analytics::new(rules, labels).timed_by_media(),
+        };
         (!rules.is_empty()).then(|| Self {
-            analytics: Analytics::new(rules, labels),
+            analytics: analytics(),
             interval,
             facts: Vec::new(),
             parting: Vec::new(),

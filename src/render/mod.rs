@@ -18,6 +18,7 @@ mod font;
 mod overlay;
 mod pen;
 mod recording;
+mod scribe;
 mod seats;
 mod shelf;
 mod tiler;

@@ -3,7 +3,7 @@
 //! Nobody waits for it: what it cannot keep up with is dropped and counted. When it breaks, the daemon goes on without it and says so
 //! at the end.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,39 +11,21 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
-use crate::telemetry::{Level, Recorder, Stage};
-use crate::types::{FrameMeta, PIXEL_BYTES, Size, SourceId, Track};
+use crate::telemetry::Recorder;
+use crate::types::{FrameMeta, SourceId, Track};
 
 use super::RenderError;
-use super::canvas::Canvas;
 use super::encoders::Choice;
-use super::film::Film;
-use super::overlay::{Overlay, Viewport};
+use super::overlay::Overlay;
+use super::scribe::{Drawn, Scribe, Shot, Task};
 use super::seats::Seats;
 use super::shelf::{KeptView, Shelf};
-use super::tiler::{Grid, Place, copy_into};
 
-/// Frames that wait to be drawn.
+/// Frames that may wait to be drawn, where fewer come at once.
 const QUEUE: usize = 4;
 
 /// Views that are kept beyond those in the queue: they are on their way through the follower.
 const ON_THEIR_WAY: usize = 4;
-
-/// Least time between two pictures that show several sources.
-const TILED_INTERVAL: Duration = Duration::from_micros(66_667);
-
-/// From one picture to the next where the source's times go back.
-const STEP: Duration = Duration::from_millis(40);
-
-/// One frame to be drawn.
-struct Shot {
-    meta: FrameMeta,
-    seat: usize,
-    /// What draws from now on in this seat.
-    overlay: Option<Box<Overlay>>,
-    view: KeptView,
-    tracks: Vec<Track>,
-}
 
 /// What becomes of frames that the recording cannot keep up with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +36,22 @@ pub enum Lag {
     Waits,
 }
 
+impl Lag {
+    /// Most frames that may wait, of which `burst` may come at once.
+    fn room(self, burst: usize) -> usize {
+        match self {
+            Self::Drops => QUEUE.max(burst),
+            Self::Waits => usize::MAX,
+        }
+    }
+}
+
 /// A running recording.
 pub struct Recording {
     choice: Choice,
-    shots: Sender<Shot>,
+    tasks: Sender<Task>,
+    /// Most tasks that wait when one more frame is taken.
+    room: usize,
     seats: Seats,
     offered: u64,
     thread: JoinHandle<Drawn>,
@@ -74,7 +68,7 @@ pub struct RecordingReport {
     pub encoder: &'static str,
     /// Frames drawn.
     pub frames: u64,
-    /// Frames that were not drawn because the recording was behind or had failed.
+    /// Frames that were not drawn because the recording was behind or had failed, or their source counted as away by then.
     pub dropped: u64,
     /// Pictures in the file: one a frame, or fewer where several sources share them.
     pub pictures: u64,
@@ -87,14 +81,6 @@ pub struct RecordingEnd {
     pub report: RecordingReport,
     /// Why it is not whole.
     pub failure: Option<RenderError>,
-}
-
-/// What the thread has done.
-#[derive(Default)]
-struct Drawn {
-    frames: u64,
-    pictures: u64,
-    failure: Option<RenderError>,
 }
 
 impl Recording {
@@ -119,7 +105,8 @@ impl Recording {
 
     /// Starts the thread; `sources` are the names of those that share the picture, in the order of their places. The encoder starts
     /// with the first frame, which tells the size. At the end, it may take `deadline` to complete the file. Stage times go to
-    /// `recorder`; `lag` says what becomes of what it cannot keep up with.
+    /// `recorder`; `lag` says what becomes of what it cannot keep up with: of more than `burst` frames, which may come at once
+    /// and be drawn before the next ones come.
     ///
     /// # Errors
     /// There is no thread.
@@ -127,21 +114,13 @@ impl Recording {
         choice: Choice,
         sources: Vec<String>,
         recorder: Recorder,
-        lag: Lag,
+        (lag, burst): (Lag, usize),
         deadline: Duration,
     ) -> Result<Self, RenderError> {
-        let (shots, waiting) = match lag {
-            Lag::Drops => bounded(QUEUE),
-            Lag::Waits => unbounded(),
-        };
+        // What is no frame must come through, and is little: frames are bounded where they are taken.
+        let (tasks, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
-        let scribe = Scribe {
-            choice: choice.clone(),
-            overlays: sources.iter().map(|_| None).collect(),
-            reel: None,
-            recorder,
-            deadline,
-        };
+        let scribe = Scribe::new(choice.clone(), sources.len(), recorder, deadline);
         let thread = thread::Builder::new().name("record".to_owned());
         let thread = thread
             .spawn(move || {
@@ -154,7 +133,8 @@ impl Recording {
         log::info!(encoder = choice.encoder.element; "recording to {}", choice.path.display());
         Ok(Self {
             choice,
-            shots,
+            tasks,
+            room: lag.room(burst),
             seats: Seats::new(sources),
             offered: 0,
             thread,
@@ -163,10 +143,11 @@ impl Recording {
         })
     }
 
-    /// A shelf for the views that go to a recording, of which `in_hand` may be in the hands of the detector's workers at once.
+    /// A shelf for the views that go to a recording, of which `in_hand` may be in the hands of the detector's workers at once, and
+    /// `burst` come to the recording at once.
     #[must_use]
-    pub fn shelf(in_hand: usize) -> Shelf {
-        Shelf::new(QUEUE + ON_THEIR_WAY + in_hand)
+    pub fn shelf(in_hand: usize, burst: usize) -> Shelf {
+        Shelf::new(QUEUE.max(burst) + ON_THEIR_WAY + in_hand)
     }
 
     /// A source is there, and `overlay` draws over it. It gets the place of its name: one that is started anew goes on where it was. Others
@@ -177,6 +158,34 @@ impl Recording {
         }
     }
 
+    /// A source is away: where several share the picture, its part is black from now on, so that nobody takes its last frame for what
+    /// is there now.
+    ///
+    /// Frames of it that are still on their way are not drawn any more.
+    pub fn away(&mut self, source: SourceId) {
+        self.seats.set_away(source);
+        self.empty(self.seats.of(source));
+    }
+
+    /// A source is there again, or may be soon.
+    pub fn back(&mut self, source: SourceId) {
+        self.seats.set_back(source);
+    }
+
+    /// A source is gone for good, and its part of the picture is black until another of its name joins.
+    pub fn leave(&mut self, source: SourceId) {
+        let seat = self.seats.give_up(source);
+        self.empty(seat);
+    }
+
+    fn empty(&self, seat: Option<usize>) {
+        if let Some(seat) = seat {
+            let since = Instant::now();
+            // Refused where the thread has ended with an error, which it has told.
+            let _ = self.tasks.send(Task::Empty { seat, since });
+        }
+    }
+
     /// Takes a frame with the tracks seen in it. Without its view, or while the recording is behind, it is dropped.
     pub fn offer(&mut self, meta: &FrameMeta, view: Option<KeptView>, tracks: &[Track]) {
         let Some(seat) = self.seats.of(meta.source) else {
@@ -184,24 +193,27 @@ impl Recording {
         };
         self.offered += 1;
         // A picture of another size shows the boxes elsewhere.
-        let fits = |view: &KeptView| view.size == meta.source_size && !self.shots.is_full();
+        let is_away = self.seats.is_away(meta.source);
+        let fits = |view: &KeptView| {
+            !is_away && view.size == meta.source_size && self.tasks.len() < self.room
+        };
         let Some(view) = view.filter(fits) else {
             return;
         };
         // Refused where the thread has ended with an error, which it has told.
-        let _ = self.shots.try_send(Shot {
+        let _ = self.tasks.send(Task::Draw(Box::new(Shot {
             meta: *meta,
             seat,
             overlay: self.seats.fresh[seat].take(),
             view,
             tracks: tracks.to_vec(),
-        });
+        })));
     }
 
     /// Draws what waits, and completes the file; each takes at most as long as [`start`](Self::start) was told.
     #[must_use]
     pub fn close(self) -> RecordingEnd {
-        drop(self.shots);
+        drop(self.tasks);
         let patience = self.deadline * 2;
         let ended = self.ended.recv_timeout(patience);
         let drawn = match ended {
@@ -228,221 +240,19 @@ impl Recording {
     }
 }
 
-/// The thread's side.
-struct Scribe {
-    choice: Choice,
-    /// By the seat; there with its first frame.
-    overlays: Vec<Option<Box<Overlay>>>,
-    /// There once the first frame has told the size.
-    reel: Option<Reel>,
-    recorder: Recorder,
-    deadline: Duration,
-}
-
-/// What is drawn on and written to.
-struct Reel {
-    film: Film,
-    grid: Grid,
-    clock: Clock,
-    /// The whole picture, where sources share it.
-    shared: Option<Shared>,
-}
-
-/// A picture that sources share.
-struct Shared {
-    pixels: Vec<u8>,
-    stride: usize,
-    /// Where the newest picture of each source lies.
-    places: Vec<Option<Place>>,
-    shown_at: Option<Duration>,
-}
-
-impl Scribe {
-    fn run(mut self, shots: &Receiver<Shot>) -> Drawn {
-        let mut drawn = Drawn::default();
-        for shot in shots {
-            match self.draw(shot) {
-                Ok(pictures) => {
-                    drawn.frames += 1;
-                    drawn.pictures += pictures;
-                }
-                Err(error) => {
-                    log::error!("{error}; the daemon goes on without it");
-                    drawn.failure = Some(error);
-                    return drawn;
-                }
-            }
-        }
-        match self.reel {
-            Some(reel) => drawn.failure = reel.film.close(self.deadline).err(),
-            None => {
-                let path = self.choice.path;
-                // A device or a pipe stays.
-                if fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() == 0) {
-                    let _ = fs::remove_file(&path);
-                }
-                drawn.failure = Some(RenderError::Nothing { path });
-            }
-        }
-        drawn
-    }
-
-    /// Draws one frame; how many pictures were written.
-    fn draw(&mut self, mut shot: Shot) -> Result<u64, RenderError> {
-        let reel = match &mut self.reel {
-            Some(reel) => reel,
-            None => {
-                let reel = Reel::open(&self.choice, self.overlays.len(), shot.view.size)?;
-                self.reel.insert(reel)
-            }
-        };
-        let seat = shot.seat;
-        if let Some(overlay) = shot.overlay.take() {
-            self.overlays[seat] = Some(overlay);
-        }
-        let (shot, Some(overlay)) = (&shot, &mut self.overlays[seat]) else {
-            return Ok(0);
-        };
-        let recorder = &self.recorder;
-        let _whole = recorder.batch(Level::Record, 1);
-        let render = || recorder.range_with_payload(Stage::Render, 1, shot.meta.seq);
-        let encode = || recorder.range_with_payload(Stage::Encode, 1, shot.meta.seq);
-        match &mut reel.shared {
-            None => {
-                let at = reel.clock.next(shot.meta.pts, shot.meta.entered_at);
-                let (grid, whole) = (reel.grid, reel.grid.size());
-                let waiting = encode();
-                reel.film.wait_for_room()?;
-                drop(waiting);
-                let _range = render();
-                reel.film.show(at, |pixels, stride| {
-                    let place = grid.place(0, shot.view.size);
-                    if place.size != whole {
-                        pixels.fill(0);
-                    }
-                    annotate(shot, place, pixels, stride, overlay);
-                })?;
-                Ok(1)
-            }
-            Some(shared) => {
-                let at = reel.clock.next(None, shot.meta.entered_at);
-                let range = render();
-                let place = reel.grid.place(seat, shot.view.size);
-                if shared.places[seat].replace(place) != Some(place) {
-                    shared.blacken(reel.grid.cell(seat));
-                }
-                annotate(shot, place, &mut shared.pixels, shared.stride, overlay);
-                drop(range);
-                let is_early = |shown: Duration| at.saturating_sub(shown) < TILED_INTERVAL;
-                if shared.shown_at.is_some_and(is_early) {
-                    return Ok(0);
-                }
-                shared.shown_at = Some(at);
-                let _range = encode();
-                reel.film.wait_for_room()?;
-                let whole = &shared.pixels;
-                reel.film
-                    .show(at, |pixels, _| pixels.copy_from_slice(whole))?;
-                Ok(1)
-            }
-        }
-    }
-}
-
-/// Puts the frame to its place and draws over it.
-fn annotate(shot: &Shot, place: Place, pixels: &mut [u8], stride: usize, overlay: &mut Overlay) {
-    copy_into(&shot.view, place, pixels, stride);
-    let start = place.top as usize * stride + place.left as usize * PIXEL_BYTES;
-    let viewport = Viewport {
-        source: shot.meta.source_size,
-        shown: place.size,
-    };
-    if let Some(mut canvas) = Canvas::bgrx(place.size, &mut pixels[start..], stride) {
-        overlay.draw(&mut canvas, viewport, &shot.tracks);
-    }
-}
-
-impl Reel {
-    fn open(choice: &Choice, sources: usize, first: Size) -> Result<Self, RenderError> {
-        let grid = Grid::new(sources, first);
-        let whole = grid.size();
-        let stride = whole.width as usize * PIXEL_BYTES;
-        let shared = (sources > 1).then(|| Shared {
-            pixels: vec![0; stride * whole.height as usize],
-            stride,
-            places: vec![None; sources],
-            shown_at: None,
-        });
-        Ok(Self {
-            film: Film::open(choice, whole)?,
-            grid,
-            clock: Clock::default(),
-            shared,
-        })
-    }
-}
-
-impl Shared {
-    fn blacken(&mut self, cell: Place) {
-        let rows = self.pixels.chunks_mut(self.stride);
-        let start = cell.left as usize * PIXEL_BYTES;
-        let bytes = cell.size.width as usize * PIXEL_BYTES;
-        for row in rows.skip(cell.top as usize).take(cell.size.height as usize) {
-            row[start..start + bytes].fill(0);
-        }
-    }
-}
-
-/// Times of pictures in the file, which always grow: a source's own, or, where it has none, those of its frames' arrival.
-#[derive(Default)]
-struct Clock {
-    first: Option<Instant>,
-    /// The source's time that is the file's `since`.
-    origin: Duration,
-    since: Duration,
-    newest: Option<Duration>,
-}
-
-impl Clock {
-    fn next(&mut self, pts: Option<Duration>, entered_at: Instant) -> Duration {
-        let first = *self.first.get_or_insert(entered_at);
-        let time = pts.unwrap_or_else(|| entered_at.saturating_duration_since(first));
-        let at = match self.newest {
-            None => {
-                self.origin = time;
-                Duration::ZERO
-            }
-            Some(newest) => {
-                let at = time.checked_sub(self.origin).map(|past| self.since + past);
-                match at.filter(|at| *at > newest) {
-                    Some(at) => at,
-                    // The media has begun again.
-                    None => {
-                        (self.origin, self.since) = (time, newest + STEP);
-                        self.since
-                    }
-                }
-            }
-        };
-        self.newest = Some(at);
-        at
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{Picture, Size};
 
     #[test]
-    fn times_grow_from_zero_also_when_the_media_begins_again() {
-        let ms = Duration::from_millis;
-        let now = Instant::now();
-        let mut clock = Clock::default();
-        let times = [500, 533, 700, 100, 133, 133, 134];
-        let shown = times.map(|time| clock.next(Some(ms(time)), now).as_millis());
-        assert_eq!(shown, [0, 33, 200, 240, 273, 313, 314]);
-        let mut clock = Clock::default();
-        let shown = [0, 40, 90].map(|time| clock.next(None, now + ms(time)).as_millis());
-        assert_eq!(shown, [0, 40, 90]);
+    fn as_many_frames_may_wait_as_come_at_once() {
+        assert_eq!([1, 4, 16].map(|burst| Lag::Drops.room(burst)), [4, 4, 16]);
+        assert_eq!(Lag::Waits.room(1), usize::MAX);
+        // While a batch waits, the next one is on its way.
+        let picture = || Picture::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let shelf = Recording::shelf(16, 16);
+        let kept: Vec<_> = (0..100).map_while(|_| shelf.keep(picture())).collect();
+        assert_eq!(kept.len(), 16 + 16 + ON_THEIR_WAY);
     }
 }

@@ -9,6 +9,8 @@ pub(super) struct Seats {
     names: Vec<String>,
     /// By the source's index.
     of: Vec<Option<usize>>,
+    /// Who is away for a while.
+    away: Vec<SourceId>,
     /// By the place: what draws from the next frame on.
     pub(super) fresh: Vec<Option<Box<Overlay>>>,
 }
@@ -18,6 +20,7 @@ impl Seats {
     pub(super) fn new(names: Vec<String>) -> Self {
         Self {
             of: Vec::new(),
+            away: Vec::new(),
             fresh: names.iter().map(|_| None).collect(),
             names,
         }
@@ -35,6 +38,30 @@ impl Seats {
         self.of[index] = Some(seat);
         self.fresh[seat] = Some(overlay);
         true
+    }
+
+    /// Remembers that a source is away.
+    pub(super) fn set_away(&mut self, source: SourceId) {
+        if !self.is_away(source) {
+            self.away.push(source);
+        }
+    }
+
+    /// Forgets that a source is away.
+    pub(super) fn set_back(&mut self, source: SourceId) {
+        self.away.retain(|away| *away != source);
+    }
+
+    /// Whether a source is away.
+    pub(super) fn is_away(&self, source: SourceId) -> bool {
+        self.away.contains(&source)
+    }
+
+    /// Takes the place of a source back; the place, where nobody has been given it since.
+    pub(super) fn give_up(&mut self, source: SourceId) -> Option<usize> {
+        self.set_back(source);
+        let seat = self.of.get_mut(source.index())?.take()?;
+        (!self.of.contains(&Some(seat))).then_some(seat)
     }
 
     /// The place of a source.
@@ -60,5 +87,10 @@ mod tests {
         let places = [0, 1, 2, 3, 9].map(|id| seats.of(SourceId(id)));
         assert_eq!(places, [Some(0), Some(1), None, Some(1), None]);
         assert!(seats.fresh[1].is_some());
+        // The one before leaves late, and takes nothing along.
+        assert_eq!(seats.give_up(SourceId(1)), None);
+        assert_eq!(seats.give_up(SourceId(3)), Some(1));
+        assert_eq!(seats.give_up(SourceId(3)), None);
+        assert_eq!(seats.of(SourceId(3)), None);
     }
 }

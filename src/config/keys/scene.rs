@@ -93,7 +93,7 @@ pub const DIRECTION: &[Key] = &[
             max: 180.0,
         },
         Fallback::Number(45.0),
-        "Greatest angle between it and the way of an object.",
+        "Greatest angle between it and the way of an object, as both are seen in the picture.",
     ),
     Key::or(
         "min_distance",
