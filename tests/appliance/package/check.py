@@ -265,7 +265,7 @@ def the_camera_service():
     held("and is refused when it asks too often", soon(asks_again), show("ActiveState", "jetwatch-argus.path"))
     restarts = len([each for each in log(unit=unit) if str(each["MESSAGE"]).startswith("Started")])
     held("after 8 restarts at most", restarts <= 9, restarts)
-    os.remove("/run/systemd/system/jetwatch-argus.service.d/at-once.conf")
+    shutil.rmtree("/run/systemd/system/jetwatch-argus.service.d")
     run("systemctl", "daemon-reload")
     run("systemctl", "reset-failed", "jetwatch-argus.path", "jetwatch-argus.service")
     run("systemctl", "start", "jetwatch-argus.path")
