@@ -7,9 +7,10 @@ use std::time::Duration;
 use bytes::BytesMut;
 use mqtt5::QoS;
 use mqtt5::packet::Packet;
+use mqtt5::packet::publish::PublishPacket;
 use mqtt5::packet::subscribe::SubscribePacket;
 use mqtt5::transport::packet_io::encode_packet_to_buffer;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::dial::{Hello, dial};
 use super::link::{Link, Protocol, lost};
@@ -52,14 +53,36 @@ pub(super) async fn read(config: &MqttConfig, filters: &[String]) -> Result<Foun
         will: None,
     };
     let mut link = dial(config, &hello, LIMIT).await?;
-    subscribe(&mut link, filters).await?;
-    let found = receive(&mut link).await;
+    let mut found = Found::default();
+    subscribe(&mut link, filters, &mut found).await?;
+    let received = receive(&mut link, &mut found).await;
     // The goodbye is a courtesy.
     let _ = link.write(&[0xe0, 0], QUIET).await;
-    found
+    received.map(|()| found)
 }
 
-async fn subscribe(link: &mut Link, filters: &[String]) -> Result<(), PublishError> {
+impl Found {
+    /// Takes in a message; whether it is a kept value.
+    fn take(&mut self, publish: &PublishPacket) -> bool {
+        match publish.retain {
+            true if publish.payload.len() <= LONGEST_VALUE => self.kept.push(Kept {
+                topic: publish.topic_name.clone(),
+                value: publish.payload.to_vec(),
+            }),
+            false if self.live.len() < MOST => {
+                self.live.insert(publish.topic_name.clone());
+            }
+            _ => {}
+        }
+        publish.retain
+    }
+}
+
+async fn subscribe(
+    link: &mut Link,
+    filters: &[String],
+    found: &mut Found,
+) -> Result<(), PublishError> {
     let mut packet = match link.protocol {
         Protocol::V5 => SubscribePacket::new(1),
         Protocol::V311 => SubscribePacket::new_v311(1),
@@ -73,7 +96,17 @@ async fn subscribe(link: &mut Link, filters: &[String]) -> Result<(), PublishErr
         .map_err(|error| lost(&link.address, &error))?;
     link.write(&buffer, LIMIT).await?;
     let address = link.address.clone();
-    match timeout(LIMIT, link.read()).await {
+    let latest = Instant::now() + LIMIT;
+    let mut answer = timeout_at(latest, link.read()).await;
+    // A broker may send what matches before it answers.
+    while let Ok(Ok(Packet::Publish(publish))) = &answer
+        && found.kept.len() < MOST
+        && Instant::now() < latest
+    {
+        found.take(publish);
+        answer = timeout_at(latest, link.read()).await;
+    }
+    match answer {
         Ok(Ok(Packet::SubAck(answer))) => {
             // What it does let be read is better than nothing.
             match answer.reason_codes.iter().any(|code| code.is_success()) {
@@ -97,8 +130,8 @@ async fn subscribe(link: &mut Link, filters: &[String]) -> Result<(), PublishErr
     }
 }
 
-async fn receive(link: &mut Link) -> Result<Found, PublishError> {
-    let (mut found, latest) = (Found::default(), Instant::now() + LONGEST);
+async fn receive(link: &mut Link, found: &mut Found) -> Result<(), PublishError> {
+    let latest = Instant::now() + LONGEST;
     let mut quiet = Instant::now() + QUIET;
     // Looked at here as well: while others publish without a pause, reading never waits.
     while found.kept.len() < MOST && Instant::now() < quiet.min(latest) {
@@ -106,19 +139,10 @@ async fn receive(link: &mut Link) -> Result<Found, PublishError> {
             break;
         };
         match packet? {
-            Packet::Publish(publish) if publish.retain => {
-                quiet = Instant::now() + QUIET;
-                if publish.payload.len() <= LONGEST_VALUE {
-                    found.kept.push(Kept {
-                        topic: publish.topic_name,
-                        value: publish.payload.to_vec(),
-                    });
-                }
-            }
-            // No kept value, and no reason to wait longer.
+            // Others are no reason to wait longer.
             Packet::Publish(publish) => {
-                if found.live.len() < MOST {
-                    found.live.insert(publish.topic_name);
+                if found.take(&publish) {
+                    quiet = Instant::now() + QUIET;
                 }
             }
             Packet::PingResp => {}
@@ -130,5 +154,5 @@ async fn receive(link: &mut Link) -> Result<Found, PublishError> {
             }
         }
     }
-    Ok(found)
+    Ok(())
 }
