@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::program;
 use serde_json::{Value, json};
-use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, eventually, finish, json_lines, start, stderr, wait_for_output};
 
 const SCENE: &str = "synthetic://traffic?objects=2&width=160&height=90&fps=4";
 
@@ -43,13 +43,7 @@ impl Commanded {
         let port = free.local_addr().expect("an address").port();
         drop(free);
         let setup = Setup::new(&Self::yaml(port, TEMPLATES));
-        let child = setup
-            .command("run")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        let child = start(&mut setup.command("run"));
         let commanded = Self {
             setup,
             child,

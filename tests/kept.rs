@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::{Mosquitto, program};
 use serde_json::Value;
-use support::daemon::{Setup, eventually, stderr, wait_for_output};
+use support::daemon::{Setup, eventually, finish, stderr, wait_for_output};
 
 const BASE: &str = "jetwatch/box";
 
@@ -147,15 +147,7 @@ fn a_broker_that_lets_nothing_be_read_is_published_to_all_the_same() {
     let text = yaml(broker.port(), 4, "").replace("enabled: true", "enabled: false")
         + "log: {level: info}\n";
     let setup = Setup::new(&text);
-    let child = setup
-        .command("run")
-        .args(["--duration", "4s"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let output = wait_for_output(child);
+    let output = finish(setup.command("run").args(["--duration", "4s"]));
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(

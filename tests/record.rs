@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -17,7 +17,7 @@ use jetwatch::types::Size;
 use serde_json::Value;
 use support::clips::mp4;
 use support::daemon::{
-    Setup, eventually, finish, json_lines, json_lines_config, stderr, wait_for_output,
+    Setup, eventually, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
 };
 
 /// A network, for what is no drawn scene.
@@ -289,12 +289,7 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     let setup = Setup::new(&format!("device: test\nsources:\n{cam}{gone}{lost}{rest}"));
     let mut command = setup.command("run");
     command.arg("--record").arg(setup.path("tiles.mkv"));
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
+    let child = start(&mut command);
     let signal = |signal: &str| {
         let sent = Command::new("kill")
             .args([signal, &child.id().to_string()])

@@ -3,10 +3,10 @@
 mod support;
 
 use std::fmt::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use serde_json::Value;
-use support::daemon::{Setup, eventually, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, eventually, json_lines, start, stderr, wait_for_output};
 
 /// A source of four small frames a second.
 fn source(name: &str, seed: u32) -> String {
@@ -39,12 +39,7 @@ impl Running {
         let setup = Setup::new(text);
         let mut command = setup.command("run");
         command.arg("--stats").arg(setup.path("stats.json"));
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        let child = start(&mut command);
         Self {
             setup,
             child,

@@ -3,11 +3,11 @@
 mod support;
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use support::clips;
 use support::daemon::{
-    Setup, eventually, finish, json_lines, json_lines_config, stderr, wait_for_output,
+    Setup, eventually, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
 };
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30&frames=90&realtime=false";
@@ -109,13 +109,7 @@ fn duration_ends_the_run() {
 fn signals_end_the_run_with_its_queues_drained() {
     for signal in ["INT", "TERM"] {
         let setup = Setup::new(&json_lines_config(ENDLESS));
-        let child = setup
-            .command("run")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child = start(&mut setup.command("run"));
         eventually("tracks", || {
             (kinds(&json_lines(&setup.path("events.jsonl")), "event") >= 2).then_some(())
         });

@@ -8,12 +8,11 @@ mod support;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::Stdio;
 
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
-use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, eventually, finish, json_lines, start, stderr, wait_for_output};
 use support::rtsp::RtspServer;
 
 const CELLS: usize = 126;
@@ -178,13 +177,7 @@ fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
     let server = RtspServer::start(0, &[]);
     let (port, uri) = (server.port, server.uri());
     let setup = setup(&uri, &network(0.9), 96);
-    let child = setup
-        .command("run")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = start(&mut setup.command("run"));
     let lines = || json_lines(&setup.path("events.jsonl"));
     let frames = |least: usize| {
         eventually("frames", || {
@@ -258,13 +251,7 @@ fn a_source_that_failed_for_good_is_tried_again_by_a_reload() {
     );
     let text = text.replace("]\ndetector", &late);
     fs::write(&setup.config, text).expect("writable");
-    let child = setup
-        .command("run")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
+    let child = start(&mut setup.command("run"));
     let signal = |signal: &str| {
         let mut kill = std::process::Command::new("kill");
         let sent = kill.args([signal, &child.id().to_string()]).status();

@@ -56,15 +56,19 @@ pub fn json_lines_config(source: &str) -> String {
     yaml
 }
 
-/// Runs to the end, within [`PATIENCE`].
-pub fn finish(command: &mut Command) -> Output {
-    let child = command
+/// Starts with nothing to read and with its output piped.
+pub fn start(command: &mut Command) -> Child {
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the binary starts");
-    wait_for_output(child)
+        .expect("the binary starts")
+}
+
+/// Runs to the end, within [`PATIENCE`].
+pub fn finish(command: &mut Command) -> Output {
+    wait_for_output(start(command))
 }
 
 /// Waits for the end of a child whose output is piped; kills and fails it when it takes too long.
