@@ -22,6 +22,9 @@ _jetwatch() {
             jetwatch,check)
                 cmd="jetwatch__subcmd__check"
                 ;;
+            jetwatch,dataset)
+                cmd="jetwatch__subcmd__dataset"
+                ;;
             jetwatch,demo)
                 cmd="jetwatch__subcmd__demo"
                 ;;
@@ -49,17 +52,14 @@ _jetwatch() {
             jetwatch,run)
                 cmd="jetwatch__subcmd__run"
                 ;;
-            jetwatch,scenes)
-                cmd="jetwatch__subcmd__scenes"
+            jetwatch,subscribe)
+                cmd="jetwatch__subcmd__subscribe"
                 ;;
             jetwatch,track)
                 cmd="jetwatch__subcmd__track"
                 ;;
             jetwatch,tune)
                 cmd="jetwatch__subcmd__tune"
-                ;;
-            jetwatch,watch)
-                cmd="jetwatch__subcmd__watch"
                 ;;
             jetwatch__subcmd__engine,build)
                 cmd="jetwatch__subcmd__engine__subcmd__build"
@@ -91,6 +91,9 @@ _jetwatch() {
             jetwatch__subcmd__help,check)
                 cmd="jetwatch__subcmd__help__subcmd__check"
                 ;;
+            jetwatch__subcmd__help,dataset)
+                cmd="jetwatch__subcmd__help__subcmd__dataset"
+                ;;
             jetwatch__subcmd__help,demo)
                 cmd="jetwatch__subcmd__help__subcmd__demo"
                 ;;
@@ -118,17 +121,14 @@ _jetwatch() {
             jetwatch__subcmd__help,run)
                 cmd="jetwatch__subcmd__help__subcmd__run"
                 ;;
-            jetwatch__subcmd__help,scenes)
-                cmd="jetwatch__subcmd__help__subcmd__scenes"
+            jetwatch__subcmd__help,subscribe)
+                cmd="jetwatch__subcmd__help__subcmd__subscribe"
                 ;;
             jetwatch__subcmd__help,track)
                 cmd="jetwatch__subcmd__help__subcmd__track"
                 ;;
             jetwatch__subcmd__help,tune)
                 cmd="jetwatch__subcmd__help__subcmd__tune"
-                ;;
-            jetwatch__subcmd__help,watch)
-                cmd="jetwatch__subcmd__help__subcmd__watch"
                 ;;
             jetwatch__subcmd__help__subcmd__engine,build)
                 cmd="jetwatch__subcmd__help__subcmd__engine__subcmd__build"
@@ -230,7 +230,7 @@ _jetwatch() {
 
     case "${cmd}" in
         jetwatch)
-            opts="-h -V --help --version run check doctor demo watch bench profile report model engine eval tune track scenes help"
+            opts="-h -V --help --version run check doctor demo subscribe bench profile report model engine eval tune track dataset help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -244,7 +244,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__bench)
-            opts="-c -w -o -h --config --source --model --set --only --batches --frames --duration --warmup --preload --output --json --sweep --compare --ladder --repeat --processes --gpus --maximize-clocks --no-record --ladder-step --one-of-several --cores --root --help"
+            opts="-c -w -o -h --config --source --model --set --only --batches --frames --duration --warmup --preload --output --json --sweep --compare --ablation --repeat --processes --gpus --maximize-clocks --no-record --ablation-step --one-of-several --cores --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -326,7 +326,7 @@ _jetwatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --ladder-step)
+                --ablation-step)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -361,6 +361,64 @@ _jetwatch() {
                     return 0
                     ;;
                 --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__dataset)
+            opts="-h --out --scenes --pictures --seed --size --objects --merge --least-visible --least-side --format --threads --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scenes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pictures)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --objects)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --merge)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --least-visible)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --least-side)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "jpeg png" -- "${cur}"))
+                    return 0
+                    ;;
+                --threads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -720,7 +778,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__help)
-            opts="run check doctor demo watch bench profile report model engine eval tune track scenes help"
+            opts="run check doctor demo subscribe bench profile report model engine eval tune track dataset help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -748,6 +806,20 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        jetwatch__subcmd__help__subcmd__dataset)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -985,7 +1057,7 @@ _jetwatch() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        jetwatch__subcmd__help__subcmd__scenes)
+        jetwatch__subcmd__help__subcmd__subscribe)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1072,20 +1144,6 @@ _jetwatch() {
         jetwatch__subcmd__help__subcmd__tune__subcmd__status)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        jetwatch__subcmd__help__subcmd__watch)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1276,7 +1334,7 @@ _jetwatch() {
             return 0
             ;;
         jetwatch__subcmd__profile)
-            opts="-c -o -h --config --host --ssh-option --ssh --sudo --duration --warmup --frames --batch-sizes --trace --sampling --attach --session --output --force --fetch-only --program --beside --target-folder --target-nsys --nsys --grace --help"
+            opts="-c -o -h --config --host --ssh-option --ssh --sudo --duration --warmup --frames --batch-sizes --trace --sampling --attach --session --output --force --fetch-only --program --remote-dir --target-folder --target-nsys --nsys --export-timeout --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1346,7 +1404,7 @@ _jetwatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --beside)
+                --remote-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1362,7 +1420,7 @@ _jetwatch() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --grace)
+                --export-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1485,54 +1543,34 @@ _jetwatch() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        jetwatch__subcmd__scenes)
-            opts="-h --out --scenes --pictures --seed --size --objects --merge --least-visible --least-side --format --threads --help"
+        jetwatch__subcmd__subscribe)
+            opts="-c -h --config --host --port --topic --duration --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --out)
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --scenes)
+                -c)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --pictures)
+                --host)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --seed)
+                --port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --size)
+                --topic)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --objects)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --merge)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --least-visible)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --least-side)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --format)
-                    COMPREPLY=($(compgen -W "jpeg png" -- "${cur}"))
-                    return 0
-                    ;;
-                --threads)
+                --duration)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1809,44 +1847,6 @@ _jetwatch() {
                     return 0
                     ;;
                 --root)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        jetwatch__subcmd__watch)
-            opts="-c -h --config --host --port --topic --duration --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --config)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -c)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --topic)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --duration)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -30,7 +30,7 @@ complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "run" -d 'Run the 
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
-complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "watch" -d 'Print the messages of a broker as they come'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "subscribe" -d 'Subscribe to a broker and print its messages as they come'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "bench" -d 'Measure parts of the chain'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "profile" -d 'Record the daemon by Nsight Systems, here or over ssh, and say where its time goes'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
@@ -39,7 +39,7 @@ complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "engine" -d 'Build
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "track" -d 'Track detections from a MOTChallenge text file'
-complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "dataset" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
 complete -c jetwatch -n "__fish_jetwatch_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -s c -l config -d 'Configuration file' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand run" -l duration -d 'End after this time, such as 20s or 5m' -r
@@ -83,12 +83,12 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l model -d 'Mod
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l duration -d 'End after this time, such as 20s or 5m' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -l interval -d 'Frames that skip the network after each one that goes through it; the tracker carries the tracks meanwhile' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand demo" -s h -l help -d 'Print help'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -s c -l config -d 'Configuration file whose broker, user and certificates are used' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l host -d 'Host name or address of the broker' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l port -d 'Port of the broker' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l topic -d 'Topic filter' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -l duration -d 'End after this time, such as 20s or 5m' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand watch" -s h -l help -d 'Print help'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand subscribe" -s c -l config -d 'Configuration file whose broker, user and certificates are used' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand subscribe" -l host -d 'Host name or address of the broker' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand subscribe" -l port -d 'Port of the broker' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand subscribe" -l topic -d 'Topic filter' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand subscribe" -l duration -d 'End after this time, such as 20s or 5m' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand subscribe" -s h -l help -d 'Print help'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s c -l config -d 'Configuration file. Its messages go to a broker inside of the benchmark and to files in the output folder' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l source -d 'Any source, in the place of a configuration: a video file, rtsp://…, synthetic://…' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l model -d 'Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network' -r
@@ -100,7 +100,7 @@ track\t'Tracker and life cycle, on detections of preloaded frames'
 publish\t'Messages of preloaded frames, up to the queues'
 layers\t'Each layer of the network, run by run on single frames (TensorRT alone)'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l batches -d 'End after this many batches, warm-up included' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'End after this many frames, warm-up included. Default where nothing is given: 1000, with --ladder 300' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l frames -d 'End after this many frames, warm-up included. Default where nothing is given: 1000, with --ablation 300' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l duration -d 'End after this time, such as 20s or 5m' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -s w -l warmup -d 'Batches that are dropped at the front, and as many at the end' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l preload -d 'With --only: frames to load beforehand; they are used in turns' -r
@@ -110,11 +110,11 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l compare -d '
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l repeat -d 'Run everything so many times. Default: 5 with --compare, else 1' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l processes -d 'Processes that run side by side on each GPU, each on processor cores of its own' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l gpus -d 'GPUs that have processes of their own' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l ladder-step -d 'Which step of the ladder this process runs, from 1' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l ablation-step -d 'Which step of the ablation this process runs, from 1' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l cores -d 'Processor cores for this process, numbers with commas' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l root -d 'Folder that stands for the whole system, for tests' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l json -d 'Print the speeds as JSON, not the tables'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l ladder -d 'Run one step after the other from a naive chain to the best: with queues, without rendering, scaled early, batched, INT8 at intervals; and tell what each one gains'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l ablation -d 'Run an ablation: six steps from a naive pipeline to the best one (queues, no rendering, scaling first, batches, INT8 at intervals), with the gain of each step'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l maximize-clocks -d 'Hold the clocks at their highest while it runs, as root, and give them back'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l no-record -d 'Keep no single ranges, only speeds: to see what keeping them costs'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand bench" -l one-of-several -d 'This process is one of several: end with the one that started it'
@@ -135,11 +135,11 @@ off\t'Never'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l session -d 'The session of nsys in which the service runs' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -s o -l output -d 'Where to write: NAME.nsys-rep, NAME.sqlite and NAME.stats.json' -r -F
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l program -d 'The jetwatch to profile; by default this one, and over ssh the one in the search path there' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l beside -d 'Folder of the other machine that relative paths of the configuration mean' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l remote-dir -d 'Folder of the other machine that relative paths of the configuration refer to: models, secrets' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l target-folder -d 'Folder for temporary files where the daemon runs' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l target-nsys -d 'The nsys that records' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l nsys -d 'The nsys of this machine that exports' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l grace -d 'How long nsys may take beyond the time to record, on a slow machine' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l export-timeout -d 'How long nsys may take beyond the time to record, on a slow machine' -r
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l attach -d 'Profile the running service, which nsys must have started (systemd/drop-ins/profiling.conf)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l force -d 'Overwrite what is there'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand profile" -l fetch-only -d 'Bring the profile here, without exporting it and without a report'
@@ -303,34 +303,34 @@ complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l tentative-fr
 omit\t'Leave them out, as the daemon must'"
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -l match-any-class -d 'Let detections of any class continue a track'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand track" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l out -d 'Folder for the images and annotations.json; made when missing' -r -F
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l scenes -d 'Number of scenes; each has a look of its own' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l pictures -d 'Pictures of each scene, at moments far apart' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l seed -d 'Seed of the first scene; scene n has seed + n' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l size -d 'Width and height in pixels' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l objects -d 'Least and most objects in a scene, on average over time' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l merge -d 'Write several labels as one, such as vehicle=car,bus,truck; may be given several times' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l least-visible -d 'Objects of which less is seen, as a share from 0 to 1, are written as `iscrowd`: neither asked for nor counted as wrong' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l least-side -d 'Objects with a shorter side, in pixels, are written as `iscrowd` too' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l format -d 'Format of the pictures' -r -f -a "jpeg\t'Quality 92, as cameras write'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l out -d 'Folder for the images and annotations.json; made when missing' -r -F
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l scenes -d 'Number of scenes; each has a look of its own' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l pictures -d 'Pictures of each scene, at moments far apart' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l seed -d 'Seed of the first scene; scene n has seed + n' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l size -d 'Width and height in pixels' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l objects -d 'Least and most objects in a scene, on average over time' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l merge -d 'Write several labels as one, such as vehicle=car,bus,truck; may be given several times' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l least-visible -d 'Objects of which less is seen, as a share from 0 to 1, are written as `iscrowd`: neither asked for nor counted as wrong' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l least-side -d 'Objects with a shorter side, in pixels, are written as `iscrowd` too' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l format -d 'Format of the pictures' -r -f -a "jpeg\t'Quality 92, as cameras write'
 png\t'Without loss'"
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -l threads -d 'Threads that draw; by default one for each core' -r
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand scenes" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "watch" -d 'Print the messages of a broker as they come'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "bench" -d 'Measure parts of the chain'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "profile" -d 'Record the daemon by Nsight Systems, here or over ssh, and say where its time goes'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "scenes" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
-complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo watch bench profile report model engine eval tune track scenes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -l threads -d 'Threads that draw; by default one for each core' -r
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand dataset" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "run" -d 'Run the daemon: every source of the configuration, until told to stop'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "check" -d 'Say whether the configuration, the model, the sources and the broker work'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "doctor" -d 'Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "demo" -d 'Show the whole chain at work, with events as a subscriber sees them'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "subscribe" -d 'Subscribe to a broker and print its messages as they come'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "bench" -d 'Measure parts of the chain'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "profile" -d 'Record the daemon by Nsight Systems, here or over ssh, and say where its time goes'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "report" -d 'Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "model" -d 'Fetch networks, look into ONNX files, and describe them for the daemon'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "engine" -d 'Build and look into what TensorRT runs: the engine of a network for this machine\'s GPU'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "eval" -d 'Say how accurate a model is on annotated pictures'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "tune" -d 'Set power mode, clocks and fan of the machine as configured, or give them back'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "track" -d 'Track detections from a MOTChallenge text file'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "dataset" -d 'Write labeled pictures of the built-in street scene, for training and judging networks'
+complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and not __fish_seen_subcommand_from run check doctor demo subscribe bench profile report model engine eval tune track dataset help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "list" -d 'List the networks that can be fetched'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fetch" -d 'Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash'
 complete -c jetwatch -n "__fish_jetwatch_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "inspect" -d 'Say what an ONNX file holds, and what the runtimes will say to it'
