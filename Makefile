@@ -15,7 +15,7 @@ BINARY := $(TARGET)/release/jetwatch
 # Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 
-.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ appliance-limits: deb ## Boot the package with a kernel of its own, in QEMU, whe
 lint: ## Check formatting and lints.
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+
+docs: ## Build the documentation as a book into target/docs (needs mdBook: cargo install mdbook).
+	@command -v mdbook >/dev/null || { echo "docs: mdbook is not installed; run: cargo install mdbook" >&2; exit 1; }
+	mdbook build --dest-dir "$(abspath $(TARGET))/docs" docs
 
 bench: ## Run the micro-benchmarks.
 	@.ci/setup build
