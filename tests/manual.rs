@@ -12,9 +12,9 @@ use clap_complete::Shell;
 /// File names with what they must hold.
 fn wanted() -> BTreeMap<String, String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    clap_mangen::generate_to(jetwatch::cli::command(), folder.path()).expect("manual pages");
+    clap_mangen::generate_to(jetwatch::command(), folder.path()).expect("manual pages");
     for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
-        let mut command = jetwatch::cli::command();
+        let mut command = jetwatch::command();
         clap_complete::generate_to(shell, &mut command, "jetwatch", folder.path())
             .expect("completions");
     }

@@ -1,11 +1,9 @@
 //! NVTX ranges of the real daemon, counted by a tool of our own (`nvtx/counter.c`) without nsys: as many as frames and
 //! batches, and as many as `--stats` tells.
 
-#[path = "support/classifier.rs"]
-mod classifier;
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
-mod support;
+use crate::support;
+use crate::support::classifier;
+use crate::support::onnx_file;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 use classifier::{keys, network, write_model};
-use jetwatch::config::SourceUri;
-use jetwatch::telemetry::Stage;
+use jetwatch_config::SourceUri;
+use jetwatch_telemetry::Stage;
 use serde_json::Value;
 use support::clips;
 use support::collector::{Collector, config};

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use jetwatch::nvidia::cuda::Element;
-use jetwatch::nvidia::tensorrt::{
+use jetwatch_nvidia::cuda::Element;
+use jetwatch_nvidia::tensorrt::{
     BuildRequest, Built, CalibrationInput, Generation, ImplicitInt8, Precision, Progress, Runtime,
     TensorRtError,
 };
@@ -381,7 +381,7 @@ fn quantized_networks_need_no_calibration_and_plain_ones_do() {
 #[test]
 fn shapes_that_are_not_open_in_the_batch_alone_must_be_given() {
     use crate::onnx_graph::{FLOAT, Graph};
-    use jetwatch::nvidia::tensorrt::Shapes;
+    use jetwatch_nvidia::tensorrt::Shapes;
     let test = "build::shapes_that_are_not_open_in_the_batch_alone_must_be_given";
     on_each(test, &[], |double| {
         let mut graph = Graph::default();

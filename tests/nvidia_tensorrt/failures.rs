@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use jetwatch::nvidia::cuda::Element;
-use jetwatch::nvidia::execution::ExecutionError;
-use jetwatch::nvidia::tensorrt::{Runtime, TensorRtError};
+use jetwatch_nvidia::cuda::Element;
+use jetwatch_nvidia::execution::ExecutionError;
+use jetwatch_nvidia::tensorrt::{Runtime, TensorRtError};
 
 use crate::cuda::is_child;
 use crate::network::{network, open_network, plan, request, run_and_compare};

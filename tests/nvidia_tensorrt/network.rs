@@ -1,8 +1,8 @@
 //! The networks of these tests, and what a double of TensorRT makes of a picture.
 
-use jetwatch::nvidia::cuda::{Element, PixelFormat};
-use jetwatch::nvidia::execution::{Execution, Inner, InputPlan, InputSource, OutputPlan, Plan};
-use jetwatch::nvidia::tensorrt::{BuildRequest, Engine, Precision, Runtime};
+use jetwatch_nvidia::cuda::{Element, PixelFormat};
+use jetwatch_nvidia::execution::{Execution, Inner, InputPlan, InputSource, OutputPlan, Plan};
+use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Precision, Runtime};
 use std::sync::Arc;
 
 use crate::cuda::{noise, tensor};

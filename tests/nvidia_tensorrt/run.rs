@@ -2,11 +2,11 @@
 
 use std::thread;
 
-use jetwatch::nvidia::cuda::Element;
-use jetwatch::nvidia::execution::{
+use jetwatch_nvidia::cuda::Element;
+use jetwatch_nvidia::execution::{
     ConstantPlan, Execution, ExecutionError, InputPlan, InputSource, OutputPlan, Plan,
 };
-use jetwatch::nvidia::tensorrt::{BuildRequest, Generation, Precision, TensorMode};
+use jetwatch_nvidia::tensorrt::{BuildRequest, Generation, Precision, TensorMode};
 
 use crate::cuda::noise;
 use crate::network::{

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use jetwatch::nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch::nvidia::echo::{Echo, EchoRecording};
-use jetwatch::nvidia::execution::InputSource;
+use jetwatch_nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorFormat};
+use jetwatch_nvidia::echo::{Echo, EchoRecording};
+use jetwatch_nvidia::execution::InputSource;
 
 /// Says to a child which test it is to run.
 const CHILD: &str = "JETWATCH_TEST_CHILD";
