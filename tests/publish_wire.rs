@@ -269,7 +269,7 @@ fn every_message_fits_the_schema() {
         assert!(problems.is_empty(), "{message:#}: {problems:?}");
         assert_eq!(
             (&message["version"], &message["device"]),
-            (&json!(1), &json!("gate"))
+            (&json!(2), &json!("gate"))
         );
     }
     for kind in [

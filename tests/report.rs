@@ -382,8 +382,8 @@ fn a_page_holds_everything_itself() {
         [
             "detect-0",
             "detect-0 +1",
-            "track",
             "source-cam",
+            "track",
             "GPU 0 stream 7"
         ]
     );
