@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
+use crate::support::onnx_message::tensor_elsewhere;
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{DetectError, prepare};
@@ -23,7 +24,6 @@ use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
     Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
 };
-use onnx_graph::onnx_message::tensor_elsewhere;
 use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 use sha2::{Digest, Sha256};
 

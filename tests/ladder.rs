@@ -3,7 +3,6 @@
 
 use crate::support;
 use crate::support::classifier;
-use crate::support::onnx_file;
 
 use std::fs;
 use std::path::Path;

@@ -39,6 +39,7 @@ mod nsys_report;
 mod nvidia_cuda;
 mod nvidia_preprocess;
 mod nvidia_surface;
+mod nvidia_tensorrt;
 mod nvtx_ranges;
 mod profile;
 mod publish_access;

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support::onnx_message::{Message, node, tensor};
 use jetwatch_detect::graph::{self, Network, Severity};
 use jetwatch_detect::model::ModelSpec;
 use onnx_file::TinyNetwork;
-use onnx_file::onnx_graph::onnx_message::{Message, node, tensor};
 use proptest::prelude::*;
 
 const FLOAT: u64 = 1;

@@ -3,7 +3,6 @@
 
 use crate::support;
 use crate::support::classifier;
-use crate::support::onnx_file;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -105,7 +104,7 @@ fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
 /// for a tool when it is first called, so that the test starts itself again with one.
 #[test]
 fn decoding_and_scaling_in_elements_are_ranges_too() {
-    const NAME: &str = "decoding_and_scaling_in_elements_are_ranges_too";
+    const NAME: &str = "nvtx_ranges::decoding_and_scaling_in_elements_are_ranges_too";
     const CLIP_AT: &str = "JETWATCH_TEST_CLIP";
     if let Some(clip) = std::env::var_os(CLIP_AT) {
         return decode(Path::new(&clip));

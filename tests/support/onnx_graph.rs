@@ -3,7 +3,6 @@
 //! The messages themselves are written in `onnx_message.rs`. Each test binary uses a part of it.
 #![allow(dead_code)]
 
-pub use super::onnx_message;
 use super::onnx_message::{Message, node, tensor};
 
 /// Element types by their numbers in ONNX.

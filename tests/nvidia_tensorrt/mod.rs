@@ -8,10 +8,3 @@ mod build;
 mod failures;
 mod network;
 mod run;
-
-#[path = "../support/cuda.rs"]
-mod cuda;
-#[path = "../support/onnx_graph.rs"]
-mod onnx_graph;
-#[path = "../support/tensorrt.rs"]
-mod tensorrt;
