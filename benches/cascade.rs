@@ -24,10 +24,10 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::tensor::TensorWriter;
-use jetwatch_detect::{DetectError, Detector, Resampler, prepare};
+use jetwatch_detect::{DetectError, Detector, Resizer, prepare};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image, Placement, Size, SourceId,
 };
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 
@@ -105,7 +105,7 @@ fn onnx(folder: &Path, batch_size: usize) -> Box<dyn Detector> {
             .expect("a folder of plain text")
             .detector
     };
-    let prepared = prepare(&config, &Recorder::default()).expect("the model is right");
+    let prepared = load(&config, &Recorder::default()).expect("the model is right");
     prepared.make_detector(0).expect("the network opens")
 }
 
@@ -134,7 +134,7 @@ impl Detector for ModeledGpu {
         let slots = self.tensor.chunks_exact_mut(slot_len);
         for (slot, (frame, tensor)) in batch.iter().zip(slots).enumerate() {
             let letterbox = Letterbox::new(frame.meta.source_size, INPUT, Placement::Stretch);
-            self.writer.write(slot, tensor, &frame.picture, &letterbox);
+            self.writer.write(slot, tensor, &frame.image, &letterbox);
         }
         let end = Instant::now() + RUN + CROP * batch.len() as u32;
         results.resize_with(batch.len(), Vec::new);
@@ -158,7 +158,7 @@ fn crops() -> Vec<(Vec<u8>, Size)> {
 }
 
 /// A crop as the network wants it, as a worker of the cascade makes it.
-fn frame((pixels, size): &(Vec<u8>, Size), resampler: &mut Resampler) -> Frame {
+fn frame((pixels, size): &(Vec<u8>, Size), resampler: &mut Resizer) -> Frame {
     let inner = Letterbox::new(*size, INPUT, Placement::Stretch).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
     let mut scaled = vec![0; stride * inner.height as usize];
@@ -169,12 +169,12 @@ fn frame((pixels, size): &(Vec<u8>, Size), resampler: &mut Resampler) -> Frame {
             seq: 0,
             pts: None,
             captured_at: SystemTime::UNIX_EPOCH,
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             source_size: *size,
         },
         crop: None,
-        picture: Picture::new(inner, stride, Box::new(scaled)).expect("large enough"),
-        view: None,
+        image: Image::new(inner, stride, Box::new(scaled)).expect("large enough"),
+        full_image: None,
         truth: Vec::new(),
     }
 }
@@ -183,7 +183,7 @@ fn run(criterion: &mut Criterion, name: &str, detector: impl Fn(usize) -> Box<dy
     let crops = crops();
     for batch_size in BATCHES {
         let mut detector = detector(batch_size);
-        let mut resampler = Resampler::default();
+        let mut resampler = Resizer::default();
         let (mut batch, mut results) = (Vec::new(), Vec::new());
         criterion.bench_function(&format!("{name}/crop_at_batch_{batch_size}"), |bencher| {
             bencher.iter_custom(|rounds| {

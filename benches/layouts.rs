@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_detect::layout::darknet_grids::DarknetGridsParameters;
-use jetwatch_detect::layout::detectnet_v2::DetectNetParameters;
-use jetwatch_detect::layout::detr::{DetrActivation, DetrParameters};
-use jetwatch_detect::layout::fcos::{FcosParameters, FcosScore};
-use jetwatch_detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch_detect::layout::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use jetwatch_detect::layout::{Decoded, ElementKind, Numbers, Shape};
+use jetwatch_detect::decoders::darknet_grids::DarknetGridsParameters;
+use jetwatch_detect::decoders::detectnet_v2::DetectNetParameters;
+use jetwatch_detect::decoders::detr::{DetrActivation, DetrParameters};
+use jetwatch_detect::decoders::fcos::{FcosParameters, FcosScore};
+use jetwatch_detect::decoders::gfl::{CellCenter, GflParameters, GflTensors};
+use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::decoders::{DecodeDiagnostics, DType, TensorView, TensorShape};
 use jetwatch_detect::model::OutputLayout;
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_types::Size;
@@ -362,31 +362,31 @@ fn detectnet_v2() -> Case {
 fn layouts(criterion: &mut Criterion) {
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
     for case in yolo().into_iter().chain(others()) {
-        let element = ElementKind::F32;
+        let element = DType::F32;
         let shape = |(axes, _): &'_ (Vec<usize>, Vec<f32>)| axes.clone();
         let axes: Vec<Vec<usize>> = case.tensors.iter().map(shape).collect();
-        let shapes: Vec<Shape<'_>> = axes.iter().map(|axes| Shape { element, axes }).collect();
+        let shapes: Vec<TensorShape<'_>> = axes.iter().map(|axes| TensorShape { element, axes }).collect();
         let head = case
             .layout
-            .head(case.input, CLASSES, &shapes)
+            .create_decoder(case.input, CLASSES, &shapes)
             .unwrap_or_else(|mismatch| panic!("{}: {mismatch:?}", case.name));
-        let tensors: Vec<Numbers<'_>> = case
+        let tensors: Vec<TensorView<'_>> = case
             .tensors
             .iter()
-            .map(|(_, numbers)| Numbers::F32(numbers))
+            .map(|(_, numbers)| TensorView::F32(numbers))
             .collect();
         let mut candidates = Vec::new();
         let decoded = head.decode(&tensors, THRESHOLD, &all, &mut candidates);
         assert_eq!(
             (decoded, candidates.len()),
-            (Decoded::default(), 300),
+            (DecodeDiagnostics::default(), 300),
             "{}",
             case.name
         );
         let kept = if head.needs_suppression() { 60 } else { 300 };
         let suppress = |candidates: &mut Vec<_>| {
             if head.needs_suppression() {
-                nms::suppress(candidates, IOU, 300);
+                nms::non_max_suppression(candidates, IOU, 300);
             } else {
                 nms::rank(candidates, 300);
             }

@@ -22,7 +22,7 @@ use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{DetectError, prepare};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
-    Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+    Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image, Placement, Size, SourceId,
 };
 use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 use sha2::{Digest, Sha256};
@@ -162,7 +162,7 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
             .expect("a folder of plain text")
             .detector
     };
-    let prepared = prepare(&config, &Recorder::default())?;
+    let prepared = load(&config, &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
     let frame = Frame {
@@ -171,17 +171,17 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
             seq: 0,
             pts: None,
             captured_at: SystemTime::UNIX_EPOCH,
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             source_size: SOURCE,
         },
         crop: None,
-        picture: Picture::new(
+        image: Image::new(
             inner,
             stride,
             Box::new(vec![gray; stride * inner.height as usize]),
         )
         .expect("large enough"),
-        view: None,
+        full_image: None,
         truth: Vec::new(),
     };
     let mut results = Vec::new();

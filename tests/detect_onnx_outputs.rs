@@ -15,7 +15,7 @@ use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{DetectError, prepare};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image, Placement, Size, SourceId,
 };
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use sha2::{Digest, Sha256};
@@ -69,7 +69,7 @@ fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detectio
             .expect("a folder of plain text")
             .detector
     };
-    let prepared = prepare(&config, &Recorder::default())?;
+    let prepared = load(&config, &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
     let frame = |seq| {
@@ -80,12 +80,12 @@ fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detectio
                 seq,
                 pts: None,
                 captured_at: SystemTime::UNIX_EPOCH,
-                entered_at: Instant::now(),
+                received_at: Instant::now(),
                 source_size: SOURCE,
             },
             crop: None,
-            picture: Picture::new(inner, stride, Box::new(pixels)).expect("large enough"),
-            view: None,
+            image: Image::new(inner, stride, Box::new(pixels)).expect("large enough"),
+            full_image: None,
             truth: Vec::new(),
         }
     };

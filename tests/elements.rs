@@ -56,7 +56,7 @@ fn quoted_after<'a>(text: &'a str, call: &str) -> Vec<&'a str> {
 fn the_table_is_part_of_gstreamer_1_16() {
     let (own, of_l4t) = (elements_of_1_16(), elements_of_l4t());
     for element in ELEMENTS {
-        let known = if element.is_of_l4t() { &of_l4t } else { &own };
+        let known = if element.is_from_l4t() { &of_l4t } else { &own };
         let properties = known
             .get(element.name)
             .unwrap_or_else(|| panic!("{} is neither in GStreamer 1.16 nor in L4T", element.name));
@@ -74,7 +74,7 @@ fn the_table_is_part_of_gstreamer_1_16() {
 fn the_table_is_true_here() {
     gst::init().expect("GStreamer starts");
     // Elements of L4T are on a Jetson alone.
-    for element in ELEMENTS.iter().filter(|element| !element.is_of_l4t()) {
+    for element in ELEMENTS.iter().filter(|element| !element.is_from_l4t()) {
         let made = gst::ElementFactory::make(element.name)
             .build()
             .unwrap_or_else(|_| {

@@ -7,7 +7,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
+use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, GroundTruthObject};
 use jetwatch_source::scene::Scene;
 use serde_json::Value;
 use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
@@ -66,7 +66,7 @@ fn judge(frames: &[Value]) -> ClearMot {
         let truth = scene.truth(index);
         let objects: Vec<_> = truth
             .iter()
-            .map(|object| KnownObject {
+            .map(|object| GroundTruthObject {
                 id: object.id,
                 class: 0,
                 xyxy: object.xyxy,

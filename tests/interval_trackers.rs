@@ -5,10 +5,10 @@
 //! seen of an object, objects that are missed for several frames in a row, and boxes where nothing is.
 
 use jetwatch_config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
-use jetwatch_eval::{ClearMotCounter, Hypothesis, KnownObject};
+use jetwatch_eval::{ClearMotCounter, Hypothesis, GroundTruthObject};
 use jetwatch_source::scene::Scene;
 use jetwatch_track::Tracker;
-use jetwatch_types::{Detection, TrackState, TruthBox, Xyxy};
+use jetwatch_types::{Detection, TrackState, GroundTruthBox, Xyxy};
 
 const FRAMES: u64 = 300;
 const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
@@ -50,7 +50,7 @@ fn class_of(label: &str) -> u16 {
 }
 
 /// The truth about every frame of a scene.
-fn truth(seed: u64) -> Vec<Vec<TruthBox>> {
+fn truth(seed: u64) -> Vec<Vec<GroundTruthBox>> {
     let mut scene = Scene::new(&SyntheticScene {
         seed,
         objects: 8,
@@ -75,8 +75,8 @@ fn trembling([left, top, right, bottom]: Xyxy, share: f32, noise: &mut Noise) ->
 }
 
 /// What a detector finds in every frame of the scene.
-fn found(seed: u64, truth: &[Vec<TruthBox>]) -> Vec<Vec<Detection>> {
-    let of_frame = |(frame, objects): (u64, &Vec<TruthBox>)| {
+fn found(seed: u64, truth: &[Vec<GroundTruthBox>]) -> Vec<Vec<Detection>> {
+    let of_frame = |(frame, objects): (u64, &Vec<GroundTruthBox>)| {
         let mut all = Vec::new();
         for object in objects {
             // What a detector makes of an object changes every ten frames, and a little with every frame.
@@ -108,7 +108,7 @@ fn found(seed: u64, truth: &[Vec<TruthBox>]) -> Vec<Vec<Detection>> {
 
 /// MOTA of one tracker that looks at every `every`-th frame, beginning with frame `first`, in points.
 fn mota(
-    truth: &[Vec<TruthBox>],
+    truth: &[Vec<GroundTruthBox>],
     found: &[Vec<Detection>],
     kind: TrackerKind,
     every: usize,
@@ -116,7 +116,7 @@ fn mota(
 ) -> f64 {
     let config = TrackerConfig::new(kind);
     let mut tracker = if every > 1 {
-        Tracker::with_carrying(&config)
+        Tracker::with_coasting(&config)
     } else {
         Tracker::new(&config)
     };
@@ -125,11 +125,11 @@ fn mota(
         let tracks = if index % every == first {
             tracker.update(found)
         } else {
-            tracker.carry()
+            tracker.coast()
         };
         let known = truth.iter().map(|object| {
             let [left, top, right, bottom] = object.xyxy;
-            KnownObject {
+            GroundTruthObject {
                 id: object.id,
                 class: class_of(object.label),
                 xyxy: object.xyxy,

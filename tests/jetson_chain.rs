@@ -18,7 +18,7 @@ use std::time::Duration;
 use gstreamer as gst;
 use jetwatch_config::{DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri};
 use jetwatch_platform::{Machine, VideoUnit};
-use jetwatch_source::gst::expect;
+use jetwatch_source::gst::predict_plan;
 use jetwatch_source::{Plan, SourceError, Work};
 use jetwatch_types::{Placement, Region, Size};
 
@@ -392,13 +392,13 @@ fn a_part_is_cut_out_by_the_step_that_scales() {
     );
     // Known before anything runs, as is what the VIC cannot cut.
     let found = Machine::find(&machine.root());
-    let told = expect(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
+    let told = predict_plan(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
     assert!(told.to_string().contains("960×270 at 480,540 of"), "{told}");
     let small = SourceConfig {
         roi: region(0.004, 0.25),
         ..camera
     };
-    let refused = expect(&small, &found, INPUT, Placement::TopLeft).expect_err("too small");
+    let refused = predict_plan(&small, &found, INPUT, Placement::TopLeft).expect_err("too small");
     let reason = refused.to_string();
     assert!(
         reason.contains("roi is 8×270") && reason.contains("at least 16×16"),
@@ -492,7 +492,7 @@ fn a_file_plays_again_and_again_through_the_units() {
 fn the_plan_is_known_before_anything_is_opened() {
     load();
     let machine = Machine::find(&VirtualJetson::xavier_nx().root());
-    let plan = |config: &SourceConfig| expect(config, &machine, INPUT, Placement::TopLeft);
+    let plan = |config: &SourceConfig| predict_plan(config, &machine, INPUT, Placement::TopLeft);
     let known = plan(&vic(csi(Some((1920, 1080))))).expect("possible");
     assert_eq!(units(&known), [(Capture, Isp), (Scale, Vic)]);
     assert_eq!(
@@ -511,7 +511,7 @@ fn the_plan_is_known_before_anything_is_opened() {
 
     let other = tempfile::tempdir().expect("a folder");
     let machine = Machine::find(&jetwatch_platform::Root::new(other.path()));
-    let plan = |config: &SourceConfig| expect(config, &machine, INPUT, Placement::TopLeft);
+    let plan = |config: &SourceConfig| predict_plan(config, &machine, INPUT, Placement::TopLeft);
     let camera = plan(&config(csi(None))).expect_err("no Jetson").to_string();
     assert!(
         camera.contains("no Jetson") && camera.contains("v4l2://"),

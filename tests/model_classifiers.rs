@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jetwatch_detect::layout::classifier::ClassifierScores;
+use jetwatch_detect::decoders::classifier::ClassifierScores;
 use jetwatch_detect::model::{ColorOrder, ModelSpec, OutputLayout};
 use jetwatch_types::{Placement, Size};
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};

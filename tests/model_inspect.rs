@@ -77,7 +77,7 @@ fn summed(bytes: &[u8]) -> Network {
 
 /// Texts of the findings of at least `severity`.
 fn texts(network: &Network, severity: Severity) -> Vec<String> {
-    graph::findings(network)
+    graph::lint(network)
         .into_iter()
         .filter(|finding| finding.severity >= severity)
         .map(|finding| finding.text)
@@ -101,7 +101,7 @@ fn a_file_is_summed_up() {
     assert_eq!(network.parameters, 2 * 126 * 7 + 3);
     assert_eq!((network.count("Add"), network.operators.len()), (1, 4));
     assert_eq!(texts(&network, Severity::Note), [""; 0]);
-    let guess = graph::guess(&network, None).expect("the shapes are YOLOX's");
+    let guess = graph::infer_layout(&network, None).expect("the shapes are YOLOX's");
     assert_eq!((guess.layout, guess.classes), ("yolox", 2));
 }
 
@@ -262,7 +262,7 @@ fn weights_in_other_files_are_looked_for() {
             assert_eq!(name, "t.onnx.data");
             length
         });
-        graph::findings(&network.expect("it is whole"))
+        graph::lint(&network.expect("it is whole"))
     };
     let is_error = |length, wanted: &str| {
         let found = judged(length);
@@ -406,9 +406,9 @@ proptest! {
         bytes[if at % 2 == 0 { at % 200 } else { len - 1 - at % 200 }] = byte;
         bytes.truncate(if cut % 4 == 0 { cut % len } else { len });
         if let Ok(network) = graph::summarize(Path::new("x"), &bytes, |_| Some(7)) {
-            let _ = graph::findings(&network);
-            let _ = graph::guesses(&network, None);
-            let _ = graph::Draft::new(&network, None, None, None);
+            let _ = graph::lint(&network);
+            let _ = graph::candidate_layouts(&network, None);
+            let _ = graph::ModelYamlTemplate::new(&network, None, None, None);
         }
     }
 }

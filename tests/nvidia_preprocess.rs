@@ -12,7 +12,7 @@ use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch_nvidia::execution::Inner;
-use jetwatch_types::{Letterbox, Picture, Placement, Size};
+use jetwatch_types::{Letterbox, Image, Placement, Size};
 
 /// Mean and scale of each plane: none, and those of a well-known data set.
 const NORMALIZATIONS: [([f32; 3], [f32; 3]); 2] = [
@@ -254,7 +254,7 @@ fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
                         };
                         let sample = Sample::new(PixelFormat::Bgrx, place, w);
                         let stride = 4 * inner.width as usize;
-                        let picture = Picture::new(inner, stride, Box::new(sample.rows.concat()))
+                        let picture = Image::new(inner, stride, Box::new(sample.rows.concat()))
                             .expect("all rows");
                         let mut writer = TensorWriter::new(&spec, 1);
                         let mut wanted = vec![f32::NAN; writer.slot_len()];

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
-use jetwatch_publish::{Connection, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use jetwatch_publish::{ConnectionState, MqttSink, PublishError, Publication, Sink, Subscriber, probe};
 use support::mosquitto::{Mosquitto, client, program};
 use support::records::{PATIENCE, at, eventually, next, publish_event};
 
@@ -76,8 +76,8 @@ fn a_wrong_password_is_told_and_the_right_one_works() {
     let monitor = sink.monitor();
     eventually("the refusal is known", || {
         matches!(
-            monitor.connection(),
-            Connection::Failed { refused: true, .. }
+            monitor.connection_state(),
+            ConnectionState::Failed { refused: true, .. }
         )
     });
     std::fs::write(&file, "right\n").expect("writable");
@@ -107,7 +107,7 @@ fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
     let mut sink = MqttSink::start(&broker.client(), "dev", &["person".to_owned()])
         .expect("the thread starts");
     publish_event(&mut sink, 1);
-    sink.accept(&Record::Count {
+    sink.publish(&Publication::Count {
         source: "cam",
         label: "person",
         count: 1,

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
-use jetwatch_publish::{EmbeddedBroker, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use jetwatch_publish::{EmbeddedBroker, MqttSink, PublishError, Publication, Sink, Subscriber, probe};
 use support::mosquitto::{client, program};
 use support::proxy::Proxy;
 use support::records::{PATIENCE, at, eventually, next, publish_event};
@@ -61,7 +61,7 @@ fn mosquitto_sub_sees_retained_values_with_both_protocols() {
     let (broker, config) = start();
     let mut sink =
         MqttSink::start(&config, "dev", &["person".to_owned()]).expect("the thread starts");
-    sink.accept(&Record::Count {
+    sink.publish(&Publication::Count {
         source: "cam",
         label: "person",
         count: 3,

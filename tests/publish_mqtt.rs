@@ -6,7 +6,7 @@ use crate::support::publish as support;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jetwatch_publish::{Connection, MqttSink, Record, Sink, Subscriber};
+use jetwatch_publish::{ConnectionState, MqttSink, Publication, Sink, Subscriber};
 use jetwatch_types::EventKind;
 use jetwatch_types::SourceState;
 use support::mosquitto::{Mosquitto, client};
@@ -22,7 +22,7 @@ fn start(config: &jetwatch_config::MqttConfig) -> MqttSink {
 }
 
 fn count(sink: &mut MqttSink, count: usize) {
-    sink.accept(&Record::Count {
+    sink.publish(&Publication::Count {
         source: "cam",
         label: "person",
         count,
@@ -134,7 +134,7 @@ fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
                 subscriber.ended().is_some()
             });
             eventually("the sink sees it, too", || {
-                !matches!(monitor.connection(), Connection::Connected)
+                !matches!(monitor.connection_state(), ConnectionState::Connected)
             });
             collect(&subscriber, &mut seen, &mut in_all);
             // Brokers acknowledge in order.
@@ -172,10 +172,10 @@ fn a_broker_that_comes_later_gets_what_waited() {
         publish_event(&mut sink, id);
     }
     eventually("the failure is known", || {
-        matches!(monitor.connection(), Connection::Failed { .. })
+        matches!(monitor.connection_state(), ConnectionState::Failed { .. })
     });
-    match monitor.connection() {
-        Connection::Failed { reason, refused } => {
+    match monitor.connection_state() {
+        ConnectionState::Failed { reason, refused } => {
             assert!(
                 reason.contains("cannot connect") && reason.contains("publish.mqtt.broker"),
                 "{reason}"
@@ -187,7 +187,7 @@ fn a_broker_that_comes_later_gets_what_waited() {
     assert_eq!(sink.counts().queued, 50);
     broker.restart();
     eventually("the queue is delivered", || sink.counts().delivered == 50);
-    assert_eq!(monitor.connection(), Connection::Connected);
+    assert_eq!(monitor.connection_state(), ConnectionState::Connected);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     for n in [1, 2, 3] {
         count(&mut sink, n);
     }
-    sink.accept(&Record::Source {
+    sink.publish(&Publication::Source {
         source: "cam",
         state: SourceState::Online,
         reason: None,
@@ -222,7 +222,7 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     let replaced_before = sink.counts().replaced;
     let monitor = sink.monitor();
     eventually("the loss is known", || {
-        monitor.connection() != Connection::Connected
+        monitor.connection_state() != ConnectionState::Connected
     });
     for n in [4, 5, 6] {
         count(&mut sink, n);
@@ -273,7 +273,7 @@ fn a_full_queue_drops_the_oldest_and_counts_them() {
     for id in 1..=250 {
         publish_event(&mut sink, id);
     }
-    sink.accept(&Record::Stats(&stats()));
+    sink.publish(&Publication::Stats(&stats()));
     let counts = sink.counts();
     assert_eq!(
         (counts.accepted, counts.dropped, counts.queued),
@@ -294,17 +294,17 @@ fn events_come_in_order_and_complete() {
     let mut sink = start(&broker.client());
     assert_eq!(next(&subscriber, "dev/status"), "online");
     let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 9));
-    sink.accept(&Record::Events {
+    sink.publish(&Publication::Events {
         source: "cam",
         frame: &frame(9),
         events: &events,
     });
-    sink.accept(&Record::Frame {
+    sink.publish(&Publication::Frame {
         source: "cam",
         frame: &frame(9),
         tracks: &[],
     });
-    sink.accept(&Record::Stats(&stats()));
+    sink.publish(&Publication::Stats(&stats()));
     for step in ["new", "update", "end"] {
         let message: serde_json::Value =
             serde_json::from_str(&next(&subscriber, "cam/events")).expect("JSON");

@@ -6,7 +6,7 @@ use crate::support::publish as support;
 
 use std::time::{Duration, Instant};
 
-use jetwatch_publish::{Encoder, MqttSink, Record, Sink};
+use jetwatch_publish::{Encoder, MqttSink, Publication, Sink};
 use jetwatch_telemetry::{process_usage, thread_cpu_time};
 use jetwatch_types::EventKind;
 use support::mosquitto::Mosquitto;
@@ -32,7 +32,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             let record = [event(EventKind::Update, id)];
             let meta = frame(id);
             let before = thread_cpu_time();
-            sink.accept(&Record::Events {
+            sink.publish(&Publication::Events {
                 source: "cam",
                 frame: &meta,
                 events: &record,
@@ -59,12 +59,12 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
     let (record, meta) = ([event(EventKind::Update, 1)], frame(1));
     let (before, mut bytes) = (thread_cpu_time(), 0);
     for _ in 0..EVENTS {
-        let record = Record::Events {
+        let record = Publication::Events {
             source: "cam",
             frame: &meta,
             events: &record,
         };
-        encoder.encode(&record, jetwatch_publish::Moment::now(), |json| {
+        encoder.encode(&record, jetwatch_publish::Timestamp::now(), |json| {
             bytes += json.len()
         });
     }

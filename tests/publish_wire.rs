@@ -8,12 +8,12 @@ use std::time::Duration;
 use jetwatch_config::{Config, SceneRules};
 use jetwatch_platform::throttling::{Cause, Change};
 use jetwatch_publish::{
-    DetectorStatus, Encoder, Moment, Record, ReloadProblem, ReloadState, ReloadStatus, Reply,
-    SceneFact,
+    DetectorStatus, Encoder, Timestamp, Publication, ReloadProblem, ReloadState, ReloadStatus, Reply,
+    AnalyticsMessage,
 };
 use jetwatch_types::SourceState;
 use jetwatch_types::{
-    Attribute, Attributes, Crossings, EventKind, Fact, FactKind, Presence, Side, TrackId,
+    Attribute, Attributes, Crossings, EventKind, AnalyticsEvent, AnalyticsEventKind, ZoneCount, Side, TrackId,
 };
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -42,27 +42,27 @@ detector: {backend: scripted}
 }
 
 /// One fact of each kind, and another direction.
-fn facts() -> Vec<SceneFact> {
+fn facts() -> Vec<AnalyticsMessage> {
     let dwell = Duration::from_millis(1500);
     let of_zone = [
-        FactKind::Overcrowded { zone: 0, count: 2 },
-        FactKind::Cleared { zone: 0, count: 1 },
+        AnalyticsEventKind::Overcrowded { zone: 0, count: 2 },
+        AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 },
     ];
     let of_track = [
-        FactKind::ZoneEntered { zone: 0 },
-        FactKind::ZoneLeft { zone: 0, dwell },
-        FactKind::Loitering { zone: 0, dwell },
-        FactKind::LineCrossed {
+        AnalyticsEventKind::ZoneEntered { zone: 0 },
+        AnalyticsEventKind::ZoneLeft { zone: 0, dwell },
+        AnalyticsEventKind::Loitering { zone: 0, dwell },
+        AnalyticsEventKind::LineCrossed {
             line: 0,
             to: Side::Left,
         },
-        FactKind::Direction { direction: Some(0) },
-        FactKind::Direction { direction: None },
-        FactKind::Stationary { since: dwell },
-        FactKind::Moving,
+        AnalyticsEventKind::Direction { direction: Some(0) },
+        AnalyticsEventKind::Direction { direction: None },
+        AnalyticsEventKind::Stationary { since: dwell },
+        AnalyticsEventKind::Moving,
     ];
-    let about = |kind, track: Option<TrackId>| SceneFact {
-        fact: Fact {
+    let about = |kind, track: Option<TrackId>| AnalyticsMessage {
+        event: AnalyticsEvent {
             kind,
             track,
             class: track.map(|_| 1),
@@ -107,46 +107,46 @@ fn messages() -> Vec<Value> {
     ];
     let stats = stats();
     let mut records = vec![
-        Record::Events {
+        Publication::Events {
             source: "cam",
             frame: &meta,
             events: &events,
         },
-        Record::Events {
+        Publication::Events {
             source: "cam",
             frame: &without_pts,
             events: &events,
         },
-        Record::Frame {
+        Publication::Frame {
             source: "cam",
             frame: &meta,
             tracks: &tracks,
         },
-        Record::Frame {
+        Publication::Frame {
             source: "cam",
             frame: &meta,
             tracks: &[],
         },
-        Record::Count {
+        Publication::Count {
             source: "cam",
             label: "traffic light",
             count: 2,
             at: at(7),
         },
-        Record::Source {
+        Publication::Source {
             source: "cam",
             state: SourceState::Offline,
             reason: Some("no \"frame\"\nfor 5 s"),
             at: at(7),
         },
-        Record::Stats(&stats),
+        Publication::Stats(&stats),
     ];
     for state in [
         SourceState::Connecting,
         SourceState::Online,
         SourceState::Ended,
     ] {
-        records.push(Record::Source {
+        records.push(Publication::Source {
             source: "cam",
             state,
             reason: None,
@@ -175,7 +175,7 @@ fn messages() -> Vec<Value> {
         },
     ];
     for status in &statuses {
-        records.push(Record::Detector { status, at: at(7) });
+        records.push(Publication::Detector { status, at: at(7) });
     }
     let reloads = [
         (ReloadState::Applied, None, None),
@@ -201,10 +201,10 @@ fn messages() -> Vec<Value> {
         error: error.map(str::to_owned),
     });
     for reply in &replies {
-        records.push(Record::Reply { reply, at: at(7) });
+        records.push(Publication::Reply { reply, at: at(7) });
     }
     for status in &reloads {
-        records.push(Record::Reload { status, at: at(7) });
+        records.push(Publication::Reload { status, at: at(7) });
     }
     let changes = [true, false].map(|began| Change {
         cause: Cause::Heat("gpu-throttle-alert".to_owned()),
@@ -214,20 +214,20 @@ fn messages() -> Vec<Value> {
         times: 1,
     });
     for change in &changes {
-        records.push(Record::Throttling { change, at: at(7) });
+        records.push(Publication::Throttling { change, at: at(7) });
     }
     let (rules, facts) = (rules(), facts());
-    records.push(Record::Facts {
+    records.push(Publication::Analytics {
         source: "cam",
         rules: &rules,
         frame: &meta,
-        facts: &facts,
+        events: &facts,
     });
     for overcrowded in [Some(true), None] {
-        records.push(Record::Zone {
+        records.push(Publication::Zone {
             source: "cam",
             zone: &rules.zones[0],
-            present: &[Presence { class: 1, count: 2 }],
+            present: &[ZoneCount { class: 1, count: 2 }],
             overcrowded,
             at: at(7),
         });
@@ -237,7 +237,7 @@ fn messages() -> Vec<Value> {
         to_left: 2,
         to_right: 5,
     });
-    records.push(Record::Line {
+    records.push(Publication::Line {
         source: "cam",
         line: &rules.lines[0],
         crossings: &crossings,
@@ -245,10 +245,10 @@ fn messages() -> Vec<Value> {
         at: at(7),
     });
     let machine = stats_of_a_machine();
-    records.push(Record::Stats(&machine));
+    records.push(Publication::Stats(&machine));
     let mut values = Vec::new();
     for record in &records {
-        encoder.encode(record, Moment::now(), |json| {
+        encoder.encode(record, Timestamp::now(), |json| {
             assert!(!json.contains(&b'\n'), "a message is one line");
             values.push(serde_json::from_slice(json).expect("messages are JSON"));
         });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_source::scene::{Look, Scene};
-use jetwatch_types::{PIXEL_BYTES, Size, TruthBox, intersection_over_union};
+use jetwatch_types::{PIXEL_BYTES, Size, GroundTruthBox, intersection_over_union};
 
 const TARGET: Size = Size::new(208, 117);
 
@@ -97,7 +97,7 @@ fn boxes_lie_in_the_picture_and_move_smoothly() {
     let (mut steps, mut smooth, mut cut) = (0, 0, 0);
     for seed in 1..=6 {
         let mut scene = Scene::new(&parameters(seed, 10));
-        let mut before: Vec<TruthBox> = scene.truth(0);
+        let mut before: Vec<GroundTruthBox> = scene.truth(0);
         let mut labels: BTreeMap<u32, &str> = BTreeMap::new();
         for frame in 1..600 {
             let now = scene.truth(frame);

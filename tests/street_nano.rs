@@ -46,7 +46,7 @@ fn the_committed_files_are_those_of_the_description_and_small() {
         bytes += fs::metadata(&file.path).expect("it is there").len();
     }
     assert!(bytes <= 10_000_000, "{bytes} bytes");
-    assert_eq!(spec.class_of("truck"), spec.class_of("vehicle"));
+    assert_eq!(spec.class_index("truck"), spec.class_index("vehicle"));
 }
 
 #[test]

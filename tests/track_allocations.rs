@@ -41,7 +41,7 @@ fn no_tracker_allocates_once_it_has_met_as_many() {
                     ..TrackerConfig::new(kind)
                 };
                 let mut tracker = match carries {
-                    true => Tracker::with_carrying(&config),
+                    true => Tracker::with_coasting(&config),
                     false => Tracker::new(&config),
                 };
                 let frames: Vec<_> = (0..840).map(frame).collect();
@@ -49,7 +49,7 @@ fn no_tracker_allocates_once_it_has_met_as_many() {
                 let mut run = |frames: &[Vec<Detection>]| {
                     for (at, detections) in frames.iter().enumerate() {
                         met += match carries && at % 4 != 0 {
-                            true => tracker.carry().len(),
+                            true => tracker.coast().len(),
                             false => tracker.update(detections).len(),
                         };
                     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Association, ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch_track::{Lifecycle, Tracker, UNCONFIRMED};
+use jetwatch_track::{TrackEventGenerator, Tracker, UNCONFIRMED};
 use jetwatch_types::{Detection, EventKind, FrameMeta, Size, SourceId, Track, TrackState};
 use proptest::prelude::*;
 
@@ -88,7 +88,7 @@ fn meta(frame: usize) -> FrameMeta {
         seq: frame as u64,
         pts: None,
         captured_at: SystemTime::UNIX_EPOCH + Duration::from_millis(40 * frame as u64),
-        entered_at: Instant::now(),
+        received_at: Instant::now(),
         source_size: Size::new(200, 200),
     }
 }
@@ -135,7 +135,7 @@ proptest! {
     #[test]
     fn every_new_has_one_end_and_times_go_forward(config in config(), frames in frames()) {
         let mut tracker = Tracker::new(&config);
-        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(100));
         let mut events = Vec::new();
         for (frame, detections) in frames.iter().enumerate() {
             lifecycle.step(&meta(frame), tracker.update(detections), &mut events);
@@ -171,8 +171,8 @@ proptest! {
         frames in frames(),
         looks in any::<u64>(),
     ) {
-        let mut tracker = Tracker::with_carrying(&config);
-        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut tracker = Tracker::with_coasting(&config);
+        let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(100));
         let mut events = Vec::new();
         let fates = |tracks: &[Track]| -> Vec<_> {
             let told = |track: &&Track| {
@@ -188,7 +188,7 @@ proptest! {
                 tracker.update(detections);
             } else {
                 let before = fates(tracker.tracks());
-                let mut after = fates(tracker.carry());
+                let mut after = fates(tracker.coast());
                 // Those whose probation ends now come on top, or go on as one that was lost.
                 after.retain(|(id, ..)| before.iter().any(|(known, ..)| known == id));
                 let mut before = before;
@@ -230,10 +230,10 @@ proptest! {
         looks in any::<u64>(),
     ) {
         let tracks = |frames: &[Vec<Detection>]| -> Vec<Vec<Track>> {
-            let mut tracker = Tracker::with_carrying(&config);
+            let mut tracker = Tracker::with_coasting(&config);
             let step = |(at, detections): (usize, &Vec<Detection>)| match looks >> (at % 64) & 1 {
                 1 => tracker.update(detections).to_vec(),
-                _ => tracker.carry().to_vec(),
+                _ => tracker.coast().to_vec(),
             };
             frames.iter().enumerate().map(step).collect()
         };

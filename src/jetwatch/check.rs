@@ -9,7 +9,7 @@ use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
 use jetwatch_config::{Broker, Config, SourceConfig, SourceUri};
-use jetwatch_detect::{self as detect, Prepared};
+use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, Root};
 use jetwatch_publish as publish;
@@ -85,10 +85,10 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     Ok(lines.exit())
 }
 
-fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
+fn check_detector(config: &Config, lines: &mut Lines) -> Option<DetectorFactory> {
     let started = Instant::now();
-    let prepared = detect::prepare(&config.detector, &Recorder::default()).and_then(|prepared| {
-        prepared.make_detector(0)?;
+    let prepared = detect::load(&config.detector, &Recorder::default()).and_then(|prepared| {
+        prepared.create(0)?;
         Ok(prepared)
     });
     match prepared {
@@ -110,7 +110,7 @@ fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
 }
 
 /// Whether the secondary networks can be opened, and fit what they stand on.
-fn check_secondary(config: &Config, prepared: &Prepared, lines: &mut Lines) {
+fn check_secondary(config: &Config, prepared: &DetectorFactory, lines: &mut Lines) {
     match pipeline::prepare_secondary(config, prepared.labels()) {
         Ok(networks) => {
             for network in networks {
@@ -138,7 +138,7 @@ struct Place {
 
 /// Whether the detector reads a Jetson's pictures where the VIC leaves them; no word about it on other machines.
 fn check_surfaces(
-    prepared: &Prepared,
+    prepared: &DetectorFactory,
     machine: &Machine,
     lines: &mut Lines,
 ) -> Option<Arc<Surfaces>> {
@@ -173,7 +173,7 @@ enum News {
 /// Expects a plan, opens the source, and says what its pipeline really made of the plan.
 fn check_source(
     source: &SourceConfig,
-    prepared: Option<&Prepared>,
+    prepared: Option<&DetectorFactory>,
     place: &Place,
     lines: &mut Lines,
 ) {
@@ -181,9 +181,9 @@ fn check_source(
         format!("source {}", source.name),
         format!("plan {}", source.name),
     );
-    let input = prepared.map_or(detect::scripted::INPUT, Prepared::input_size);
-    let placement = prepared.map_or_else(Default::default, Prepared::placement);
-    let expected = match source::gst::expect(source, &place.machine, input, placement) {
+    let input = prepared.map_or(detect::scripted::INPUT, DetectorFactory::input_size);
+    let placement = prepared.map_or_else(Default::default, DetectorFactory::placement);
+    let expected = match source::gst::predict_plan(source, &place.machine, input, placement) {
         Ok(expected) => expected,
         // It would fail in the same way when it is opened.
         Err(error) => return lines.wrong(&plan, &error.to_string()),

@@ -79,12 +79,12 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             started
         }),
         duration: Some(args.duration),
-        tap: judge.as_ref().map(Judge::tap),
+        frame_callback: judge.as_ref().map(Judge::tap),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
     signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
-    progress::show(pipeline.stop_token(), pipeline.glance());
+    progress::show(pipeline.stop_token(), pipeline.progress());
     let printer = match (&config.publish.mqtt, pipeline.broker_address()) {
         (Some(mqtt), Some(address)) => Some(print_messages(mqtt, address)?),
         _ => None,
@@ -139,7 +139,7 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
         trial.sources = Config::for_source(SCENE, None)?.sources;
         trial.detector.precision = Some(file.precision.clone());
         trial.detector.workers = 1;
-        let alone = pipeline::detector_alone(&trial, 4, 4, TRIAL_FRAMES)?;
+        let alone = pipeline::bench_detector(&trial, 4, 4, TRIAL_FRAMES)?;
         told.push(format!(
             "{} {:.1} ms",
             file.precision, alone.cpu_ms_per_frame

@@ -26,8 +26,8 @@ const ONE_HEAP: Variable = (
 /// To be called before anything is read or opened: a configuration that comes through a pipe can be read only once.
 pub(super) fn complete() {
     let telemetry = (
-        detect::runtime::NO_TELEMETRY.0,
-        detect::runtime::NO_TELEMETRY.1,
+        detect::ort_library::NO_TELEMETRY.0,
+        detect::ort_library::NO_TELEMETRY.1,
         "ONNX Runtime may report its use to its vendor",
     );
     let camera = source::gst::needed_variable()

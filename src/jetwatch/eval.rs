@@ -14,8 +14,8 @@ use serde::Serialize;
 use jetwatch_config::Config;
 use jetwatch_detect::DetectError;
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_eval::{ClassMap, Found, Judgement, Truth, bootstrap, coco};
-use jetwatch_pipeline::{Examined, Examiner, Pictures, PipelineError};
+use jetwatch_eval::{ClassMap, Prediction, Evaluation, Truth, bootstrap, coco};
+use jetwatch_pipeline::{Evaluation, Evaluator, ImageList, PipelineError};
 use jetwatch_telemetry as telemetry;
 use jetwatch_types::Detection;
 
@@ -90,7 +90,7 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     })?;
     let precisions = precisions(args, &spec);
     let threshold = args.score_threshold.unwrap_or(spec.score_threshold);
-    let pictures: Pictures = truth
+    let pictures: ImageList = truth
         .images
         .iter()
         .map(|image| (args.images.join(&image.file_name), image.size))
@@ -103,8 +103,8 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
 
     let config = configuration(args)?;
     let workers = config.detector.workers;
-    let examiner = Examiner::new(&config, &precisions)?;
-    let examined = examiner.look(&pictures, &mut bar(pictures.len()))?;
+    let examiner = Evaluator::new(&config, &precisions)?;
+    let examined = examiner.run(&pictures, &mut bar(pictures.len()))?;
     say_unreadable(&examined, &pictures)?;
     if let Some(path) = &args.detections_out {
         write_detections(path, &precisions, &examined, &truth, &classes)?;
@@ -113,17 +113,17 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     // What could not be read, and what the model was never taught, counts for nothing.
     let readable = |image: usize| examined.found[0][image].is_some();
     let judged = truth.restricted(readable, |category| classes.label(category).is_some());
-    let judgements: Vec<Judgement> = examined
+    let judgements: Vec<Evaluation> = examined
         .found
         .iter()
         .map(|found| {
             let found = judged_detections(found, &truth, &judged, &classes);
-            Judgement::new(&judged, &found, f64::from(threshold))
+            Evaluation::new(&judged, &found, f64::from(threshold))
         })
         .collect();
     let spreads = (args.draws > 0)
         .then(|| {
-            let all: Vec<&Judgement> = judgements.iter().collect();
+            let all: Vec<&Evaluation> = judgements.iter().collect();
             bootstrap(&all, judged.images.len(), args.draws, args.seed, workers)
         })
         .flatten();
@@ -143,7 +143,7 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
         seed: args.seed,
         workers,
         threads_per_worker: config.detector.threads_per_worker,
-        images_per_s: report::rate(judged.images.len(), examined.took),
+        images_per_s: report::rate(judged.images.len(), examined.elapsed),
         networks: report::networks(&precisions, &judgements, &examined, spreads.as_ref()),
     };
     print!("{}", report.in_words());
@@ -193,7 +193,7 @@ fn configuration(args: &EvalArgs) -> anyhow::Result<Config> {
 }
 
 /// Says which pictures could not be read; an error when none could.
-fn say_unreadable(examined: &Examined, pictures: &Pictures) -> anyhow::Result<()> {
+fn say_unreadable(examined: &Evaluation, pictures: &ImageList) -> anyhow::Result<()> {
     let lines = examined
         .unreadable
         .iter()
@@ -226,7 +226,7 @@ fn judged_detections(
     truth: &Truth,
     judged: &Truth,
     classes: &ClassMap,
-) -> Vec<Found> {
+) -> Vec<Prediction> {
     // Both lists of either are sorted by id.
     let new_category = |class: u16| {
         let id = truth.categories[classes.category(class)?].id;
@@ -245,7 +245,7 @@ fn judged_detections(
         };
         all.extend(best(detections).iter().filter_map(|detection| {
             let category = new_category(detection.class)?;
-            Some(Found::new(place, category, detection))
+            Some(Prediction::new(place, category, detection))
         }));
     }
     all
@@ -263,7 +263,7 @@ struct ResultLine {
 fn write_detections(
     path: &Path,
     precisions: &[String],
-    examined: &Examined,
+    examined: &Evaluation,
     truth: &Truth,
     classes: &ClassMap,
 ) -> anyhow::Result<()> {

@@ -79,7 +79,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         ) => return Exit::Config,
         Some(PipelineError::Secondary { cause, .. }) => Some(cause.as_ref()),
         Some(PipelineError::Detect(detect)) => Some(detect),
-        Some(PipelineError::Picture { cause, .. }) => Some(cause.as_ref()),
+        Some(PipelineError::Image { cause, .. }) => Some(cause.as_ref()),
         _ => None,
     };
     if detect.is_some_and(DetectError::is_configuration) {

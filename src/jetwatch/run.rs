@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 
 use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
-use jetwatch_pipeline::{Options, Outcome, Pipeline, Report, Reread, Tap};
+use jetwatch_pipeline::{Options, Outcome, Pipeline, RunReport, ConfigLoader, FrameCallback};
 use jetwatch_platform::Root;
 use jetwatch_record::Container;
 use jetwatch_telemetry::{self as telemetry, service};
@@ -87,14 +87,14 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         max_frames: args.max_frames,
         warmup_frames: args.warmup_frames,
         dot_folder: args.dot.clone(),
-        tap: args
+        frame_callback: args
             .dump_detections
             .as_deref()
             .map(|path| dump_to(path, &config))
             .transpose()?,
         record: args.record.clone(),
         root: Root::new(&args.root),
-        reread: Some(reread(args)),
+        config_loader: Some(reread(args)),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
@@ -104,7 +104,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         pipeline.dot_request(),
         pipeline.reload_request(),
     )?;
-    progress::show(pipeline.stop_token(), pipeline.glance());
+    progress::show(pipeline.stop_token(), pipeline.progress());
     finish(pipeline.wait(), args.stats.as_deref())
 }
 
@@ -116,7 +116,7 @@ fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-fn reread(args: &RunArgs) -> Reread {
+fn reread(args: &RunArgs) -> ConfigLoader {
     let (path, batch_size) = (args.config.clone(), args.batch_size);
     Box::new(move || load(&path, batch_size))
 }
@@ -170,7 +170,7 @@ fn parse_recording(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Writes beside the file first, so that a reader never sees half a report.
-fn write_stats(path: &Path, report: &Report) -> anyhow::Result<()> {
+fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
     let text =
         serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
     let partial = path.with_extension("json.partial");
@@ -185,7 +185,7 @@ fn write_stats(path: &Path, report: &Report) -> anyhow::Result<()> {
 }
 
 /// A tap that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
-fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
+fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
     anyhow::ensure!(
         config.sources.len() == 1,
         "--dump-detections needs a configuration with one source, this one has {}; MOTChallenge text has no column for the source",
@@ -201,7 +201,7 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
 }
 
 /// Takes the first source's frames alone: others may join later, and the text could not tell them apart.
-fn dump_into(mut out: impl Write + Send + 'static) -> Tap {
+fn dump_into(mut out: impl Write + Send + 'static) -> FrameCallback {
     let (mut failed, mut first, mut told) = (false, None, false);
     Box::new(
         move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use jetwatch_source::pictures;
 use jetwatch_source::scenes::{LabeledPicture, SceneSet};
-use jetwatch_types::{Size, TruthBox};
+use jetwatch_types::{Size, GroundTruthBox};
 
 use super::Exit;
 
@@ -215,7 +215,7 @@ impl Categories {
 fn describe(
     args: &ScenesArgs,
     categories: &Categories,
-    pictures: Vec<(String, Vec<TruthBox>)>,
+    pictures: Vec<(String, Vec<GroundTruthBox>)>,
 ) -> (Value, usize) {
     let mut images = Vec::with_capacity(pictures.len());
     let mut annotations = Vec::new();

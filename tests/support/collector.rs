@@ -11,7 +11,7 @@ use jetwatch_source::{
     SourceHandle, StopToken, ViewWish,
 };
 use jetwatch_telemetry::{Pulses, Recorder};
-use jetwatch_types::{FrameMeta, Picture, Placement, Size, SourceId, SourceState};
+use jetwatch_types::{FrameMeta, Image, Placement, Size, SourceId, SourceState};
 
 /// Network input of all these tests.
 pub const INPUT: Size = Size::new(416, 416);
@@ -49,7 +49,7 @@ pub struct Seen {
 }
 
 /// Mean of a picture's blue, green and red values.
-fn mean(picture: &Picture) -> f32 {
+fn mean(picture: &Image) -> f32 {
     let size = picture.size;
     let sum: u64 = (0..size.height)
         .map(|y| {
@@ -136,9 +136,9 @@ impl Collector {
                 let mut frames = keeping.lock().unwrap();
                 frames.push(Seen {
                     meta: frame.meta,
-                    picture: frame.picture.size,
-                    mean: mean(&frame.picture),
-                    view: frame.view.as_ref().map(|view| (view.size, mean(view))),
+                    picture: frame.image.size,
+                    mean: mean(&frame.image),
+                    view: frame.full_image.as_ref().map(|view| (view.size, mean(view))),
                 });
                 if frames.len() < most {
                     return Flow::Continue;
@@ -159,7 +159,7 @@ impl Collector {
             },
             counters: Arc::clone(&counters),
             pulse: Arc::new(Pulses::default().join(&config.name)),
-            argus: Arc::new(jetwatch_source::ArgusRestarts::never()),
+            argus: Arc::new(jetwatch_source::ArgusSupervisor::disabled()),
             surfaces: None,
             view,
             machine: Arc::new(Machine::find(machine)),

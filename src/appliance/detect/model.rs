@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-pub use super::layout::spec::{OutputLayout, OutputSpec};
-use super::model_keys;
-use super::weights::{self, WeightsError, WeightsFile};
+pub use super::decoders::spec::{OutputLayout, OutputSpec};
+use super::model_yaml;
+use super::external_data::{self, WeightsError, WeightsFile};
 use jetwatch_config::{ConfigError, Document};
 use jetwatch_types::{Placement, Size};
 
@@ -201,7 +201,7 @@ impl ModelSpec {
         mut read_text: impl FnMut(&Path) -> Result<String, ModelError>,
     ) -> Result<Self, ModelError> {
         let mut unreadable = None;
-        let spec = model_keys::read_spec(&document.root(), folder, &mut |path| {
+        let spec = model_yaml::read_spec(&document.root(), folder, &mut |path| {
             read_text(path)
                 .map_err(|error| unreadable = Some(error))
                 .ok()
@@ -215,7 +215,7 @@ impl ModelSpec {
 
     /// The class of a thing that is called `name` here or in another set of labels.
     #[must_use]
-    pub fn class_of(&self, name: &str) -> Option<u16> {
+    pub fn class_index(&self, name: &str) -> Option<u16> {
         let own = self.labels.iter().position(|label| label == name);
         // The labels, and with them the classes, are at most 10 000.
         own.map(|class| class as u16).or_else(|| {
@@ -250,8 +250,8 @@ impl ModelFile {
             path: self.path.clone(),
             source,
         })?;
-        compare(&self.path, &self.sha256, &bytes)?;
-        weights::join(self, bytes)
+        check_sha256(&self.path, &self.sha256, &bytes)?;
+        external_data::embed(self, bytes)
     }
 
     /// Whether the file is there and has the hash of the description, and so those that hold its weights.
@@ -261,7 +261,7 @@ impl ModelFile {
 }
 
 /// Whether `bytes`, those of the file at `path`, have the hash `expected`.
-pub(super) fn compare(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), ModelError> {
+pub(super) fn check_sha256(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), ModelError> {
     let found = hexadecimal(&Sha256::digest(bytes));
     if found == expected {
         return Ok(());
@@ -294,7 +294,7 @@ fn read_text(path: &Path) -> Result<String, ModelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_keys::tests::FULL;
+    use crate::model_yaml::tests::FULL;
 
     fn folder_with(text: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_description_says_what_is_expected() {
+    fn a_folder_without_model_yaml_reports_what_is_expected() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let error = ModelSpec::load(folder.path())
             .expect_err("it is empty")

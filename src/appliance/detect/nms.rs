@@ -10,11 +10,11 @@ use jetwatch_types::area;
 ///
 /// A candidate goes when it overlaps a better one of its class by an IOU above `iou`, or when its box has no area.
 /// Nothing is allocated.
-pub fn suppress(candidates: &mut Vec<Candidate>, iou: f32, most: usize) {
+pub fn non_max_suppression(candidates: &mut Vec<Candidate>, iou: f32, max_detections: usize) {
     sort(candidates);
     let mut kept = 0;
     for index in 0..candidates.len() {
-        if kept == most {
+        if kept == max_detections {
             break;
         }
         let candidate = candidates[index];
@@ -34,10 +34,10 @@ pub fn suppress(candidates: &mut Vec<Candidate>, iou: f32, most: usize) {
 
 /// Orders `candidates` best first and keeps at most `most` of them, for networks that give each object one box only. As
 /// [`suppress`], but overlapping boxes all stay.
-pub fn rank(candidates: &mut Vec<Candidate>, most: usize) {
+pub fn rank(candidates: &mut Vec<Candidate>, max_detections: usize) {
     candidates.retain(|candidate| area(&candidate.xyxy) > 0.0);
     sort(candidates);
-    candidates.truncate(most);
+    candidates.truncate(max_detections);
 }
 
 fn sort(candidates: &mut [Candidate]) {
@@ -70,8 +70,8 @@ mod tests {
         }
     }
 
-    fn cells(mut candidates: Vec<Candidate>, iou: f32, most: usize) -> Vec<u32> {
-        suppress(&mut candidates, iou, most);
+    fn cells(mut candidates: Vec<Candidate>, iou: f32, max_detections: usize) -> Vec<u32> {
+        non_max_suppression(&mut candidates, iou, max_detections);
         candidates.iter().map(|candidate| candidate.cell).collect()
     }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_scores_go_by_their_place_in_the_output() {
+    fn equal_scores_keep_the_output_order() {
         let same = [0.0, 0.0, 4.0, 4.0];
         let boxes = vec![
             candidate(9, 0, 0.5, same),

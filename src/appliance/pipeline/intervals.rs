@@ -9,28 +9,28 @@ use jetwatch_record::Shelf;
 use jetwatch_source::{Skipping, ViewWish};
 use jetwatch_track::Tracker;
 
-use super::follow::News;
-use super::lanes::Lanes;
+use super::track::TrackMessage;
+use super::batcher::Batcher;
 
 /// The lanes, which let frames skip the network where a source asks for it; `news` hears of them.
-pub(super) fn skipping(lanes: Lanes, config: &Config, news: Sender<News>) -> Lanes {
-    let carry = move |ticket, (meta, view)| {
+pub(super) fn with_intervals(lanes: Batcher, config: &Config, messages: Sender<TrackMessage>) -> Batcher {
+    let on_skipped = move |ticket, (meta, full_image)| {
         // A follower that is gone wants nothing more.
-        let _ = news.send(News::Carried { ticket, meta, view });
+        let _ = messages.send(TrackMessage::Skipped { order: ticket, meta, full_image });
     };
     let detector = &config.detector;
     lanes.with_intervals(
         &[],
         detector.max_interval,
         detector.workers,
-        Box::new(carry),
+        Box::new(on_skipped),
     )
 }
 
 /// The tracker of one source, which predicts where frames skip the network.
 pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
     if interval(config, source).can_skip() {
-        Tracker::with_carrying(&config.tracker)
+        Tracker::with_coasting(&config.tracker)
     } else {
         Tracker::new(&config.tracker)
     }
@@ -38,10 +38,10 @@ pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
 
 /// What becomes of the frames of `source`; `None` where each of them goes through the network. `view` is
 /// the picture that those have which skip it, which goes to the `shelf`.
-pub(super) fn of_source(
+pub(super) fn skip_policy(
     config: &Config,
     source: &SourceConfig,
-    lanes: &Arc<Lanes>,
+    lanes: &Arc<Batcher>,
     view: ViewWish,
     shelf: Option<&Shelf>,
 ) -> Option<Skipping> {
@@ -51,17 +51,17 @@ pub(super) fn of_source(
         interval.can_skip() && (source.uri.is_live() || !matches!(interval, Interval::Adaptive));
     let (asking, taking, shelf) = (Arc::clone(lanes), Arc::clone(lanes), shelf.cloned());
     can_skip.then(|| Skipping {
-        skips: Arc::new(move |id| asking.skips(id)),
-        carry: Arc::new(move |meta, picture| {
-            let view = picture.zip(shelf.as_ref());
-            taking.carry(meta, view.and_then(|(picture, shelf)| shelf.keep(picture)));
+        skips: Arc::new(move |id| asking.should_skip(id)),
+        carry: Arc::new(move |meta, image| {
+            let full_image = image.zip(shelf.as_ref());
+            taking.push_skipped(meta, full_image.and_then(|(picture, shelf)| shelf.keep(picture)));
         }),
         view,
     })
 }
 
 /// Frames that may wait for one that goes through the network, of all sources together.
-pub(super) fn most_carried(config: &Config) -> usize {
+pub(super) fn max_skipped(config: &Config) -> usize {
     let of_source = |source| match interval(config, source) {
         Interval::Frames(frames) => frames,
         Interval::Adaptive => config.detector.max_interval,

@@ -13,23 +13,23 @@ use crossbeam_channel::{Receiver, bounded};
 use jetwatch_config::SourceConfig;
 use jetwatch_record::Overlay;
 use jetwatch_source::{self as source, SourceContext, SourceCounters, SourceHandle, StopToken};
-use jetwatch_track::Lifecycle;
+use jetwatch_track::TrackEventGenerator;
 use jetwatch_types::{SourceId, SourceState};
 
-use super::command::Made;
-use super::follow::{LEFT, News};
+use super::command::FromTemplate;
+use super::track::{REMOVED_REASON, TrackMessage};
 use super::intervals;
-use super::lines::Line;
-use super::scene::Scene;
-use super::sieve::Sieve;
-use super::threads::finished_by;
+use super::source_table::TrackedSource;
+use super::analytics::SourceAnalytics;
+use super::filter::DetectionFilter;
+use super::threads::wait_until;
 use super::{Pipeline, PipelineError, needs_gstreamer};
 
 /// Longest that a source may take to leave; then it is left behind.
-const LEAVING: Duration = Duration::from_secs(10);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A source of the chain.
-pub(super) struct Member {
+pub(super) struct RunningSource {
     pub(super) id: SourceId,
     pub(super) config: SourceConfig,
     /// Ends this source alone.
@@ -38,10 +38,10 @@ pub(super) struct Member {
     /// It said that it has ended.
     has_ended: Arc<AtomicBool>,
     /// How it came, where it is not in the file.
-    pub(super) made: Option<Made>,
+    pub(super) from_template: Option<FromTemplate>,
 }
 
-impl Member {
+impl RunningSource {
     /// Whether it has given up: its thread is over, and it never said that it has ended.
     pub(super) fn has_failed(&self) -> bool {
         self.handle.is_finished() && !self.has_ended.load(Ordering::Acquire)
@@ -50,8 +50,8 @@ impl Member {
 
 impl Pipeline {
     /// Starts one more source. Nothing waits for its first frame.
-    pub(super) fn join_source(&mut self, source: &SourceConfig) -> Result<(), PipelineError> {
-        let line = self.line(source)?;
+    pub(super) fn add_source(&mut self, source: &SourceConfig) -> Result<(), PipelineError> {
+        let tracked_source = self.tracked_source(source)?;
         if needs_gstreamer(source) {
             source::gst::init(&self.config.log.gst_debug)?;
         }
@@ -61,16 +61,16 @@ impl Pipeline {
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
         let interval = intervals::interval(&self.config, source);
-        let id = self.lanes.add(self.course.replaces(source), interval);
+        let id = self.batcher.add(self.execution_mode.drops_frames(source), interval);
         let id = id.ok_or_else(|| thread(used_up()))?;
         let counters: Arc<SourceCounters> = Arc::default();
-        self.meter.join(&source.name, Arc::clone(&counters));
+        self.stats.add_source(&source.name, Arc::clone(&counters));
         // The follower ends after everybody else.
-        let _ = self.news.send(News::Joined {
+        let _ = self.messages.send(TrackMessage::SourceAdded {
             id,
-            line: Box::new(line),
+            source: Box::new(tracked_source),
             overlay: Box::new(
-                Overlay::new(&self.inlet.labels)
+                Overlay::new(&self.source_defaults.labels)
                     .with_rules(&source.rules)
                     .with_roi(source.roi),
             ),
@@ -79,17 +79,17 @@ impl Pipeline {
         let has_ended: Arc<AtomicBool> = Arc::default();
         let context = self.source_context(id, source, &stop, counters, &has_ended);
         match source::start(source, context) {
-            Ok(handle) => self.sources.push(Member {
+            Ok(handle) => self.sources.push(RunningSource {
                 id,
                 config: source.clone(),
                 stop,
                 handle,
                 has_ended,
-                made: None,
+                from_template: None,
             }),
             Err(cause) => {
-                self.lanes.close(id);
-                self.part_with(id, Instant::now() + LEAVING);
+                self.batcher.close(id);
+                self.wait_until_drained(id, Instant::now() + REMOVE_TIMEOUT);
                 return Err(thread(cause));
             }
         }
@@ -98,22 +98,22 @@ impl Pipeline {
 
     /// Stops the sources with these names and waits until their last frames are through. Gives the names of those that did
     /// not end in time: nothing that they still give is taken.
-    pub(super) fn let_go(&mut self, names: &[String]) -> Vec<String> {
+    pub(super) fn remove_sources(&mut self, names: &[String]) -> Vec<String> {
         let (leaving, staying) = std::mem::take(&mut self.sources)
             .into_iter()
-            .partition(|member: &Member| names.contains(&member.config.name));
+            .partition(|member: &RunningSource| names.contains(&member.config.name));
         self.sources = staying;
-        let leaving: Vec<Member> = leaving;
+        let leaving: Vec<RunningSource> = leaving;
         for member in &leaving {
             member.stop.stop();
             // A reader that waits for room hears it there.
-            self.lanes.close(member.id);
+            self.batcher.close(member.id);
         }
-        let until = Instant::now() + LEAVING;
+        let until = Instant::now() + REMOVE_TIMEOUT;
         let mut late = Vec::new();
         for member in leaving {
             let name = member.config.name;
-            let has_ended = finished_by(until, || {
+            let has_ended = wait_until(until, || {
                 member.handle.is_finished() || self.stop.is_stopped()
             });
             if has_ended && member.handle.is_finished() {
@@ -123,37 +123,37 @@ impl Pipeline {
                 log::warn!(source = name.as_str(); "does not end; left behind");
                 late.push(name.clone());
             }
-            self.part_with(member.id, until);
-            log::info!(source = name.as_str(); "{LEFT}");
+            self.wait_until_drained(member.id, until);
+            log::info!(source = name.as_str(); "{REMOVED_REASON}");
         }
         late
     }
 
     /// Waits until the follower has given up the place of a source whose lane is closed.
-    fn part_with(&self, id: SourceId, until: Instant) {
-        let (gone, heard): (_, Receiver<()>) = bounded(1);
-        let _ = self.news.send(News::Left { id, gone });
-        let patience = until.saturating_duration_since(Instant::now());
-        if heard
-            .recv_timeout(patience.max(Duration::from_millis(100)))
+    fn wait_until_drained(&self, id: SourceId, until: Instant) {
+        let (done, drained): (_, Receiver<()>) = bounded(1);
+        let _ = self.messages.send(TrackMessage::SourceRemoved { id, done });
+        let timeout = until.saturating_duration_since(Instant::now());
+        if drained
+            .recv_timeout(timeout.max(Duration::from_millis(100)))
             .is_err()
         {
             // Its place is given up as soon as the workers are through with its frames.
             log::warn!(id = id.index(); "frames of a source that left are still being worked on");
         } else {
-            self.lanes.retire(id);
+            self.batcher.remove(id);
         }
-        self.meter.leave(id);
+        self.stats.remove_source(id);
     }
 
-    fn line(&self, source: &SourceConfig) -> Result<Line, PipelineError> {
+    fn tracked_source(&self, source: &SourceConfig) -> Result<TrackedSource, PipelineError> {
         let update_interval = self.config.publish.update_interval;
-        Ok(Line::new(
+        Ok(TrackedSource::new(
             &source.name,
             intervals::tracker(&self.config, source),
-            Lifecycle::new(update_interval),
-            Scene::new(source, &self.inlet.labels, update_interval),
-            Sieve::new(source, &self.inlet.labels)?,
+            TrackEventGenerator::new(update_interval),
+            SourceAnalytics::new(source, &self.source_defaults.labels, update_interval),
+            DetectionFilter::new(source, &self.source_defaults.labels)?,
         ))
     }
 
@@ -165,37 +165,37 @@ impl Pipeline {
         counters: Arc<SourceCounters>,
         has_ended: &Arc<AtomicBool>,
     ) -> SourceContext {
-        let gate = self.gate.clone();
-        let (picture, view) = self.course.wishes(self.shelf.is_some());
-        let (lanes, running, ending, news, news_of_end) = (
-            Arc::clone(&self.lanes),
-            Arc::clone(&self.lanes),
-            Arc::clone(&self.lanes),
-            self.news.clone(),
-            self.news.clone(),
+        let gate = self.in_flight.clone();
+        let (image_size, full_image) = self.execution_mode.image_requests(self.image_budget.is_some());
+        let (lanes, running, ending, messages, messages_of_end) = (
+            Arc::clone(&self.batcher),
+            Arc::clone(&self.batcher),
+            Arc::clone(&self.batcher),
+            self.messages.clone(),
+            self.messages.clone(),
         );
         let (left, whole) = (stop.clone(), self.stop.clone());
         let has_ended = Arc::clone(has_ended);
         SourceContext {
             id,
             name: source.name.clone(),
-            input: self.inlet.size,
-            placement: self.inlet.placement,
-            picture,
-            deliver: Arc::new(move |frame| gate.pass(frame, |frame| lanes.offer(frame))),
-            skipping: intervals::of_source(
+            input: self.source_defaults.size,
+            placement: self.source_defaults.placement,
+            picture: image_size,
+            deliver: Arc::new(move |frame| gate.acquire(frame, |frame| lanes.push(frame))),
+            skipping: intervals::skip_policy(
                 &self.config,
                 source,
-                &self.lanes,
-                self.carried_view,
-                self.shelf.as_ref(),
+                &self.batcher,
+                self.skipped_full_image,
+                self.image_budget.as_ref(),
             ),
             observe: Arc::new(move |id, state, reason| {
                 match state {
                     SourceState::Online => running.set_running(id, true),
                     SourceState::Offline => {
                         running.set_running(id, false);
-                        running.part(id);
+                        running.mark_discontinuity(id);
                     }
                     SourceState::Ended => {
                         running.set_running(id, false);
@@ -207,25 +207,25 @@ impl Pipeline {
                 let is_taken_out =
                     state == SourceState::Ended && left.is_stopped() && !whole.is_stopped();
                 let reason = match is_taken_out {
-                    true => Some(LEFT.to_owned()),
+                    true => Some(REMOVED_REASON.to_owned()),
                     false => reason,
                 };
-                let _ = news.send(News::Source { id, state, reason });
+                let _ = messages.send(TrackMessage::SourceState { id, state, reason });
             }),
             on_end: Arc::new(move |id| {
                 ending.close(id);
                 // The follower may have seen the last result before the lane was closed.
-                let _ = news_of_end.send(News::Closed { id });
+                let _ = messages_of_end.send(TrackMessage::QueueClosed { id });
             }),
             stop: stop.clone(),
-            recorder: self.inlet.recorder.clone(),
+            recorder: self.source_defaults.recorder.clone(),
             dot: self.dot.clone(),
             counters,
-            pulse: Arc::new(self.pulses.join(&format!("source-{}", source.name))),
+            pulse: Arc::new(self.heartbeats.join(&format!("source-{}", source.name))),
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&self.machine),
-            surfaces: self.surfaces.clone(),
-            view,
+            surfaces: self.nvmm_reader.clone(),
+            view: full_image,
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -27,8 +27,8 @@ pub(super) fn start_sinks(
 ) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(mqtt) = &config.publish.mqtt {
-        let mqtt = reachable(mqtt, broker);
-        sinks.push(Box::new(MqttSink::start_watched(
+        let mqtt = with_bound_address(mqtt, broker);
+        sinks.push(Box::new(MqttSink::start_with_heartbeat(
             &mqtt,
             &config.device,
             labels,
@@ -36,7 +36,7 @@ pub(super) fn start_sinks(
         )?));
     }
     if let Some(json_lines) = &config.publish.json_lines {
-        sinks.push(Box::new(JsonLinesSink::start_watched(
+        sinks.push(Box::new(JsonLinesSink::start_with_heartbeat(
             json_lines,
             &config.device,
             labels,
@@ -47,7 +47,7 @@ pub(super) fn start_sinks(
 }
 
 /// The client's settings, with the address where the broker inside the daemon really listens.
-pub(super) fn reachable(mqtt: &MqttConfig, broker: Option<&EmbeddedBroker>) -> MqttConfig {
+pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBroker>) -> MqttConfig {
     let mut mqtt = mqtt.clone();
     if let Some(broker) = broker {
         // Port 0 in the configuration becomes the port that was given.

@@ -64,7 +64,7 @@ impl EmbeddedBroker {
             return Err(PublishError::OpenToNetwork { address: listen });
         }
         let gate = match credentials {
-            Some(credentials) => Some(Gate {
+            Some(credentials) => Some(Authenticator {
                 user: credentials.user.clone(),
                 password: read_password(credentials)?,
             }),
@@ -151,7 +151,7 @@ impl Drop for EmbeddedBroker {
 
 type Started = Result<(SocketAddr, BrokerShutdownHandle), String>;
 
-async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel::Sender<Started>) {
+async fn serve(listen: SocketAddr, authenticator: Option<Authenticator>, ready: &crossbeam_channel::Sender<Started>) {
     let storage = StorageConfig::new()
         .with_backend(StorageBackend::Memory)
         .with_max_queued_messages_per_client(CLIENT_QUEUE);
@@ -159,7 +159,7 @@ async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel
         .with_bind_address(listen)
         .with_max_clients(MAX_CLIENTS)
         .with_max_retained_messages(MAX_RETAINED)
-        .with_max_packet_size(super::mqtt::link::MAX_PACKET_BYTES);
+        .with_max_packet_size(super::mqtt::connection::MAX_PACKET_BYTES);
     config.storage_config = storage;
     config.sys_topics_enabled = false;
     let mut broker = match MqttBroker::with_config(config).await {
@@ -174,7 +174,7 @@ async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel
     };
     let shutdown = broker.shutdown_handle();
     let mut accepting = broker.ready_receiver();
-    let tell = async {
+    let report_ready = async {
         // An error means that the broker ended before it was ready, which the other branch tells.
         if accepting.wait_for(|&ready| ready).await.is_ok() {
             let _ = ready.send(Ok((address, shutdown)));
@@ -190,28 +190,28 @@ async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel
                 }
             }
         }
-        () = tell => {}
+        () = report_ready => {}
     }
 }
 
 /// Lets one user in.
-struct Gate {
+struct Authenticator {
     user: String,
     password: String,
 }
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type AuthFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-impl AuthProvider for Gate {
+impl AuthProvider for Authenticator {
     fn authenticate<'a>(
         &'a self,
         connect: &'a ConnectPacket,
         _client: SocketAddr,
-    ) -> Answer<'a, mqtt5::Result<AuthResult>> {
+    ) -> AuthFuture<'a, mqtt5::Result<AuthResult>> {
         let user = connect.username.as_deref().unwrap_or_default();
         let password = connect.password.as_deref().unwrap_or_default();
         let known =
-            same(user.as_bytes(), self.user.as_bytes()) & same(password, self.password.as_bytes());
+            constant_time_eq(user.as_bytes(), self.user.as_bytes()) & constant_time_eq(password, self.password.as_bytes());
         Box::pin(async move {
             Ok(if known {
                 AuthResult::success_with_user(user)
@@ -226,7 +226,7 @@ impl AuthProvider for Gate {
         _client: &str,
         _user: Option<&'a str>,
         _topic: &'a str,
-    ) -> Answer<'a, bool> {
+    ) -> AuthFuture<'a, bool> {
         Box::pin(async { true })
     }
 
@@ -235,13 +235,13 @@ impl AuthProvider for Gate {
         _client: &str,
         _user: Option<&'a str>,
         _filter: &'a str,
-    ) -> Answer<'a, bool> {
+    ) -> AuthFuture<'a, bool> {
         Box::pin(async { true })
     }
 }
 
 /// Compares in a time that does not tell how far two secrets agree.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
+fn constant_time_eq(given: &[u8], wanted: &[u8]) -> bool {
     use sha2::{Digest, Sha256};
     // Digests have one length, and nobody can steer where they first differ.
     Sha256::digest(given) == Sha256::digest(wanted)
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_told_as_such_and_is_free_again_after_the_stop() {
+    fn a_port_in_use_is_reported_and_free_again_after_the_stop() {
         let first = EmbeddedBroker::start("127.0.0.1:0".parse().expect("an address"), None)
             .expect("a free port");
         let taken = first.local_addr();

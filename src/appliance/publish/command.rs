@@ -51,9 +51,9 @@ pub struct Reply {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct RawCommand {
     id: Option<String>,
-    command: Word,
+    command: CommandName,
     name: String,
     template: Option<String>,
     #[serde(default)]
@@ -62,7 +62,7 @@ struct Form {
 
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum CommandName {
     AddSource,
     RemoveSource,
 }
@@ -73,7 +73,7 @@ impl Command {
     /// # Errors
     /// What is wrong, as the reply to it.
     pub fn read(payload: &[u8]) -> Result<(Option<String>, Self), Reply> {
-        let nobodys = |error: String| Reply {
+        let anonymous = |error: String| Reply {
             id: None,
             name: None,
             error: Some(error),
@@ -83,17 +83,17 @@ impl Command {
                 "the command has {} bytes, expected {MAX_COMMAND_BYTES} at most",
                 payload.len()
             );
-            return Err(nobodys(what));
+            return Err(anonymous(what));
         }
-        let unread = |error: serde_json::Error| {
+        let parse_error = |error: serde_json::Error| {
             // Its words may quote what was sent, to any length.
-            let words: String = error.to_string().chars().take(200).collect();
-            format!("not a command: {words}")
+            let excerpt: String = error.to_string().chars().take(200).collect();
+            format!("not a command: {excerpt}")
         };
-        let sent: Value = serde_json::from_slice(payload).map_err(|e| nobodys(unread(e)))?;
+        let sent: Value = serde_json::from_slice(payload).map_err(|e| anonymous(parse_error(e)))?;
         if !sent.is_object() {
             let what = "not a command: expected an object with `command` and `name`";
-            return Err(nobodys(what.to_owned()));
+            return Err(anonymous(what.to_owned()));
         }
         // Who sent it finds the answer by these, whatever else is wrong.
         let text =
@@ -104,15 +104,15 @@ impl Command {
             name: name.clone(),
             error: Some(error),
         };
-        let form = Form::deserialize(&sent).map_err(|error| refused(unread(error)))?;
-        let parameters: BTreeMap<String, String> = form
+        let raw = RawCommand::deserialize(&sent).map_err(|error| refused(parse_error(error)))?;
+        let parameters: BTreeMap<String, String> = raw
             .parameters
             .iter()
             .map(|(name, value)| Ok((name.clone(), parameter(name, value)?)))
             .collect::<Result<_, String>>()
             .map_err(refused)?;
-        let texts = [&form.id, &form.template].into_iter().flatten();
-        let texts = texts.chain([&form.name]).chain(parameters.values());
+        let texts = [&raw.id, &raw.template].into_iter().flatten();
+        let texts = texts.chain([&raw.name]).chain(parameters.values());
         if !texts.chain(parameters.keys()).all(|text| is_short(text)) {
             let what = format!(
                 "a text of the command has control characters or more than {MAX_TEXT} bytes"
@@ -122,29 +122,29 @@ impl Command {
         if parameters.len() > MAX_PARAMETERS {
             return Err(refused(format!("more than {MAX_PARAMETERS} parameters")));
         }
-        let command = match (form.command, form.template) {
-            (Word::AddSource, Some(template)) => Self::AddSource {
-                name: form.name,
+        let command = match (raw.command, raw.template) {
+            (CommandName::AddSource, Some(template)) => Self::AddSource {
+                name: raw.name,
                 template,
                 parameters,
             },
-            (Word::AddSource, None) => {
+            (CommandName::AddSource, None) => {
                 return Err(refused("add_source needs a template".to_owned()));
             }
-            (Word::RemoveSource, None) if parameters.is_empty() => {
-                Self::RemoveSource { name: form.name }
+            (CommandName::RemoveSource, None) if parameters.is_empty() => {
+                Self::RemoveSource { name: raw.name }
             }
-            (Word::RemoveSource, _) => {
+            (CommandName::RemoveSource, _) => {
                 let what = "remove_source takes a name alone".to_owned();
                 return Err(refused(what));
             }
         };
-        Ok((form.id, command))
+        Ok((raw.id, command))
     }
 
     /// Its word.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn command_name(&self) -> &'static str {
         match self {
             Self::AddSource { .. } => "add_source",
             Self::RemoveSource { .. } => "remove_source",
@@ -172,8 +172,8 @@ fn parameter(name: &str, value: &Value) -> Result<String, String> {
             Ok(number.to_string())
         }
         other => {
-            let shown = |text: String| text.chars().take(40).collect::<String>();
-            let (name, other) = (shown(name.to_owned()), shown(other.to_string()));
+            let truncated = |text: String| text.chars().take(40).collect::<String>();
+            let (name, other) = (truncated(name.to_owned()), truncated(other.to_string()));
             Err(format!(
                 "not a command: parameters.{name}: found {other}, expected a text or a whole number from 0 to {}",
                 u32::MAX
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sent_it_finds_the_answer() {
+    fn replies_carry_the_id_of_the_command() {
         let with = |rest: &str| format!(r#"{{"id": "7", "name": "gate", "command": {rest}}}"#);
         for rest in [
             r#""add_source", "template": "t", "parameters": {"seed": 1.0}"#,

@@ -4,7 +4,7 @@
 //! availability of the device is not written: a file has no broker that outlives the daemon. The chain never waits for
 //! the disk: lines wait in a bounded queue, and when it is full the oldest are dropped and counted.
 
-mod lines;
+mod line_writer;
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 
-use self::lines::{FileOutput, Lines, Output};
-use super::{Encoder, Moment, PublishError, Record, Sink, SinkCounts};
+use self::line_writer::{FileOutput, LineWriter, Output};
+use super::{Encoder, Timestamp, PublishError, Publication, Sink, SinkCounts};
 use jetwatch_config::JsonLinesConfig;
 use jetwatch_telemetry::{self as telemetry, Pulse, Pulses, thread_names};
 
@@ -50,7 +50,7 @@ struct State {
     /// Lines in the hands of the thread.
     writing: u64,
     closing: bool,
-    reader_gone: bool,
+    closed_by_reader: bool,
     accepted: u64,
     delivered: u64,
     dropped: u64,
@@ -67,7 +67,7 @@ impl JsonLinesSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_watched(config, device, labels, &Pulses::default())
+        Self::start_with_heartbeat(config, device, labels, &Pulses::default())
     }
 
     /// As [`JsonLinesSink::start`], with the thread's mark among `pulses`: a disk that does not answer is a stall, a pipe
@@ -75,7 +75,7 @@ impl JsonLinesSink {
     ///
     /// # Errors
     /// Those of [`JsonLinesSink::start`].
-    pub fn start_watched(
+    pub fn start_with_heartbeat(
         config: &JsonLinesConfig,
         device: &str,
         labels: &[String],
@@ -107,7 +107,7 @@ impl JsonLinesSink {
         let shared = Arc::new(Shared::default());
         let (end, ended) = bounded::<()>(0);
         let mut writer = Writer {
-            lines: Lines::new(output),
+            lines: LineWriter::new(output),
             shared: Arc::clone(&shared),
             name,
             failing: None,
@@ -168,11 +168,11 @@ fn open(path: &Path) -> Result<FileOutput, PublishError> {
 }
 
 impl Sink for JsonLinesSink {
-    fn accept(&mut self, record: &Record<'_>) {
+    fn publish(&mut self, record: &Publication<'_>) {
         let mut state = self.shared.lock();
-        self.encoder.encode(record, Moment::now(), |json| {
+        self.encoder.encode(record, Timestamp::now(), |json| {
             state.accepted += 1;
-            if state.reader_gone {
+            if state.closed_by_reader {
                 state.dropped += 1;
                 return;
             }
@@ -200,8 +200,8 @@ impl Sink for JsonLinesSink {
         }
     }
 
-    fn reader_gone(&self) -> bool {
-        self.shared.lock().reader_gone
+    fn is_closed_by_reader(&self) -> bool {
+        self.shared.lock().closed_by_reader
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
@@ -233,7 +233,7 @@ impl State {
 
 /// The thread's side.
 struct Writer<O> {
-    lines: Lines<O>,
+    lines: LineWriter<O>,
     shared: Arc<Shared>,
     name: String,
     /// Since when writing fails, and how many lines were lost by it.
@@ -246,24 +246,24 @@ impl<O: Output> Writer<O> {
     fn run(&mut self) {
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
         let shared = Arc::clone(&self.shared);
-        while self.take(&mut buffer) {
+        while self.next_batch(&mut buffer) {
             self.pulse.iter().for_each(Pulse::works);
             let result = self.lines.write(&buffer);
             self.pulse.iter().for_each(Pulse::waits);
             let mut state = shared.lock();
-            let taken = std::mem::take(&mut state.writing);
+            let count = std::mem::take(&mut state.writing);
             match result {
                 Ok(()) => {
-                    state.delivered += taken;
+                    state.delivered += count;
                     drop(state);
                     self.succeeded();
                 }
                 Err((whole_lines, error)) => {
-                    let lost = taken.saturating_sub(whole_lines);
-                    state.delivered += taken - lost;
+                    let lost = count.saturating_sub(whole_lines);
+                    state.delivered += count - lost;
                     state.dropped += lost;
                     if error.kind() == io::ErrorKind::BrokenPipe {
-                        state.reader_gone = true;
+                        state.closed_by_reader = true;
                         state.drop_queue();
                         log::info!(output = self.name.as_str(); "the reader of the JSON lines is gone");
                         return;
@@ -279,7 +279,7 @@ impl<O: Output> Writer<O> {
     }
 
     /// Waits for lines and takes what fits one write. False: closed, and nothing is left.
-    fn take(&self, buffer: &mut Vec<u8>) -> bool {
+    fn next_batch(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
         let mut state = self.shared.lock();
         while state.queue.is_empty() {

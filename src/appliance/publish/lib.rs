@@ -12,7 +12,7 @@ mod broker;
 mod command;
 mod error;
 mod json_lines;
-mod listen;
+mod command_listener;
 mod mqtt;
 mod reload;
 mod round_trip;
@@ -29,23 +29,23 @@ pub use broker::EmbeddedBroker;
 pub use command::{Command, MAX_COMMAND_BYTES, Reply};
 pub use error::PublishError;
 pub use json_lines::JsonLinesSink;
-pub use listen::CommandListener;
-pub use mqtt::{BrokerInfo, Connection, MqttMonitor, MqttSink, probe};
+pub use command_listener::CommandListener;
+pub use mqtt::{BrokerInfo, ConnectionState, MqttMonitor, MqttSink, probe};
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
-pub use wire::{Encoder, Moment, SCHEMA_VERSION};
+pub use wire::{Encoder, Timestamp, SCHEMA_VERSION};
 
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_platform::Readings;
 use jetwatch_platform::throttling::{Cause, Change};
 use jetwatch_telemetry::StageSummary;
-use jetwatch_types::{Crossings, Fact, FrameMeta, Presence, SourceState, Track, TrackEvent};
+use jetwatch_types::{Crossings, AnalyticsEvent, FrameMeta, ZoneCount, SourceState, Track, TrackEvent};
 
 /// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
 #[derive(Debug)]
-pub enum Record<'a> {
+pub enum Publication<'a> {
     /// Steps in the lives of tracks, after one frame of one source.
     Events {
         /// Name of the source.
@@ -76,7 +76,7 @@ pub enum Record<'a> {
         at: SystemTime,
     },
     /// Facts about the scene that became true in one frame of one source.
-    Facts {
+    Analytics {
         /// Name of the source.
         source: &'a str,
         /// Its rules, which the facts name by their places.
@@ -84,7 +84,7 @@ pub enum Record<'a> {
         /// The frame.
         frame: &'a FrameMeta,
         /// At least one fact.
-        facts: &'a [SceneFact],
+        events: &'a [AnalyticsMessage],
     },
     /// What is in a zone changed, or is told for the first time.
     Zone {
@@ -93,7 +93,7 @@ pub enum Record<'a> {
         /// The zone.
         zone: &'a ZoneRule,
         /// Objects in it now, by class; those that have gone have 0.
-        present: &'a [Presence],
+        present: &'a [ZoneCount],
         /// Whether they are too many; `None` where no threshold says so.
         overcrowded: Option<bool>,
         /// Capture time of the frame that changed it.
@@ -157,9 +157,9 @@ pub enum Record<'a> {
 
 /// A fact with the start of the track that it is about, from which its identity is made.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SceneFact {
+pub struct AnalyticsMessage {
     /// The fact.
-    pub fact: Fact,
+    pub event: AnalyticsEvent,
     /// Capture time of the first frame of its track; `None` for facts about a whole zone.
     pub started_at: Option<SystemTime>,
 }
@@ -286,7 +286,7 @@ pub struct SourceStats {
     /// Frames that skip the network after each that goes through it, now.
     pub interval: u32,
     /// Frames that have skipped it.
-    pub carried: u64,
+    pub skipped: u64,
 }
 
 /// What became of the messages given to a sink.
@@ -333,20 +333,20 @@ impl Sum for SinkCounts {
 /// Where tracks go. Implementations: MQTT, and JSON lines.
 pub trait Sink: Send {
     /// Takes one record. Never blocks: what cannot be kept is dropped and counted.
-    fn accept(&mut self, record: &Record<'_>);
+    fn publish(&mut self, record: &Publication<'_>);
 
     /// A source is there from now on.
-    fn source_joined(&mut self, source: &str) {
+    fn source_added(&mut self, source: &str) {
         let _ = source;
     }
 
     /// All sources that the daemon starts with are there: what is kept elsewhere of others, from an earlier run, is out of date.
-    fn sources_joined(&mut self) {
+    fn sources_ready(&mut self) {
         // Nothing is kept by what only writes along.
     }
 
     /// A source was taken out: what is kept of it elsewhere, beside its last state, is taken back.
-    fn source_left(&mut self, source: &str) {
+    fn source_removed(&mut self, source: &str) {
         // Nothing is kept by what only writes along.
         let _ = source;
     }
@@ -355,7 +355,7 @@ pub trait Sink: Send {
     fn counts(&self) -> SinkCounts;
 
     /// Whether nobody reads what is written any more (the other end of a pipe was closed), so that the run should end cleanly.
-    fn reader_gone(&self) -> bool {
+    fn is_closed_by_reader(&self) -> bool {
         false
     }
 

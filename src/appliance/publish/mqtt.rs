@@ -12,14 +12,14 @@
 //! ```
 
 mod backoff;
-pub(crate) mod dial;
-mod kept;
-pub(crate) mod link;
+pub(crate) mod connect;
+mod retained;
+pub(crate) mod connection;
 mod outbox;
-mod repeats;
+mod log_dedup;
 mod session;
 mod shared;
-mod stock;
+mod retained_cleanup;
 mod tls;
 mod worker;
 
@@ -31,31 +31,31 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 
-use self::dial::{Hello, dial};
-use self::link::Protocol;
+use self::connect::{ClientIdentity, connect};
+use self::connection::Protocol;
 use self::outbox::{Message, Outbox};
 use self::session::ONLINE;
 use self::shared::Shared;
-use self::stock::Remedy;
+use self::retained_cleanup::Cleanup;
 use self::worker::Worker;
 use super::{
-    Delivery, Encoder, Moment, PublishError, Record, Sink, SinkCounts, SourceState, Topics,
+    Delivery, Encoder, Timestamp, PublishError, Publication, Sink, SinkCounts, SourceState, Topics,
 };
 use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::{self as telemetry, Pulse, Pulses, thread_names};
 
 /// Part of the closing deadline that is kept for hanging up and for the thread's end.
-const RESERVE: Duration = Duration::from_millis(200);
+const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
 
 /// Why a source has ended that only an earlier run had.
-const GONE: &str = "not among the sources since the daemon was started again";
+const NOT_CONFIGURED_REASON: &str = "not among the sources since the daemon was started again";
 
 /// How often the thread marks that it is alive.
-const BEAT: Duration = Duration::from_millis(500);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// State of the connection to the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Connection {
+pub enum ConnectionState {
     /// The first attempt is under way.
     Connecting,
     /// The broker accepted the client.
@@ -88,9 +88,9 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
     let client_id = format!("{}-check-{}", config.client_id, std::process::id());
     let started = Instant::now();
     let result = runtime.block_on(async {
-        let mut link = dial(
+        let mut link = connect(
             config,
-            &Hello {
+            &ClientIdentity {
                 client_id,
                 will: None,
             },
@@ -117,10 +117,10 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
 }
 
 /// Marks each turn of the runtime, for ever: waiting for the network lets it turn, being stuck does not.
-async fn beat(pulse: &Pulse) {
+async fn send_heartbeats(pulse: &Pulse) {
     loop {
         pulse.works();
-        tokio::time::sleep(BEAT).await;
+        tokio::time::sleep(HEARTBEAT_INTERVAL).await;
     }
 }
 
@@ -142,8 +142,8 @@ pub struct MqttMonitor {
 impl MqttMonitor {
     /// State of the connection.
     #[must_use]
-    pub fn connection(&self) -> Connection {
-        self.shared.connection().clone()
+    pub fn connection_state(&self) -> ConnectionState {
+        self.shared.connection_state().clone()
     }
 
     /// What became of the messages so far.
@@ -162,7 +162,7 @@ pub struct MqttSink {
     /// The sources that there are now.
     present: HashSet<String>,
     /// What the broker has kept from an earlier run is still to be looked at.
-    taking_stock: bool,
+    is_cleanup_pending: bool,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<()>,
 }
@@ -178,11 +178,11 @@ impl MqttSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_watched(config, device, labels, &Pulses::default())
+        Self::start_with_heartbeat(config, device, labels, &Pulses::default())
     }
 
     /// As [`MqttSink::start`], with the thread's mark among `pulses`. A broker that is away or slow is no stall.
-    pub fn start_watched(
+    pub fn start_with_heartbeat(
         config: &MqttConfig,
         device: &str,
         labels: &[String],
@@ -191,7 +191,7 @@ impl MqttSink {
         let topics = Topics::new(&config.prefix, device, labels);
         let mut outbox = Outbox::new(config.queue_messages);
         // The first state, so that it is the first thing on every connection.
-        outbox.set_own_state(Message {
+        outbox.set_internal_state(Message {
             topic: Arc::clone(topics.status()),
             payload: Bytes::from_static(ONLINE.as_bytes()),
         });
@@ -200,7 +200,7 @@ impl MqttSink {
             config: config.clone(),
             shared: Arc::clone(&shared),
             status: Arc::clone(topics.status()),
-            values: topics.values(),
+            retained_filters: topics.retained_filters(),
         };
         let runtime = runtime("mqtt-resolve")?;
         let (end, ended) = bounded(1);
@@ -212,7 +212,7 @@ impl MqttSink {
                 runtime.block_on(async {
                     tokio::select! {
                         () = worker.run() => {}
-                        () = beat(&pulse) => {}
+                        () = send_heartbeats(&pulse) => {}
                     }
                 });
                 drop(pulse);
@@ -229,7 +229,7 @@ impl MqttSink {
             encoder: Encoder::new(device, labels),
             topics,
             present: HashSet::new(),
-            taking_stock: false,
+            is_cleanup_pending: false,
             thread: Some(thread),
             ended,
         })
@@ -244,39 +244,39 @@ impl MqttSink {
     }
 
     /// Puts right what an earlier run has left at the broker, once that was read.
-    fn take_stock(&mut self) {
-        let Some(found) = self.shared.take_kept() else {
+    fn clean_up_retained(&mut self) {
+        let Some(found) = self.shared.take_retained() else {
             return;
         };
-        self.taking_stock = false;
-        let remedies = {
+        self.is_cleanup_pending = false;
+        let actions = {
             let outbox = self.shared.outbox();
-            stock::remedies(&found, &self.topics, &self.present, |topic| {
+            retained_cleanup::plan_cleanup(&found, &self.topics, &self.present, |topic| {
                 outbox.has_state(topic)
             })
         };
-        if remedies.is_empty() {
+        if actions.is_empty() {
             return;
         }
-        log::info!(values = remedies.len(); "the broker had values of an earlier run; they are put right");
-        for remedy in remedies {
+        log::info!(values = actions.len(); "the broker had values of an earlier run; they are put right");
+        for remedy in actions {
             match remedy {
-                Remedy::Withdraw { topic } => self.shared.outbox().take_back(topic.into()),
-                Remedy::NoneOf { source, label } => self.accept(&Record::Count {
+                Cleanup::Clear { topic } => self.shared.outbox().clear_retained(topic.into()),
+                Cleanup::ZeroCount { source, label } => self.publish(&Publication::Count {
                     source: &source,
                     label: &label,
                     count: 0,
                     at: SystemTime::now(),
                 }),
-                Remedy::Gone { source } => {
-                    self.accept(&Record::Source {
+                Cleanup::MarkEnded { source } => {
+                    self.publish(&Publication::Source {
                         source: &source,
                         state: SourceState::Ended,
-                        reason: Some(GONE),
+                        reason: Some(NOT_CONFIGURED_REASON),
                         at: SystemTime::now(),
                     });
                     // Its state stays, as that of every source that left.
-                    drop(self.topics.forget(&source));
+                    drop(self.topics.remove_source(&source));
                 }
             }
         }
@@ -285,7 +285,7 @@ impl MqttSink {
 
     fn shut_down(&mut self, deadline: Duration) {
         let now = tokio::time::Instant::now();
-        let reserve = RESERVE.min(deadline / 4);
+        let reserve = SHUTDOWN_RESERVE.min(deadline / 4);
         self.shared.close_by(now + (deadline - reserve));
         let Some(thread) = self.thread.take() else {
             return;
@@ -301,11 +301,11 @@ impl MqttSink {
 }
 
 impl Sink for MqttSink {
-    fn accept(&mut self, record: &Record<'_>) {
-        if self.taking_stock {
-            self.take_stock();
+    fn publish(&mut self, record: &Publication<'_>) {
+        if self.is_cleanup_pending {
+            self.clean_up_retained();
         }
-        let (topic, delivery) = self.topics.of(record);
+        let (topic, delivery) = self.topics.resolve(record);
         let mut outbox = self.shared.outbox();
         let mut push = |payload: &[u8]| {
             // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
@@ -321,8 +321,8 @@ impl Sink for MqttSink {
         };
         match record {
             // A bare integer, as Frigate and Home Assistant's sensors have it.
-            Record::Count { count, .. } => push(count.to_string().as_bytes()),
-            _ => self.encoder.encode(record, Moment::now(), push),
+            Publication::Count { count, .. } => push(count.to_string().as_bytes()),
+            _ => self.encoder.encode(record, Timestamp::now(), push),
         }
         // Without a connection nobody waits for messages, and a new one starts by looking for them.
         let listening = outbox.is_connected();
@@ -332,19 +332,19 @@ impl Sink for MqttSink {
         }
     }
 
-    fn source_joined(&mut self, source: &str) {
+    fn source_added(&mut self, source: &str) {
         self.present.insert(source.to_owned());
     }
 
-    fn sources_joined(&mut self) {
-        self.taking_stock = self.shared.ask_for_kept();
+    fn sources_ready(&mut self) {
+        self.is_cleanup_pending = self.shared.request_retained();
     }
 
-    fn source_left(&mut self, source: &str) {
+    fn source_removed(&mut self, source: &str) {
         self.present.remove(source);
         let mut outbox = self.shared.outbox();
-        for topic in self.topics.forget(source) {
-            outbox.withdraw(&topic);
+        for topic in self.topics.remove_source(source) {
+            outbox.retract(&topic);
         }
         drop(outbox);
         self.shared.wake.notify_one();
@@ -355,8 +355,8 @@ impl Sink for MqttSink {
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
-        if self.taking_stock {
-            self.take_stock();
+        if self.is_cleanup_pending {
+            self.clean_up_retained();
         }
         self.shut_down(deadline);
         self.counts()

@@ -9,8 +9,8 @@ use mqtt5::packet::publish::PublishPacket;
 use mqtt5::transport::packet_io::encode_packet_to_buffer;
 use tokio::time::timeout;
 
-use super::mqtt::dial::{Hello, dial};
-use super::mqtt::link::{Link, lost};
+use super::mqtt::connect::{ClientIdentity, connect};
+use super::mqtt::connection::{Connection, lost};
 use super::subscribe::subscribe;
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
@@ -28,12 +28,12 @@ pub fn round_trip(
     let runtime = mqtt::runtime("mqtt-doctor")?;
     let id = std::process::id();
     let topic = format!("{}/{device}/doctor/{id}", config.prefix);
-    let hello = Hello {
+    let hello = ClientIdentity {
         client_id: format!("{}-doctor-{id}", config.client_id),
         will: None,
     };
     let result = runtime.block_on(async {
-        let mut link = dial(config, &hello, limit).await?;
+        let mut link = connect(config, &hello, limit).await?;
         subscribe(&mut link, &topic).await?;
         let started = Instant::now();
         publish(&mut link, &topic, limit).await?;
@@ -54,7 +54,7 @@ pub fn round_trip(
     result
 }
 
-async fn publish(link: &mut Link, topic: &str, limit: Duration) -> Result<(), PublishError> {
+async fn publish(link: &mut Connection, topic: &str, limit: Duration) -> Result<(), PublishError> {
     let packet = Packet::Publish(PublishPacket {
         topic_name: topic.to_owned(),
         packet_id: None,
@@ -71,7 +71,7 @@ async fn publish(link: &mut Link, topic: &str, limit: Duration) -> Result<(), Pu
     link.write(&buffer, limit).await
 }
 
-async fn wait_for(link: &mut Link, topic: &str) -> Result<(), PublishError> {
+async fn wait_for(link: &mut Connection, topic: &str) -> Result<(), PublishError> {
     loop {
         if let Packet::Publish(publish) = link.read().await?
             && publish.topic_name == topic

@@ -5,7 +5,7 @@
 
 mod body;
 mod machine;
-mod scene;
+mod analytics;
 mod value;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -17,7 +17,7 @@ use self::body::{
 use self::machine::{MachineBody, ThrottlingBody, causes};
 pub(crate) use self::value::Utc;
 use self::value::{EventId, finite, milliseconds, rounded};
-use super::{DetectorStatus, Record, Stats};
+use super::{DetectorStatus, Publication, Stats};
 use jetwatch_platform::throttling::Change;
 use jetwatch_types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
@@ -26,14 +26,14 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// What both clocks say, read once per record.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct Timestamp {
     /// Wall-clock time, for times of day in messages.
     pub wall: SystemTime,
     /// Monotonic time, for latencies.
     pub monotonic: Instant,
 }
 
-impl Moment {
+impl Timestamp {
     /// Reads both clocks.
     #[must_use]
     pub fn now() -> Self {
@@ -64,10 +64,10 @@ impl Encoder {
     }
 
     /// Calls `each` with the JSON of every message that `record` becomes: one per event or fact, otherwise one. No line breaks inside.
-    pub fn encode(&mut self, record: &Record<'_>, now: Moment, mut each: impl FnMut(&[u8])) {
+    pub fn encode(&mut self, record: &Publication<'_>, now: Timestamp, mut each: impl FnMut(&[u8])) {
         let mut buffer = std::mem::take(&mut self.buffer);
         match record {
-            Record::Events {
+            Publication::Events {
                 source,
                 frame,
                 events,
@@ -77,7 +77,7 @@ impl Encoder {
                     each(&buffer);
                 }
             }
-            Record::Frame {
+            Publication::Frame {
                 source,
                 frame,
                 tracks,
@@ -98,7 +98,7 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Count {
+            Publication::Count {
                 source,
                 label,
                 count,
@@ -116,18 +116,18 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Facts {
+            Publication::Analytics {
                 source,
                 rules,
                 frame,
-                facts,
+                events: facts,
             } => {
-                for fact in *facts {
-                    write(&mut buffer, &self.fact(source, rules, frame, fact, now));
+                for event in *facts {
+                    write(&mut buffer, &self.analytics_event(source, rules, frame, event, now));
                     each(&buffer);
                 }
             }
-            Record::Zone {
+            Publication::Zone {
                 source,
                 zone,
                 present,
@@ -140,7 +140,7 @@ impl Encoder {
                 );
                 each(&buffer);
             }
-            Record::Line {
+            Publication::Line {
                 source,
                 line,
                 crossings,
@@ -153,7 +153,7 @@ impl Encoder {
                 );
                 each(&buffer);
             }
-            Record::Source {
+            Publication::Source {
                 source,
                 state,
                 reason,
@@ -171,27 +171,27 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Detector { status, at } => {
+            Publication::Detector { status, at } => {
                 write(&mut buffer, &self.detector(status, *at));
                 each(&buffer);
             }
-            Record::Throttling { change, at } => {
+            Publication::Throttling { change, at } => {
                 write(&mut buffer, &self.throttling(change, *at));
                 each(&buffer);
             }
-            Record::Reload { status, at } => {
+            Publication::Reload { status, at } => {
                 let body = status.body(SCHEMA_VERSION, &self.device, Utc(*at));
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Reply { reply, at } => {
+            Publication::Reply { reply, at } => {
                 write(
                     &mut buffer,
                     &reply.body(SCHEMA_VERSION, &self.device, Utc(*at)),
                 );
                 each(&buffer);
             }
-            Record::Stats(stats) => {
+            Publication::Stats(stats) => {
                 write(&mut buffer, &self.stats(stats, now));
                 each(&buffer);
             }
@@ -262,7 +262,7 @@ impl Encoder {
         source: &'a str,
         frame: &FrameMeta,
         event: &'a TrackEvent,
-        now: Moment,
+        now: Timestamp,
     ) -> EventBody<'a> {
         let until = event.ended_at.unwrap_or(event.frame_at);
         EventBody {
@@ -298,10 +298,10 @@ impl Encoder {
         }
     }
 
-    fn track<'a>(&'a self, track: &'a Track, picture: Size) -> TrackBody<'a> {
+    fn track<'a>(&'a self, track: &'a Track, image_size: Size) -> TrackBody<'a> {
         let [left, top, right, bottom] = track.xyxy;
         // A picture is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
-        let (width, height) = (picture.width.max(1) as f32, picture.height.max(1) as f32);
+        let (width, height) = (image_size.width.max(1) as f32, image_size.height.max(1) as f32);
         TrackBody {
             track_id: track.id.0,
             label: self.label(track.class),
@@ -319,7 +319,7 @@ impl Encoder {
             age_frames: track.age_frames,
             hits: track.hits,
             lost_frames: track.lost_frames,
-            attributes: track.attributes.iter().map(AttributeBody::of).collect(),
+            attributes: track.attributes.iter().map(AttributeBody::new).collect(),
         }
     }
 
@@ -331,7 +331,7 @@ impl Encoder {
             .map_or("(class without label)", String::as_str)
     }
 
-    fn stats<'a>(&'a self, stats: &'a Stats, now: Moment) -> StatsBody<'a> {
+    fn stats<'a>(&'a self, stats: &'a Stats, now: Timestamp) -> StatsBody<'a> {
         StatsBody {
             version: SCHEMA_VERSION,
             kind: "stats",
@@ -345,7 +345,7 @@ impl Encoder {
             rss_bytes: stats.rss_bytes,
             peak_rss_bytes: stats.peak_rss_bytes,
             messages: stats.messages.into(),
-            machine: stats.machine.as_ref().map(MachineBody::of),
+            machine: stats.machine.as_ref().map(MachineBody::new),
             sources: stats
                 .sources
                 .iter()
@@ -358,11 +358,11 @@ impl Encoder {
                     fps: finite(source.fps),
                     tracks: source.tracks,
                     interval: source.interval,
-                    skipped_frames: source.carried,
+                    skipped_frames: source.skipped,
                 })
                 .collect(),
-            secondary: stats.secondary.iter().map(SecondaryBody::of).collect(),
-            stages: stats.stages.iter().map(StageBody::of).collect(),
+            secondary: stats.secondary.iter().map(SecondaryBody::new).collect(),
+            stages: stats.stages.iter().map(StageBody::new).collect(),
         }
     }
 }
@@ -376,8 +376,8 @@ fn frame_body(frame: &FrameMeta) -> FrameBody {
     }
 }
 
-fn latency_ms(frame: &FrameMeta, now: Moment) -> f64 {
-    milliseconds(now.monotonic.saturating_duration_since(frame.entered_at))
+fn latency_ms(frame: &FrameMeta, now: Timestamp) -> f64 {
+    milliseconds(now.monotonic.saturating_duration_since(frame.received_at))
 }
 
 fn whole_milliseconds(time: Duration) -> u64 {

@@ -243,14 +243,14 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_types::{Picture, Size};
+    use jetwatch_types::{Image, Size};
 
     #[test]
     fn as_many_frames_may_wait_as_come_at_once() {
         assert_eq!([1, 4, 16].map(|burst| Lag::Drops.room(burst)), [4, 4, 16]);
         assert_eq!(Lag::Waits.room(1), usize::MAX);
         // While a batch waits, the next one is on its way.
-        let picture = || Picture::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let picture = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
         let shelf = Recording::shelf(16, 16);
         let kept: Vec<_> = (0..100).map_while(|_| shelf.keep(picture())).collect();
         assert_eq!(kept.len(), 16 + 16 + ON_THEIR_WAY);

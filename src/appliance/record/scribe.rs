@@ -177,7 +177,7 @@ impl Scribe {
         let encode = || recorder.range_with_payload(Stage::Encode, 1, shot.meta.seq);
         match &mut reel.shared {
             None => {
-                let came = shot.meta.entered_at.saturating_duration_since(reel.first);
+                let came = shot.meta.received_at.saturating_duration_since(reel.first);
                 let at = reel.clock.next(shot.meta.pts.unwrap_or(came));
                 let (grid, whole) = (reel.grid, reel.grid.size());
                 let waiting = encode();
@@ -194,7 +194,7 @@ impl Scribe {
                 Ok(1)
             }
             Some(shared) => {
-                let at = shared.time_of(shot.meta.entered_at);
+                let at = shared.time_of(shot.meta.received_at);
                 let range = render();
                 let place = reel.grid.place(seat, shot.view.size);
                 if shared.places[seat].replace(place) != Some(place) {
@@ -235,7 +235,7 @@ impl Reel {
             pixels: vec![0; stride * whole.height as usize],
             stride,
             places: vec![None; sources],
-            first: first.meta.entered_at,
+            first: first.meta.received_at,
             newest: Duration::ZERO,
             shown_at: None,
         });
@@ -243,7 +243,7 @@ impl Reel {
             film: Film::open(choice, whole)?,
             grid,
             clock: MediaClock::default(),
-            first: first.meta.entered_at,
+            first: first.meta.received_at,
             shared,
         })
     }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jetwatch_types::Picture;
+use jetwatch_types::Image;
 
 /// Hears of each view that is kept (1) or given back (-1), on the thread that does it.
 pub type Watch = Arc<dyn Fn(isize) + Send + Sync>;
@@ -19,7 +19,7 @@ pub struct Shelf {
 
 /// A view that is kept; its place is free when it is dropped.
 pub struct KeptView {
-    picture: Picture,
+    picture: Image,
     kept: Arc<AtomicUsize>,
     watch: Option<Watch>,
 }
@@ -44,7 +44,7 @@ impl Shelf {
 
     /// Keeps a view; `None` when the shelf is full: then the view goes back to its pool.
     #[must_use]
-    pub fn keep(&self, picture: Picture) -> Option<KeptView> {
+    pub fn keep(&self, picture: Image) -> Option<KeptView> {
         let most = self.most;
         let more = |kept: usize| (kept < most).then_some(kept + 1);
         let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
@@ -61,9 +61,9 @@ impl Shelf {
 }
 
 impl Deref for KeptView {
-    type Target = Picture;
+    type Target = Image;
 
-    fn deref(&self) -> &Picture {
+    fn deref(&self) -> &Image {
         &self.picture
     }
 }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_full_shelf_keeps_no_more_until_one_is_gone() {
-        let picture = || Picture::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let picture = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
         let shelf = Shelf::new(2);
         let first = shelf.keep(picture()).expect("room");
         let second = shelf.clone().keep(picture()).expect("room");

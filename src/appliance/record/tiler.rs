@@ -3,7 +3,7 @@
 //! Pure: where cells lie, and pixels scaled into them. A grid of one cell is the picture itself, with even sides, which
 //! encoders want.
 
-use jetwatch_types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
+use jetwatch_types::{Letterbox, PIXEL_BYTES, Image, Placement, Size};
 
 /// Size of the picture when it shows more than one source.
 const TILED: Size = Size::new(1280, 720);
@@ -98,7 +98,7 @@ impl Grid {
 ///
 /// # Panics
 /// When `place` is not inside of `pixels`.
-pub fn copy_into(picture: &Picture, place: Place, pixels: &mut [u8], stride: usize) {
+pub fn copy_into(picture: &Image, place: Place, pixels: &mut [u8], stride: usize) {
     let (from, to) = (picture.size, place.size);
     if from.width == 0 || from.height == 0 {
         return;
@@ -200,11 +200,11 @@ mod tests {
     }
 
     /// A picture whose pixel at column x and row y has the values x, y, 7 and 0.
-    fn picture(width: u32, height: u32) -> Picture {
+    fn picture(width: u32, height: u32) -> Image {
         let pixels: Vec<u8> = (0..height)
             .flat_map(|y| (0..width).flat_map(move |x| [x as u8, y as u8, 7, 0]))
             .collect();
-        Picture::new(
+        Image::new(
             Size::new(width, height),
             width as usize * 4,
             Box::new(pixels),

@@ -78,7 +78,7 @@ impl Source for ImagesSource {
             return Err(SourceError::Empty);
         }
         let unreadable = Arc::clone(&self.unreadable);
-        gst::play_pictures(&self.config, files, unreadable, context, first_frame)
+        gst::play_images(&self.config, files, unreadable, context, first_frame)
     }
 }
 

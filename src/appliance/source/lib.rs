@@ -13,9 +13,9 @@
 //! ```
 
 mod argus;
-mod cap;
-mod clip;
-mod cutting;
+mod rate_limit;
+mod test_clip;
+mod crop_resize;
 mod elements;
 mod error;
 pub mod gst;
@@ -40,11 +40,11 @@ pub use jetwatch_nvidia::surface::SurfaceReader as Surfaces;
 use jetwatch_platform::{Machine, Root};
 use jetwatch_telemetry::{Pulse, Pulses, Recorder};
 use jetwatch_types::{
-    Crop, Frame, FrameMeta, Letterbox, Picture, Placement, Size, SourceId, SourceState,
+    Crop, Frame, FrameMeta, Letterbox, Image, Placement, Size, SourceId, SourceState,
 };
 
-pub use argus::ArgusRestarts;
-pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
+pub use argus::ArgusSupervisor;
+pub use elements::{ELEMENTS, ElementSpec, ElementState, inspect_element};
 pub use error::SourceError;
 pub use images::{Unreadable, start_images};
 pub use plan::{Plan, PlanStep, Work};
@@ -59,7 +59,7 @@ pub type Deliver = Arc<dyn Fn(Frame) -> Flow + Send + Sync>;
 pub type Skips = Arc<dyn Fn(SourceId) -> bool + Send + Sync>;
 
 /// Takes a frame that skips the network, with its view where one was asked for and came.
-pub type Carry = Arc<dyn Fn(FrameMeta, Option<Picture>) + Send + Sync>;
+pub type Carry = Arc<dyn Fn(FrameMeta, Option<Image>) + Send + Sync>;
 
 /// What becomes of the frames of a source of which some skip the network.
 #[derive(Clone)]
@@ -145,7 +145,7 @@ pub struct SourceContext {
     /// Whether the supervisor makes progress.
     pub pulse: Arc<Pulse>,
     /// For CSI cameras: whether the service behind them hangs.
-    pub argus: Arc<ArgusRestarts>,
+    pub argus: Arc<ArgusSupervisor>,
     /// The machine whose units may work on the video.
     pub machine: Arc<Machine>,
     /// Where the detector reads a Jetson's surfaces in place: what makes pictures of them. Then the VIC leaves pictures in NVMM.
@@ -182,7 +182,7 @@ impl SourceContext {
             dot: Dot::default(),
             counters: Arc::default(),
             pulse: Arc::new(Pulses::default().join(name)),
-            argus: Arc::new(ArgusRestarts::never()),
+            argus: Arc::new(ArgusSupervisor::disabled()),
             machine: Arc::new(Machine::find(&Root::default())),
             surfaces: None,
             view: ViewWish::Nothing,
@@ -194,7 +194,7 @@ impl SourceContext {
     fn picture_size(&self, source: Size, crop: Option<Crop>) -> Size {
         match self.picture {
             PictureWish::ForNetwork => {
-                Letterbox::of_part(source, crop, self.input, self.placement).inner
+                Letterbox::with_crop(source, crop, self.input, self.placement).inner
             }
             PictureWish::SourceSize => source,
         }

@@ -6,7 +6,7 @@
 //! another each time.
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_types::{PIXEL_BYTES, Size, TruthBox};
+use jetwatch_types::{PIXEL_BYTES, Size, GroundTruthBox};
 
 use super::scene::Scene;
 
@@ -36,7 +36,7 @@ pub struct LabeledPicture {
     /// Rows of red, green and blue, `size.width * size.height * 3` bytes.
     pub rgb: Vec<u8>,
     /// The objects in it, farthest first, hidden ones too.
-    pub truth: Vec<TruthBox>,
+    pub truth: Vec<GroundTruthBox>,
 }
 
 impl SceneSet {

@@ -82,7 +82,7 @@ fn supervise(
     let live = config.uri.is_live();
     let is_csi = matches!(config.uri, SourceUri::Csi { .. });
     if is_csi {
-        context.argus.join(&context.counters);
+        context.argus.add_source(&context.counters);
     }
     let mut wait = config.reconnect_wait;
     (context.observe)(context.id, SourceState::Connecting, None);
@@ -111,7 +111,7 @@ fn supervise(
                 hint: None,
             },
             // The next session copies, so that this happens once and is no failure of the source.
-            Err(SourceError::NotInPlace) => {
+            Err(SourceError::ZeroCopyFailed) => {
                 log::info!(source = context.name.as_str(); "opened again, with copies");
                 continue;
             }
@@ -129,7 +129,7 @@ fn supervise(
         if is_steady {
             wait = config.reconnect_wait;
         }
-        if is_csi && let Some(fault) = context.argus.failed(&error, is_steady, Instant::now()) {
+        if is_csi && let Some(fault) = context.argus.on_failure(&error, is_steady, Instant::now()) {
             text = format!("{text}; {fault}");
         }
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_telemetry::{Level, Stage};
-use jetwatch_types::{Frame, FrameMeta, PIXEL_BYTES, Picture, Region, Size};
+use jetwatch_types::{Frame, FrameMeta, PIXEL_BYTES, Image, Region, Size};
 
-use super::cap::Cap;
-use super::cutting::cut;
+use super::rate_limit::RateLimiter;
+use super::crop_resize::crop_resize;
 use super::pool::PixelPool;
 use super::scene::Scene;
 use super::{End, Flow, Skipping, Source, SourceContext, SourceError, ViewWish};
@@ -20,7 +20,7 @@ pub struct SyntheticSource {
     /// The same scene with the pool of its views, once one was asked for: a scene keeps its backdrop in one size.
     views: Option<(Scene, PixelPool)>,
     loop_at_end: bool,
-    cap: Option<Cap>,
+    cap: Option<RateLimiter>,
     roi: Option<Region>,
 }
 
@@ -49,7 +49,7 @@ impl SyntheticSource {
     /// Draws at most so many frames a second of the scene's time.
     #[must_use]
     pub fn capped(mut self, max_fps: Option<f32>) -> Self {
-        self.cap = max_fps.map(Cap::new);
+        self.cap = max_fps.map(RateLimiter::new);
         self
     }
 
@@ -66,7 +66,7 @@ impl SyntheticSource {
             seq: context.counters.next_seq(),
             pts: Some(self.time_of(index)),
             captured_at: SystemTime::now(),
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             source_size: Size::new(self.settings.width, self.settings.height),
         }
     }
@@ -78,7 +78,7 @@ impl SyntheticSource {
         let _range = context
             .recorder
             .range_with_payload(Stage::Source, 1, meta.seq);
-        let crop = self.roi.and_then(|roi| roi.of(source_size));
+        let crop = self.roi.and_then(|roi| roi.to_crop(source_size));
         let inner = context.picture_size(source_size, crop);
         let part = context.part(crop);
         let mut view = match (context.view, part) {
@@ -87,7 +87,7 @@ impl SyntheticSource {
             _ => Some(self.paint_view(index)?),
         };
         let picture = match (part, &view) {
-            (Some(crop), Some(whole)) => cut(whole, crop, inner, &self.pool)?,
+            (Some(crop), Some(whole)) => crop_resize(whole, crop, inner, &self.pool)?,
             _ => paint(&mut self.scene, index, inner, &self.pool)?,
         };
         if context.view == ViewWish::Nothing {
@@ -109,20 +109,20 @@ impl SyntheticSource {
         // Drawing stands for what happens in front of a camera's lens: a frame is captured when it is drawn.
         let meta = FrameMeta {
             captured_at: SystemTime::now(),
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             ..meta
         };
         Some(Frame {
             meta,
             crop,
-            picture,
-            view,
+            image: picture,
+            full_image: view,
             truth,
         })
     }
 
     /// Draws frame `index` at source size.
-    fn paint_view(&mut self, index: u64) -> Option<Picture> {
+    fn paint_view(&mut self, index: u64) -> Option<Image> {
         let settings = &self.settings;
         let (scene, pool) = self
             .views
@@ -156,11 +156,11 @@ fn wrong_size() -> SourceError {
 }
 
 /// Draws frame `index` at one size.
-fn paint(scene: &mut Scene, index: u64, size: Size, pool: &PixelPool) -> Option<Picture> {
+fn paint(scene: &mut Scene, index: u64, size: Size, pool: &PixelPool) -> Option<Image> {
     let stride = size.width as usize * PIXEL_BYTES;
     let mut pixels = pool.take(stride * size.height as usize);
     scene.draw(index, size, pixels.as_mut(), stride);
-    Picture::new(size, stride, Box::new(pixels))
+    Image::new(size, stride, Box::new(pixels))
 }
 
 impl Source for SyntheticSource {
@@ -196,7 +196,7 @@ impl Source for SyntheticSource {
                 return Ok(End::Stopped);
             }
             let time = self.time_of(index);
-            if self.cap.as_mut().is_some_and(|cap| !cap.takes(time)) {
+            if self.cap.as_mut().is_some_and(|cap| !cap.admit(time)) {
                 index += 1;
                 continue;
             }

@@ -24,23 +24,23 @@
 
 mod assignment;
 mod hungarian;
-mod lifecycle;
+mod events;
 mod metrics;
 mod mot;
-mod motion;
+mod kalman;
 mod offline;
-mod overlaps;
+mod iou_index;
 mod reassociate;
-mod sparse;
+mod sparse_assignment;
 mod stages;
 mod tracker;
-mod truth;
+mod mot_truth;
 
 pub use assignment::{Assigner, Candidate, Pairing};
-pub use hungarian::MaximumWeight;
-pub use lifecycle::{ClassCount, Lifecycle};
+pub use hungarian::HungarianSolver;
+pub use events::{ClassCount, TrackEventGenerator};
 pub use metrics::Metrics;
 pub use mot::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
 pub use offline::{TentativeFrames, track_offline};
 pub use tracker::{Tracker, UNCONFIRMED};
-pub use truth::{TruthRow, parse_truth};
+pub use mot_truth::{TruthRow, parse_truth};

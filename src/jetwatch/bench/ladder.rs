@@ -13,7 +13,7 @@ use jetwatch_bench::{Climbed, Facts, Layout, Rung, climb, spent};
 use jetwatch_config::{Backend, Config, DetectorConfig, EngineBuild, Interval, OnnxProvider};
 use jetwatch_detect::graph::{self, Axis};
 use jetwatch_detect::{self as detect, engines, model::ModelSpec};
-use jetwatch_pipeline::{self as pipeline, Course, Options, PipelineError, ScalingPlace, Turns};
+use jetwatch_pipeline::{self as pipeline, ExecutionMode, Options, PipelineError, ScaleAt, Backpressure};
 use jetwatch_record::Recording;
 
 use super::super::Exit;
@@ -67,15 +67,15 @@ impl Step {
     /// The options of its run, besides those that every run has.
     pub(super) fn adapt(&self, options: Options) -> Options {
         let turns = match self.rung.is_on_one_core() {
-            true => Turns::OneByOne,
-            false => Turns::Patient,
+            true => Backpressure::Serial,
+            false => Backpressure::Block,
         };
         let scaling = match self.rung.scales_late() {
-            true => ScalingPlace::Detector,
-            false => ScalingPlace::Source,
+            true => ScaleAt::Detector,
+            false => ScaleAt::Source,
         };
         Options {
-            course: Course { turns, scaling },
+            execution_mode: ExecutionMode { backpressure: turns, scale_at: scaling },
             record: self.record.clone(),
             ..options
         }
@@ -176,7 +176,7 @@ pub(super) fn one_runtime(config: &Config) -> anyhow::Result<Option<(String, Str
     let networks: Vec<_> = (networks.into_iter())
         .filter(|network| network.backend != Backend::Scripted)
         .collect();
-    let here = match detect::engines_here(&networks) {
+    let here = match detect::check_engines(&networks) {
         // The first step fails with the same words.
         Err(_) => return Ok(None),
         Ok(here) => here,

@@ -134,13 +134,13 @@ enum Part {
 
 impl Part {
     /// As the chain knows it; `None` for layers, which are measured in another way.
-    fn of_chain(self) -> Option<pipeline::Part> {
+    fn of_chain(self) -> Option<pipeline::BenchStage> {
         match self {
-            Self::Decode => Some(pipeline::Part::Decode),
-            Self::Scale => Some(pipeline::Part::Scale),
-            Self::Detect => Some(pipeline::Part::Detect),
-            Self::Track => Some(pipeline::Part::Track),
-            Self::Publish => Some(pipeline::Part::Publish),
+            Self::Decode => Some(pipeline::BenchStage::Decode),
+            Self::Scale => Some(pipeline::BenchStage::Scale),
+            Self::Detect => Some(pipeline::BenchStage::Detect),
+            Self::Track => Some(pipeline::BenchStage::Track),
+            Self::Publish => Some(pipeline::BenchStage::Publish),
             Self::Layers => None,
         }
     }

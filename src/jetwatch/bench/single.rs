@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use jetwatch_bench::{Measured, Rung, document};
 use jetwatch_config::{Broker, Config, TlsConfig};
-use jetwatch_pipeline::{self as pipeline, Budget, Options, Pipeline};
+use jetwatch_pipeline::{self as pipeline, RunLimit, Options, Pipeline};
 use jetwatch_platform::Root;
 use jetwatch_source::StopToken;
 use jetwatch_telemetry::{Level, Trace, marked_as_error, process_usage};
@@ -113,10 +113,10 @@ fn whole_chain(
             }
         }
     };
-    let runs = pipeline.runs().to_owned();
+    let runs = pipeline.detector_description().to_owned();
     signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
     if !args.one_of_several {
-        progress::show(pipeline.stop_token(), pipeline.glance());
+        progress::show(pipeline.stop_token(), pipeline.progress());
     }
     let observer = Observer::start(&root);
     let outcome = pipeline.wait();
@@ -160,7 +160,7 @@ fn one_part(
     args: &BenchArgs,
     config: &Config,
     settings: &[(String, String)],
-    part: pipeline::Part,
+    part: pipeline::BenchStage,
 ) -> anyhow::Result<Ran> {
     let root = Root::new(&args.root);
     let (trace, stop) = (Trace::default(), StopToken::default());
@@ -168,11 +168,11 @@ fn one_part(
     // A part that works on single frames has as many batches as frames.
     let size = config.detector.batch_size;
     let batches = args.batches.map(|batches| batches * size as u64);
-    let budget = Budget::new(args.most_frames().or(batches), args.duration, stop);
+    let budget = RunLimit::new(args.most_frames().or(batches), args.duration, stop);
     let observer = Observer::start(&root);
     let cpu = process_usage().cpu;
     let preload = usize::from(args.preload);
-    let frames = pipeline::part_alone(config, part, preload, budget, &trace)?;
+    let frames = pipeline::bench_stage(config, part, preload, budget, &trace)?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let meta = observer.finish(args, settings, None);
     let entries = trace.take();

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jetwatch_config::SyntheticScene;
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
-use jetwatch_pipeline::Tap;
+use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, GroundTruthObject};
+use jetwatch_pipeline::FrameCallback;
 use jetwatch_source::scene::Scene;
 use jetwatch_types::{Detection, FrameMeta, Track};
 
@@ -57,7 +57,7 @@ impl Judge {
     }
 
     /// What has to see every frame.
-    pub(super) fn tap(&self) -> Tap {
+    pub(super) fn tap(&self) -> FrameCallback {
         let (seen, fps) = (Arc::clone(&self.seen), f64::from(self.scene.fps.max(1)));
         let mut number = 0;
         Box::new(
@@ -103,15 +103,15 @@ impl Judge {
             // What the network has no class for is nothing that it could find.
             let known = truth.iter().filter_map(|object| {
                 let [left, top, right, bottom] = object.xyxy;
-                Some(KnownObject {
+                Some(GroundTruthObject {
                     id: object.id,
-                    class: self.spec.class_of(object.label)?,
+                    class: self.spec.class_index(object.label)?,
                     xyxy: object.xyxy,
                     ignored: object.visible < LEAST_VISIBLE
                         || (right - left).min(bottom - top) < LEAST_SIDE,
                 })
             });
-            let known: Vec<KnownObject> = known.collect();
+            let known: Vec<GroundTruthObject> = known.collect();
             if frame.was_looked_at {
                 of_detections.frame(&known, &frame.detections);
             }

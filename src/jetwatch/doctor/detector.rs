@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::engines::EngineError;
-use jetwatch_detect::{self as detect, DetectError, Prepared};
-use jetwatch_eval::{Agreement, Golden, GoldenPicture, GoldenSet, SameBox, agreement};
+use jetwatch_detect::{self as detect, DetectError, DetectorFactory};
+use jetwatch_eval::{Agreement, Golden, GoldenImage, GoldenSet, MatchCriteria, agreement};
 use jetwatch_pipeline::{
-    DetectorAlone, GOLDEN_SCORE, PipelineError, detections_of, detector_alone, golden_frames,
-    picture_hash,
+    DetectorAlone, GOLDEN_SCORE, PipelineError, detections_of, bench_detector, golden_frames,
+    image_hash,
 };
 use jetwatch_telemetry::{Recorder, StageSummary};
 use jetwatch_types::{Detection, Frame};
@@ -72,7 +72,7 @@ struct Run {
     backend: Backend,
     /// As it was asked for.
     precision: Option<String>,
-    prepared: Prepared,
+    prepared: DetectorFactory,
     load_ms: f64,
     found: Vec<Vec<Detection>>,
     frames: Vec<Frame>,
@@ -149,7 +149,7 @@ pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numb
         }
     }
     if let (Some(first), Some(second)) = (&tensorrt, &onnx) {
-        let found = agreement(&first.found, &second.found, &SameBox::default());
+        let found = agreement(&first.found, &second.found, &MatchCriteria::default());
         say_agreement("tensorrt and onnx", "each other", &found, lines);
         numbers.each_other = Some(found);
     }
@@ -188,7 +188,7 @@ fn golden(folder: &Path, lines: &mut Lines) -> Option<Golden> {
 /// Loads a backend and shows it the pictures; says what came of it.
 fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run> {
     let started = Instant::now();
-    let prepared = match detect::prepare(&settings, &Recorder::default()) {
+    let prepared = match detect::load(&settings, &Recorder::default()) {
         Ok(prepared) => prepared,
         // What is not installed or not built is not wrong; what is and does not work, is.
         Err(error) if error.is_absence() || is_unbuilt(&error) => {
@@ -235,7 +235,7 @@ fn compare_recorded(
     set: &GoldenSet,
     lines: &mut Lines,
 ) -> Option<Agreement> {
-    let hashes = run.frames.iter().map(picture_hash);
+    let hashes = run.frames.iter().map(image_hash);
     let differ = hashes
         .zip(&set.pictures)
         .filter(|(hash, picture)| *hash != picture.sha256)
@@ -249,8 +249,8 @@ fn compare_recorded(
         lines.unknown(&format!("{name} against recorded"), &text);
         return None;
     }
-    let recorded: Vec<_> = set.pictures.iter().map(GoldenPicture::detections).collect();
-    let found = agreement(&run.found, &recorded, &SameBox::default());
+    let recorded: Vec<_> = set.pictures.iter().map(GoldenImage::detections).collect();
+    let found = agreement(&run.found, &recorded, &MatchCriteria::default());
     say_agreement(name, "the recorded ones", &found, lines);
     Some(found)
 }
@@ -289,7 +289,7 @@ fn time(config: &Config, run: &Run, lines: &mut Lines) -> anyhow::Result<Detecto
         Backend::TensorRt => TIMED_FRAMES,
         _ => TIMED_FRAMES_ONNX,
     };
-    let alone = detector_alone(&config, PRELOADED, WARMUP_FRAMES, frames)?;
+    let alone = bench_detector(&config, PRELOADED, WARMUP_FRAMES, frames)?;
     let gpu: Vec<String> = alone
         .stages
         .iter()
@@ -326,7 +326,7 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
             ..config.detector.clone()
         };
         let prepared =
-            detect::prepare(&settings, &Recorder::default()).map_err(PipelineError::Detect)?;
+            detect::load(&settings, &Recorder::default()).map_err(PipelineError::Detect)?;
         let frames = golden_frames(&prepared)?;
         let found = detections_of(&prepared, &frames)?;
         let boxes: usize = found.iter().map(Vec::len).sum();
@@ -340,7 +340,7 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
             pictures: frames
                 .iter()
                 .zip(&found)
-                .map(|(frame, found)| GoldenPicture::new(picture_hash(frame), found))
+                .map(|(frame, found)| GoldenImage::new(image_hash(frame), found))
                 .collect(),
         });
     }

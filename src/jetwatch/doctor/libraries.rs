@@ -5,7 +5,7 @@ use std::fs;
 use super::subject::Subject;
 use crate::lines::Lines;
 use jetwatch_detect::engines::{device, open_library};
-use jetwatch_detect::{DetectError, runtime};
+use jetwatch_detect::{DetectError, ort_library};
 use jetwatch_platform as platform;
 use jetwatch_source as source;
 
@@ -126,17 +126,17 @@ fn onnxruntime(subject: &Subject, lines: &mut Lines) {
     const WHAT: &str = "ONNX Runtime";
     let configured = subject.detector.as_ref().ok();
     let configured = configured.and_then(|config| config.detector.onnxruntime.clone());
-    let found = runtime::find(configured.as_deref());
-    match found.and_then(|path| runtime::open(&path).map(|_| path)) {
+    let found = ort_library::find(configured.as_deref());
+    match found.and_then(|path| ort_library::open(&path).map(|_| path)) {
         Ok(path) => {
             let real = fs::canonicalize(&path).unwrap_or(path);
             lines.ok(
                 WHAT,
-                &format!("{} ({} or newer)", real.display(), runtime::OLDEST),
+                &format!("{} ({} or newer)", real.display(), ort_library::MIN_VERSION),
             );
         }
         // It is one of two, and a Jetson has the other.
-        Err(error @ runtime::RuntimeError::Missing { .. }) => {
+        Err(error @ ort_library::RuntimeError::Missing { .. }) => {
             lines.unknown(WHAT, &error.to_string())
         }
         Err(error) => lines.wrong(WHAT, &error.to_string()),

@@ -4,7 +4,7 @@ use super::subject::Subject;
 use crate::lines::Lines;
 use jetwatch_platform::VideoUnits;
 use jetwatch_source::gst::trial::{self, Outcome};
-use jetwatch_source::{self as source, ELEMENTS, ElementState, examine_element};
+use jetwatch_source::{self as source, ELEMENTS, ElementState, inspect_element};
 
 /// Most that scaled pictures may differ from the processor's, as the mean over samples of 0 to 255: rounding and filters differ,
 /// other colors or a shifted picture differ more.
@@ -17,10 +17,10 @@ pub(super) fn examine_elements(subject: &Subject, lines: &mut Lines) {
     }
     let is_jetson = subject.machine.is_jetson();
     for facts in ELEMENTS {
-        let state = examine_element(facts);
+        let state = inspect_element(facts);
         let what = format!("element {}", facts.name);
         match state {
-            ElementState::Missing if facts.is_of_l4t() && !is_jetson => {
+            ElementState::Missing if facts.is_from_l4t() && !is_jetson => {
                 lines.unknown(&what, "not here: this machine is no Jetson");
             }
             ElementState::Missing => {

@@ -10,7 +10,7 @@ use jetwatch_detect::engines::{self, Layers, Manifest, PlanFile, PlanKind};
 
 /// Prints what is known. Fails when the file is no engine, or not the one that its manifest describes.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
-    let file = engines::look_into(&args.file)?;
+    let file = engines::inspect_file(&args.file)?;
     let layers = if args.load { load(args, &file)? } else { None };
     if args.json {
         let report = json!({ "file": file, "layers": layers });
@@ -60,7 +60,7 @@ fn say(file: &PlanFile, layers: Option<&Layers>) {
     println!(
         "file       {} bytes: {}",
         file.bytes,
-        file.kind.in_words(file.bytes)
+        file.kind.describe(file.bytes)
     );
     if let PlanKind::Wrapped { description, .. } = &file.kind {
         for (key, value) in description.as_object().into_iter().flatten() {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use jetwatch_eval::{
-    Accuracy, Category, ClassAccuracy, ClassMap, Judgement, MatchedBy, Operating, Spread, Truth,
+    Accuracy, Category, ClassAccuracy, ClassMap, Evaluation, MatchedBy, OperatingPoint, ConfidenceIntervals, Truth,
 };
-use jetwatch_pipeline::Examined;
+use jetwatch_pipeline::Evaluation;
 
 /// Everything that was measured. Field names carry their units; shares are 0 to 1.
 #[derive(Debug, Serialize)]
@@ -78,9 +78,9 @@ pub(super) struct Network<'a> {
     #[serde(flatten)]
     accuracy: Accuracy,
     #[serde(flatten)]
-    operating: Operating,
+    operating: OperatingPoint,
     /// 95 % intervals.
-    interval: Option<Spread>,
+    interval: Option<ConfidenceIntervals>,
     /// This network minus the first, with 95 % intervals on the same draws; `None` for the first itself.
     against_first: Option<Difference<'a>>,
     classes: &'a [ClassAccuracy],
@@ -92,11 +92,11 @@ struct Difference<'a> {
     first: &'a str,
     ap: Option<f64>,
     ap50: Option<f64>,
-    interval: Option<Spread>,
+    interval: Option<ConfidenceIntervals>,
 }
 
 /// The pictures left out, by name.
-pub(super) fn unreadable<'a>(examined: &'a Examined, truth: &'a Truth) -> Vec<Unreadable<'a>> {
+pub(super) fn unreadable<'a>(examined: &'a Evaluation, truth: &'a Truth) -> Vec<Unreadable<'a>> {
     let named = examined.unreadable.iter().map(|(place, reason)| {
         let image = &truth.images[*place];
         Unreadable {
@@ -150,13 +150,13 @@ pub(super) fn rate(count: usize, took: Duration) -> f64 {
 /// Numbers of each network.
 pub(super) fn networks<'a>(
     precisions: &'a [String],
-    judgements: &'a [Judgement],
-    examined: &Examined,
-    spreads: Option<&(Vec<Spread>, Vec<Spread>)>,
+    judgements: &'a [Evaluation],
+    examined: &Evaluation,
+    spreads: Option<&(Vec<ConfidenceIntervals>, Vec<ConfidenceIntervals>)>,
 ) -> Vec<Network<'a>> {
     let first = judgements.first().map(|judgement| judgement.accuracy);
     let numbered = precisions.iter().zip(judgements).enumerate();
-    let network = |(index, (precision, judgement)): (usize, (&'a String, &'a Judgement))| {
+    let network = |(index, (precision, judgement)): (usize, (&'a String, &'a Evaluation))| {
         let accuracy = judgement.accuracy;
         let minus = |own: Option<f64>, first: Option<f64>| Some(own? - first?);
         let against_first = first.filter(|_| index > 0).map(|first| Difference {
@@ -261,7 +261,7 @@ impl Report<'_> {
             .iter()
             .any(|network| network.interval.is_some())
         {
-            let interval = |of: fn(&Spread) -> jetwatch_eval::Interval| {
+            let interval = |of: fn(&ConfidenceIntervals) -> jetwatch_eval::Interval| {
                 move |network: &Network<'_>| {
                     network
                         .interval
@@ -289,7 +289,7 @@ impl Report<'_> {
         self.write_row(text, "Recall", |network| number(network.operating.recall));
         self.write_row(text, "F1", |network| number(network.operating.f1));
         self.write_row(text, "Right, wrong, missed", |network| {
-            let Operating {
+            let OperatingPoint {
                 right,
                 wrong,
                 missed,
@@ -343,7 +343,7 @@ impl Report<'_> {
                 network.precision, "objects", "AP", "AP50", "precision", "recall", "F1"
             );
             for class in network.classes.iter().filter(|class| class.objects > 0) {
-                let Operating {
+                let OperatingPoint {
                     precision,
                     recall,
                     f1,

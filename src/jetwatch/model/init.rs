@@ -6,14 +6,14 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::{Exit, InitArgs, place};
-use jetwatch_detect::graph::{self, Draft, Network, Origin, Severity};
+use jetwatch_detect::graph::{self, ModelYamlTemplate, Network, Origin, Severity};
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 
 /// Reads the file, drafts its description, and writes the folder; the description comes last and completes it.
 pub(super) fn run(args: &InitArgs) -> Result<Exit> {
     let network = graph::read(&args.file)?;
     let labels = args.labels.as_deref().map(read_labels).transpose()?;
-    let draft = Draft::new(&network, args.layout.as_deref(), args.size, labels)
+    let draft = ModelYamlTemplate::new(&network, args.layout.as_deref(), args.size, labels)
         .with_context(|| args.file.display().to_string())?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
@@ -29,15 +29,15 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit> {
     println!(
         "{}: layout {} (a guess: {})",
         folder.display(),
-        draft.guess().layout,
-        draft.guess().reason
+        draft.inferred().layout,
+        draft.inferred().reason
     );
     println!("{} classes: {}", spec.labels.len(), beginning(&spec.labels));
     println!(
         "Look at the lines of {} that say GUESS before you trust it.",
         folder.join(FILE_NAME).display()
     );
-    for finding in graph::findings(&network) {
+    for finding in graph::lint(&network) {
         let word = if finding.severity == Severity::Note {
             "note"
         } else {
@@ -52,7 +52,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit> {
 fn write_folder(
     args: &InitArgs,
     network: &Network,
-    draft: &Draft,
+    draft: &ModelYamlTemplate,
     folder: &Path,
 ) -> Result<Vec<PathBuf>> {
     let file_name = args

@@ -11,7 +11,7 @@ pub(super) fn table(sequences: &[Sequence], tracks: &[Vec<TrackRow>]) -> String 
     let mut all = Metrics::default();
     let mut lines = Vec::with_capacity(sequences.len() + 1);
     for (sequence, tracks) in sequences.iter().zip(tracks) {
-        let metrics = Metrics::of(&sequence.truth, tracks);
+        let metrics = Metrics::new(&sequence.truth, tracks);
         all += &metrics;
         lines.push((sequence.name.as_str(), metrics));
     }

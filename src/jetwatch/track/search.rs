@@ -60,7 +60,7 @@ pub(super) fn search(
         .map(|config| {
             let score = |sequence: &Sequence| {
                 let rows = track_offline(&sequence.detections, config, tentative);
-                Metrics::of(&sequence.truth, &rows)
+                Metrics::new(&sequence.truth, &rows)
             };
             sequences.iter().map(score).collect()
         })

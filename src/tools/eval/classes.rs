@@ -28,10 +28,10 @@ pub struct ClassMap {
 impl ClassMap {
     /// Matches `labels` with `categories`, which are sorted by id.
     pub fn new(labels: &[String], categories: &[Category]) -> Result<Self, AccuracyError> {
-        let wanted: Vec<String> = categories.iter().map(|one| plain(&one.name)).collect();
+        let wanted: Vec<String> = categories.iter().map(|one| normalized(&one.name)).collect();
         let by_name: Vec<Option<usize>> = labels
             .iter()
-            .map(|label| wanted.iter().position(|name| *name == plain(label)))
+            .map(|label| wanted.iter().position(|name| *name == normalized(label)))
             .collect();
         let without_label: Vec<usize> = (0..categories.len())
             .filter(|index| !by_name.contains(&Some(*index)))
@@ -94,7 +94,7 @@ impl ClassMap {
 }
 
 /// A name without its writing.
-fn plain(name: &str) -> String {
+fn normalized(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 

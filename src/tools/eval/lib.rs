@@ -16,7 +16,7 @@
 //! as a file: `jetwatch doctor` asks both. Boxes here are `[left, top, width, height]` in `f64`, as annotation files have them.
 
 mod agreement;
-mod average;
+mod average_precision;
 mod bootstrap;
 mod classes;
 mod clear_mot;
@@ -24,16 +24,16 @@ pub mod coco;
 mod error;
 mod fields;
 mod golden;
-mod judgement;
+mod evaluation;
 mod matching;
-mod truth;
+mod annotations;
 
-pub use agreement::{Agreement, SameBox, Sure, agreement};
-pub use bootstrap::{Interval, Spread, bootstrap};
+pub use agreement::{Agreement, MatchCriteria, ConfidentBoxes, agreement};
+pub use bootstrap::{Interval, ConfidenceIntervals, bootstrap};
 pub use classes::{ClassMap, MatchedBy};
-pub use clear_mot::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
+pub use clear_mot::{ClearMot, ClearMotCounter, Hypothesis, GroundTruthObject};
 pub use error::{AccuracyError, Problem};
-pub use golden::{Golden, GoldenError, GoldenPicture, GoldenSet};
-pub use judgement::{Accuracy, ClassAccuracy, Judgement, Operating};
-pub use matching::MOST_FOUND;
-pub use truth::{Category, Found, Image, Object, Truth, Xywh};
+pub use golden::{Golden, GoldenError, GoldenImage, GoldenSet};
+pub use evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
+pub use matching::MAX_PREDICTIONS;
+pub use annotations::{Category, Prediction, Image, Object, Truth, Xywh};

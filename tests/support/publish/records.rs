@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use jetwatch_platform::throttling::Cause;
 use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
 use jetwatch_publish::{
-    MachineStats, Record, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
+    MachineStats, Publication, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
 };
 use jetwatch_telemetry::{Stage, StageSummary};
 use jetwatch_types::SourceState;
@@ -51,7 +51,7 @@ pub fn frame(seq: u64) -> FrameMeta {
         seq,
         pts: Some(Duration::from_millis(33 * seq)),
         captured_at: at(seq),
-        entered_at: Instant::now(),
+        received_at: Instant::now(),
         source_size: Size::new(640, 480),
     }
 }
@@ -100,7 +100,7 @@ pub fn event(kind: EventKind, id: u64) -> TrackEvent {
 /// Publishes the event `new` of track `id`.
 pub fn publish_event(sink: &mut impl Sink, id: u64) {
     let events = [event(EventKind::New, id)];
-    sink.accept(&Record::Events {
+    sink.publish(&Publication::Events {
         source: "cam",
         frame: &frame(id),
         events: &events,
@@ -122,7 +122,7 @@ pub fn stats() -> Stats {
             fps: 29.97,
             tracks: 4,
             interval: 3,
-            carried: 1350,
+            skipped: 1350,
         }],
         secondary: vec![SecondaryStats {
             name: "color".to_owned(),

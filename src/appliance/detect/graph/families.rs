@@ -210,7 +210,7 @@ impl Family {
 
     /// The family as the authors of this very network prepare their pictures; `task` is what its exporter noted.
     #[must_use]
-    pub(super) fn of_task(&self, task: Option<&str>) -> Self {
+    pub(super) fn for_task(&self, task: Option<&str>) -> Self {
         match task {
             Some("classify") if self.is_classifier() => Self {
                 layout: self.layout,

@@ -6,35 +6,35 @@
 //! the reading of the file is pure. Called by `jetwatch model inspect` and `jetwatch model init`, when a model's file is read,
 //! and when a runtime refuses a network, to say why.
 
-mod draft;
-mod draft_error;
-mod ends;
+mod model_yaml_template;
+mod model_yaml_template_error;
+mod producer;
 mod families;
 mod findings;
-mod guess;
+mod infer_layout;
 mod join;
-mod messages;
-mod names;
-mod network;
+mod onnx_proto;
+mod class_names;
+mod summary;
 mod quantization;
-mod wire;
+mod protobuf;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-pub use draft::{Draft, Origin};
-pub use draft_error::DraftError;
+pub use model_yaml_template::{ModelYamlTemplate, Origin};
+pub use model_yaml_template_error::ModelYamlTemplateError;
 pub use families::{FAMILIES, Family};
-pub use findings::{Finding, Severity, findings, why_refused};
-pub use guess::{Guess, Role, guess, guesses};
-pub use join::{WeightPlace, join, weight_places};
-pub use network::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
+pub use findings::{Diagnostic, Severity, lint, incompatibility};
+pub use infer_layout::{InferredLayout, TensorRole, infer_layout, candidate_layouts};
+pub use join::{ExternalTensor, embed, external_tensors};
+pub use summary::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
 pub use quantization::Quantization;
-pub use wire::Damage;
+pub use protobuf::Malformed;
 
 /// Protobuf messages have at most 2 GiB; what is larger has its weights in files beside it.
-const MOST_BYTES: u64 = 1 << 31;
+const MAX_BYTES: u64 = 1 << 31;
 
 /// Why a file cannot be summed up.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +68,7 @@ pub enum GraphError {
         /// The file.
         path: PathBuf,
         /// What is wrong, and where.
-        damage: Damage,
+        damage: Malformed,
         /// The file's length.
         bytes: usize,
     },
@@ -112,11 +112,11 @@ pub fn summarize(
         damage,
         bytes: bytes.len(),
     };
-    let model = messages::model(bytes).map_err(damaged)?;
+    let model = onnx_proto::model(bytes).map_err(damaged)?;
     let Some(graph) = &model.graph else {
         return Err(no_network(path, bytes, ""));
     };
-    Ok(network::sum_up(bytes.len(), &model, graph, length))
+    Ok(summary::summarize(bytes.len(), &model, graph, length))
 }
 
 fn no_network(path: &Path, bytes: &[u8], kind: &'static str) -> GraphError {
@@ -164,7 +164,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, GraphError> {
     };
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
-    if metadata.len() > MOST_BYTES {
+    if metadata.len() > MAX_BYTES {
         return Err(GraphError::TooLong {
             path: path.to_owned(),
             bytes: metadata.len(),
@@ -175,7 +175,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, GraphError> {
         return Err(unreadable(io::Error::other("it is not a file")));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES)
+    file.take(MAX_BYTES)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     Ok(bytes)

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(30);
+const INITIAL_DELAY: Duration = Duration::from_millis(500);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Waits that double from 0.5 s to 30 s, each shortened by up to a quarter at random, so that a site full of devices
 /// does not come back in one instant.
@@ -16,15 +16,15 @@ pub(super) struct Backoff {
 impl Backoff {
     /// The wait after one more failure.
     pub fn failed(&mut self) -> Duration {
-        let doubled = FIRST.saturating_mul(1 << self.failures.min(6));
+        let doubled = INITIAL_DELAY.saturating_mul(1 << self.failures.min(6));
         self.failures = self.failures.saturating_add(1);
-        shortened(doubled.min(LONGEST))
+        shortened(doubled.min(MAX_DELAY))
     }
 
     /// The wait after a refusal that trying again soon cannot change.
     pub fn refused(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
-        shortened(LONGEST)
+        shortened(MAX_DELAY)
     }
 
     /// A connection proved good: the next failure is the first again.

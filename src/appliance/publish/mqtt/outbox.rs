@@ -31,14 +31,14 @@ pub(super) struct Outgoing {
     pub id: Option<u16>,
     pub retain: bool,
     /// It was sent before, on a connection that broke.
-    pub again: bool,
+    pub dup: bool,
 }
 
 /// The queues of one client.
 #[derive(Debug)]
 pub(super) struct Outbox {
     limit: usize,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<QueueEntry>,
     queued_messages: usize,
     best_effort: VecDeque<Message>,
     states: Vec<State>,
@@ -57,10 +57,10 @@ pub(super) struct Outbox {
 }
 
 #[derive(Debug)]
-enum Waiting {
+enum QueueEntry {
     Message {
         message: Message,
-        again: bool,
+        dup: bool,
     },
     /// The newest value of this state; at most one such mark is in the queue.
     State(usize),
@@ -70,7 +70,7 @@ enum Waiting {
 struct State {
     value: Message,
     /// A mark is in the queue.
-    marked: bool,
+    queued: bool,
     /// The value was handed over by the chain and has not been sent.
     counted: bool,
 }
@@ -117,15 +117,15 @@ impl Outbox {
             let oldest = self
                 .queue
                 .iter()
-                .position(|waiting| matches!(waiting, Waiting::Message { .. }));
+                .position(|waiting| matches!(waiting, QueueEntry::Message { .. }));
             let Some(oldest) = oldest else { break };
             self.queue.remove(oldest);
             self.queued_messages -= 1;
             self.dropped += 1;
         }
-        self.queue.push_back(Waiting::Message {
+        self.queue.push_back(QueueEntry::Message {
             message,
-            again: false,
+            dup: false,
         });
         self.queued_messages += 1;
     }
@@ -147,23 +147,23 @@ impl Outbox {
     /// Sets a state that the chain handed over.
     pub fn set_state(&mut self, value: Message) {
         self.accepted += 1;
-        let index = self.place_state(value);
+        let index = self.upsert_state(value);
         if std::mem::replace(&mut self.states[index].counted, true) {
             self.replaced += 1;
         }
     }
 
     /// Sets a state of the client's own, which is in no count.
-    pub fn set_own_state(&mut self, value: Message) {
-        self.place_state(value);
+    pub fn set_internal_state(&mut self, value: Message) {
+        self.upsert_state(value);
     }
 
     /// Takes a state back from the broker: an empty retained message. It is forgotten once that has arrived.
-    pub fn withdraw(&mut self, topic: &Arc<str>) {
+    pub fn retract(&mut self, topic: &Arc<str>) {
         if !self.state_of.contains_key(topic) {
             return;
         }
-        let index = self.place_state(Message {
+        let index = self.upsert_state(Message {
             topic: Arc::clone(topic),
             payload: Bytes::new(),
         });
@@ -173,8 +173,8 @@ impl Outbox {
     }
 
     /// Takes back what an earlier run has left at the broker: an empty retained message, in no count.
-    pub fn take_back(&mut self, topic: Arc<str>) {
-        self.place_state(Message {
+    pub fn clear_retained(&mut self, topic: Arc<str>) {
+        self.upsert_state(Message {
             topic,
             payload: Bytes::new(),
         });
@@ -186,11 +186,11 @@ impl Outbox {
     }
 
     /// Gives up the place of a state whose withdrawal has arrived.
-    fn forget_withdrawn(&mut self, index: usize) {
+    fn release_retracted(&mut self, index: usize) {
         let state = &self.states[index];
         let is_under_way = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { index: other, .. } if other == index);
         if state.value.payload.is_empty()
-            && !state.marked
+            && !state.queued
             && !self.in_flight.iter().any(is_under_way)
             && self.state_of.remove(&state.value.topic).is_some()
         {
@@ -198,7 +198,7 @@ impl Outbox {
         }
     }
 
-    fn place_state(&mut self, value: Message) -> usize {
+    fn upsert_state(&mut self, value: Message) -> usize {
         let index = match self.state_of.get(&value.topic) {
             Some(&index) => {
                 self.states[index].value = value;
@@ -209,7 +209,7 @@ impl Outbox {
                 self.state_of.insert(Arc::clone(&value.topic), index);
                 let state = State {
                     value,
-                    marked: false,
+                    queued: false,
                     counted: false,
                 };
                 match self.states.get_mut(index) {
@@ -219,8 +219,8 @@ impl Outbox {
                 index
             }
         };
-        if !std::mem::replace(&mut self.states[index].marked, true) {
-            self.queue.push_back(Waiting::State(index));
+        if !std::mem::replace(&mut self.states[index].queued, true) {
+            self.queue.push_back(QueueEntry::State(index));
         }
         index
     }
@@ -232,19 +232,19 @@ impl Outbox {
         {
             let id = self.free_id();
             let (sent, outgoing) = match waiting {
-                Waiting::Message { message, again } => {
+                QueueEntry::Message { message, dup: again } => {
                     self.queued_messages -= 1;
                     let outgoing = Outgoing {
                         message: message.clone(),
                         id: Some(id),
                         retain: false,
-                        again,
+                        dup: again,
                     };
                     (Sent::Message(message), outgoing)
                 }
-                Waiting::State(index) => {
+                QueueEntry::State(index) => {
                     let state = &mut self.states[index];
-                    state.marked = false;
+                    state.queued = false;
                     let counted = std::mem::take(&mut state.counted);
                     let message = state.value.clone();
                     (
@@ -253,7 +253,7 @@ impl Outbox {
                             message,
                             id: Some(id),
                             retain: true,
-                            again: false,
+                            dup: false,
                         },
                     )
                 }
@@ -267,7 +267,7 @@ impl Outbox {
             message,
             id: None,
             retain: false,
-            again: false,
+            dup: false,
         })
     }
 
@@ -279,14 +279,14 @@ impl Outbox {
     /// The broker acknowledged a message. Returns whether that is progress: a message of the chain that was under way.
     pub fn acknowledged(&mut self, id: u16) -> bool {
         // An acknowledgement of what is not under way is the broker's mistake, and harms nobody.
-        let counted = self.settle(id).unwrap_or_default();
+        let counted = self.complete(id).unwrap_or_default();
         self.delivered += counted;
         counted > 0
     }
 
     /// The broker refused a message, or it cannot be sent at all: it is given up. Returns whether it was under way.
     pub fn refused(&mut self, id: u16) -> bool {
-        let counted = self.settle(id);
+        let counted = self.complete(id);
         self.dropped += counted.unwrap_or_default();
         counted.is_some()
     }
@@ -298,7 +298,7 @@ impl Outbox {
     }
 
     /// Takes a message off those under way; 1 when it counts, 0 when it was sent on the client's own account.
-    fn settle(&mut self, id: u16) -> Option<u64> {
+    fn complete(&mut self, id: u16) -> Option<u64> {
         // Brokers acknowledge in order, so this nearly always ends at the first.
         let at = self
             .in_flight
@@ -307,7 +307,7 @@ impl Outbox {
         match self.in_flight.remove(at)?.sent {
             Sent::Message(_) => Some(1),
             Sent::State { index, counted } => {
-                self.forget_withdrawn(index);
+                self.release_retracted(index);
                 Some(u64::from(counted))
             }
         }
@@ -317,13 +317,13 @@ impl Outbox {
     pub fn connected(&mut self) {
         self.connected = true;
         self.queue
-            .retain(|waiting| matches!(waiting, Waiting::Message { .. }));
+            .retain(|waiting| matches!(waiting, QueueEntry::Message { .. }));
         for index in (0..self.states.len()).rev() {
             if self.free.contains(&index) {
                 continue;
             }
-            self.states[index].marked = true;
-            self.queue.push_front(Waiting::State(index));
+            self.states[index].queued = true;
+            self.queue.push_front(QueueEntry::State(index));
         }
     }
 
@@ -335,9 +335,9 @@ impl Outbox {
         while let Some(InFlight { sent, .. }) = self.in_flight.pop_back() {
             match sent {
                 Sent::Message(message) => {
-                    self.queue.push_front(Waiting::Message {
+                    self.queue.push_front(QueueEntry::Message {
                         message,
-                        again: true,
+                        dup: true,
                     });
                     self.queued_messages += 1;
                 }
@@ -366,7 +366,7 @@ impl Outbox {
         self.queue.clear();
         self.queued_messages = 0;
         for state in &mut self.states {
-            state.marked = false;
+            state.queued = false;
         }
         self.dropped += lost;
         lost
@@ -386,7 +386,7 @@ impl Outbox {
     }
 
     /// Whether an answer is due.
-    pub fn awaits_answer(&self) -> bool {
+    pub fn awaits_ack(&self) -> bool {
         !self.in_flight.is_empty()
     }
 

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Connection;
-use super::kept::Found;
+use super::ConnectionState;
+use super::retained::RetainedSnapshot;
 use super::outbox::Outbox;
 
 /// Someone closed the sink.
@@ -18,26 +18,26 @@ pub(super) struct Closing {
 
 /// What the broker has kept from an earlier run.
 #[derive(Debug, PartialEq)]
-enum Stock {
+enum CleanupState {
     /// Nobody wants to know it yet.
-    Unasked,
+    Idle,
     /// It is to be read at the next connection, or on this one.
-    Asked,
+    Requested,
     /// It was.
-    Read(Found),
+    Loaded(RetainedSnapshot),
     /// It was looked at, or cannot be read.
-    Over,
+    Done,
 }
 
 /// Shared state; each lock is held for a few copies at most, never while waiting.
 #[derive(Debug)]
 pub(super) struct Shared {
     outbox: Mutex<Outbox>,
-    connection: Mutex<Connection>,
+    connection_state: Mutex<ConnectionState>,
     closing: Mutex<Option<Closing>>,
-    stock: Mutex<Stock>,
+    cleanup: Mutex<CleanupState>,
     /// Rung when somebody asks for what the broker has kept.
-    pub kept_asked: Notify,
+    pub retained_requested: Notify,
     /// Rung when there is something to do; a ring while nobody waits is kept.
     pub wake: Notify,
 }
@@ -46,10 +46,10 @@ impl Shared {
     pub fn new(outbox: Outbox) -> Self {
         Self {
             outbox: Mutex::new(outbox),
-            connection: Mutex::new(Connection::Connecting),
+            connection_state: Mutex::new(ConnectionState::Connecting),
             closing: Mutex::new(None),
-            stock: Mutex::new(Stock::Unasked),
-            kept_asked: Notify::new(),
+            cleanup: Mutex::new(CleanupState::Idle),
+            retained_requested: Notify::new(),
             wake: Notify::new(),
         }
     }
@@ -58,8 +58,8 @@ impl Shared {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection
+    pub fn connection_state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.connection_state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,41 +69,41 @@ impl Shared {
     }
 
     /// Asks for what the broker has kept, once; false: it was asked for before.
-    pub fn ask_for_kept(&self) -> bool {
-        let mut stock = self.stock();
-        let is_first = *stock == Stock::Unasked;
+    pub fn request_retained(&self) -> bool {
+        let mut stock = self.cleanup();
+        let is_first = *stock == CleanupState::Idle;
         if is_first {
-            *stock = Stock::Asked;
-            self.kept_asked.notify_one();
+            *stock = CleanupState::Requested;
+            self.retained_requested.notify_one();
         }
         is_first
     }
 
     /// Whether it is still to be read.
-    pub fn wants_kept(&self) -> bool {
-        *self.stock() == Stock::Asked
+    pub fn is_retained_requested(&self) -> bool {
+        *self.cleanup() == CleanupState::Requested
     }
 
     /// It was read; `None`: it cannot be.
-    pub fn set_kept(&self, found: Option<Found>) {
-        *self.stock() = found.map_or(Stock::Over, Stock::Read);
+    pub fn set_retained(&self, found: Option<RetainedSnapshot>) {
+        *self.cleanup() = found.map_or(CleanupState::Done, CleanupState::Loaded);
     }
 
     /// What was read, once; `None`: it was not yet, or was taken. What cannot be read is empty.
-    pub fn take_kept(&self) -> Option<Found> {
-        let mut stock = self.stock();
+    pub fn take_retained(&self) -> Option<RetainedSnapshot> {
+        let mut stock = self.cleanup();
         match *stock {
-            Stock::Unasked | Stock::Asked => None,
-            Stock::Over => Some(Found::default()),
-            Stock::Read(_) => match std::mem::replace(&mut *stock, Stock::Over) {
-                Stock::Read(found) => Some(found),
+            CleanupState::Idle | CleanupState::Requested => None,
+            CleanupState::Done => Some(RetainedSnapshot::default()),
+            CleanupState::Loaded(_) => match std::mem::replace(&mut *stock, CleanupState::Done) {
+                CleanupState::Loaded(found) => Some(found),
                 _ => None,
             },
         }
     }
 
-    fn stock(&self) -> MutexGuard<'_, Stock> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cleanup(&self) -> MutexGuard<'_, CleanupState> {
+        self.cleanup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn close_by(&self, deadline: Instant) {

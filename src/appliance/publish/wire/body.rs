@@ -117,7 +117,7 @@ pub(super) struct StageBody {
 }
 
 impl StageBody {
-    pub(super) fn of(summary: &StageSummary) -> Self {
+    pub(super) fn new(summary: &StageSummary) -> Self {
         Self {
             stage: summary.stage.name(),
             count: summary.count,
@@ -211,7 +211,7 @@ pub(super) struct AttributeBody<'a> {
 }
 
 impl<'a> AttributeBody<'a> {
-    pub(super) fn of(attribute: &'a Attribute) -> Self {
+    pub(super) fn new(attribute: &'a Attribute) -> Self {
         Self {
             name: &attribute.name,
             label: &attribute.label,
@@ -240,7 +240,7 @@ pub(super) struct SecondaryBody<'a> {
 }
 
 impl<'a> SecondaryBody<'a> {
-    pub(super) fn of(stats: &'a SecondaryStats) -> Self {
+    pub(super) fn new(stats: &'a SecondaryStats) -> Self {
         Self {
             name: &stats.name,
             objects_per_frame: finite(stats.objects_per_frame),

@@ -4,18 +4,18 @@
 
 mod build;
 mod camera;
-mod chain;
+mod scaler_elements;
 mod decode;
 mod dot;
-mod equipment;
-mod expect;
-mod findings;
-mod gate;
+mod hardware;
+mod predict_plan;
+mod diagnostics;
+mod skip_probe;
 mod log_bridge;
 mod messages;
-mod pictures;
+mod image_appsrc;
 mod sample;
-mod scale;
+mod scaler;
 mod session;
 mod survey;
 mod timing;
@@ -33,7 +33,7 @@ use super::images::Unreadable;
 use super::{End, Source, SourceContext, SourceError};
 
 pub use camera::needed_variable;
-pub use expect::expect;
+pub use predict_plan::predict_plan;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 
@@ -86,14 +86,14 @@ impl Source for GstSource {
 }
 
 /// One session that shows `files`, which are not empty, scaled as video is.
-pub(super) fn play_pictures(
+pub(super) fn play_images(
     config: &SourceConfig,
     files: Arc<[PathBuf]>,
-    unreadable: Unreadable,
+    on_unreadable: Unreadable,
     context: &SourceContext,
     first_frame: &dyn Fn(),
 ) -> Result<End, SourceError> {
     init("*:1")?;
-    let launch = pictures::build(files, unreadable, config, context)?;
+    let launch = image_appsrc::build(files, on_unreadable, config, context)?;
     session::run(config, &launch, context, first_frame)
 }

@@ -9,11 +9,11 @@ use gstreamer::prelude::*;
 use crate::{End, SourceContext, SourceError, WATCH_INTERVAL};
 use jetwatch_config::{SourceConfig, SourceUri};
 
-use super::build::Launch;
+use super::build::BuiltPipeline;
 use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
-use super::scale::ENTRY;
+use super::scaler::ENTRY;
 use super::{survey, timing, view};
 
 /// How long a pipeline that failed may take to say why.
@@ -21,7 +21,7 @@ const EXPLANATION: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
     config: &SourceConfig,
-    launch: &Launch,
+    launch: &BuiltPipeline,
     context: &SourceContext,
     first_frame: &dyn Fn(),
 ) -> Result<End, SourceError> {
@@ -54,7 +54,7 @@ pub(super) fn run(
                 "the pipeline does not start and gives no reason; look at GST_DEBUG=3".to_owned(),
             ));
         }
-        if !announced && launch.progress.frames() > 0 {
+        if !announced && launch.stall_monitor.frames() > 0 {
             announced = true;
             session.confirm()?;
             first_frame();
@@ -62,7 +62,7 @@ pub(super) fn run(
         if context.stop.is_stopped() {
             return Ok(End::Stopped);
         }
-        let idle = launch.progress.idle();
+        let idle = launch.stall_monitor.idle();
         let patience = match announced {
             true => config.stall_timeout,
             false => config.first_frame_timeout(),
@@ -105,7 +105,7 @@ impl Drop for Down<'_> {
 struct Session<'a> {
     config: &'a SourceConfig,
     context: &'a SourceContext,
-    launch: &'a Launch,
+    launch: &'a BuiltPipeline,
     missing: Option<MissingPlugin>,
     dots_done: u64,
 }
@@ -152,11 +152,11 @@ impl Session<'_> {
                 if self.context.stop.is_stopped() {
                     return Ok(Some(End::Stopped));
                 }
-                if let Some(reason) = self.launch.findings.take_refusal() {
+                if let Some(reason) = self.launch.diagnostics.take_rejection() {
                     return Err(SourceError::Refused(reason));
                 }
-                if self.launch.findings.has_lost_place() {
-                    return Err(SourceError::NotInPlace);
+                if self.launch.diagnostics.is_zero_copy_disabled() {
+                    return Err(SourceError::ZeroCopyFailed);
                 }
                 let uri = &self.config.uri;
                 Err(
@@ -188,7 +188,7 @@ impl Session<'_> {
     }
 
     fn end_of_media(&mut self) -> Result<Option<End>, SourceError> {
-        if self.launch.progress.frames() == 0 {
+        if self.launch.stall_monitor.frames() == 0 {
             if let Some(missing) = self.missing.take() {
                 return Err(missing.into_error());
             }
@@ -200,7 +200,7 @@ impl Session<'_> {
                     message: "the camera's driver ended without a picture".to_owned(),
                 });
             }
-            let others = self.launch.findings.others();
+            let others = self.launch.diagnostics.other_streams();
             return Err(if others.is_empty() {
                 SourceError::Empty
             } else {

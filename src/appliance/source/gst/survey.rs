@@ -13,23 +13,23 @@ use jetwatch_platform::VideoUnit;
 
 use jetwatch_types::{Crop, Size};
 
-use super::build::Launch;
-use super::chain::form_of;
-use super::scale::SINK;
+use super::build::BuiltPipeline;
+use super::scaler_elements::format_of;
+use super::scaler::SINK;
 
 /// More elements than any pipeline of ours has: a walk that takes longer goes in circles.
 const LONGEST_WALK: usize = 200;
 
 /// The plan that the elements carry out which were [`found`] in the pipeline, in the order of the data.
-pub(super) fn plan(found: &[(gst::Element, Vec<PlanStep>)], launch: &Launch) -> Plan {
+pub(super) fn plan(found: &[(gst::Element, Vec<PlanStep>)], launch: &BuiltPipeline) -> Plan {
     Plan {
         steps: found.iter().flat_map(|(_, steps)| steps.clone()).collect(),
-        notes: launch.findings.notes(),
+        notes: launch.diagnostics.notes(),
     }
 }
 
 /// The elements on the way of the pictures, each with the work that it does, in the order of the data.
-pub(super) fn found(launch: &Launch) -> Vec<(gst::Element, Vec<PlanStep>)> {
+pub(super) fn found(launch: &BuiltPipeline) -> Vec<(gst::Element, Vec<PlanStep>)> {
     let sink = launch.pipeline.by_name(SINK);
     let mut elements = Vec::new();
     let mut next = sink.and_then(|sink| sink.static_pad("sink"));
@@ -56,7 +56,7 @@ fn is_whole(factory: &str) -> bool {
     factory == "rtspsrc"
         || ELEMENTS
             .iter()
-            .any(|facts| facts.is_of_l4t() && facts.name == factory)
+            .any(|facts| facts.is_from_l4t() && facts.name == factory)
 }
 
 /// The pad of an element that feeds this one, through the pads of bins.
@@ -165,8 +165,8 @@ fn converted(
     to: Option<gst::Caps>,
 ) -> Vec<PlanStep> {
     let (Some(from), Some(to)) = (
-        from.and_then(|caps| form_of(&caps)),
-        to.and_then(|caps| form_of(&caps)),
+        from.and_then(|caps| format_of(&caps)),
+        to.and_then(|caps| format_of(&caps)),
     ) else {
         return Vec::new();
     };
@@ -246,7 +246,7 @@ fn described(caps: Option<&gst::Caps>) -> String {
     let Some(caps) = caps else {
         return "not known".to_owned();
     };
-    if let Some(form) = form_of(caps) {
+    if let Some(form) = format_of(caps) {
         return form.to_string();
     }
     let media = caps.structure(0);

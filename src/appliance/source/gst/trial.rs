@@ -9,13 +9,13 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use gstreamer_video::VideoFrameExt;
 
-use crate::clip::{Clip, draw};
-use crate::elements::{make, set_if_known};
+use crate::test_clip::{TestClip, draw};
+use crate::elements::{make, set_if_supported};
 use jetwatch_platform::UnitElement;
 use jetwatch_types::Size;
 
-use super::chain::NVMM;
-use super::sample::Reader;
+use super::scaler_elements::NVMM;
+use super::sample::SampleReader;
 
 /// Size of the pictures that are scaled, and what they are scaled to. Small, so that every release takes the same colors for them.
 const LARGE: Size = Size::new(640, 352);
@@ -82,7 +82,7 @@ pub fn scale(converter: Option<UnitElement>) -> Result<Outcome, String> {
     let picture = draw(LARGE, 0);
     let pictures = vec![picture; SCALED];
     let (sample, ms_per_picture) = run(&caps.build(), &pictures, &elements)?;
-    let picture = Reader::of_plain_samples()
+    let picture = SampleReader::for_system_memory()
         .read(&sample)
         .ok_or("the picture cannot be read")?;
     let mut samples = Vec::new();
@@ -103,7 +103,7 @@ pub fn scale(converter: Option<UnitElement>) -> Result<Outcome, String> {
 /// As for [`scale`].
 pub fn decode(units: Option<(UnitElement, UnitElement)>) -> Result<(Outcome, Vec<u8>), String> {
     super::init("*:1").map_err(|error| error.to_string())?;
-    let clip = Clip::new(Size::new(320, 192), DECODED);
+    let clip = TestClip::new(Size::new(320, 192), DECODED);
     let mut elements = Vec::new();
     match units {
         None => {
@@ -126,7 +126,7 @@ pub fn decode(units: Option<(UnitElement, UnitElement)>) -> Result<(Outcome, Vec
         .build();
     let (sample, ms_per_picture) = run(&caps, &clip.access_units, &elements)?;
     let samples = planes(&sample).ok_or("the picture cannot be read")?;
-    let wanted = clip.pictures.into_iter().last().unwrap_or_default();
+    let wanted = clip.images.into_iter().last().unwrap_or_default();
     Ok((
         Outcome {
             samples,
@@ -159,12 +159,12 @@ fn element(factory: &'static str, name: &str) -> Result<gst::Element, String> {
 fn told(unit: UnitElement, name: &str) -> Result<gst::Element, String> {
     let element = element(unit.element, name)?;
     if let Some((property, word)) = unit.setting
-        && !set_if_known(property, &element, word)
+        && !set_if_supported(property, &element, word)
     {
         return Err(format!("{} does not take {property}={word}", unit.element));
     }
-    set_if_known("interpolation-method", &element, "Bilinear");
-    set_if_known("bl-output", &element, "false");
+    set_if_supported("interpolation-method", &element, "Bilinear");
+    set_if_supported("bl-output", &element, "false");
     Ok(element)
 }
 

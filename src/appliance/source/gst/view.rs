@@ -15,8 +15,8 @@ use gstreamer_app as gst_app;
 use crate::SourceError;
 use crate::elements::make;
 
-use super::chain::Place;
-use super::equipment::Equipment;
+use super::scaler_elements::AttachPoints;
+use super::hardware::VideoHardware;
 
 const FORK: &str = "fork";
 const TRUNK: &str = "trunk";
@@ -62,12 +62,12 @@ impl Fork {
     }
 
     /// Where the chain of the view's step stands.
-    pub(super) fn place(&self, pipeline: &gst::Pipeline, equipment: &Equipment) -> Place {
-        Place {
+    pub(super) fn place(&self, pipeline: &gst::Pipeline, equipment: &VideoHardware) -> AttachPoints {
+        AttachPoints {
             pipeline: pipeline.downgrade(),
             entry: self.entry.downgrade(),
             sink: self.sink.upcast_ref::<gst::Element>().downgrade(),
-            equipment: equipment.clone(),
+            hardware: equipment.clone(),
             prefix: "view-",
         }
     }

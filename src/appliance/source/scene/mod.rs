@@ -40,7 +40,7 @@ mod truck;
 mod wheel;
 
 use jetwatch_config::SyntheticScene;
-use jetwatch_types::{PIXEL_BYTES, Size, TruthBox, Xyxy, area};
+use jetwatch_types::{PIXEL_BYTES, Size, GroundTruthBox, Xyxy, area};
 
 pub use look::{Layout, Look, Rgb, TimeOfDay};
 
@@ -151,7 +151,7 @@ impl Scene {
 
     /// As [`truth_into`](Self::truth_into), in a list of its own.
     #[must_use]
-    pub fn truth(&mut self, frame: u64) -> Vec<TruthBox> {
+    pub fn truth(&mut self, frame: u64) -> Vec<GroundTruthBox> {
         let mut truth = Vec::new();
         self.truth_into(frame, &mut truth);
         truth
@@ -164,7 +164,7 @@ impl Scene {
     /// extent's area that its box in the picture has with the share of pixels in the picture that nothing nearer covers, counted on a grid of at most 320
     /// columns: good to about 0.02 for an object 100 pixels high, to 0.1 for one of 20. Allocates only while lists still grow to the
     /// most objects met.
-    pub fn truth_into(&mut self, frame: u64, truth: &mut Vec<TruthBox>) {
+    pub fn truth_into(&mut self, frame: u64, truth: &mut Vec<GroundTruthBox>) {
         truth.clear();
         self.place_actors(frame);
         self.census.clear();
@@ -303,7 +303,7 @@ fn truth_box(
     entry: &Entry,
     camera: &Camera,
     size: Size,
-) -> Option<TruthBox> {
+) -> Option<GroundTruthBox> {
     if entry.is_empty() {
         return None;
     }
@@ -328,7 +328,7 @@ fn truth_box(
     } else {
         entry.left_over as f32 / entry.written as f32
     };
-    Some(TruthBox {
+    Some(GroundTruthBox {
         id: actor.id.wrapping_add(part as u32),
         label: actor.species.label(part),
         xyxy,

@@ -56,7 +56,7 @@ fn the_whole_life_of_one_track() {
 }
 
 #[test]
-fn what_a_track_tells_about_itself() {
+fn tracks_carry_score_age_hits_and_lost_frames() {
     let mut tracker = Tracker::new(&TrackerConfig {
         class_match: ClassMatch::Any,
         ..config()
@@ -80,7 +80,7 @@ fn what_a_track_tells_about_itself() {
 }
 
 #[test]
-fn a_tentative_track_that_misses_a_frame_is_forgotten_and_its_id_never_given() {
+fn a_tentative_track_that_misses_a_frame_is_removed_and_gets_no_id() {
     let mut tracker = Tracker::new(&config());
     tracker.update(&[square(0.0)]);
     tracker.update(&[square(0.0)]);
@@ -107,11 +107,11 @@ fn ids_are_dense_in_the_order_of_confirmation() {
         [(1, TrackState::Active), (2, TrackState::Active)]
     );
     assert_eq!(last[0].xyxy[0], 300.0);
-    assert_eq!(tracker.births(), [1, 2]);
+    assert_eq!(tracker.creation_ids(), [1, 2]);
 }
 
 #[test]
-fn probation_of_one_confirms_at_once_and_no_patience_ends_at_once() {
+fn probation_of_one_confirms_at_once_and_zero_lost_frames_end_at_once() {
     let mut tracker = Tracker::new(&TrackerConfig {
         probation_frames: 1,
         max_lost_frames: 0,
@@ -244,7 +244,7 @@ fn walk(frame: u32) -> Detection {
 }
 
 #[test]
-fn a_predicted_box_finds_who_walks_on_unseen() {
+fn a_predicted_box_matches_an_object_that_moved_while_lost() {
     for (kind, wanted) in [
         (TrackerKind::Iou, TrackState::Lost),
         (TrackerKind::Sort, TrackState::Active),
@@ -325,15 +325,15 @@ fn bytetrack_lets_a_weak_detection_continue_a_track_in_sight_only() {
 }
 
 #[test]
-fn between_looks_every_tracker_goes_on_at_constant_velocity() {
+fn between_updates_every_tracker_coasts_at_constant_velocity() {
     for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
-        let mut tracker = Tracker::with_carrying(&TrackerConfig::new(kind));
+        let mut tracker = Tracker::with_coasting(&TrackerConfig::new(kind));
         // 30 pixels a look, and two frames between two looks.
         let mut x = 0.0;
         for _ in 0..15 {
             tracker.update(&[found(0, 0.9, [x, 0.0, x + 100.0, 100.0])]);
-            tracker.carry();
-            tracker.carry();
+            tracker.coast();
+            tracker.coast();
             x += 30.0;
         }
         let [track] = tracker.tracks() else {
@@ -349,22 +349,22 @@ fn between_looks_every_tracker_goes_on_at_constant_velocity() {
         // Two looks without it are two misses, whatever lies between.
         for _ in 0..2 {
             tracker.update(&[]);
-            tracker.carry();
+            tracker.coast();
         }
         assert!(tracker.tracks().iter().all(|track| track.lost_frames <= 2));
     }
 }
 
 #[test]
-fn probation_counts_the_frames_between_two_looks() {
-    let mut tracker = Tracker::with_carrying(&config());
+fn probation_counts_the_frames_between_two_updates() {
+    let mut tracker = Tracker::with_coasting(&config());
     assert_eq!(
         states(tracker.update(&[square(0.0)])),
         [(0, TrackState::Tentative)]
     );
     for _ in 0..5 {
         assert_eq!(
-            states(tracker.carry()),
+            states(tracker.coast()),
             [(0, TrackState::Tentative)],
             "one look is not enough"
         );
@@ -376,30 +376,30 @@ fn probation_counts_the_frames_between_two_looks() {
 }
 
 #[test]
-fn who_came_between_two_looks_has_been_there_for_half_of_the_time() {
+fn an_object_that_came_between_two_updates_counts_half_of_the_gap() {
     let sure = found(0, 0.9, [0.0, 0.0, 100.0, 100.0]);
     for (skipped, wait) in [(0, 2), (1, 2), (2, 1), (4, 0)] {
-        let mut tracker = Tracker::with_carrying(&config());
+        let mut tracker = Tracker::with_coasting(&config());
         tracker.update(&[]);
         (0..skipped).for_each(|_| {
-            tracker.carry();
+            tracker.coast();
         });
-        let mut told = vec![tracker.update(&[sure])[0].state];
-        (0..3).for_each(|_| told.push(tracker.carry()[0].state));
-        let waited = told.iter().position(|state| *state == TrackState::Active);
+        let mut track_states = vec![tracker.update(&[sure])[0].state];
+        (0..3).for_each(|_| track_states.push(tracker.coast()[0].state));
+        let waited = track_states.iter().position(|state| *state == TrackState::Active);
         assert_eq!(waited, Some(wait), "{skipped} frames skipped");
         assert_eq!(tracker.tracks()[0].age_frames, 4, "its age is not touched");
     }
 }
 
 #[test]
-fn the_longer_the_gap_the_farther_a_new_object_is_looked_for() {
+fn the_search_distance_for_a_new_object_grows_with_the_gap() {
     // A square of 100 pixels goes 150 pixels to the right while nobody looks.
     for (skipped, is_found) in [(0, false), (1, false), (3, true)] {
-        let mut tracker = Tracker::with_carrying(&config());
+        let mut tracker = Tracker::with_coasting(&config());
         tracker.update(&[square(0.0)]);
         (0..skipped).for_each(|_| {
-            tracker.carry();
+            tracker.coast();
         });
         let tracks = tracker.update(&[square(150.0)]);
         assert_eq!(tracks.len(), 1, "{tracks:?}");

@@ -166,12 +166,12 @@ fn many_problems_are_counted() {
         r#"{{"images": [{{"id": 9, "file_name": "a", "width": 1, "height": 1}}], "categories": [{{"id": 1, "name": "a"}}], "annotations": [{many}]}}"#
     );
     let found = error(&text);
-    assert_eq!(found.lines().count(), MOST_LISTED + 1, "{found}");
+    assert_eq!(found.lines().count(), MAX_LISTED + 1, "{found}");
     assert!(found.ends_with("and 80 more"), "{found}");
 }
 
 #[test]
-fn what_is_no_json_is_shown_with_the_text_before_it() {
+fn invalid_json_is_reported_with_an_excerpt() {
     let cases = [
         ("", "no COCO annotations: EOF"),
         ("[]", "no COCO annotations"),

@@ -19,7 +19,7 @@ fn sent(outbox: &mut Outbox) -> Vec<(String, Option<u16>, bool)> {
             (
                 String::from_utf8_lossy(&out.message.payload).into_owned(),
                 out.id,
-                out.again,
+                out.dup,
             )
         })
         .collect()
@@ -94,7 +94,7 @@ fn a_full_queue_drops_its_oldest_message_and_no_state() {
 #[test]
 fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
     let mut outbox = Outbox::new(10);
-    outbox.set_own_state(message("status", "online"));
+    outbox.set_internal_state(message("status", "online"));
     outbox.set_state(message("n", "1"));
     outbox.set_state(message("n", "2"));
     assert_eq!(outbox.counts().replaced, 1);
@@ -131,16 +131,16 @@ fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
 }
 
 #[test]
-fn a_withdrawn_state_is_emptied_once_and_forgotten_once_that_arrived() {
+fn a_retracted_state_is_cleared_once_and_released_when_acknowledged() {
     let mut outbox = Outbox::new(10);
     let topic: Arc<str> = "n".into();
-    outbox.withdraw(&topic);
+    outbox.retract(&topic);
     assert!(outbox.is_empty(), "what was never set is not taken back");
     outbox.set_state(message("n", "1"));
     outbox.set_state(message("m", "1"));
     outbox.connected();
     assert_eq!(sent(&mut outbox).len(), 2);
-    outbox.withdraw(&topic);
+    outbox.retract(&topic);
     assert_eq!(sent(&mut outbox), [(String::new(), Some(3), false)]);
     // The value of before arrives; the withdrawal itself is lost with the connection, and goes out again.
     assert!(outbox.acknowledged(1));
@@ -238,7 +238,7 @@ proptest! {
                     outbox.connected();
                     up = true;
                 }
-                8 => outbox.withdraw(&"n".into()),
+                8 => outbox.retract(&"n".into()),
                 _ => {}
             }
             adds_up(&outbox);
