@@ -84,7 +84,7 @@ fn draw(criterion: &mut Criterion) {
     let labels = ["person", "car", "bus", "truck", "bicycle"].map(str::to_owned);
     let viewport = Viewport {
         source: SIZE,
-        shown: SIZE,
+        drawn_size: SIZE,
     };
     for layout in LAYOUTS {
         let cases = [
@@ -120,7 +120,7 @@ fn draw(criterion: &mut Criterion) {
 
 fn tile(criterion: &mut Criterion) {
     let grid = Grid::new(4, SIZE);
-    let place = grid.place(1, SIZE);
+    let place = grid.fit(1, SIZE);
     let stride = grid.size().width as usize * 4;
     let mut pixels = vec![0; stride * grid.size().height as usize];
     let picture = Image::new(SIZE, 1920 * 4, Box::new(vec![70_u8; PIXELS * 4]));

@@ -24,8 +24,8 @@ fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out")).args(words);
     let output = finish(&mut command);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.code(), said, stderr(&output))
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code(), text, stderr(&output))
 }
 
 /// Keys of a tree with what stands there, numbers as `#`, one a line.
@@ -305,13 +305,13 @@ fn points_that_did_not_detect_with_the_same_are_told() {
         Some(lines.take(2).collect::<Vec<_>>())
     };
     assert_eq!(sweep("batch_size=1,2"), None);
-    let told = sweep("detector.backend=onnx,scripted").expect("it is told");
+    let reported = sweep("detector.backend=onnx,scripted").expect("it is told");
     assert!(
-        told[0].starts_with("onnx, street-nano in fp32 (")
-            && told[0].ends_with(": detector.backend=onnx"),
-        "{told:?}"
+        reported[0].starts_with("onnx, street-nano in fp32 (")
+            && reported[0].ends_with(": detector.backend=onnx"),
+        "{reported:?}"
     );
-    assert_eq!(told[1], "scripted, truth: detector.backend=scripted");
+    assert_eq!(reported[1], "scripted, truth: detector.backend=scripted");
     let series = json(&setup.path("out/series.json"));
     let second = &series["points"][1]["runs"][0]["detector"];
     assert_eq!(second, "scripted, truth");

@@ -6,7 +6,7 @@ use crate::support::virtual_jetson;
 
 use std::process::{Command, Stdio};
 
-use support::daemon::{Setup, eventually, finish, json_lines_config, stderr};
+use support::daemon::{Setup, wait_until_some, finish, json_lines_config, stderr};
 use virtual_jetson::VirtualJetson;
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=2&width=64&height=36&fps=30";
@@ -68,7 +68,7 @@ fn clocks_of_a_killed_benchmark_are_given_back_at_the_next_start() {
         .stderr(Stdio::null())
         .spawn()
         .expect("started");
-    let held = eventually("held clocks", || {
+    let held = wait_until_some("held clocks", || {
         let is_held = jetson.root().exists(RECORD) && jetson.settings() != before;
         is_held.then(|| jetson.settings())
     });

@@ -9,7 +9,7 @@ use crate::support::onnx_file;
 
 use std::collections::BTreeMap;
 
-use classifier::{PART, keys, network, write_model};
+use classifier::{BRIGHTNESS_THRESHOLD, keys, network, write_model};
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_source::scene::Scene;
 use jetwatch_types::{PIXEL_BYTES, Size};
@@ -145,15 +145,15 @@ fn a_classifier_names_objects_as_their_pixels_are() {
         if event["type"] != "end" {
             continue;
         }
-        let said = labels(&event["after"], "light");
-        assert!(said.len() <= 1, "labels that exclude each other: {event}");
+        let output = labels(&event["after"], "light");
+        assert!(output.len() <= 1, "labels that exclude each other: {event}");
         let means = &means[&event["track_id"].as_u64().expect("a number")];
         let sure = match () {
-            () if means.iter().all(|mean| *mean > PART + 8.0) => "bright",
-            () if means.iter().all(|mean| *mean < PART - 8.0) => "dark",
+            () if means.iter().all(|mean| *mean > BRIGHTNESS_THRESHOLD + 8.0) => "bright",
+            () if means.iter().all(|mean| *mean < BRIGHTNESS_THRESHOLD - 8.0) => "dark",
             () => continue,
         };
-        if let Some(said) = said.first() {
+        if let Some(said) = output.first() {
             assert_eq!(said, sure, "{means:?} for {event}");
             *checked.entry(sure.to_owned()).or_default() += 1;
         }
@@ -194,15 +194,15 @@ fn a_network_on_a_classifier_looks_only_at_what_that_one_has_decided() {
         "{BRIGHT}  - {{name: again, model: bright, on: {{secondary: light, classes: [bright]}}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}}\n"
     ));
     let lines = run(&setup);
-    let mut said = 0;
+    let mut output = 0;
     for event in of_kind(&lines, "event") {
         let again = labels(&event["after"], "again");
         if !again.is_empty() {
             assert_eq!(labels(&event["after"], "light"), ["bright"], "{event}");
-            said += 1;
+            output += 1;
         }
     }
-    assert!(said > 0, "it never looked");
+    assert!(output > 0, "it never looked");
 }
 
 #[test]

@@ -45,9 +45,9 @@ fn commands_end_quietly_when_nobody_reads_them() {
     ];
     for command in commands {
         let output = run(command);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(141), "{command:?}: {said}");
-        assert_eq!(said, "", "{command:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(141), "{command:?}: {text}");
+        assert_eq!(text, "", "{command:?}");
     }
 }
 
@@ -62,10 +62,10 @@ fn what_cannot_be_written_is_an_error() {
         .stdout(full)
         .output()
         .expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        said.contains("jetwatch: cannot write to standard output: No space left"),
-        "{said}"
+        text.contains("jetwatch: cannot write to standard output: No space left"),
+        "{text}"
     );
 }

@@ -598,19 +598,19 @@ fn a_template_is_held_against_the_detector_as_a_source_is() {
     let detector = "  backend: scripted\n  score_threshold: 0.3\n  classes: [person, car]\n";
     let zone = "      zones: [{name: z, coordinates: '0,0,1,0,1,1,0,1', objects: [persn]}]\n";
     let own = format!("{scene}      score_threshold: 0.1\n      classes: [dragon]\n{zone}");
-    let told = report(&with(detector, &own));
+    let reported = report(&with(detector, &own));
     for wanted in [
         "f.yaml:10: source_templates[0].source.score_threshold: 0.1 is below detector.score_threshold",
         "f.yaml:11: source_templates[0].source.classes: `dragon` is not in detector.classes",
         "f.yaml:12: source_templates[0].source.zones[0].objects: `persn` is not among detector.classes",
     ] {
-        assert!(told.contains(wanted), "{told}");
+        assert!(reported.contains(wanted), "{reported}");
     }
-    let told = report(&with(
+    let reported = report(&with(
         "  backend: scripted\n",
         "      uri: rtsp://camera/1\n",
     ));
     let wanted = "detector.backend: scripted needs the ground truth of a synthetic source, and the template `t` has none";
-    assert!(told.contains(wanted), "{told}");
+    assert!(reported.contains(wanted), "{reported}");
     loaded(&with(detector, scene));
 }

@@ -533,8 +533,8 @@ fn yolox_nano_sees_what_it_sees_in_python() {
     let prepared = prepared(&config);
     assert_eq!(prepared.labels()[74], "clock");
     let inner = Size::new(416, 312);
-    let picture = with_picture(0, Size::new(480, 360), inner, street(inner));
-    let found = &detect(&prepared, &[picture]).expect("it works")[0];
+    let image = with_picture(0, Size::new(480, 360), inner, street(inner));
+    let found = &detect(&prepared, &[image]).expect("it works")[0];
     let wanted = golden["detections"].as_array().expect("a list");
     assert_eq!(found.len(), wanted.len(), "{found:?}");
     // Other builds of the library add up in another order.

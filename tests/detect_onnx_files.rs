@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
-use crate::support::onnx_message::tensor_elsewhere;
+use crate::support::onnx_message::external_tensor;
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{DetectError, prepare};
@@ -105,8 +105,8 @@ fn network(element: u64, shape: [i64; 4], weights: Weights<'_>) -> Vec<u8> {
         }
         Weights::Elsewhere(file) => {
             let len = Some(CELLS * ROW * 4);
-            graph.weight(tensor_elsewhere("rows", FLOAT, &axes, file, OFFSET, len));
-            graph.weight(tensor_elsewhere("mask", FLOAT, &axes, MASK_FILE, 0, None));
+            graph.weight(external_tensor("rows", FLOAT, &axes, file, OFFSET, len));
+            graph.weight(external_tensor("mask", FLOAT, &axes, MASK_FILE, 0, None));
         }
     }
     graph.input("images", element, &shape.map(Some));

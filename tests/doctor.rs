@@ -125,7 +125,7 @@ fn both_jetsons_scale_and_decode_by_their_own_units() {
         let wrong = report.wrong();
         assert!(!wrong.iter().any(of_elements), "{}", report.text);
         // The units that were asked for are those that worked.
-        let work = elements.work();
+        let work = elements.activity();
         let did = |engine: &str, element: &str| {
             work.iter()
                 .any(|work| work.engine == engine && work.element == element && work.frames > 0)

@@ -56,15 +56,15 @@ impl Case {
         };
         case.write_model();
         fs::create_dir(case.path("images")).expect("made");
-        let picture =
+        let image =
             |width, height| RgbImage::from_pixel(width, height, image::Rgb([90, 120, 30]));
-        picture(96, 64)
+        image(96, 64)
             .save(case.path("images/a.png"))
             .expect("written");
-        picture(192, 128)
+        image(192, 128)
             .save(case.path("images/b.jpg"))
             .expect("written");
-        picture(48, 32)
+        image(48, 32)
             .save(case.path("images/c.png"))
             .expect("written");
         case.annotate(&annotations());
@@ -351,7 +351,7 @@ fn what_cannot_be_judged_says_why() {
 }
 
 /// Average precision of YOLOX nano on the 128 pictures of the data, as measured with other programs.
-const KNOWN_AP: f64 = 0.330;
+const EXPECTED_AP: f64 = 0.330;
 
 #[test]
 fn a_known_network_is_as_accurate_as_known_and_as_pycocotools_says() {
@@ -390,7 +390,7 @@ fn a_known_network_is_as_accurate_as_known_and_as_pycocotools_says() {
     let report = read(&path("out.json"));
     let network = &report["networks"][0];
     let ap = network["ap"].as_f64().expect("a number");
-    assert!((ap - KNOWN_AP).abs() < 0.01, "{ap}");
+    assert!((ap - EXPECTED_AP).abs() < 0.01, "{ap}");
     assert_eq!(
         (&report["images"], &report["matched_by"]),
         (&128.into(), &"order".into())

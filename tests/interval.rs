@@ -10,7 +10,7 @@ use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, GroundTruthObject};
 use jetwatch_source::scene::Scene;
 use serde_json::Value;
-use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, wait_until_some, finish, json_lines, stderr, wait_for_output};
 
 const FRAMES: u64 = 300;
 
@@ -51,7 +51,7 @@ publish:
 }
 
 /// The tracks of the messages against the truth about the scene.
-fn judge(frames: &[Value]) -> ClearMot {
+fn score(frames: &[Value]) -> ClearMot {
     let mut scene = Scene::new(&SyntheticScene {
         seed: 5,
         objects: 6,
@@ -74,8 +74,8 @@ fn judge(frames: &[Value]) -> ClearMot {
             })
             .collect();
         let tracks = frame["tracks"].as_array().expect("a list");
-        let seen = tracks.iter().filter(|track| track["state"] == "active");
-        let tracks: Vec<_> = seen
+        let observed = tracks.iter().filter(|track| track["state"] == "active");
+        let tracks: Vec<_> = observed
             .map(|track| Hypothesis {
                 id: track["track_id"].as_u64().expect("a number"),
                 class: 0,
@@ -146,8 +146,8 @@ publish:
     let stats = fs::read(setup.path("stats.json")).expect("the report was written");
     let stats: Value = serde_json::from_slice(&stats).expect("JSON");
     let lines = json_lines(&setup.path("frames.jsonl"));
-    let told = lines.iter().filter(|line| line["kind"] == "detections");
-    let numbers: Vec<_> = told
+    let reported = lines.iter().filter(|line| line["kind"] == "detections");
+    let numbers: Vec<_> = reported
         .filter_map(|frame| frame["frame"]["seq"].as_u64())
         .collect();
     assert_eq!(numbers.len(), 80, "{stats}");
@@ -174,14 +174,14 @@ publish:
 }
 
 /// What a `stats` message says of its sources.
-fn of_all(stats: &Value, key: &str) -> Vec<u64> {
+fn source_values(stats: &Value, key: &str) -> Vec<u64> {
     let sources = stats["sources"].as_array().expect("a list").iter();
     let numbers = sources.map(|source| source[key].as_u64().expect("a number"));
     numbers.collect()
 }
 
 /// Messages with numbers in a row that show a settled interval.
-const CALM: usize = 8;
+const STABLE_MESSAGES: usize = 8;
 
 #[test]
 fn an_adaptive_interval_settles_where_nothing_is_dropped_and_is_told() {
@@ -218,21 +218,21 @@ publish:
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    let told = || {
+    let reported = || {
         let mut lines = json_lines(&setup.path("frames.jsonl"));
         lines.retain(|line| line["kind"] == "stats");
         lines
     };
-    let dropped = |stats: &Value| of_all(stats, "dropped_frames").iter().sum::<u64>();
+    let dropped = |stats: &Value| source_values(stats, "dropped_frames").iter().sum::<u64>();
     // On a busy machine frames are late, and the interval rises once more: what counts is that there is an end of it.
-    let settled = eventually("a stretch of one interval without drops", || {
-        let told = told();
-        let stretch = &told[told.len().checked_sub(CALM)?..];
+    let settled = wait_until_some("a stretch of one interval without drops", || {
+        let reported = reported();
+        let stretch = &reported[reported.len().checked_sub(STABLE_MESSAGES)?..];
         let (first, last) = (stretch.first()?, stretch.last()?);
-        let interval = of_all(first, "interval");
+        let interval = source_values(first, "interval");
         let is_one = stretch
             .iter()
-            .all(|stats| of_all(stats, "interval") == interval);
+            .all(|stats| source_values(stats, "interval") == interval);
         let is_raised = interval.iter().all(|of_one| *of_one > 0);
         (is_one && is_raised && dropped(first) == dropped(last)).then(|| last.clone())
     });
@@ -243,7 +243,7 @@ publish:
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 
-    let intervals = of_all(&settled, "interval");
+    let intervals = source_values(&settled, "interval");
     assert_eq!(intervals.len(), 4, "{settled}");
     // One for all of them. Where frames come in time it is 2: every second frame would take all of the network's time.
     assert!(intervals.iter().all(|of_one| *of_one == intervals[0]));
@@ -253,17 +253,17 @@ publish:
         "all frames are too many, which shows before the interval rises: {settled}"
     );
     // The report says what the last message said, and in the stretch every frame came through, many of them skipped.
-    let last = told().pop().expect("one at the end");
+    let last = reported().pop().expect("one at the end");
     let report = fs::read(setup.path("stats.json")).expect("the report was written");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
-    assert_eq!(of_all(&report, "interval"), of_all(&last, "interval"));
-    assert_eq!(of_all(&report, "skipped"), of_all(&last, "skipped_frames"));
+    assert_eq!(source_values(&report, "interval"), source_values(&last, "interval"));
+    assert_eq!(source_values(&report, "skipped"), source_values(&last, "skipped_frames"));
     let (frames, skipped, gone): (u64, u64, u64) = (
-        of_all(&report, "frames").iter().sum(),
-        of_all(&report, "skipped").iter().sum(),
-        of_all(&report, "dropped").iter().sum(),
+        source_values(&report, "frames").iter().sum(),
+        source_values(&report, "skipped").iter().sum(),
+        source_values(&report, "dropped").iter().sum(),
     );
-    let through: u64 = of_all(&report, "detected").iter().sum();
+    let through: u64 = source_values(&report, "detected").iter().sum();
     // The last frame of each may have found its lane closed.
     assert!(
         (through + gone..=through + gone + 4).contains(&frames),
@@ -274,7 +274,7 @@ publish:
 
 #[test]
 fn carried_tracks_stay_within_three_points_of_those_that_are_always_seen() {
-    let [all, skipped] = ["0", "3"].map(|interval| judge(&run(interval, "iou").0));
+    let [all, skipped] = ["0", "3"].map(|interval| score(&run(interval, "iou").0));
     let [all, skipped] = [all, skipped].map(|counts| counts.mota().expect("objects"));
     assert!(all > 0.85, "{all}");
     assert!(

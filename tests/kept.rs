@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::{Mosquitto, program};
 use serde_json::Value;
-use support::daemon::{Setup, eventually, finish, stderr, wait_for_output};
+use support::daemon::{Setup, wait_until_some, finish, stderr, wait_for_output};
 
 const BASE: &str = "jetwatch/box";
 
@@ -42,7 +42,7 @@ fn publish(port: u16, topic: &str, payload: &str, more: &[&str]) {
 }
 
 /// What the broker keeps below the device's topic.
-fn kept(port: u16) -> BTreeMap<String, String> {
+fn retained(port: u16) -> BTreeMap<String, String> {
     let output = Command::new(program("mosquitto_sub"))
         .args(["-h", "127.0.0.1", "-p", &port.to_string()])
         .args(["-t", &format!("{BASE}/#"), "--retained-only"])
@@ -64,7 +64,7 @@ fn state(kept: &BTreeMap<String, String>, source: &str) -> Option<String> {
 }
 
 /// Counts above zero, by source.
-fn seen<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k String> {
+fn nonzero_counts<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k String> {
     let labels = ["person", "car", "bus", "truck", "bicycle"];
     let topics = labels.map(|label| format!("{source}/counts/{label}"));
     let counted = kept.iter().filter(|(topic, _)| topics.contains(topic));
@@ -75,7 +75,7 @@ fn seen<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k String>
 }
 
 /// Topics of a source, below its own.
-fn left<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k str> {
+fn remaining_topics<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k str> {
     let topics = kept.keys().filter_map(|topic| topic.strip_prefix(source));
     topics.filter_map(|below| below.strip_prefix('/')).collect()
 }
@@ -88,15 +88,15 @@ fn values_of_a_daemon_that_was_killed_are_put_right_by_the_next_one() {
                 lines: [{name: gate, coordinates: '0.5,0,0.5,1'}]\n";
     let setup = Setup::new(&yaml(port, 4, goes));
     let mut first = start(&setup);
-    eventually("all sources at work", || {
+    wait_until_some("all sources at work", || {
         publish(
             port,
             "command",
             r#"{"command": "add_source", "template": "t", "name": "extra"}"#,
             &[],
         );
-        let kept = kept(port);
-        let works = |source: &str| !seen(&kept, source).is_empty();
+        let kept = retained(port);
+        let works = |source: &str| !nonzero_counts(&kept, source).is_empty();
         ["stays", "goes", "extra"]
             .into_iter()
             .all(works)
@@ -114,17 +114,17 @@ fn values_of_a_daemon_that_was_killed_are_put_right_by_the_next_one() {
     for (topic, value) in others {
         publish(port, topic, value, &["-r"]);
     }
-    let before = kept(port);
+    let before = retained(port);
     assert!(before.contains_key("goes/lines/gate"), "{before:?}");
 
     std::fs::write(&setup.config, yaml(port, 0, "")).expect("writable");
     let second = start(&setup);
-    let after = eventually("the values put right", || {
-        let kept = kept(port);
+    let after = wait_until_some("the values put right", || {
+        let kept = retained(port);
         let is_over = |source: &str| state(&kept, source).as_deref() == Some("ended");
-        let is_right = is_over("goes") && is_over("extra") && seen(&kept, "stays").is_empty();
+        let is_right = is_over("goes") && is_over("extra") && nonzero_counts(&kept, "stays").is_empty();
         let is_taken_back =
-            left(&kept, "goes") == ["note", "status"] && left(&kept, "extra") == ["status"];
+            remaining_topics(&kept, "goes") == ["note", "status"] && remaining_topics(&kept, "extra") == ["status"];
         (is_right && is_taken_back).then_some(kept)
     });
     assert_eq!(state(&after, "stays").as_deref(), Some("online"));
@@ -137,7 +137,7 @@ fn values_of_a_daemon_that_was_killed_are_put_right_by_the_next_one() {
 
 #[test]
 fn a_broker_that_lets_nothing_be_read_is_published_to_all_the_same() {
-    let broker = Mosquitto::with(|folder| {
+    let broker = Mosquitto::with_config(|folder| {
         let acl = folder.join("acl");
         std::fs::write(&acl, "topic write jetwatch/#\n").expect("writable");
         format!("allow_anonymous true\nacl_file {}\n", acl.display())
@@ -146,17 +146,17 @@ fn a_broker_that_lets_nothing_be_read_is_published_to_all_the_same() {
         + "log: {level: info}\n";
     let setup = Setup::new(&text);
     let output = finish(setup.command("run").args(["--duration", "4s"]));
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let output = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{output}");
     assert_eq!(
-        said.matches("connected to the MQTT broker").count(),
+        output.matches("connected to the MQTT broker").count(),
         1,
-        "{said}"
+        "{output}"
     );
-    let told = said.matches("what an earlier run has left at the broker cannot be seen");
+    let reported = output.matches("what an earlier run has left at the broker cannot be seen");
     // Not every mosquitto refuses the subscription itself; then there is nothing to see.
-    assert!(told.count() <= 1, "{said}");
-    assert!(!said.contains("messages were lost"), "{said}");
+    assert!(reported.count() <= 1, "{output}");
+    assert!(!output.contains("messages were lost"), "{output}");
 }
 
 fn terminate(child: Child) {

@@ -46,7 +46,7 @@ fn json(path: &Path) -> Value {
 }
 
 /// Runs the ablation with so many frames in each step; gives its output.
-fn climb(setup: &Setup, frames: u64, words: &[&str]) -> String {
+fn run_ablation(setup: &Setup, frames: u64, arguments: &[&str]) -> String {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out"));
     command.args([
@@ -56,7 +56,7 @@ fn climb(setup: &Setup, frames: u64, words: &[&str]) -> String {
         "--frames",
         &frames.to_string(),
     ]);
-    let output = finish(command.args(words));
+    let output = finish(command.args(arguments));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -80,7 +80,7 @@ fn stage(document: &Value, name: &str) -> (u64, u64) {
 #[test]
 fn every_step_does_what_its_name_says_with_every_frame() {
     let setup = setup(3, "");
-    let said = climb(&setup, FRAMES, &[]);
+    let output = run_ablation(&setup, FRAMES, &[]);
     let runs = runs(&setup);
     for (number, run) in (1..).zip(&runs) {
         assert_eq!(run["ablation"]["step"], number, "{}", run["ablation"]);
@@ -145,7 +145,7 @@ fn every_step_does_what_its_name_says_with_every_frame() {
         "the scripted detector has no INT8",
         "every 4. frame",
     ] {
-        assert!(said.contains(line), "{line} is not in\n{said}");
+        assert!(output.contains(line), "{line} is not in\n{output}");
     }
 }
 
@@ -161,7 +161,7 @@ fn every_crop_is_looked_at_and_a_network_for_single_ones_is_given_single_ones() 
          - {name: light, model: bright, min_object: 2x2, reinfer_interval: 0, batch_size: 6}\n\
          - {name: alone, model: fixed, min_object: 2x2, reinfer_interval: 0}\n",
     );
-    climb(&setup, FRAMES, &[]);
+    run_ablation(&setup, FRAMES, &[]);
     let mut crops = Vec::new();
     for (number, run) in (1..).zip(runs(&setup)) {
         let networks = run["run"]["secondary"].as_array().expect("a list");
@@ -194,13 +194,13 @@ fn every_crop_is_looked_at_and_a_network_for_single_ones_is_given_single_ones() 
 #[test]
 fn rounds_stand_side_by_side_and_the_result_is_told_as_json() {
     let setup = setup(2, "");
-    let said = climb(&setup, 8, &["--repeat", "2", "--json"]);
-    let told: Value = serde_json::from_str(&said).expect("JSON");
-    assert_eq!(told, json(&setup.path("out/ablation.json")));
-    assert_eq!(told["ablation"]["rounds"], 2);
-    for step in told["ablation"]["steps"].as_array().expect("a list") {
+    let output = run_ablation(&setup, 8, &["--repeat", "2", "--json"]);
+    let reported: Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!(reported, json(&setup.path("out/ablation.json")));
+    assert_eq!(reported["ablation"]["rounds"], 2);
+    for step in reported["ablation"]["steps"].as_array().expect("a list") {
         assert_eq!(step["fps"]["count"], 2, "{step}");
     }
-    let ratios = told["ablation"]["steps"][1]["gain"]["ratios"].as_array();
+    let ratios = reported["ablation"]["steps"][1]["gain"]["ratios"].as_array();
     assert_eq!(ratios.map(Vec::len), Some(2));
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use clap_complete::Shell;
 
 /// File names with what they must hold.
-fn wanted() -> BTreeMap<String, String> {
+fn expected_files() -> BTreeMap<String, String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     clap_mangen::generate_to(jetwatch::command(), folder.path()).expect("manual pages");
     for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
@@ -18,10 +18,10 @@ fn wanted() -> BTreeMap<String, String> {
         clap_complete::generate_to(shell, &mut command, "jetwatch", folder.path())
             .expect("completions");
     }
-    texts(folder.path())
+    read_files(folder.path())
 }
 
-fn texts(folder: &Path) -> BTreeMap<String, String> {
+fn read_files(folder: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(folder).expect("a folder");
     entries
         .map(|entry| entry.expect("readable"))
@@ -34,18 +34,18 @@ fn texts(folder: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn manual_pages_and_completions_are_up_to_date() {
-    let wanted = wanted();
+    let wanted = expected_files();
     assert!(wanted.contains_key("jetwatch-run.1"), "{:?}", wanted.keys());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cross/manual");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        for name in texts(&folder).keys() {
+        for name in read_files(&folder).keys() {
             fs::remove_file(folder.join(name)).expect("removed");
         }
         for (name, text) in &wanted {
             fs::write(folder.join(name), text).expect("written");
         }
     }
-    let found = texts(&folder);
+    let found = read_files(&folder);
     let names = |texts: &BTreeMap<String, String>| texts.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&found), names(&wanted), "run with UPDATE_GOLDEN=1");
     for (name, text) in &wanted {

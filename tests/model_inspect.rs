@@ -71,7 +71,7 @@ fn file(
     model.0
 }
 
-fn summed(bytes: &[u8]) -> Network {
+fn summarize(bytes: &[u8]) -> Network {
     graph::summarize(Path::new("m/t.onnx"), bytes, |_| None).expect("it is whole")
 }
 
@@ -85,7 +85,7 @@ fn texts(network: &Network, severity: Severity) -> Vec<String> {
 }
 
 /// A node of a domain of its own.
-fn foreign(operator: &str, domain: &str) -> Message {
+fn custom_node(operator: &str, domain: &str) -> Message {
     let mut node = node(operator, &["images"], "output", &[]);
     node.text(3, "head/last");
     node.text(7, domain);
@@ -94,7 +94,7 @@ fn foreign(operator: &str, domain: &str) -> Message {
 
 #[test]
 fn a_file_is_summed_up() {
-    let network = summed(&tiny().bytes());
+    let network = summarize(&tiny().bytes());
     assert_eq!((network.ir_version, network.opset()), (7, Some(13)));
     assert_eq!(network.inputs[0].to_string(), "float32 [1, 3, 64, 96]");
     assert_eq!(network.outputs[0].to_string(), "float32 [1, 126, 7]");
@@ -109,22 +109,22 @@ fn a_file_is_summed_up() {
 fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
     let cases = [
         (
-            foreign("EfficientNMS_TRT", ""),
+            custom_node("EfficientNMS_TRT", ""),
             13,
             "operator `EfficientNMS_TRT` (1×, first in node `head/last`) is a plug-in",
         ),
         (
-            foreign("EfficientNMS_TRT", "TRT"),
+            custom_node("EfficientNMS_TRT", "TRT"),
             13,
             "plug-in of TensorRT",
         ),
         (
-            foreign("Magic", "my.own"),
+            custom_node("Magic", "my.own"),
             13,
             "operator `Magic` of the domain `my.own` (1×, first in node `head/last`) is known neither",
         ),
         (
-            foreign("FusedConv", "com.microsoft"),
+            custom_node("FusedConv", "com.microsoft"),
             13,
             "ONNX Runtime's own",
         ),
@@ -150,7 +150,7 @@ fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
         ),
     ];
     for (node, opset, wanted) in cases {
-        let network = summed(&file(&[node], &[], opset, |_| {}));
+        let network = summarize(&file(&[node], &[], opset, |_| {}));
         let found = texts(&network, Severity::Note);
         assert!(
             found.len() == 1 && found[0].contains(wanted),
@@ -158,7 +158,7 @@ fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
         );
     }
     // A function that the file brings along is known.
-    let network = summed(&file(&[foreign("Mine", "local")], &[], 13, |model| {
+    let network = summarize(&file(&[custom_node("Mine", "local")], &[], 13, |model| {
         let mut function = Message::default();
         function.text(1, "Mine");
         function.text(10, "local");
@@ -208,7 +208,7 @@ fn quantization_is_read_from_its_nodes() {
         tensor("bias", INT32, &[2], vec![0; 8]),
         tensor("float", FLOAT, &[2, 2, 1, 1], vec![0; 16]),
     ];
-    let network = summed(&file(&nodes, &weights, 13, |_| {}));
+    let network = summarize(&file(&nodes, &weights, 13, |_| {}));
     let quantized = network.quantization;
     assert_eq!(
         (
@@ -286,7 +286,7 @@ fn weights_in_other_files_are_looked_for() {
 #[test]
 fn torn_weights_and_weights_listed_as_inputs_are_told() {
     let torn = tensor("w", FLOAT, &[4], vec![0; 15]);
-    let network = summed(&file(
+    let network = summarize(&file(
         &[node("Add", &["images", "w"], "output", &[])],
         &[torn],
         13,
@@ -295,10 +295,10 @@ fn torn_weights_and_weights_listed_as_inputs_are_told() {
     assert!(texts(&network, Severity::Error)[0].contains("weight `w` does not have the bytes"));
     let mut listed = tiny();
     listed.second_input = true;
-    let network = summed(&listed.bytes());
+    let network = summarize(&listed.bytes());
     assert!(texts(&network, Severity::Error)[0].contains("another input `unused` float32 [1]"));
     let listed = tensor("images", FLOAT, &[1], vec![0; 4]);
-    let network = summed(&file(
+    let network = summarize(&file(
         &[node("Relu", &["images"], "output", &[])],
         &[listed],
         13,
@@ -311,7 +311,7 @@ fn torn_weights_and_weights_listed_as_inputs_are_told() {
 fn damaged_and_foreign_files_are_errors_in_words() {
     let whole = tiny().bytes();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let told = |bytes: &[u8]| {
+    let reported = |bytes: &[u8]| {
         let path = folder.path().join("x.onnx");
         fs::write(&path, bytes).expect("written");
         graph::read(&path)
@@ -338,7 +338,7 @@ fn damaged_and_foreign_files_are_errors_in_words() {
         (b"\x08\x07", "found no network in its 2 bytes"),
     ];
     for (bytes, wanted) in cases {
-        let error = told(bytes);
+        let error = reported(bytes);
         assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
     }
     for path in ["/dev/zero", "/nonexistent/x.onnx"] {

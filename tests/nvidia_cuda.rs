@@ -7,18 +7,18 @@ use crate::support::cuda;
 use std::process::Command;
 use std::thread;
 
-use cuda::{echo, noise, on_gpus, tensor};
+use cuda::{echo, noise, run_on_gpus, tensor};
 use jetwatch_nvidia::cuda::{
     CudaError, Device, DeviceBuffer, Element, Event, EventKind, PinnedBuffer, PixelFormat, Stream,
     Version,
 };
-use jetwatch_nvidia::echo::{Echo, EchoRecording};
-use jetwatch_nvidia::execution::{Execution, ExecutionError, Inner, InputSource};
+use jetwatch_nvidia::loopback::{LoopbackNetwork, GraphMode};
+use jetwatch_nvidia::session::{Execution, ExecutionError, LetterboxRect, InputSource};
 
 /// Writes noise as a picture of the whole tensor into slot `index`.
 fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {
     let bytes = noise((width * height * 4) as usize, seed);
-    let inner = Inner {
+    let inner = LetterboxRect {
         width,
         height,
         left: 0,
@@ -26,7 +26,7 @@ fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: 
     };
     let row = |y: u32| &bytes[(y * width * 4) as usize..];
     execution
-        .write(index, inner, row)
+        .upload_image(index, inner, row)
         .expect("the picture fits");
 }
 
@@ -37,9 +37,9 @@ fn first_number(seed: u32) -> f32 {
 
 #[test]
 fn a_gpu_tells_what_it_is() {
-    on_gpus("a_gpu_tells_what_it_is", &[], |device| {
+    run_on_gpus("a_gpu_tells_what_it_is", &[], |device| {
         assert!(!device.name().is_empty());
-        assert!(device.driver_version() >= Version::OLDEST);
+        assert!(device.driver_version() >= Version::MIN_VERSION);
         assert!(device.compute_capability() >= (5, 0), "{device:?}");
         assert!(device.multiprocessors() > 0 && device.threads_per_multiprocessor() >= 1024);
         let memory = device.memory().expect("it can say");
@@ -60,7 +60,7 @@ fn a_gpu_tells_what_it_is() {
 
 #[test]
 fn buffers_hold_what_is_written_and_give_their_memory_back() {
-    on_gpus(
+    run_on_gpus(
         "buffers_hold_what_is_written_and_give_their_memory_back",
         &[],
         |device| {
@@ -110,23 +110,23 @@ fn buffers_hold_what_is_written_and_give_their_memory_back() {
 
 #[test]
 fn graphs_give_what_single_calls_give_whatever_the_batch() {
-    on_gpus(
+    run_on_gpus(
         "graphs_give_what_single_calls_give_whatever_the_batch",
         &[],
         |device| {
             let recordings = [
-                EchoRecording::Off,
-                EchoRecording::Contexts,
-                EchoRecording::OneContext,
-                EchoRecording::Impossible,
+                GraphMode::Off,
+                GraphMode::Contexts,
+                GraphMode::OneContext,
+                GraphMode::Impossible,
             ];
             let format = tensor(32, 8, Element::F32);
             for recording in recordings {
-                let echo = Echo {
-                    recording,
+                let echo = LoopbackNetwork {
+                    graph_mode: recording,
                     ..echo(PixelFormat::Bgrx, format, 4)
                 };
-                let mut execution = echo.execution(&device).expect("an execution");
+                let mut execution = echo.session(&device).expect("an execution");
                 // Counts come back soon, late, and in a row; pictures differ from run to run.
                 for (run, count) in [1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2]
                     .into_iter()
@@ -153,12 +153,12 @@ fn graphs_give_what_single_calls_give_whatever_the_batch() {
 #[test]
 fn a_gpu_that_shares_the_memory_reads_pictures_in_place() {
     let test = "a_gpu_that_shares_the_memory_reads_pictures_in_place";
-    on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
+    run_on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
         assert!(device.is_integrated());
         let format = tensor(64, 32, Element::F32);
         let before = device.memory().expect("it can say").free;
         let mut execution = echo(PixelFormat::Bgrx, format, 2)
-            .execution(&device)
+            .session(&device)
             .expect("an execution");
         let used = before - device.memory().expect("it can say").free;
         // Slots once, tensor, output and results; no second copy of the slots.
@@ -181,18 +181,18 @@ fn a_gpu_that_shares_the_memory_reads_pictures_in_place() {
 
 #[test]
 fn tensors_that_the_host_writes_arrive_as_they_are() {
-    on_gpus(
+    run_on_gpus(
         "tensors_that_the_host_writes_arrive_as_they_are",
         &[],
         |device| {
-            let echo = Echo {
+            let echo = LoopbackNetwork {
                 input: InputSource::Tensor {
-                    bytes_per_picture: 400,
+                    bytes_per_image: 400,
                 },
                 output_bytes: 100,
                 ..echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 3)
             };
-            let mut execution = echo.execution(&device).expect("an execution");
+            let mut execution = echo.session(&device).expect("an execution");
             for run in 0..3_u16 {
                 for index in 0..3 {
                     let slot = execution.write_tensor_f32(index).expect("a slot");
@@ -208,14 +208,14 @@ fn tensors_that_the_host_writes_arrive_as_they_are() {
                     .collect();
                 assert_eq!(found, [0.0, 1.0, 2.0].map(|index| index + f32::from(run)));
             }
-            let inner = Inner {
+            let inner = LetterboxRect {
                 width: 1,
                 height: 1,
                 left: 0,
                 top: 0,
             };
             let error = execution
-                .write(0, inner, |_| &[0; 4])
+                .upload_image(0, inner, |_| &[0; 4])
                 .expect_err("it takes no pictures");
             assert_eq!(
                 error.to_string(),
@@ -227,14 +227,14 @@ fn tensors_that_the_host_writes_arrive_as_they_are() {
 
 #[test]
 fn what_does_not_fit_is_refused_and_spoils_nothing() {
-    on_gpus(
+    run_on_gpus(
         "what_does_not_fit_is_refused_and_spoils_nothing",
         &[],
         |device| {
             let whole = echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2);
-            let mut execution = whole.execution(&device).expect("an execution");
+            let mut execution = whole.session(&device).expect("an execution");
             fill(&mut execution, 0, 32, 8, 5);
-            let inner = |width, height, left, top| Inner {
+            let inner = |width, height, left, top| LetterboxRect {
                 width,
                 height,
                 left,
@@ -243,19 +243,19 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
             let row: &[u8] = &[0; 128];
             let errors = [
                 (
-                    execution.write(2, inner(1, 1, 0, 0), |_| row),
+                    execution.upload_image(2, inner(1, 1, 0, 0), |_| row),
                     "the number of the slot is 2, expected 0 to 1",
                 ),
                 (
-                    execution.write(0, inner(32, 8, 1, 0), |_| row),
+                    execution.upload_image(0, inner(32, 8, 1, 0), |_| row),
                     "the picture is 32×8 at 1, 0, expected a part of 32×8",
                 ),
                 (
-                    execution.write(0, inner(1, u32::MAX, 0, 1), |_| row),
+                    execution.upload_image(0, inner(1, u32::MAX, 0, 1), |_| row),
                     "expected a part of 32×8",
                 ),
                 (
-                    execution.write(1, inner(32, 8, 0, 0), |_| &row[1..]),
+                    execution.upload_image(1, inner(32, 8, 0, 0), |_| &row[1..]),
                     "a row of the picture is 127 bytes long, expected 128 bytes",
                 ),
                 (
@@ -282,7 +282,7 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
             assert_eq!(execution.output_f32(0)[0], first_number(5));
             for (batch, width) in [(0, 32), (1 << 16, 32), (1, 0)] {
                 let error = echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch)
-                    .execution(&device);
+                    .session(&device);
                 assert!(
                     matches!(error, Err(ExecutionError::Plan { .. })),
                     "{batch} {width} {error:?}"
@@ -293,7 +293,7 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
                 tensor(32, 8, Element::I8 { scale: 0.0 }),
                 1,
             )
-            .execution(&device);
+            .session(&device);
             assert!(
                 matches!(error, Err(ExecutionError::Plan { .. })),
                 "{error:?}"
@@ -305,10 +305,10 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
 #[test]
 fn workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more() {
     let test = "workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more";
-    on_gpus(test, &[], |device| {
+    run_on_gpus(test, &[], |device| {
         let echo = echo(PixelFormat::Bgrx, tensor(64, 32, Element::F32), 3);
         let mut executions: Vec<_> = (0..3)
-            .map(|_| echo.execution(&device).expect("an execution"))
+            .map(|_| echo.session(&device).expect("an execution"))
             .collect();
         let mut work = |runs: u32| {
             thread::scope(|scope| {
@@ -332,7 +332,7 @@ fn workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_mor
 }
 
 /// The error of `what` on the double with `settings`.
-fn error_of(
+fn run_error_with(
     test: &str,
     settings: &[(&str, &str)],
     wanted: &str,
@@ -341,9 +341,9 @@ fn error_of(
     if cuda::is_child(test) {
         let error = what().expect("an error");
         eprintln!("ERROR: {error}");
-    } else if !cuda::only_real() {
-        let said = cuda::on_double(test, settings);
-        assert!(said.contains(&format!("ERROR: {wanted}")), "{said}");
+    } else if !cuda::is_real_gpu_only() {
+        let output = cuda::run_on_double(test, settings);
+        assert!(output.contains(&format!("ERROR: {wanted}")), "{output}");
     }
 }
 
@@ -356,7 +356,7 @@ fn run_error() -> Option<String> {
     let run = || -> Result<(), ExecutionError> {
         let device = Device::open(0)?;
         let mut execution =
-            echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2).execution(&device)?;
+            echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2).session(&device)?;
         for _ in 0..5 {
             if let Err(error) = execution.run(2) {
                 assert!(
@@ -374,7 +374,7 @@ fn run_error() -> Option<String> {
 #[test]
 fn a_driver_older_than_jetpack_5_is_refused() {
     let wanted = "NVIDIA's driver supports CUDA 11.3, expected 11.4 or newer; update the driver";
-    error_of(
+    run_error_with(
         "a_driver_older_than_jetpack_5_is_refused",
         &[("JETWATCH_DOUBLE_DRIVER", "11030")],
         wanted,
@@ -385,7 +385,7 @@ fn a_driver_older_than_jetpack_5_is_refused() {
 #[test]
 fn a_driver_without_a_gpu_is_one_sentence() {
     let wanted = "NVIDIA's driver is installed but sees no GPU; see what `nvidia-smi` says";
-    error_of(
+    run_error_with(
         "a_driver_without_a_gpu_is_one_sentence",
         &[("JETWATCH_DOUBLE_GPUS", "0")],
         wanted,
@@ -395,7 +395,7 @@ fn a_driver_without_a_gpu_is_one_sentence() {
 
 #[test]
 fn a_gpu_that_is_not_there_is_named() {
-    error_of(
+    run_error_with(
         "a_gpu_that_is_not_there_is_named",
         &[],
         "there is no GPU number 3, expected 0 to 0; choose another",
@@ -418,7 +418,7 @@ fn memory_that_runs_out_is_told_in_bytes() {
     for (bytes, wanted) in cases {
         let wanted = format!("{wanted}; lower detector.batch_size or detector.workers");
         let settings = [("JETWATCH_DOUBLE_GPU_BYTES", bytes)];
-        error_of(
+        run_error_with(
             "memory_that_runs_out_is_told_in_bytes",
             &settings,
             &wanted,
@@ -432,7 +432,7 @@ fn kernels_that_the_driver_refuses_are_told_with_its_reason() {
     let wanted = "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
                   CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver gives no reason";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuModuleLoadDataEx:222")];
-    error_of(
+    run_error_with(
         "kernels_that_the_driver_refuses_are_told_with_its_reason",
         &settings,
         wanted,
@@ -445,7 +445,7 @@ fn an_error_newer_than_the_bindings_is_told_by_its_number() {
     let wanted =
         "cuStreamCreate failed with an unknown error (226): the driver has no description of it";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuStreamCreate:226")];
-    error_of(
+    run_error_with(
         "an_error_newer_than_the_bindings_is_told_by_its_number",
         &settings,
         wanted,
@@ -457,7 +457,7 @@ fn an_error_newer_than_the_bindings_is_told_by_its_number() {
 fn a_run_that_fails_on_the_gpu_ends_with_cudas_words() {
     let wanted = "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuLaunchKernel:700")];
-    error_of(
+    run_error_with(
         "a_run_that_fails_on_the_gpu_ends_with_cudas_words",
         &settings,
         wanted,
@@ -469,7 +469,7 @@ fn a_run_that_fails_on_the_gpu_ends_with_cudas_words() {
 fn a_graph_that_cannot_be_launched_any_more_is_an_error() {
     let wanted = "cuGraphLaunch failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphLaunch:700:2")];
-    error_of(
+    run_error_with(
         "a_graph_that_cannot_be_launched_any_more_is_an_error",
         &settings,
         wanted,
@@ -484,7 +484,7 @@ fn where_no_graph_can_be_made_runs_go_on_call_by_call() {
         [("JETWATCH_DOUBLE_FAIL", "cuStreamBeginCapture_v2:801")],
         [("JETWATCH_DOUBLE_FAIL", "cuStreamEndCapture:901")],
     ] {
-        on_gpus(
+        run_on_gpus(
             "where_no_graph_can_be_made_runs_go_on_call_by_call",
             &settings,
             |_| {
@@ -503,13 +503,13 @@ fn without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic() 
     }
     let folder = tempfile::tempdir().expect("a folder");
     if !cuda::has_gpu() {
-        let said = cuda::with_libraries(test, folder.path());
+        let output = cuda::run_with_libraries(test, folder.path());
         assert!(
-            said.contains(&format!("ERROR: {}", cuda::said_without_gpu())),
-            "{said}"
+            output.contains(&format!("ERROR: {}", cuda::no_gpu_message())),
+            "{output}"
         );
     }
-    if cuda::only_real() {
+    if cuda::is_real_gpu_only() {
         return;
     }
     // Two libraries of that name: one without any function, one that only says its version.
@@ -525,10 +525,10 @@ fn without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic() 
             .status()
             .expect("a C++ compiler");
         assert!(built.success());
-        let said = cuda::with_libraries(test, folder.path());
+        let output = cuda::run_with_libraries(test, folder.path());
         let wanted = format!(
             "ERROR: libcuda.so has no function {wanted}, expected NVIDIA's driver of CUDA 11.4 or newer"
         );
-        assert!(said.contains(&wanted), "{said}");
+        assert!(output.contains(&wanted), "{output}");
     }
 }

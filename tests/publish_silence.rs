@@ -13,7 +13,7 @@ use std::time::Duration;
 use jetwatch_config::MqttConfig;
 use jetwatch_publish::{MqttSink, Sink};
 use support::mosquitto::client;
-use support::records::{PATIENCE, eventually, publish_event};
+use support::records::{TEST_TIMEOUT, wait_until, publish_event};
 
 /// Accepts MQTT 5 without properties.
 const CONNACK: [u8; 5] = [0x20, 3, 0, 0, 0];
@@ -73,10 +73,10 @@ fn a_silent_broker_is_left_and_gets_the_message_again_marked_as_a_duplicate() {
     });
     let mut sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
     publish_event(&mut sink, 1);
-    eventually("the second connection delivers it", || {
+    wait_until("the second connection delivers it", || {
         sink.counts().delivered == 1
     });
-    Box::new(sink).close(PATIENCE);
+    Box::new(sink).close(TEST_TIMEOUT);
     let (first, second) = broker.join().expect("the broker's part went as planned");
     // Retained with QoS 1: 0x33. QoS 1: 0x32, as a duplicate 0x3a. PINGREQ: 0xc0. DISCONNECT: 0xe0.
     let kinds =
@@ -122,7 +122,7 @@ fn closing_out_of_time_asks_the_broker_for_the_last_will() {
     let mut sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
     publish_event(&mut sink, 1);
     published
-        .recv_timeout(PATIENCE)
+        .recv_timeout(TEST_TIMEOUT)
         .expect("the event is on its way");
     let counts = Box::new(sink).close(Duration::from_secs(1));
     assert_eq!(

@@ -10,7 +10,7 @@ use jetwatch_publish::{Encoder, MqttSink, Publication, Sink};
 use jetwatch_telemetry::{process_usage, thread_cpu_time};
 use jetwatch_types::EventKind;
 use support::mosquitto::Mosquitto;
-use support::records::{PATIENCE, event, frame};
+use support::records::{TEST_TIMEOUT, event, frame};
 
 const EVENTS: u64 = 20_000;
 
@@ -40,7 +40,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             accepting += thread_cpu_time() - before;
         }
         let closing = Instant::now();
-        let counts = Box::new(sink).close(PATIENCE);
+        let counts = Box::new(sink).close(TEST_TIMEOUT);
         assert_eq!(
             (counts.accepted, counts.delivered, counts.dropped),
             (events, events, 0),

@@ -6,7 +6,7 @@ use crate::support::publish as support;
 use std::time::Duration;
 
 use jetwatch_config::{Config, SceneRules};
-use jetwatch_platform::throttling::{Cause, Change};
+use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
     DetectorStatus, Encoder, Timestamp, Publication, ReloadProblem, ReloadState, ReloadStatus, Reply,
     AnalyticsMessage,
@@ -17,7 +17,7 @@ use jetwatch_types::{
 };
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use support::records::{at, event, frame, stats, stats_of_a_machine, track};
+use support::records::{at, event, frame, stats, machine_stats, track};
 
 fn validator() -> Validator {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/messages.schema.json");
@@ -42,7 +42,7 @@ detector: {backend: scripted}
 }
 
 /// One fact of each kind, and another direction.
-fn facts() -> Vec<AnalyticsMessage> {
+fn analytics_events() -> Vec<AnalyticsMessage> {
     let dwell = Duration::from_millis(1500);
     let of_zone = [
         AnalyticsEventKind::Overcrowded { zone: 0, count: 2 },
@@ -77,14 +77,14 @@ fn facts() -> Vec<AnalyticsMessage> {
 
 /// What a classifier and a detector say of one object.
 fn attributes() -> Attributes {
-    let said = |name: &str, label: &str, xyxy| Attribute {
+    let output = |name: &str, label: &str, xyxy| Attribute {
         name: name.into(),
         label: label.into(),
         score: 0.812_345,
         xyxy,
     };
     let part = Some([10.04, 20.0, 30.0, 40.0]);
-    vec![said("color", "red", None), said("parts", "plate", part)].into()
+    vec![output("color", "red", None), output("parts", "plate", part)].into()
 }
 
 fn messages() -> Vec<Value> {
@@ -206,7 +206,7 @@ fn messages() -> Vec<Value> {
     for status in &reloads {
         records.push(Publication::Reload { status, at: at(7) });
     }
-    let changes = [true, false].map(|began| Change {
+    let changes = [true, false].map(|began| ThrottleEvent {
         cause: Cause::Heat("gpu-throttle-alert".to_owned()),
         began,
         detail: if began { "GPU-therm has 97.5 °C" } else { "" }.to_owned(),
@@ -216,7 +216,7 @@ fn messages() -> Vec<Value> {
     for change in &changes {
         records.push(Publication::Throttling { change, at: at(7) });
     }
-    let (rules, facts) = (rules(), facts());
+    let (rules, facts) = (rules(), analytics_events());
     records.push(Publication::Analytics {
         source: "cam",
         rules: &rules,
@@ -244,7 +244,7 @@ fn messages() -> Vec<Value> {
         since: at(0),
         at: at(7),
     });
-    let machine = stats_of_a_machine();
+    let machine = machine_stats();
     records.push(Publication::Stats(&machine));
     let mut values = Vec::new();
     for record in &records {
@@ -377,18 +377,18 @@ fn events_carry_identity_times_and_boxes() {
 #[test]
 fn facts_name_their_rules_and_tracks() {
     let messages = messages();
-    let facts: Vec<&Value> = messages
+    let analytics_events: Vec<&Value> = messages
         .iter()
         .filter(|m| m["kind"] == "analytics")
         .collect();
-    let told: Vec<_> = facts
+    let reported: Vec<_> = analytics_events
         .iter()
-        .map(|fact| {
+        .map(|analytics_event| {
             [
-                &fact["type"],
-                &fact["name"],
-                &fact["to"],
-                &fact["duration_ms"],
+                &analytics_event["type"],
+                &analytics_event["name"],
+                &analytics_event["to"],
+                &analytics_event["duration_ms"],
             ]
         })
         .map(|values| {
@@ -409,11 +409,11 @@ fn facts_name_their_rules_and_tracks() {
         "overcrowding yard null null",
         "overcrowding_over yard null null",
     ];
-    assert_eq!(told, wanted);
-    assert_eq!(facts[0]["id"], "1700000000.099000-cam-3", "as its events");
-    assert_eq!(facts[0]["label"], "traffic light");
+    assert_eq!(reported, wanted);
+    assert_eq!(analytics_events[0]["id"], "1700000000.099000-cam-3", "as its events");
+    assert_eq!(analytics_events[0]["label"], "traffic light");
     assert_eq!(
-        (&facts[8]["id"], &facts[8]["count"]),
+        (&analytics_events[8]["id"], &analytics_events[8]["count"]),
         (&Value::Null, &json!(2))
     );
     let zone = messages
@@ -455,8 +455,8 @@ fn attributes_stand_in_their_track() {
 #[test]
 fn a_machine_is_told_with_units() {
     let messages = messages();
-    let told = messages.last().expect("statistics of a machine");
-    let machine = &told["machine"];
+    let reported = messages.last().expect("statistics of a machine");
+    let machine = &reported["machine"];
     assert_eq!(
         machine["cpus"],
         json!([

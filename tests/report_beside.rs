@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use nsys_export::{Generation, PROCESS, write};
+use nsys_export::{Generation, PROCESS, write_export};
 use rusqlite::{Connection, params};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ const RECORD: i64 = PROCESS | 14;
 const SECOND: i64 = PROCESS | 15;
 
 /// Ranges beside those of the made-up capture, whose network takes 90 for a frame: thread, text, begin, end, payload.
-const BESIDE: [(i64, &str, i64, i64, i64); 9] = [
+const ASYNC_RANGES: [(i64, &str, i64, i64, i64); 9] = [
     // Two frames: 50 for drawing one, 70 for the encoder.
     (RECORD, "encode", 230, 250, 0),
     (RECORD, "render", 250, 310, 0),
@@ -45,7 +45,7 @@ fn report(arguments: &[&str], file: &Path) -> String {
 }
 
 /// Adds [`BESIDE`] to a capture.
-fn add_beside(db: &Connection) {
+fn add_async_ranges(db: &Connection) {
     for (thread, name) in [(RECORD, "record"), (SECOND, "sgie-light-0")] {
         db.execute(
             "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, text, domainId) VALUES (0, 39, ?1, ?2, 0)",
@@ -53,7 +53,7 @@ fn add_beside(db: &Connection) {
         )
         .expect("a name");
     }
-    for (thread, name, start, end, payload) in BESIDE {
+    for (thread, name, start, end, payload) in ASYNC_RANGES {
         db.execute(
             "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, text, domainId, uint64Value) VALUES (?1, ?2, 59, ?3, ?4, 1, ?5)",
             params![start, end, thread, name, payload],
@@ -63,7 +63,7 @@ fn add_beside(db: &Connection) {
 }
 
 /// Makes milliseconds of a capture's nanoseconds.
-fn slow_down(db: &Connection) {
+fn slow_pipeline(db: &Connection) {
     for table in [
         "NVTX_EVENTS",
         "CUPTI_ACTIVITY_KIND_RUNTIME",
@@ -81,9 +81,9 @@ fn captures_tell_when_rendering_takes_longer_and_when_batches_wait() {
     let folder = tempfile::tempdir().expect("a folder");
     for generation in Generation::ALL {
         let file = folder.path().join(format!("{generation:?}.sqlite"));
-        let db = write(&file, generation);
-        add_beside(&db);
-        slow_down(&db);
+        let db = write_export(&file, generation);
+        add_async_ranges(&db);
+        slow_pipeline(&db);
         drop(db);
         let found = report(&[], &file);
         for line in [
@@ -105,9 +105,9 @@ fn what_is_beside_the_chain_is_on_no_critical_path() {
     let folder = tempfile::tempdir().expect("a folder");
     let [alone, beside] = ["alone.sqlite", "beside.sqlite"].map(|name| {
         let file = folder.path().join(name);
-        let db = write(&file, Generation::Year2023);
+        let db = write_export(&file, Generation::Year2023);
         if name == "beside.sqlite" {
-            add_beside(&db);
+            add_async_ranges(&db);
         }
         drop(db);
         report(&["--format", "csv", "--table", "stages"], &file)

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use support::clips;
 use support::daemon::{
-    Setup, eventually, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
+    Setup, wait_until_some, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
 };
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30&frames=90&realtime=false";
@@ -110,7 +110,7 @@ fn signals_end_the_run_with_its_queues_drained() {
     for signal in ["INT", "TERM"] {
         let setup = Setup::new(&json_lines_config(ENDLESS));
         let child = start(&mut setup.command("run"));
-        eventually("tracks", || {
+        wait_until_some("tracks", || {
             (kinds(&json_lines(&setup.path("events.jsonl")), "event") >= 2).then_some(())
         });
         assert!(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_source::scene::{Look, Scene};
+use jetwatch_source::scene::{Appearance, Scene};
 use jetwatch_types::{PIXEL_BYTES, Size, GroundTruthBox, intersection_over_union};
 
 const TARGET: Size = Size::new(208, 117);
@@ -70,13 +70,13 @@ fn seeds_look_different() {
 
 #[test]
 fn the_look_can_be_varied_alone() {
-    let look = Look::from_seed(4);
-    let quiet = Look {
+    let look = Appearance::from_seed(4);
+    let quiet = Appearance {
         noise: 0,
         ..look.clone()
     };
-    let mut plain = Scene::with_look(&parameters(4, 6), quiet);
-    let mut noisy = Scene::with_look(&parameters(4, 6), look.clone());
+    let mut plain = Scene::with_appearance(&parameters(4, 6), quiet);
+    let mut noisy = Scene::with_appearance(&parameters(4, 6), look.clone());
     assert_eq!(plain.truth(50), noisy.truth(50));
     let (a, b) = (drawn(&mut plain, 50, TARGET), drawn(&mut noisy, 50, TARGET));
     let largest = a

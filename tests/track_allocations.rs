@@ -8,7 +8,7 @@ use jetwatch_types::Detection;
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 /// Bytes that were asked for since the start, also for blocks that only grew.
-fn asked() -> u64 {
+fn allocated_bytes() -> u64 {
     dhat::HeapStats::get().total_bytes
 }
 
@@ -57,9 +57,9 @@ fn no_tracker_allocates_once_it_has_met_as_many() {
                 // Twice the whole round of what is hidden when.
                 run(&frames);
                 run(&frames);
-                let before = asked();
+                let before = allocated_bytes();
                 run(&frames);
-                let asked = asked() - before;
+                let asked = allocated_bytes() - before;
                 assert_eq!(
                     asked, 0,
                     "{kind:?} {association:?} {carries} {reassociate_frames}"

@@ -9,20 +9,20 @@ mod check;
 mod demo;
 mod doctor;
 mod engine;
-mod environment;
+mod reexec;
 mod eval;
 mod exit;
-mod lines;
+mod check_report;
 mod model;
 mod profile;
 mod progress;
 mod report;
 mod run;
-mod scenes;
+mod dataset;
 mod signals;
 pub mod track;
 mod tune;
-mod watch;
+mod subscribe;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ enum Command {
     /// Show the whole chain at work, with events as a subscriber sees them.
     Demo(demo::DemoArgs),
     /// Subscribe to a broker and print its messages as they come.
-    Subscribe(watch::WatchArgs),
+    Subscribe(subscribe::SubscribeArgs),
     /// Measure parts of the chain.
     Bench(bench::BenchArgs),
     /// Record the daemon by Nsight Systems, here or over ssh, and say where its time goes.
@@ -68,7 +68,7 @@ enum Command {
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
     /// Write labeled pictures of the built-in street scene, for training and judging networks.
-    Dataset(scenes::ScenesArgs),
+    Dataset(dataset::DatasetArgs),
 }
 
 /// Parses the command line, runs what it asks for, and gives the process's exit code.
@@ -88,14 +88,14 @@ pub fn main() -> ExitCode {
             | Command::Profile(_)
             | Command::Report(_)
     ) {
-        environment::complete();
+        reexec::ensure_environment();
     }
     let result = match command {
         Command::Run(args) => run::run(&args, started),
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args, started),
-        Command::Subscribe(args) => watch::run(&args),
+        Command::Subscribe(args) => subscribe::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),
@@ -104,7 +104,7 @@ pub fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
-        Command::Dataset(args) => scenes::run(&args),
+        Command::Dataset(args) => dataset::run(&args),
     };
     match result {
         Ok(exit) => exit.into(),

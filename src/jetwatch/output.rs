@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process;
 
 /// 128 and the number of SIGPIPE.
-const READER_GONE: i32 = 141;
+const SIGPIPE_EXIT: i32 = 141;
 
 /// Prints a line to standard output; see [`print`].
 macro_rules! println {
@@ -33,9 +33,9 @@ pub(super) fn print(text: Arguments<'_>) {
     let written = stdout().lock().write_fmt(text);
     match written {
         Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(READER_GONE),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(SIGPIPE_EXIT),
         Err(error) => {
-            complain(format_args!(
+            eprint(format_args!(
                 "jetwatch: cannot write to standard output: {error}\n"
             ));
             process::exit(1);
@@ -44,7 +44,7 @@ pub(super) fn print(text: Arguments<'_>) {
 }
 
 /// Prints to standard error, as far as that can be written.
-pub(super) fn complain(text: Arguments<'_>) {
+pub(super) fn eprint(text: Arguments<'_>) {
     // There is no third place to say so.
     let _ = stderr().lock().write_fmt(text);
 }

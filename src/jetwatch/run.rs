@@ -1,6 +1,6 @@
 //! `jetwatch run`: the daemon.
 
-mod targets;
+mod output_paths;
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -12,15 +12,15 @@ use clap::Args;
 
 use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
 use jetwatch_pipeline::{Options, Outcome, Pipeline, RunReport, ConfigLoader, FrameCallback};
-use jetwatch_platform::Root;
+use jetwatch_platform::SysRoot;
 use jetwatch_record::Container;
-use jetwatch_telemetry::{self as telemetry, service};
+use jetwatch_telemetry::{self as telemetry, systemd};
 use jetwatch_types::{Detection, FrameMeta, Track};
 
 use super::{Exit, parse_duration, progress, signals};
 
 /// The configuration that the package's units take, also the one that sets the machine.
-const TUNED: &str = "/etc/jetwatch/jetwatch.yaml";
+const TUNE_CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// What `jetwatch run` is told.
 #[derive(Debug, Args)]
@@ -70,14 +70,14 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         ("--dump-detections", args.dump_detections.as_deref()),
         ("--record", args.record.as_deref()),
     ];
-    targets::check(&targets, &config)?;
+    output_paths::check(&targets, &config)?;
     telemetry::start_logging(config.log.level);
-    if service::is_managed()
-        && args.config != Path::new(TUNED)
+    if systemd::is_managed()
+        && args.config != Path::new(TUNE_CONFIG)
         && config.tune != TuneConfig::default()
     {
         log::warn!(
-            "`tune` of {} is left out: jetwatch-tune.service takes it from {TUNED} alone, as it is one machine",
+            "`tune` of {} is left out: jetwatch-tune.service takes it from {TUNE_CONFIG} alone, as it is one machine",
             args.config.display()
         );
     }
@@ -93,8 +93,8 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
             .map(|path| dump_to(path, &config))
             .transpose()?,
         record: args.record.clone(),
-        root: Root::new(&args.root),
-        config_loader: Some(reread(args)),
+        root: SysRoot::new(&args.root),
+        config_loader: Some(config_loader(args)),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
@@ -116,7 +116,7 @@ fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-fn reread(args: &RunArgs) -> ConfigLoader {
+fn config_loader(args: &RunArgs) -> ConfigLoader {
     let (path, batch_size) = (args.config.clone(), args.batch_size);
     Box::new(move || load(&path, batch_size))
 }
@@ -147,7 +147,7 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
     }
     for (name, error) in &outcome.failed_sources {
         let text = format!("jetwatch: source {name}: {error}");
-        eprintln!("{}", telemetry::marked_as_error(&text));
+        eprintln!("{}", telemetry::with_error_prefix(&text));
     }
     if let Some(failure) = outcome
         .recording_failure
@@ -165,7 +165,7 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
 /// A file whose name says which kind of video it is to hold.
 fn parse_recording(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    Container::of(&path).map_err(|error| error.to_string())?;
+    Container::from_path(&path).map_err(|error| error.to_string())?;
     Ok(path)
 }
 

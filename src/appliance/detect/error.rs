@@ -6,7 +6,7 @@ use super::engines::EngineError;
 use super::model::ModelError;
 use super::ort_library::RuntimeError;
 use jetwatch_nvidia::cuda::CudaError;
-use jetwatch_nvidia::execution::ExecutionError;
+use jetwatch_nvidia::session::ExecutionError;
 use jetwatch_nvidia::surface::SurfaceError;
 use jetwatch_nvidia::tensorrt::TensorRtError;
 use jetwatch_types::{Size, SourceId};

@@ -17,9 +17,9 @@ use super::reading::{Postprocessor, run_chunked};
 use super::{DetectError, Detector, check_size};
 use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
-pub use jetwatch_nvidia::execution::LayerTime;
-use jetwatch_nvidia::execution::{
-    ConstantPlan, Execution, GpuTimes, Inner, InputPlan, InputSource, OutputPlan, Plan,
+pub use jetwatch_nvidia::session::LayerTime;
+use jetwatch_nvidia::session::{
+    ConstantPlan, Execution, GpuTimes, LetterboxRect, InputPlan, InputSource, OutputPlan, Plan,
 };
 use jetwatch_nvidia::surface::{Surface, SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
@@ -218,9 +218,9 @@ impl TensorRtModel {
 
     /// Makes an execution and runs it on padding, full and with a single picture: the GPU then knows both.
     fn execution(&self) -> Result<Execution, DetectError> {
-        let mut execution = self.engine.execution(&self.device, &self.plan)?;
+        let mut execution = self.engine.session(&self.device, &self.plan)?;
         if is_profiled()
-            && let Err(error) = execution.show_layers()
+            && let Err(error) = execution.enable_layer_ranges()
         {
             log::info!("the profile shows the network as a whole: {error}");
         }
@@ -304,15 +304,15 @@ fn write(
     frame: &Frame,
 ) -> Result<Letterbox, DetectError> {
     let letterbox = check_size(frame, input.size, input.placement)?;
-    let inner = Inner {
+    let inner = LetterboxRect {
         width: letterbox.inner.width,
         height: letterbox.inner.height,
         left: letterbox.left,
         top: letterbox.top,
     };
     match frame.image.handle::<Surface>() {
-        Some(surface) => execution.place(index, inner, surface.clone())?,
-        None => execution.write(index, inner, |row| frame.image.row(row))?,
+        Some(surface) => execution.bind_surface(index, inner, surface.clone())?,
+        None => execution.upload_image(index, inner, |row| frame.image.row(row))?,
     }
     Ok(letterbox)
 }
@@ -463,7 +463,7 @@ fn plan(engine: &Engine, spec: &ModelSpec, shapes: &[RunShape], slots: usize) ->
     Plan {
         input: InputPlan {
             name: name.clone(),
-            source: InputSource::Pictures {
+            source: InputSource::Images {
                 pixels: PixelFormat::Bgrx,
                 tensor,
             },
@@ -472,7 +472,7 @@ fn plan(engine: &Engine, spec: &ModelSpec, shapes: &[RunShape], slots: usize) ->
         outputs: outputs
             .map(|(name, shape)| OutputPlan {
                 name: name.clone(),
-                bytes_per_picture: bytes_per_image(shape, slots),
+                bytes_per_image: bytes_per_image(shape, slots),
             })
             .collect(),
         batch: slots,

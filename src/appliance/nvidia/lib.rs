@@ -11,8 +11,8 @@
 #![allow(unsafe_code)]
 
 pub mod cuda;
-pub mod echo;
-pub mod execution;
+pub mod loopback;
+pub mod session;
 mod shared_library;
 pub mod surface;
 pub mod tensorrt;

@@ -124,20 +124,20 @@ impl SourceAnalytics {
         &mut self,
         source: &str,
         at: Option<SystemTime>,
-        mut tell: impl FnMut(&Publication<'_>),
+        mut publish: impl FnMut(&Publication<'_>),
     ) {
         let interval = self.interval;
         let now = at.unwrap_or_else(SystemTime::now);
-        for (index, (zone, told)) in self.rules.zones.iter().zip(&mut self.zones).enumerate() {
+        for (index, (zone, last)) in self.rules.zones.iter().zip(&mut self.zones).enumerate() {
             let present = self.analytics.present(index);
             let overcrowded = self.analytics.is_overcrowded(index);
-            let is_news = told.value.0 != present || told.value.1 != overcrowded;
-            if told.at.is_none() || (is_news && (at.is_none() || told.is_due(now, interval))) {
-                told.value.0.clear();
-                told.value.0.extend_from_slice(present);
-                told.value.1 = overcrowded;
-                told.at = Some(now);
-                tell(&Publication::Zone {
+            let is_news = last.value.0 != present || last.value.1 != overcrowded;
+            if last.at.is_none() || (is_news && (at.is_none() || last.is_due(now, interval))) {
+                last.value.0.clear();
+                last.value.0.extend_from_slice(present);
+                last.value.1 = overcrowded;
+                last.at = Some(now);
+                publish(&Publication::Zone {
                     source,
                     zone,
                     present,
@@ -146,14 +146,14 @@ impl SourceAnalytics {
                 });
             }
         }
-        for (index, (line, told)) in self.rules.lines.iter().zip(&mut self.lines).enumerate() {
+        for (index, (line, last)) in self.rules.lines.iter().zip(&mut self.lines).enumerate() {
             let crossings = self.analytics.crossings(index);
-            let is_news = told.value != crossings;
-            if told.at.is_none() || (is_news && (at.is_none() || told.is_due(now, interval))) {
-                told.value.clear();
-                told.value.extend_from_slice(crossings);
-                told.at = Some(now);
-                tell(&Publication::Line {
+            let is_news = last.value != crossings;
+            if last.at.is_none() || (is_news && (at.is_none() || last.is_due(now, interval))) {
+                last.value.clear();
+                last.value.extend_from_slice(crossings);
+                last.at = Some(now);
+                publish(&Publication::Line {
                     source,
                     line,
                     crossings,

@@ -47,7 +47,7 @@ impl CalibrationImages {
         source::gst::init(&config.log.gst_debug)?;
         let stop = StopToken::default();
         let (sender, frames) = bounded(1);
-        let context = SourceContext::alone(
+        let context = SourceContext::standalone(
             &images.name,
             spec.input.size,
             spec.input.placement,
@@ -143,7 +143,7 @@ impl Drop for CalibrationImages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_source::pictures::{Format, write_rgb};
+    use jetwatch_source::image_codec::{ImageFormat, write_rgb};
     use jetwatch_types::Size;
 
     fn street_nano() -> ModelSpec {
@@ -158,7 +158,7 @@ mod tests {
         for index in 0..count {
             let gray = vec![10 * (index + 1); size.width as usize * size.height as usize * 3];
             let path = folder.path().join(format!("{index}.png"));
-            write_rgb(&path, Format::Png, size, &gray).expect("written");
+            write_rgb(&path, ImageFormat::Png, size, &gray).expect("written");
         }
         std::fs::write(folder.path().join("0-broken.jpg"), "no picture").expect("written");
         folder
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_pictures_and_no_folder_are_told() {
+    fn too_few_images_and_a_missing_folder_are_errors() {
         let (spec, folder) = (street_nano(), images(1));
         let mut input = CalibrationImages::start(folder.path(), &spec, 2).expect("it starts");
         let error = input.next_batch().expect_err("one is too few");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_that_nobody_wants_any_more_end() {
+    fn dropping_the_input_ends_its_source() {
         let (spec, folder) = (street_nano(), images(5));
         let mut input = CalibrationImages::start(folder.path(), &spec, 1).expect("it starts");
         input

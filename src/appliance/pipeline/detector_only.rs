@@ -139,7 +139,7 @@ pub(super) fn preload_frames(
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
     let (keeping, stop) = (Arc::clone(&kept), StopToken::default());
     let stopping = stop.clone();
-    let context = SourceContext::alone(
+    let context = SourceContext::standalone(
         &source.name,
         prepared.input_size(),
         prepared.placement(),

@@ -11,7 +11,7 @@ use jetwatch_config::Config;
 use jetwatch_detect::engines::EngineState;
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_publish::{DetectorStatus, EmbeddedBroker, Publication as Message, Sink};
-use jetwatch_telemetry::{Pulses, Recorder, service};
+use jetwatch_telemetry::{Heartbeats, Recorder, systemd};
 
 /// How often subscribers and the service manager hear of a build.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(super) struct Sinks {
 }
 
 impl Sinks {
-    fn start(config: &Config, labels: &[String], pulses: &Pulses) -> Result<Self, PipelineError> {
+    fn start(config: &Config, labels: &[String], pulses: &Heartbeats) -> Result<Self, PipelineError> {
         let broker = embedded_broker(config)?;
         let sinks = start_sinks(config, labels, broker.as_ref(), pulses)?;
         Ok(Self { sinks, broker })
@@ -51,11 +51,11 @@ pub(super) struct DetectorStatusPublisher<'c> {
     config: &'c Config,
     sinks: RefCell<Option<Sinks>>,
     last_published: Cell<Option<Instant>>,
-    heartbeats: &'c Pulses,
+    heartbeats: &'c Heartbeats,
 }
 
 impl<'c> DetectorStatusPublisher<'c> {
-    pub(super) fn new(config: &'c Config, heartbeats: &'c Pulses) -> Self {
+    pub(super) fn new(config: &'c Config, heartbeats: &'c Heartbeats) -> Self {
         Self {
             config,
             heartbeats,
@@ -138,7 +138,7 @@ impl<'c> DetectorStatusPublisher<'c> {
         let is_missing = matches!(status, DetectorStatus::EngineMissing { .. });
         // What comes after a missing engine is told at once.
         self.last_published.set((!is_missing).then(Instant::now));
-        service::tell_start_takes(START_EXTENSION, &line);
+        systemd::extend_timeout(START_EXTENSION, &line);
         self.publish(&status);
     }
 

@@ -138,7 +138,7 @@ impl Evaluator {
             Arc::clone(board),
             Arc::clone(board),
         );
-        let mut context = SourceContext::alone(
+        let mut context = SourceContext::standalone(
             &config.name,
             network.input_size(),
             network.placement(),
@@ -149,12 +149,12 @@ impl Evaluator {
             }),
             Arc::new(|_, _, _| {}),
         );
-        context.on_end = Arc::new(move |id| closing.close(id));
+        context.on_ended = Arc::new(move |id| closing.close(id));
         let files = images.iter().map(|(path, _)| path.clone()).collect();
         let unreadable = move |place: usize, _: &Path, reason: &str| {
             telling.reject(place, reason.to_owned());
         };
-        source::start_images(config, files, Arc::new(unreadable), context).map_err(|cause| {
+        source::start_image_source(config, files, Arc::new(unreadable), context).map_err(|cause| {
             PipelineError::Thread {
                 name: format!("source-{}", config.name),
                 cause,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use jetwatch_config::{Config, SourceConfig};
-use jetwatch_record::{Lag, Recording, Shelf};
-use jetwatch_source::{Flow, PictureWish, ViewWish};
+use jetwatch_record::{OverflowPolicy, Recording, ImageBudget};
+use jetwatch_source::{Flow, ImageSize, FullImage};
 use jetwatch_types::Frame;
 
 use super::CHANNEL_DEPTH;
@@ -57,20 +57,20 @@ pub enum ScaleAt {
 
 impl ExecutionMode {
     /// What sources are asked for, where a later step `looks` at pictures.
-    pub(super) fn image_requests(self, needs_full_image: bool) -> (PictureWish, ViewWish) {
+    pub(super) fn image_requests(self, needs_full_image: bool) -> (ImageSize, FullImage) {
         match (self.scale_at, needs_full_image) {
             // The picture is as large as a view.
-            (ScaleAt::Detector, _) => (PictureWish::SourceSize, ViewWish::Nothing),
-            (ScaleAt::Source, true) => (PictureWish::ForNetwork, ViewWish::SourceSize),
-            (ScaleAt::Source, false) => (PictureWish::ForNetwork, ViewWish::Nothing),
+            (ScaleAt::Detector, _) => (ImageSize::Source, FullImage::None),
+            (ScaleAt::Source, true) => (ImageSize::Network, FullImage::SourceSize),
+            (ScaleAt::Source, false) => (ImageSize::Network, FullImage::None),
         }
     }
 
     /// Whether the recording may drop frames.
-    pub(super) fn overflow_policy(self) -> Lag {
+    pub(super) fn overflow_policy(self) -> OverflowPolicy {
         match self.backpressure {
-            Backpressure::Drop => Lag::Drops,
-            Backpressure::Block | Backpressure::Serial => Lag::Waits,
+            Backpressure::Drop => OverflowPolicy::Drop,
+            Backpressure::Block | Backpressure::Serial => OverflowPolicy::Block,
         }
     }
 
@@ -102,17 +102,17 @@ impl ExecutionMode {
     }
 
     /// Where pictures are kept for later steps; `None` where none looks at them.
-    pub(super) fn image_budget(self, config: &Config, records: bool, in_flight: &InFlightLimit) -> Option<Shelf> {
+    pub(super) fn image_budget(self, config: &Config, records: bool, in_flight: &InFlightLimit) -> Option<ImageBudget> {
         let in_hand = max_in_flight(config);
         if !records && config.secondary.is_empty() {
             return None;
         }
         Some(match (self.backpressure, records) {
             (Backpressure::Drop, true) => {
-                Recording::shelf(in_hand + intervals::max_skipped(config), in_hand)
+                Recording::image_budget(in_hand + intervals::max_skipped(config), in_hand)
             }
             // As many as are in hand at a time, and as many again on their way.
-            (Backpressure::Drop, false) => Shelf::new(2 * in_hand),
+            (Backpressure::Drop, false) => ImageBudget::new(2 * in_hand),
             (Backpressure::Block | Backpressure::Serial, _) => in_flight.image_budget(),
         })
     }
@@ -220,9 +220,9 @@ impl InFlightLimit {
     }
 
     /// A shelf for as many views as there are, which count as being inside.
-    fn image_budget(&self) -> Shelf {
+    fn image_budget(&self) -> ImageBudget {
         let gate = self.clone();
-        Shelf::new(usize::MAX).watched(Arc::new(move |change| {
+        ImageBudget::new(usize::MAX).with_observer(Arc::new(move |change| {
             if let Some(inner) = &gate.inner {
                 inner.change(|inside| {
                     inside.full_images = inside.full_images.saturating_add_signed(change);
@@ -268,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn one_by_one_nothing_of_the_frame_before_is_left() {
+    fn serial_mode_leaves_nothing_of_the_previous_frame() {
         let gate = InFlightLimit::new(1, 0);
         let shelf = gate.image_budget();
         assert_eq!(gate.acquire(frame(), |_| Flow::Continue), Flow::Continue);
         assert!(is_full(&gate), "it is in the chain");
-        let view = shelf.keep(image()).expect("there is room");
+        let view = shelf.try_acquire(image()).expect("there is room");
         gate.published(2);
         assert!(is_full(&gate), "two crops and a view are on their way");
         gate.set_crops(0);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_lets_as_many_in_as_it_has_room_for() {
+    fn limit_admits_as_many_frames_as_configured() {
         let gate = InFlightLimit::new(2, 4);
         gate.acquire(frame(), |_| Flow::Continue);
         assert!(!is_full(&gate));
@@ -299,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_is_drained_when_all_is_drawn_and_looked_at() {
+    fn drain_returns_when_images_and_crops_are_done() {
         let gate = InFlightLimit::new(2, 4);
         let shelf = gate.image_budget();
         // One that nobody takes any more.
         gate.acquire(frame(), |_| Flow::Continue);
-        let view = shelf.keep(image()).expect("there is room");
+        let view = shelf.try_acquire(image()).expect("there is room");
         gate.published(1);
         std::thread::scope(|scope| {
             let draining = scope.spawn(|| gate.drain(Duration::from_secs(60)));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_gate_lets_go_who_waits() {
+    fn open_limit_wakes_waiting_threads() {
         let gate = InFlightLimit::new(1, 0);
         gate.acquire(frame(), |_| Flow::Continue);
         std::thread::scope(|scope| {

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_the_model_lacks_is_told() {
+    fn unknown_label_is_an_error() {
         let error = filter("    classes: [cars]\n").expect_err("no such label");
         assert!(error.to_string().contains("cars"), "{error}");
     }

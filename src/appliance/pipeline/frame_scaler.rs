@@ -56,7 +56,7 @@ impl FrameScaler {
 
     fn scaled(&mut self, image: &Image, part: Crop, inner: Size) -> PooledPixels {
         let bytes = |size: Size| size.width as usize * size.height as usize * PIXEL_BYTES;
-        let mut scaled = self.pool.take(bytes(inner));
+        let mut scaled = self.pool.acquire(bytes(inner));
         self.packed.clear();
         self.packed.reserve(bytes(part.size));
         let left = part.left as usize * PIXEL_BYTES;

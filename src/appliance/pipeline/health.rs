@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jetwatch_publish::Stats;
 use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Pulses, service};
+use jetwatch_telemetry::{Heartbeats, systemd};
 use jetwatch_types::SourceState;
 
 use super::batcher::Batcher;
@@ -29,7 +29,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct ServiceNotifier {
     pub(super) stats: Arc<StatsCollector>,
     pub(super) batcher: Arc<Batcher>,
-    pub(super) heartbeats: Pulses,
+    pub(super) heartbeats: Heartbeats,
     /// How long the start waits for the first frame of each source, in the sources' order.
     pub(super) first_frame_waits: Vec<Duration>,
     pub(super) watchdog: Option<Duration>,
@@ -53,16 +53,16 @@ impl ServiceNotifier {
                 ready = true;
                 let status = self.status();
                 log::info!("ready: {status}");
-                service::tell_ready(&status);
+                systemd::notify_ready(&status);
                 self.reload_notice.set_ready();
                 status_due = now + STATUS_INTERVAL;
             } else if !ready && now >= wait_due {
                 wait_due = now + START_EXTENSION / 6;
                 let status = format!("waiting for the first frames: {}", self.status());
-                service::tell_start_takes(START_EXTENSION, &status);
+                systemd::extend_timeout(START_EXTENSION, &status);
             } else if ready && now >= status_due {
                 status_due = now + STATUS_INTERVAL;
-                service::tell_status(&self.status());
+                systemd::notify_status(&self.status());
             }
             let Some(interval) = self.watchdog else {
                 continue;
@@ -78,11 +78,11 @@ impl ServiceNotifier {
                 stall_logged = false;
                 if now >= alive_due {
                     alive_due = now + interval / 4;
-                    service::tell_alive();
+                    systemd::notify_watchdog();
                 }
             }
         }
-        service::tell_stopping("stopping: delivering what is held");
+        systemd::notify_stopping("stopping: delivering what is held");
     }
 
     fn status(&self) -> String {
@@ -101,7 +101,7 @@ impl ServiceNotifier {
     fn stalled_thread(&self, limit: Duration) -> Option<(String, Duration)> {
         let untaken = self.batcher.stalled_for().filter(|waited| *waited >= limit);
         self.heartbeats
-            .stuck(limit)
+            .stalled(limit)
             .or_else(|| untaken.map(|waited| ("batch".to_owned(), waited)))
     }
 }

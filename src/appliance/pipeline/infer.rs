@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_detect::{DetectError, Detector};
-use jetwatch_record::{KeptView, Shelf};
-use jetwatch_telemetry::{Level, Pulse, Recorder, Stage};
+use jetwatch_record::{BudgetedImage, ImageBudget};
+use jetwatch_telemetry::{Level, Heartbeat, Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta};
 
 use super::track::TrackMessage;
@@ -33,8 +33,8 @@ pub(super) fn run_worker(
     rule: BatchSettings,
     recorder: &Recorder,
     results: &Sender<TrackMessage>,
-    shelf: Option<&Shelf>,
-    pulse: &Pulse,
+    shelf: Option<&ImageBudget>,
+    pulse: &Heartbeat,
 ) -> Result<(), DetectError> {
     let mut taken: Vec<QueuedFrame> = Vec::with_capacity(rule.size);
     let mut batch: Vec<Frame> = Vec::with_capacity(rule.size);
@@ -43,7 +43,7 @@ pub(super) fn run_worker(
     let mut full_images = Vec::with_capacity(rule.size);
     let mut scaler = rule.resize_to.map(FrameScaler::new);
     loop {
-        pulse.waits();
+        pulse.idle();
         let mut whole = recorder.batch(Level::Detect, rule.size);
         {
             let mut range = recorder.range(Stage::Batch, rule.size);
@@ -56,7 +56,7 @@ pub(super) fn run_worker(
                 return Ok(());
             }
         }
-        pulse.works();
+        pulse.busy();
         for item in taken.drain(..) {
             pending.push((item.order, item.frame.meta));
             batch.push(item.frame);
@@ -92,9 +92,9 @@ pub(super) fn run_worker(
 
 /// Keeps the picture of a frame for later: that at source size where there is one, else that at the network's, where the
 /// processor can read it.
-fn keep_full_image(shelf: &Shelf, frame: Frame) -> Option<KeptView> {
+fn keep_full_image(shelf: &ImageBudget, frame: Frame) -> Option<BudgetedImage> {
     // A part of the picture is no view.
     let uncropped = frame.crop.is_none().then_some(frame.image);
     let image = frame.full_image.or(uncropped)?;
-    image.is_cpu_readable().then(|| shelf.keep(image)).flatten()
+    image.is_cpu_readable().then(|| shelf.try_acquire(image)).flatten()
 }

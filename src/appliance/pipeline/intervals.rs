@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use jetwatch_config::{Config, Interval, SourceConfig};
-use jetwatch_record::Shelf;
-use jetwatch_source::{Skipping, ViewWish};
+use jetwatch_record::ImageBudget;
+use jetwatch_source::{SkipPolicy, FullImage};
 use jetwatch_track::Tracker;
 
 use super::track::TrackMessage;
@@ -42,21 +42,21 @@ pub(super) fn skip_policy(
     config: &Config,
     source: &SourceConfig,
     lanes: &Arc<Batcher>,
-    view: ViewWish,
-    shelf: Option<&Shelf>,
-) -> Option<Skipping> {
+    view: FullImage,
+    shelf: Option<&ImageBudget>,
+) -> Option<SkipPolicy> {
     let interval = interval(config, source);
     // The interval of what is no camera does not follow the load.
     let can_skip =
         interval.can_skip() && (source.uri.is_live() || !matches!(interval, Interval::Adaptive));
     let (asking, taking, shelf) = (Arc::clone(lanes), Arc::clone(lanes), shelf.cloned());
-    can_skip.then(|| Skipping {
-        skips: Arc::new(move |id| asking.should_skip(id)),
-        carry: Arc::new(move |meta, image| {
+    can_skip.then(|| SkipPolicy {
+        should_skip: Arc::new(move |id| asking.should_skip(id)),
+        on_skipped: Arc::new(move |meta, image| {
             let full_image = image.zip(shelf.as_ref());
-            taking.push_skipped(meta, full_image.and_then(|(picture, shelf)| shelf.keep(picture)));
+            taking.push_skipped(meta, full_image.and_then(|(picture, shelf)| shelf.try_acquire(picture)));
         }),
-        view,
+        full_image: view,
     })
 }
 

@@ -52,13 +52,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_config::{Config, ConfigError, SourceConfig};
-use jetwatch_platform::{Machine, Root};
+use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
-use jetwatch_record::{Recording, RenderError, Shelf};
+use jetwatch_record::{Recording, RenderError, ImageBudget};
 use jetwatch_source::{
-    self as source, ArgusSupervisor, Dot, SourceError, StopToken, Surfaces, ViewWish,
+    self as source, ArgusSupervisor, Dot, SourceError, StopToken, Surfaces, FullImage,
 };
-use jetwatch_telemetry::{Pulses, Recorder, Trace, thread_names};
+use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
 use jetwatch_types::{Placement, Size};
 
 pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
@@ -123,7 +123,7 @@ pub struct Options {
     /// Records the annotated frames of all sources to this file.
     pub record: Option<PathBuf>,
     /// Where the system begins that is looked at: what works on the video, and how the machine does.
-    pub root: Root,
+    pub root: SysRoot,
     /// Reads the configuration again for a reload; `None`: there is nothing to read.
     pub config_loader: Option<ConfigLoader>,
     /// Which way the chain goes: the daemon's own, unless a benchmark compares it with others.
@@ -170,12 +170,12 @@ pub struct Pipeline {
     workers: Vec<(String, JoinHandle<()>)>,
     track_stage: JoinHandle<TrackStageReport>,
     /// There where pictures are wanted after the network: for a recording, for secondary networks.
-    image_budget: Option<Shelf>,
+    image_budget: Option<ImageBudget>,
     /// Which way the chain goes, and what sources wait before where frames wait for each other.
     execution_mode: ExecutionMode,
     in_flight: InFlightLimit,
     /// What a recording shows of frames that skip the network.
-    skipped_full_image: ViewWish,
+    skipped_full_image: FullImage,
     /// Workers of the secondary networks, which end when the follower has.
     secondary: Vec<(String, JoinHandle<()>)>,
     /// There only where commands are allowed.
@@ -184,7 +184,7 @@ pub struct Pipeline {
     service_notifier: Option<JoinHandle<()>>,
     /// Reads how the machine does.
     system_monitor: Option<JoinHandle<()>>,
-    heartbeats: Pulses,
+    heartbeats: Heartbeats,
     argus: Arc<ArgusSupervisor>,
     messages: Sender<TrackMessage>,
     stats: Arc<StatsCollector>,
@@ -198,7 +198,7 @@ impl Pipeline {
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::with_trace(options.trace.clone());
-        let (pulses, course) = (Pulses::default(), options.execution_mode);
+        let (pulses, course) = (Heartbeats::default(), options.execution_mode);
         let announcer = DetectorStatusPublisher::new(config, &pulses);
         // First, since a detector may take minutes.
         let record = start::prepare_recording(config, options.record.as_deref())?;
@@ -226,8 +226,8 @@ impl Pipeline {
         let gate = course.in_flight_limit(config);
         let shelf = course.image_budget(config, recording.is_some(), &gate);
         let carried_view = match &recording {
-            Some(_) => ViewWish::SourceSize,
-            None => ViewWish::Nothing,
+            Some(_) => FullImage::SourceSize,
+            None => FullImage::None,
         };
         let Sinks { sinks, broker } = announcer.into_sinks(&prepared)?;
 
@@ -262,7 +262,7 @@ impl Pipeline {
             recording,
             in_flight: gate.clone(),
             stop: stop.clone(),
-            heartbeat: pulses.join(thread_names::TRACK),
+            heartbeat: pulses.register(thread_names::TRACK),
         };
         let follower = spawn(thread_names::TRACK, move || follower.run(&received))?;
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jetwatch_telemetry::service;
+use jetwatch_telemetry::systemd;
 
 /// Cheap to clone; all clones see the same notice.
 #[derive(Clone, Default)]
@@ -28,7 +28,7 @@ impl Notice {
     /// A reload begins.
     pub(super) fn reloading(&self) {
         if self.shared.ready.load(Ordering::Acquire) {
-            service::tell_reloading("reading the configuration again");
+            systemd::notify_reloading("reading the configuration again");
         }
     }
 
@@ -41,7 +41,7 @@ impl Notice {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = refused;
         if self.shared.ready.load(Ordering::Acquire) {
-            service::tell_ready(&text);
+            systemd::notify_ready(&text);
         }
     }
 

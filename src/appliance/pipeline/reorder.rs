@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_order_of_arrival_gives_the_same_order() {
+    fn every_order_of_arrival_emits_the_same_order() {
         // All 120 orders of five results.
         let mut orders = vec![vec![]];
         for n in 0..5_u64 {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_before_its_turn() {
+    fn nothing_is_emitted_before_its_turn() {
         let mut reorder = ReorderBuffer::default();
         reorder.push(1, 'b', |_| panic!("a is missing"));
         reorder.push(1, 'x', |_| panic!("a is missing"));

@@ -181,16 +181,16 @@ impl Pipeline {
             name: source.name.clone(),
             input: self.source_defaults.size,
             placement: self.source_defaults.placement,
-            picture: image_size,
-            deliver: Arc::new(move |frame| gate.acquire(frame, |frame| lanes.push(frame))),
-            skipping: intervals::skip_policy(
+            image_size,
+            on_frame: Arc::new(move |frame| gate.acquire(frame, |frame| lanes.push(frame))),
+            skip_policy: intervals::skip_policy(
                 &self.config,
                 source,
                 &self.batcher,
                 self.skipped_full_image,
                 self.image_budget.as_ref(),
             ),
-            observe: Arc::new(move |id, state, reason| {
+            on_state_changed: Arc::new(move |id, state, reason| {
                 match state {
                     SourceState::Online => running.set_running(id, true),
                     SourceState::Offline => {
@@ -212,7 +212,7 @@ impl Pipeline {
                 };
                 let _ = messages.send(TrackMessage::SourceState { id, state, reason });
             }),
-            on_end: Arc::new(move |id| {
+            on_ended: Arc::new(move |id| {
                 ending.close(id);
                 // The follower may have seen the last result before the lane was closed.
                 let _ = messages_of_end.send(TrackMessage::QueueClosed { id });
@@ -221,11 +221,11 @@ impl Pipeline {
             recorder: self.source_defaults.recorder.clone(),
             dot: self.dot.clone(),
             counters,
-            pulse: Arc::new(self.heartbeats.join(&format!("source-{}", source.name))),
+            heartbeat: Arc::new(self.heartbeats.register(&format!("source-{}", source.name))),
             argus: Arc::clone(&self.argus),
             machine: Arc::clone(&self.machine),
-            surfaces: self.nvmm_reader.clone(),
-            view: full_image,
+            nvmm_reader: self.nvmm_reader.clone(),
+            full_image,
             on_plan: Arc::new(|_| {}),
         }
     }

@@ -10,7 +10,7 @@ use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_publish::Publication;
 use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
-use jetwatch_telemetry::{Level, Pulses, Recorder, Stage, Trace};
+use jetwatch_telemetry::{Level, Heartbeats, Recorder, Stage, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
 
@@ -150,7 +150,7 @@ fn bench_sources(
         let context = SourceContext {
             id: SourceId(index),
             recorder: recorder.clone(),
-            ..SourceContext::alone(
+            ..SourceContext::standalone(
                 &source.name,
                 prepared.input_size(),
                 prepared.placement(),
@@ -295,7 +295,7 @@ impl DetectedFrames {
     ) -> Result<u64, PipelineError> {
         // Kept until the sinks are closed.
         let broker = embedded_broker(config)?;
-        let mut sinks = start_sinks(config, labels, broker.as_ref(), &Pulses::default())?;
+        let mut sinks = start_sinks(config, labels, broker.as_ref(), &Heartbeats::default())?;
         let output = self.track_output(config);
         let source = &config.sources[0].name;
         let (started, mut done) = (Instant::now(), 0);

@@ -2,7 +2,7 @@
 
 use jetwatch_config::{Broker, Config, MqttConfig};
 use jetwatch_publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
-use jetwatch_telemetry::Pulses;
+use jetwatch_telemetry::Heartbeats;
 
 use super::PipelineError;
 
@@ -23,7 +23,7 @@ pub(super) fn start_sinks(
     config: &Config,
     labels: &[String],
     broker: Option<&EmbeddedBroker>,
-    pulses: &Pulses,
+    pulses: &Heartbeats,
 ) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(mqtt) = &config.publish.mqtt {

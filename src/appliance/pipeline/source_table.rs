@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 
 use crossbeam_channel::Sender;
 
-use jetwatch_record::KeptView;
+use jetwatch_record::BudgetedImage;
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent};
 
@@ -64,7 +64,7 @@ impl IndexMut<usize> for SourceTable {
 }
 
 /// What is known of one frame when its turn comes.
-pub(super) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<KeptView>);
+pub(super) type PendingFrame = (FrameMeta, Option<Vec<Detection>>, Option<BudgetedImage>);
 
 /// The follower's side of one source.
 pub(super) struct TrackedSource {

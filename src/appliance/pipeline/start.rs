@@ -7,10 +7,10 @@ use crossbeam_channel::{Sender, bounded};
 
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_detect::{DetectError, DetectorFactory};
-use jetwatch_platform::Root;
-use jetwatch_record::{Choice, Recording};
+use jetwatch_platform::SysRoot;
+use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_source as source;
-use jetwatch_telemetry::{Recorder, service, thread_names};
+use jetwatch_telemetry::{Recorder, systemd, thread_names};
 
 use super::health::ServiceNotifier;
 use super::secondary::{PreparedSecondary, prepare_secondary};
@@ -26,7 +26,7 @@ use super::{Pipeline, PipelineError};
 pub(super) fn prepare_recording(
     config: &Config,
     path: Option<&Path>,
-) -> Result<Option<Choice>, PipelineError> {
+) -> Result<Option<EncoderChoice>, PipelineError> {
     let Some(path) = path else { return Ok(None) };
     source::gst::init(&config.log.gst_debug)?;
     Ok(Some(Recording::prepare(path)?))
@@ -53,7 +53,7 @@ impl Pipeline {
         config: &Config,
         prepared: &Arc<DetectorFactory>,
         recorder: &Recorder,
-        root: &Root,
+        root: &SysRoot,
     ) -> Result<(), PipelineError> {
         let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
         for index in 0..config.detector.workers {
@@ -81,7 +81,7 @@ impl Pipeline {
             stop: self.stop.clone(),
         };
         self.system_monitor = Some(spawn(thread_names::SYSMON, move || watcher.run())?);
-        if service::is_managed() {
+        if systemd::is_managed() {
             let attendant = self.service_notifier(config);
             self.service_notifier = Some(spawn(thread_names::SD_NOTIFY, move || attendant.run())?);
         }
@@ -96,7 +96,7 @@ impl Pipeline {
             batcher: Arc::clone(&self.batcher),
             heartbeats: self.heartbeats.clone(),
             first_frame_waits: waits.collect(),
-            watchdog: service::watchdog_interval(),
+            watchdog: systemd::watchdog_interval(),
             reload_notice: self.reload_notice.clone(),
             stop: self.stop.clone(),
         }
@@ -118,7 +118,7 @@ impl Pipeline {
         );
         let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
         let shelf = self.image_budget.clone();
-        let pulse = self.heartbeats.join(&format!("detect-{index}"));
+        let pulse = self.heartbeats.register(&format!("detect-{index}"));
         let rule = BatchSettings {
             size: config.detector.batch_size,
             timeout: config.detector.batch_timeout,

@@ -57,7 +57,7 @@ impl Pipeline {
         );
         let pulse = self
             .heartbeats
-            .join(&thread_names::secondary(prepared.name(), worker));
+            .register(&thread_names::secondary(prepared.name(), worker));
         move || {
             let detector = match prepared.make_detector(worker) {
                 Ok(detector) => detector,

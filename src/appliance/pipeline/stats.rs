@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jetwatch_platform::Readings;
+use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::Cause;
 use jetwatch_publish::{MachineStats, SecondaryStats, SinkCounts, SourceStats, Stats};
 use jetwatch_source::SourceCounters;
@@ -44,7 +44,7 @@ struct State {
     /// Where the interval of the newest `stats` message began.
     interval: Snapshot,
     /// How the machine does, as it was read last; its loads count from the readings behind it.
-    machine: Option<(MachineStats, Arc<Readings>)>,
+    machine: Option<(MachineStats, Arc<SensorSnapshot>)>,
 }
 
 struct Source {
@@ -192,7 +192,7 @@ impl StatsCollector {
     /// The machine was read.
     pub(super) fn set_machine(
         &self,
-        readings: Arc<Readings>,
+        readings: Arc<SensorSnapshot>,
         throttled_by: Vec<Cause>,
         throttled_times: u64,
         read_in: Duration,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
-use jetwatch_platform::throttling::{Throttling, held_gpu};
-use jetwatch_platform::{EngineKind, Machine, PowerModes, Readings, Root};
+use jetwatch_platform::throttling::{Throttling, capped_gpu};
+use jetwatch_platform::{EngineKind, Machine, PowerModes, SensorSnapshot, SysRoot};
 use jetwatch_source::StopToken;
 use jetwatch_telemetry::process_usage;
 
@@ -25,7 +25,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the thread works with.
 pub(super) struct SystemMonitor {
-    pub(super) root: Root,
+    pub(super) root: SysRoot,
     pub(super) machine: Arc<Machine>,
     pub(super) interval: Duration,
     pub(super) stats: Arc<StatsCollector>,
@@ -42,7 +42,7 @@ struct MonitorState {
     /// The limit that was told to hold the GPU.
     capped_hz: Option<u64>,
     /// When the last line of the log was due, and the readings that its loads count from.
-    last_log: Option<(Instant, Arc<Readings>)>,
+    last_log: Option<(Instant, Arc<SensorSnapshot>)>,
 }
 
 impl SystemMonitor {
@@ -65,11 +65,11 @@ impl SystemMonitor {
 
     fn sample(&self, state: &mut MonitorState) {
         let started = Instant::now();
-        let readings = Arc::new(Readings::read(&self.root, &self.machine));
+        let readings = Arc::new(SensorSnapshot::read(&self.root, &self.machine));
         let read_in = started.elapsed();
         log_unreadable(&readings, &mut state.unreadable);
         self.log_capped_gpu(&readings, state);
-        for change in state.throttling.look(&readings) {
+        for change in state.throttling.update(&readings) {
             let (cause, name) = (change.cause.kind(), change.cause.name());
             let detail = match change.detail.as_str() {
                 "" => String::new(),
@@ -90,8 +90,8 @@ impl SystemMonitor {
     }
 
     /// A power mode that holds the GPU back is what somebody has chosen, so it is told once and is no event.
-    fn log_capped_gpu(&self, readings: &Readings, state: &mut MonitorState) {
-        let held = held_gpu(readings);
+    fn log_capped_gpu(&self, readings: &SensorSnapshot, state: &mut MonitorState) {
+        let held = capped_gpu(readings);
         let max_hz = held.and_then(|gpu| gpu.max_hz);
         if let Some(gpu) = held
             && max_hz != state.capped_hz
@@ -113,7 +113,7 @@ impl SystemMonitor {
 }
 
 /// Each file that cannot be read is told once. The figures of the memory and some clocks are root's alone on a Jetson.
-fn log_unreadable(readings: &Readings, logged: &mut HashSet<String>) {
+fn log_unreadable(readings: &SensorSnapshot, logged: &mut HashSet<String>) {
     for unreadable in &readings.unreadable {
         if logged.insert(unreadable.reason.clone()) {
             log::info!("left out of the statistics: {}", unreadable.reason);
@@ -121,7 +121,7 @@ fn log_unreadable(readings: &Readings, logged: &mut HashSet<String>) {
     }
 }
 
-fn log_line(readings: &Arc<Readings>, state: &mut MonitorState) {
+fn log_line(readings: &Arc<SensorSnapshot>, state: &mut MonitorState) {
     let now = Instant::now();
     let Some((logged, earlier)) = &state.last_log else {
         // Loads count from here; the first line comes with the next look.

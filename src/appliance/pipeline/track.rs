@@ -5,11 +5,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
-use jetwatch_platform::throttling::Change;
+use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{Publication, ReloadStatus, Reply, Sink, SinkCounts};
-use jetwatch_record::{KeptView, Overlay, Recording, RecordingEnd};
+use jetwatch_record::{BudgetedImage, Overlay, Recording, RecordingEnd};
 use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Level, Pulse, Recorder, Stage};
+use jetwatch_telemetry::{Level, Heartbeat, Recorder, Stage};
 use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
 
 use super::secondary::{SecondaryInference, SecondaryResult};
@@ -34,13 +34,13 @@ pub(super) enum TrackMessage {
         meta: FrameMeta,
         detections: Vec<Detection>,
         /// The picture, where a later step may look at it.
-        full_image: Option<KeptView>,
+        full_image: Option<BudgetedImage>,
     },
     /// A frame that skipped the network.
     Skipped {
         order: u64,
         meta: FrameMeta,
-        full_image: Option<KeptView>,
+        full_image: Option<BudgetedImage>,
     },
     /// A secondary network has looked at an object.
     SecondaryResult(SecondaryResult),
@@ -61,7 +61,7 @@ pub(super) enum TrackMessage {
         reason: Option<String>,
     },
     /// The machine slows itself down, or no longer does.
-    Throttling(Change),
+    Throttling(ThrottleEvent),
     /// The configuration was read again.
     Reload(Box<ReloadStatus>),
     /// A command was carried out, or not.
@@ -92,7 +92,7 @@ pub(super) struct TrackStage {
     pub(super) in_flight: InFlightLimit,
     /// Ends the run when nobody reads its output any more.
     pub(super) stop: StopToken,
-    pub(super) heartbeat: Pulse,
+    pub(super) heartbeat: Heartbeat,
 }
 
 /// What is left when the follower has ended.
@@ -107,9 +107,9 @@ impl TrackStage {
     pub(super) fn run(mut self, messages: &Receiver<TrackMessage>) -> TrackStageReport {
         let mut stats_due = Instant::now() + self.stats_interval;
         loop {
-            self.heartbeat.waits();
+            self.heartbeat.idle();
             let message = messages.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
-            self.heartbeat.works();
+            self.heartbeat.busy();
             match message {
                 Ok(TrackMessage::Detections {
                     order: ticket,
@@ -211,7 +211,7 @@ impl TrackStage {
     }
 
     /// Goes on by one frame of a source; without detections it skipped the network.
-    fn process_frame(&mut self, meta: FrameMeta, detections: Option<&[Detection]>, full_image: Option<KeptView>) {
+    fn process_frame(&mut self, meta: FrameMeta, detections: Option<&[Detection]>, full_image: Option<BudgetedImage>) {
         let recorder = self.recorder.clone();
         let whole = recorder.batch(Level::Track, 1);
         let line = &mut self.sources[meta.source.index()];
@@ -257,7 +257,7 @@ impl TrackStage {
             self.secondary.enqueue(&meta, &line.visible_tracks, full_image.as_deref());
         }
         if let Some(recording) = &mut self.recording {
-            recording.offer(&meta, full_image, &line.visible_tracks);
+            recording.push(&meta, full_image, &line.visible_tracks);
         }
         if !skipped {
             self.in_flight.published(self.secondary.pending());
@@ -324,7 +324,7 @@ impl TrackStage {
 
     fn add_source(&mut self, id: SourceId, mut line: Box<TrackedSource>, overlay: Box<Overlay>) {
         if let Some(recording) = &mut self.recording {
-            recording.join(id, &line.name, overlay);
+            recording.add_source(id, &line.name, overlay);
         }
         if let Some(scene) = &mut line.analytics {
             scene.publish_counts(&line.name, None, |record| publish(&mut self.sinks, record));
@@ -388,8 +388,8 @@ impl TrackStage {
         self.stats.source_state(id, state);
         if let Some(recording) = &mut self.recording {
             match state {
-                SourceState::Offline => recording.away(id),
-                SourceState::Connecting | SourceState::Online => recording.back(id),
+                SourceState::Offline => recording.set_offline(id),
+                SourceState::Connecting | SourceState::Online => recording.set_online(id),
                 // The last picture of a file stays.
                 SourceState::Ended => {}
             }
@@ -430,7 +430,7 @@ impl TrackStage {
             }
             self.sources.remove(id);
             if let Some(recording) = &mut self.recording {
-                recording.leave(id);
+                recording.remove_source(id);
             }
             // Whoever waited may have run out of patience.
             let _ = done.send(());

@@ -9,24 +9,24 @@ mod error;
 mod machine;
 mod power_modes;
 mod process;
-mod readings;
-mod release;
-mod root;
+mod sensors;
+mod l4t_release;
+mod sysroot;
 pub mod throttling;
-mod tools;
+mod command;
 pub mod tune;
-mod unit;
+mod systemd_unit;
 mod video;
 
 pub use error::PlatformError;
 pub use machine::{ComputeUnits, Family, Machine};
 pub use power_modes::{PowerMode, PowerModes};
-pub use process::{Holders, Process, open_libraries};
-pub use readings::{
-    Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, Readings, Temperature, Throttle,
+pub use process::{OpenFileOwners, Process, open_libraries};
+pub use sensors::{
+    Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, SensorSnapshot, Temperature, Throttle,
     Unreadable,
 };
-pub use release::Release;
-pub use root::Root;
-pub use unit::Unit;
+pub use l4t_release::L4tRelease;
+pub use sysroot::SysRoot;
+pub use systemd_unit::SystemdUnit;
 pub use video::{UnitElement, VideoUnit, VideoUnits};

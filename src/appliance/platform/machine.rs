@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{PlatformError, Release, Root};
+use super::{PlatformError, L4tRelease, SysRoot};
 
 /// Where the device tree says what the machine is.
 const COMPATIBLE: &str = "/proc/device-tree/compatible";
@@ -23,7 +23,7 @@ pub struct Machine {
     /// The system on a chip, such as `tegra194`.
     pub chip: Option<String>,
     /// The release of L4T.
-    pub release: Option<Release>,
+    pub release: Option<L4tRelease>,
     /// The JetPack of that release.
     pub jetpack: Option<&'static str>,
     /// The engines that this family has.
@@ -82,7 +82,7 @@ pub struct ComputeUnits {
 }
 
 impl ComputeUnits {
-    fn known(dla_cores: u32, nvenc: bool) -> Self {
+    fn from_specs(dla_cores: u32, nvenc: bool) -> Self {
         Self {
             dla_cores: Some(dla_cores),
             nvdec: Some(true),
@@ -119,23 +119,23 @@ const MODELS: [(&str, Family); 5] = [
 impl Machine {
     /// Looks at the machine below `root`.
     #[must_use]
-    pub fn find(root: &Root) -> Self {
+    pub fn find(root: &SysRoot) -> Self {
         let mut notes = Vec::new();
-        let compatible = noted(root.text(COMPATIBLE), &mut notes).unwrap_or_default();
-        let model = noted(root.text(MODEL), &mut notes);
+        let compatible = ok_or_note(root.text(COMPATIBLE), &mut notes).unwrap_or_default();
+        let model = ok_or_note(root.text(MODEL), &mut notes);
         let words: Vec<&str> = compatible.split('\0').map(str::trim).collect();
         let chip = words
             .iter()
             .find_map(|word| word.strip_prefix("nvidia,tegra"))
             .map(|number| format!("tegra{number}"));
-        let release_text = noted(root.text(RELEASE), &mut notes);
-        let release = release_text.as_deref().and_then(Release::read);
+        let release_text = ok_or_note(root.text(RELEASE), &mut notes);
+        let release = release_text.as_deref().and_then(L4tRelease::read);
         let is_jetson = chip.is_some();
         let found = find_module(&words);
         let module = found.map(|(module, ..)| module.to_owned());
         let (family, units) = match found {
             _ if !is_jetson => (Family::NoJetson, without_engines()),
-            Some((_, family, dla_cores, nvenc)) => (family, ComputeUnits::known(dla_cores, nvenc)),
+            Some((_, family, dla_cores, nvenc)) => (family, ComputeUnits::from_specs(dla_cores, nvenc)),
             None => by_model(model.as_deref()),
         };
         if family == Family::UnknownJetson {
@@ -196,8 +196,8 @@ impl Machine {
 }
 
 /// The module's part number with what it stands for: in `nvidia,p3449-0000+p3668-0000` it is the second.
-fn find_module<'t>(words: &[&'t str]) -> Option<(&'t str, Family, u32, bool)> {
-    let mut parts = words.iter().flat_map(|word| {
+fn find_module<'t>(parts: &[&'t str]) -> Option<(&'t str, Family, u32, bool)> {
+    let mut parts = parts.iter().flat_map(|word| {
         let numbers = word.strip_prefix("nvidia,").unwrap_or(word);
         numbers.split('+')
     });
@@ -236,7 +236,7 @@ fn without_engines() -> ComputeUnits {
     }
 }
 
-fn noted(read: Result<Option<String>, PlatformError>, notes: &mut Vec<String>) -> Option<String> {
+fn ok_or_note(read: Result<Option<String>, PlatformError>, notes: &mut Vec<String>) -> Option<String> {
     read.unwrap_or_else(|error| {
         notes.push(error.to_string());
         None
@@ -252,7 +252,7 @@ mod tests {
 
     fn machine(compatible: &str, model: &str, release: &str) -> Machine {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let root = Root::new(folder.path());
+        let root = SysRoot::new(folder.path());
         for (path, text) in [(COMPATIBLE, compatible), (MODEL, model), (RELEASE, release)] {
             if !text.is_empty() {
                 let path = root.path(path);

@@ -20,7 +20,7 @@ use crossbeam_channel::{Receiver, bounded};
 use self::line_writer::{FileOutput, LineWriter, Output};
 use super::{Encoder, Timestamp, PublishError, Publication, Sink, SinkCounts};
 use jetwatch_config::JsonLinesConfig;
-use jetwatch_telemetry::{self as telemetry, Pulse, Pulses, thread_names};
+use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 
 /// Lines that wait for the disk before the oldest are dropped: about 10 MB of events.
 const QUEUE_LINES: usize = 10_000;
@@ -67,7 +67,7 @@ impl JsonLinesSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_with_heartbeat(config, device, labels, &Pulses::default())
+        Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
     /// As [`JsonLinesSink::start`], with the thread's mark among `pulses`: a disk that does not answer is a stall, a pipe
@@ -79,7 +79,7 @@ impl JsonLinesSink {
         config: &JsonLinesConfig,
         device: &str,
         labels: &[String],
-        pulses: &Pulses,
+        pulses: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let (output, name) = match &config.path {
             Some(path) => (open(path)?, path.display().to_string()),
@@ -93,7 +93,7 @@ impl JsonLinesSink {
                 (FileOutput::pipe(own.into()), "standard output".to_owned())
             }
         };
-        let pulse = output.is_regular().then(|| pulses.join("json-lines"));
+        let pulse = output.is_regular().then(|| pulses.register("json-lines"));
         Self::start_with(output, name, device, labels, pulse)
     }
 
@@ -102,7 +102,7 @@ impl JsonLinesSink {
         name: String,
         device: &str,
         labels: &[String],
-        pulse: Option<Pulse>,
+        pulse: Option<Heartbeat>,
     ) -> Result<Self, PublishError> {
         let shared = Arc::new(Shared::default());
         let (end, ended) = bounded::<()>(0);
@@ -239,7 +239,7 @@ struct Writer<O> {
     /// Since when writing fails, and how many lines were lost by it.
     failing: Option<(Instant, u64)>,
     /// Marks when it works and when it waits; none for a pipe.
-    pulse: Option<Pulse>,
+    pulse: Option<Heartbeat>,
 }
 
 impl<O: Output> Writer<O> {
@@ -247,9 +247,9 @@ impl<O: Output> Writer<O> {
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
         let shared = Arc::clone(&self.shared);
         while self.next_batch(&mut buffer) {
-            self.pulse.iter().for_each(Pulse::works);
+            self.pulse.iter().for_each(Heartbeat::busy);
             let result = self.lines.write(&buffer);
-            self.pulse.iter().for_each(Pulse::waits);
+            self.pulse.iter().for_each(Heartbeat::idle);
             let mut state = shared.lock();
             let count = std::mem::take(&mut state.writing);
             match result {

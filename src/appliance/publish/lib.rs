@@ -38,8 +38,8 @@ pub use topics::{Delivery, Topics};
 pub use wire::{Encoder, Timestamp, SCHEMA_VERSION};
 
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
-use jetwatch_platform::Readings;
-use jetwatch_platform::throttling::{Cause, Change};
+use jetwatch_platform::SensorSnapshot;
+use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_telemetry::StageSummary;
 use jetwatch_types::{Crossings, AnalyticsEvent, FrameMeta, ZoneCount, SourceState, Track, TrackEvent};
 
@@ -133,7 +133,7 @@ pub enum Publication<'a> {
     /// The machine has begun to slow itself down, or no longer does so for this cause.
     Throttling {
         /// What began or ended.
-        change: &'a Change,
+        change: &'a ThrottleEvent,
         /// When that was seen.
         at: SystemTime,
     },
@@ -255,7 +255,7 @@ pub struct SecondaryStats {
 #[derive(Debug, Clone)]
 pub struct MachineStats {
     /// All that was read, a moment before the summary.
-    pub readings: Arc<Readings>,
+    pub readings: Arc<SensorSnapshot>,
     /// Load of each processor since the last summary, in percent, by its number; empty where no time has passed.
     pub cpu_loads: Vec<(u32, f32)>,
     /// What slows the machine down now.

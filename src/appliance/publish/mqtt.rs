@@ -42,7 +42,7 @@ use super::{
     Delivery, Encoder, Timestamp, PublishError, Publication, Sink, SinkCounts, SourceState, Topics,
 };
 use jetwatch_config::MqttConfig;
-use jetwatch_telemetry::{self as telemetry, Pulse, Pulses, thread_names};
+use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 
 /// Part of the closing deadline that is kept for hanging up and for the thread's end.
 const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
@@ -117,9 +117,9 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
 }
 
 /// Marks each turn of the runtime, for ever: waiting for the network lets it turn, being stuck does not.
-async fn send_heartbeats(pulse: &Pulse) {
+async fn send_heartbeats(pulse: &Heartbeat) {
     loop {
-        pulse.works();
+        pulse.busy();
         tokio::time::sleep(HEARTBEAT_INTERVAL).await;
     }
 }
@@ -178,7 +178,7 @@ impl MqttSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_with_heartbeat(config, device, labels, &Pulses::default())
+        Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
     /// As [`MqttSink::start`], with the thread's mark among `pulses`. A broker that is away or slow is no stall.
@@ -186,7 +186,7 @@ impl MqttSink {
         config: &MqttConfig,
         device: &str,
         labels: &[String],
-        pulses: &Pulses,
+        pulses: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, labels);
         let mut outbox = Outbox::new(config.queue_messages);
@@ -204,7 +204,7 @@ impl MqttSink {
         };
         let runtime = runtime("mqtt-resolve")?;
         let (end, ended) = bounded(1);
-        let pulse = pulses.join("mqtt");
+        let pulse = pulses.register("mqtt");
         let thread = std::thread::Builder::new()
             .name(thread_names::MQTT.to_owned())
             .spawn(move || {

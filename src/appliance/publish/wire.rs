@@ -18,7 +18,7 @@ use self::machine::{MachineBody, ThrottlingBody, causes};
 pub(crate) use self::value::Utc;
 use self::value::{EventId, finite, milliseconds, rounded};
 use super::{DetectorStatus, Publication, Stats};
-use jetwatch_platform::throttling::Change;
+use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
 /// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
@@ -241,7 +241,7 @@ impl Encoder {
         }
     }
 
-    fn throttling<'a>(&'a self, change: &'a Change, at: SystemTime) -> ThrottlingBody<'a> {
+    fn throttling<'a>(&'a self, change: &'a ThrottleEvent, at: SystemTime) -> ThrottlingBody<'a> {
         ThrottlingBody {
             version: SCHEMA_VERSION,
             kind: "throttling",

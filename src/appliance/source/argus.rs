@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_is_a_file_with_the_reason_and_a_check_asks_nobody() {
+    fn the_request_is_a_file_with_the_reason_and_a_check_writes_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("restart-argus");
         let restarts = ArgusSupervisor::with_request_file(Some(file.clone()));

@@ -14,7 +14,7 @@ pub(super) fn crop_resize(whole: &Image, crop: Crop, size: Size, pool: &PixelPoo
         return None;
     }
     let stride = size.width as usize * PIXEL_BYTES;
-    let mut pixels = pool.take(stride * size.height as usize);
+    let mut pixels = pool.acquire(stride * size.height as usize);
     for (y, row) in (0_u32..).zip(pixels.as_mut().chunks_exact_mut(stride)) {
         let (up, down, share_down) = lerp_index(y, size.height, crop.size.height);
         let rows = [up, down].map(|row| whole.row(crop.top + row));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_source_gives_all_of_its_frames() {
+    fn a_slower_source_delivers_all_of_its_frames() {
         let times: Vec<u64> = (0..50).map(|n| n * 100 + n % 3).collect();
         assert_eq!(
             admitted(10.0, times.clone()),

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_unit_looks_like_a_start_code() {
+    fn no_unit_contains_a_start_code() {
         let mut bytes = Vec::new();
         unit(&mut bytes, 0x65, vec![0, 0, 1, 0, 0, 0, 0, 0, 3, 7]);
         assert_eq!(
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_smooth_and_differ() {
+    fn images_are_smooth_and_differ() {
         let clip = TestClip::new(Size::new(64, 32), 2);
         assert_eq!(clip.images[0].len(), 64 * 32 * 3 / 2);
         assert_ne!(clip.images[0], clip.images[1]);

@@ -2,14 +2,14 @@
 
 mod logger;
 mod process;
-mod pulse;
-pub mod service;
+mod heartbeat;
+pub mod systemd;
 mod stage;
 pub mod thread_names;
 mod trace;
 
-pub use logger::{LogHome, marked_as_error, start as start_logging};
+pub use logger::{LogTarget, with_error_prefix, start as start_logging};
 pub use process::{ProcessUsage, process_usage, thread_cpu_time};
-pub use pulse::{Pulse, Pulses};
+pub use heartbeat::{Heartbeat, Heartbeats};
 pub use stage::{BatchRange, Range, Recorder, Span, Stage, StageSummary, Summary, name_thread};
 pub use trace::{Entry, Level, Trace};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 
-use super::{BuildArgs, Exit, layers_in_words};
+use super::{BuildArgs, Exit, describe_layers};
 use crate::{progress, signals};
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::DetectError;
@@ -87,7 +87,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
     if was_there.get() {
         println!("found      it is there already; --force builds it anew");
     }
-    say(
+    print_engine(
         &stored,
         &recipe,
         pictures.as_ref().map(CalibrationImages::delivered),
@@ -96,7 +96,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         stored.copy_to(output)?;
         println!("copied     to {}", output.display());
     }
-    say_outdated(args, &cache, &stored)?;
+    handle_outdated(args, &cache, &stored)?;
     Ok(Exit::Success)
 }
 
@@ -166,7 +166,7 @@ fn calibration_path(
     }))
 }
 
-fn say(stored: &Stored, recipe: &EngineSpec, calibrated: Option<usize>) {
+fn print_engine(stored: &Stored, recipe: &EngineSpec, calibrated: Option<usize>) {
     let manifest = &stored.manifest;
     let of = &manifest.recipe;
     println!("engine     {}", stored.path.display());
@@ -181,7 +181,7 @@ fn say(stored: &Stored, recipe: &EngineSpec, calibrated: Option<usize>) {
         manifest.plan_bytes as f64 / 1e6
     );
     match &manifest.layers {
-        Some(layers) => println!("layers     {}", layers_in_words(layers)),
+        Some(layers) => println!("layers     {}", describe_layers(layers)),
         None => println!("layers     unknown: the engine could not be loaded here to be asked"),
     }
     if let (Some(pictures), Some(calibration)) = (calibrated, &recipe.calibration) {
@@ -193,7 +193,7 @@ fn say(stored: &Stored, recipe: &EngineSpec, calibrated: Option<usize>) {
 }
 
 /// Removes engines of other versions when that was asked for, else says how.
-fn say_outdated(args: &BuildArgs, cache: &EngineCache, stored: &Stored) -> anyhow::Result<()> {
+fn handle_outdated(args: &BuildArgs, cache: &EngineCache, stored: &Stored) -> anyhow::Result<()> {
     if args.prune {
         for path in cache.prune(&stored.manifest)? {
             println!("removed    {}", path.display());

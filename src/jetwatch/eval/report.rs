@@ -143,8 +143,8 @@ pub(super) fn classes<'a>(
 }
 
 /// Per second.
-pub(super) fn rate(count: usize, took: Duration) -> f64 {
-    count as f64 / took.as_secs_f64().max(1e-9)
+pub(super) fn rate(count: usize, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64().max(1e-9)
 }
 
 /// Numbers of each network.
@@ -180,7 +180,7 @@ pub(super) fn networks<'a>(
 
 impl Report<'_> {
     /// As tables for a terminal.
-    pub(super) fn in_words(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -217,11 +217,11 @@ impl Report<'_> {
             ("Written differently", renamed.collect::<Vec<_>>()),
             (
                 "Not annotated, so not judged",
-                self.alone(|pair| pair.category.is_none().then_some(pair.label?)),
+                self.unmatched(|pair| pair.category.is_none().then_some(pair.label?)),
             ),
             (
                 "Not taught to the model, so not judged",
-                self.alone(|pair| pair.label.is_none().then_some(pair.category?)),
+                self.unmatched(|pair| pair.label.is_none().then_some(pair.category?)),
             ),
         ];
         for (what, names) in lines {
@@ -231,7 +231,7 @@ impl Report<'_> {
         }
     }
 
-    fn alone<'a>(&'a self, name: impl Fn(&'a ClassPair<'a>) -> Option<&'a str>) -> Vec<String> {
+    fn unmatched<'a>(&'a self, name: impl Fn(&'a ClassPair<'a>) -> Option<&'a str>) -> Vec<String> {
         let names = self.classes.iter().filter_map(name);
         names.map(str::to_owned).collect()
     }

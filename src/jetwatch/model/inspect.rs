@@ -8,7 +8,7 @@ use super::{Exit, InspectArgs};
 use jetwatch_detect::graph::{self, Diagnostic, InferredLayout, Network, Severity, Tensor};
 
 /// Operators on a line of their own each would fill the screen; the rest is in the JSON.
-const MOST_OPERATORS: usize = 12;
+const MAX_OPERATORS: usize = 12;
 
 /// Prints a report, or JSON. Fails when no runtime can run the network as it is.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
@@ -64,10 +64,10 @@ fn write_report(
     write_tensors(text, "output", &network.outputs)?;
     writeln!(text, "parameters  {}", network.parameters)?;
     let mut nodes = Vec::new();
-    for operator in network.operators.iter().take(MOST_OPERATORS) {
+    for operator in network.operators.iter().take(MAX_OPERATORS) {
         nodes.push(format!("{} {}×", operator.name, operator.count));
     }
-    let rest = network.operators.len().saturating_sub(MOST_OPERATORS);
+    let rest = network.operators.len().saturating_sub(MAX_OPERATORS);
     if rest > 0 {
         nodes.push(format!("{rest} more kinds"));
     }

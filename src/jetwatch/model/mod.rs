@@ -4,7 +4,7 @@ mod fetch;
 mod init;
 mod inspect;
 mod list;
-mod place;
+mod atomic_write;
 
 use std::path::PathBuf;
 

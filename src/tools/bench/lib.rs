@@ -6,18 +6,18 @@
 
 mod compare;
 mod error;
-mod ladder;
-mod layout;
-mod mean;
-mod measured;
+mod ablation;
+mod benchmark_json;
+mod aggregate;
+mod trace_stats;
 mod statistics;
 mod sweep;
 
 pub use compare::{Comparison, Noise};
 pub use error::BenchmarkError;
-pub use ladder::{Climbed, Facts, Layout, Rung, Spent, climb, spent};
-pub use layout::{ROOT, document};
-pub use mean::mean;
-pub use measured::{Batch, LevelRun, Measured, RangeNumbers, Row, Times};
+pub use ablation::{Gain, Capabilities, StepConfig, AblationStep, CpuPerFrame, compute_gains, cpu_per_frame};
+pub use benchmark_json::{ROOT, document};
+pub use aggregate::mean;
+pub use trace_stats::{Batch, LevelStats, TraceStats, RangeStats, Row, Times};
 pub use statistics::Statistics;
-pub use sweep::{Axis, cross};
+pub use sweep::{Axis, cartesian};

@@ -305,7 +305,7 @@ impl BuildJob<'_> {
                     Some(_) => Some(Calibration::bytes(&calibration.path)?),
                     None => None,
                 },
-                pictures: images.map(|pictures| pictures as &mut dyn CalibrationInput),
+                images: images.map(|pictures| pictures as &mut dyn CalibrationInput),
             }),
             _ => None,
         };

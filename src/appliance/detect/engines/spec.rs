@@ -171,7 +171,7 @@ impl EngineSpec {
     #[must_use]
     pub fn cache_key_fields(&self) -> CacheKeyFields {
         // Until generation 8 an optimization profile belongs to one context; since then all share one.
-        let needs_profiles = Generation::of(self.version, self.flavor) == Some(Generation::Eight);
+        let needs_profiles = Generation::from_version(self.version, self.flavor) == Some(Generation::Eight);
         let (major, minor) = self.gpu.capability;
         let calibration = self.calibration.as_ref();
         CacheKeyFields {

@@ -15,11 +15,11 @@
 mod error;
 mod layout;
 mod library;
-mod own_memory;
-mod picture;
+mod safe_read;
+mod nvmm_image;
 mod reader;
 mod registration;
 
 pub use error::SurfaceError;
-pub use picture::NvmmPicture;
+pub use nvmm_image::NvmmImage;
 pub use reader::{Surface, SurfaceReader};

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::{Batcher, State};
 use crate::interval::{IntervalController, SourceKind, Totals};
-use jetwatch_record::KeptView;
+use jetwatch_record::BudgetedImage;
 use jetwatch_types::{FrameMeta, SourceId};
 
 /// A frame that skipped the network, with its picture at source size where one was asked for.
-pub(crate) type SkippedFrame = (FrameMeta, Option<KeptView>);
+pub(crate) type SkippedFrame = (FrameMeta, Option<BudgetedImage>);
 
 /// Hears, with its ticket, of each frame that skipped the network, in no particular order.
 pub(crate) type SkippedHandler = Box<dyn Fn(u64, SkippedFrame) + Send + Sync>;
@@ -52,7 +52,7 @@ impl Batcher {
     }
 
     /// Takes a frame that skips the network. A lane that was closed meanwhile takes none.
-    pub(crate) fn push_skipped(&self, meta: FrameMeta, full_image: Option<KeptView>) {
+    pub(crate) fn push_skipped(&self, meta: FrameMeta, full_image: Option<BudgetedImage>) {
         let index = meta.source.index();
         let mut state = self.lock();
         let lane = &mut state.queues[index];

@@ -20,7 +20,7 @@ fn ids_and_order(batch: &[QueuedFrame]) -> Vec<(u16, u64, u64)> {
 }
 
 #[test]
-fn a_live_lane_keeps_the_newest_and_counts_the_rest() {
+fn live_queue_keeps_the_newest_and_counts_drops() {
     let lanes = Batcher::new(&[true], 4, None);
     for seq in 0..5 {
         assert_eq!(lanes.push(frame(0, seq)), Flow::Continue);
@@ -73,7 +73,7 @@ fn sources_take_turns_whatever_their_speed() {
 }
 
 #[test]
-fn a_batch_waits_for_company_but_not_longer_than_its_timeout() {
+fn a_batch_waits_for_more_frames_but_not_longer_than_its_timeout() {
     let lanes = Arc::new(Batcher::new(&[true, true], 2, None));
     for source in [0, 1] {
         lanes.set_running(SourceId(source), true);
@@ -93,7 +93,7 @@ fn a_batch_waits_for_company_but_not_longer_than_its_timeout() {
 }
 
 #[test]
-fn the_allowance_is_exact() {
+fn the_frame_limit_is_exact() {
     let lanes = Batcher::new(&[false], 4, Some(3));
     for seq in 0..4 {
         lanes.push(frame(0, seq));
@@ -107,7 +107,7 @@ fn the_allowance_is_exact() {
 }
 
 #[test]
-fn frames_that_nobody_takes_are_noticed_whether_replaced_or_not() {
+fn stalled_for_counts_untaken_and_replaced_frames() {
     let lanes = Batcher::new(&[true], 1, None);
     assert_eq!(lanes.stalled_for(), None, "nothing waits");
     lanes.push(frame(0, 0));
@@ -202,7 +202,7 @@ fn a_batch_waits_for_those_alone_whose_next_frame_is_due() {
 }
 
 #[test]
-fn a_quick_source_takes_no_turn_of_a_slow_one() {
+fn a_fast_source_does_not_starve_a_slow_one() {
     let lanes = Batcher::new(&[true, true, true], 2, None);
     let mut received = [0; 3];
     let mut batch = Vec::new();
@@ -225,7 +225,7 @@ fn a_quick_source_takes_no_turn_of_a_slow_one() {
 }
 
 #[test]
-fn lanes_come_and_go_and_no_id_comes_twice() {
+fn queues_are_added_and_removed_and_ids_are_not_reused() {
     let lanes = Batcher::new(&[], 1, None);
     lanes.hold_open(true);
     let first = lanes

@@ -26,7 +26,7 @@ fn every_so_manieth_frame_goes_through_the_network_and_sources_take_turns() {
 }
 
 #[test]
-fn who_joins_takes_a_turn_of_its_own_and_who_leaves_gives_it_up() {
+fn added_sources_get_their_own_turn_and_removed_ones_release_it() {
     let mut cadence = fixed(&[2, 2]);
     let member = SourceKind {
         interval: Interval::Frames(2),
@@ -158,7 +158,7 @@ fn calm_lowers_it_to_the_smallest_that_fits() {
 }
 
 #[test]
-fn one_look_that_saw_little_work_does_not_lower_it() {
+fn one_sample_with_low_load_does_not_lower_it() {
     let mut adaptive = AdaptiveInterval::new(8);
     run_controller(&mut adaptive, 100, 30, 1);
     let mut look = |load| {

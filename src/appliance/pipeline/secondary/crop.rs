@@ -82,7 +82,7 @@ impl Crop {
         }
         let cut = Size::new(right - left, bottom - top);
         let stride = cut.width as usize * PIXEL_BYTES;
-        let mut pixels = pool.take(stride * cut.height as usize);
+        let mut pixels = pool.acquire(stride * cut.height as usize);
         let start = left as usize * PIXEL_BYTES;
         for (y, target) in (top..bottom).zip(pixels.as_mut().chunks_exact_mut(stride)) {
             target.copy_from_slice(&row(y)[start..start + stride]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_are_in_source_pixels_and_cut_to_whole_pixels_of_the_picture() {
+    fn boxes_are_in_source_pixels_and_cut_to_whole_pixels_of_the_image() {
         let (image, pool) = (image(), PixelPool::default());
         let of =
             |wanted, margin| Crop::from_image(&image, Size::new(16, 12), &wanted, margin, &pool);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_crop_is_that_part_of_the_picture() {
+    fn a_part_of_a_crop_is_that_part_of_the_image() {
         let (image, pool) = (image(), PixelPool::default());
         let source = Size::new(16, 12);
         let crop = Crop::from_image(&image, source, &[4.0, 2.0, 14.0, 10.0], 0.0, &pool);

@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use jetwatch_record::Lag;
+use jetwatch_record::OverflowPolicy;
 use jetwatch_source::PixelPool;
 use jetwatch_types::{
     Attribute, Attributes, FrameMeta, Image, SourceId, Track, TrackId, TrackState, area,
@@ -106,7 +106,7 @@ struct NetworkHistory {
 impl SecondaryInference {
     /// The follower's side of `prepared`, and what the workers of each network need.
     /// `lag` says what becomes of crops that a network cannot keep up with.
-    pub(super) fn new(prepared: &[PreparedSecondary], overflow: Lag) -> (Self, Vec<WorkerContext>) {
+    pub(super) fn new(prepared: &[PreparedSecondary], overflow: OverflowPolicy) -> (Self, Vec<WorkerContext>) {
         let networks: Vec<Arc<Network>> = prepared
             .iter()
             .map(|prepared| Arc::new(Network::new(prepared)))
@@ -114,8 +114,8 @@ impl SecondaryInference {
         let (queues, jobs): (Vec<Sender<CropJob>>, Vec<Receiver<CropJob>>) = networks
             .iter()
             .map(|network| match overflow {
-                Lag::Drops => bounded((QUEUED_BATCHES * network.batch_size).max(LEAST_QUEUE)),
-                Lag::Waits => unbounded(),
+                OverflowPolicy::Drop => bounded((QUEUED_BATCHES * network.batch_size).max(LEAST_QUEUE)),
+                OverflowPolicy::Block => unbounded(),
             })
             .unzip();
         let pool = PixelPool::default();

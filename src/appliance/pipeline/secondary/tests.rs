@@ -92,7 +92,7 @@ fn ids(jobs: &Receiver<CropJob>) -> Vec<u64> {
 }
 
 #[test]
-fn chosen_classes_of_sufficient_size_in_sight_are_looked_at() {
+fn visible_objects_of_chosen_classes_and_sufficient_size_are_enqueued() {
     let (mut cascade, jobs) = secondary(vec![network("n", None, &[false, true])], 16);
     let lost = Track {
         state: TrackState::Lost,
@@ -114,7 +114,7 @@ fn chosen_classes_of_sufficient_size_in_sight_are_looked_at() {
 }
 
 #[test]
-fn a_track_is_looked_at_again_after_the_interval_or_when_it_has_grown() {
+fn a_track_is_inferred_again_after_the_interval_or_when_it_has_grown() {
     let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 16);
     let pixels = pixels();
     let mut look = |age: u32, side: f32, is_answered: bool| {
@@ -141,7 +141,7 @@ fn a_track_is_looked_at_again_after_the_interval_or_when_it_has_grown() {
 }
 
 #[test]
-fn a_full_queue_drops_and_counts_and_the_track_is_looked_at_later() {
+fn a_full_queue_drops_and_counts_and_the_track_is_inferred_later() {
     let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 1);
     let pixels = pixels();
     let tracks = [track(1, 0, 3, 20.0), track(2, 0, 3, 20.0)];
@@ -153,7 +153,7 @@ fn a_full_queue_drops_and_counts_and_the_track_is_looked_at_later() {
 }
 
 #[test]
-fn claims_say_how_long_a_source_is_waited_for() {
+fn tokens_keep_a_source_busy() {
     let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 16);
     assert!(!cascade.is_busy());
     cascade.enqueue(&meta(0), &[track(1, 0, 3, 20.0)], Some(&pixels()));
@@ -164,7 +164,7 @@ fn claims_say_how_long_a_source_is_waited_for() {
 }
 
 #[test]
-fn what_is_said_of_a_track_that_is_over_is_late() {
+fn a_result_for_an_ended_track_is_late() {
     let (mut cascade, jobs) = secondary(vec![network("n", None, &[])], 16);
     cascade.enqueue(&meta(0), &[track(1, 0, 3, 20.0)], Some(&pixels()));
     let job = jobs[0].try_recv().expect("it was sent");
@@ -174,7 +174,7 @@ fn what_is_said_of_a_track_that_is_over_is_late() {
 }
 
 #[test]
-fn a_network_on_another_looks_when_that_one_has_decided_and_falls_with_it() {
+fn a_child_network_runs_after_its_parent_decided_and_is_withdrawn_with_it() {
     let networks = vec![
         // The child stands first in the list: the order is the user's.
         network("child", Some(1), &[false, true]),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_half_of_the_looks_must_be_there() {
+    fn more_than_half_of_the_results_must_be_there() {
         let looks: [&[(u16, f32)]; 4] = [&[(3, 0.9)]; 4];
         let none: Vec<u16> = Vec::new();
         let wanted = [none.clone(), none, vec![3], vec![3]];
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_look_changes_nothing_and_a_lasting_change_does() {
+    fn an_outlier_changes_nothing_and_a_lasting_change_does() {
         let a: &[(u16, f32)] = &[(1, 0.8)];
         let b: &[(u16, f32)] = &[(2, 0.8)];
         let found = decided_after_each(&ONE, &[a, a, a, b, a, b, b, b, b]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_the_mean_over_all_looks_and_the_box_the_newest() {
+    fn the_score_is_the_mean_over_all_results_and_the_box_the_newest() {
         let mut votes = Votes::default();
         let rule = VoteRule {
             window: 4,

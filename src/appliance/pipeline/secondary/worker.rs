@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use jetwatch_detect::{DetectError, Detector, Resizer};
 use jetwatch_source::PixelPool;
-use jetwatch_telemetry::{Level, Pulse, Recorder, Stage};
+use jetwatch_telemetry::{Level, Heartbeat, Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image};
 
 use super::network::Network;
@@ -32,7 +32,7 @@ pub(crate) fn run_worker(
     context: &WorkerContext,
     messages: &Sender<TrackMessage>,
     recorder: &Recorder,
-    pulse: &Pulse,
+    pulse: &Heartbeat,
 ) -> Result<(), DetectError> {
     let network = &context.network;
     let mut resampler = Resizer::default();
@@ -40,7 +40,7 @@ pub(crate) fn run_worker(
     let mut frames: Vec<Frame> = Vec::with_capacity(network.batch_size);
     let mut results: Vec<Vec<Detection>> = Vec::with_capacity(network.batch_size);
     loop {
-        pulse.waits();
+        pulse.idle();
         let mut whole = recorder.batch(Level::Secondary, network.batch_size);
         {
             let mut range = recorder.range(Stage::SecondaryWait, network.batch_size);
@@ -51,7 +51,7 @@ pub(crate) fn run_worker(
                 return Ok(());
             }
         }
-        pulse.works();
+        pulse.busy();
         let range = recorder.range(Stage::Secondary, batch.len());
         let started = Instant::now();
         let waited: Duration = batch
@@ -106,7 +106,7 @@ impl WorkerContext {
         let source_size = job.crop.source_size();
         let inner = Letterbox::new(source_size, self.network.input, self.network.placement).inner;
         let stride = inner.width as usize * PIXEL_BYTES;
-        let mut scaled = self.pool.take(stride * inner.height as usize);
+        let mut scaled = self.pool.acquire(stride * inner.height as usize);
         let (pixels, size) = job.crop.pixels();
         resampler.scale(pixels, size, inner, scaled.as_mut());
         Frame {

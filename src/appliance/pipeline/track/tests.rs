@@ -8,7 +8,7 @@ use crate::filter::DetectionFilter;
 use crate::{StatsCollector, intervals};
 use jetwatch_config::{Config, Interval};
 use jetwatch_source::SourceCounters;
-use jetwatch_telemetry::{Pulses, thread_names};
+use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
 use jetwatch_types::{Frame, Size};
 
@@ -84,7 +84,7 @@ impl TrackStageFixture {
             recording: None,
             in_flight: InFlightLimit::default(),
             stop: StopToken::default(),
-            heartbeat: Pulses::default().join(thread_names::TRACK),
+            heartbeat: Heartbeats::default().register(thread_names::TRACK),
         };
         Self {
             stage,
@@ -165,7 +165,7 @@ fn frames_in_flight_do_not_revive_a_source_that_went_away() {
 }
 
 #[test]
-fn late_frames_of_two_times_are_told_apart_and_a_replaced_one_is_not_waited_for() {
+fn late_frames_keep_their_side_of_a_discontinuity_and_replaced_ones_are_not_awaited() {
     let mut bench = TrackStageFixture::new();
     bench.push_frame();
     let first = bench.pop_frame();

@@ -242,13 +242,13 @@ fn lines_beyond_the_queue_are_dropped_and_counted() {
 #[test]
 fn a_disk_that_does_not_answer_is_a_stall_and_waiting_for_lines_is_none() {
     let disk = Disk::new(100_000);
-    let pulses = Pulses::default();
-    let pulse = Some(pulses.join("json-lines"));
+    let pulses = Heartbeats::default();
+    let pulse = Some(pulses.register("json-lines"));
     let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], pulse)
         .expect("a thread");
     let stuck = || {
         pulses
-            .stuck(Duration::from_millis(20))
+            .stalled(Duration::from_millis(20))
             .map(|(name, _)| name)
     };
     // While this is held, the disk does not answer.

@@ -63,7 +63,7 @@ impl Memory {
     fn wanted(&self, plane: usize, at: usize, rectangle: Rectangle, color: Color) -> Option<u8> {
         let stride = self.planes[plane].1;
         let (row, byte) = (at / stride, at % stride);
-        let [y, u, v] = color.to_yuv(Matrix::of_height(self.size.height));
+        let [y, u, v] = color.to_yuv(Matrix::for_height(self.size.height));
         let (bytes, cell, values): (usize, usize, &[u8]) = match (self.layout, plane) {
             ("bgrx", _) => (4, 1, &[color.blue, color.green, color.red, 255]),
             ("rgba", _) => (4, 1, &[color.red, color.green, color.blue, 255]),
@@ -113,7 +113,7 @@ fn half_of_an_ink_is_the_mean() {
     let mut memory = Memory::new("bgrx", Size::new(2, 1), 0);
     memory.planes[0].0.fill(100);
     let mut canvas = memory.canvas();
-    let ink = canvas.ink(Color::new(200, 0, 100), 128);
+    let ink = canvas.color_fill(Color::new(200, 0, 100), 128);
     canvas.fill(Rectangle::new(1, 0, 2, 1), &ink);
     assert_eq!(memory.planes[0].0, [100, 100, 100, 100, 100, 50, 150, 178]);
 }
@@ -134,7 +134,7 @@ proptest! {
         let rectangle = Rectangle::new(left, top, right, bottom);
         let color = Color::new(250, 120, 3);
         let mut canvas = memory.canvas();
-        let ink = canvas.ink(color, 255);
+        let ink = canvas.color_fill(color, 255);
         canvas.fill(rectangle, &ink);
         for (plane, (bytes, _)) in memory.planes.iter().enumerate() {
             for (at, byte) in bytes.iter().enumerate() {
@@ -154,7 +154,7 @@ proptest! {
         let rectangle = Rectangle::new(left, top, left + 9, top + 7);
         let color = Color::new(9, 255, 77);
         let mut canvas = memory.canvas();
-        let ink = canvas.ink(color, alpha);
+        let ink = canvas.color_fill(color, alpha);
         canvas.fill(rectangle, &ink);
         for (plane, (bytes, _)) in memory.planes.iter().enumerate() {
             for (at, byte) in bytes.iter().enumerate() {

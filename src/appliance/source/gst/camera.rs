@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_gstreamer_that_forgets_is_told_to_drain() {
+    fn only_the_leaking_gstreamer_release_is_forced_to_drain() {
         assert_eq!(needed_by(1, 22), Some(("GST_V4L2_FORCE_DRAIN", "1")));
         for version in [(1, 16), (1, 20), (1, 24), (2, 22)] {
             assert_eq!(needed_by(version.0, version.1), None, "{version:?}");

@@ -31,7 +31,7 @@ pub(super) fn add(
     options: DecodeOptions,
     diagnostics: &Arc<Findings>,
 ) -> Result<gst::Element, SourceError> {
-    let landing = Arc::new(PadAddedHandler {
+    let pad_handler = Arc::new(PadAddedHandler {
         pipeline: pipeline.downgrade(),
         entry,
         hardware: hardware.clone(),
@@ -46,7 +46,7 @@ pub(super) fn add(
     pipeline
         .add(&decode)
         .map_err(|error| SourceError::Build(error.to_string()))?;
-    decode.connect_pad_added(move |decode, pad| landing.on_pad_added(decode, pad));
+    decode.connect_pad_added(move |decode, pad| pad_handler.on_pad_added(decode, pad));
     Ok(decode)
 }
 

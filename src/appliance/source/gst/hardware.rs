@@ -1,7 +1,7 @@
 //! What the machine offers for video, asked of GStreamer: a unit counts only when its elements are here and do as they are told.
 
 use crate::elements::require_element;
-use crate::steps::Scalers;
+use crate::convert_plan::ScalerAvailability;
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::{Machine, UnitElement, VideoUnit, VideoUnits};
 
@@ -21,7 +21,7 @@ pub(super) struct VideoHardware {
 impl VideoHardware {
     /// Looks at what GStreamer has for `machine`. Cheap enough for every session: the registry is in memory.
     pub(super) fn detect(machine: &Machine) -> Self {
-        let units = VideoUnits::of(machine);
+        let units = VideoUnits::for_machine(machine);
         let usable = |unit: Result<UnitElement, String>| {
             let unit = unit?;
             require_element(unit.element, unit.setting).map(|()| unit)
@@ -54,9 +54,9 @@ impl VideoHardware {
     }
 
     /// The units that can scale.
-    pub(super) fn scalers(&self) -> Scalers {
+    pub(super) fn scalers(&self) -> ScalerAvailability {
         let available = |unit: &Result<UnitElement, String>| unit.clone().map(|_| ());
-        Scalers {
+        ScalerAvailability {
             vic: available(&self.vic),
             gpu: available(&self.gpu),
         }
@@ -116,7 +116,7 @@ mod tests {
     use crate::ELEMENTS;
 
     #[test]
-    fn nvdec_is_given_what_it_can_decode() {
+    fn nvdec_gets_only_supported_streams() {
         let cases = [
             ("video/x-h264", Some("4:2:0"), Some(8), None),
             ("video/x-h264", None, None, None),
@@ -157,8 +157,8 @@ mod tests {
             "nvidia,p3668-0000\0nvidia,tegra194",
         );
         write("etc/nv_tegra_release", "# R35 (release), REVISION: 4.1");
-        let machine = Machine::find(&jetwatch_platform::Root::new(folder.path()));
-        let units = VideoUnits::of(&machine);
+        let machine = Machine::find(&jetwatch_platform::SysRoot::new(folder.path()));
+        let units = VideoUnits::for_machine(&machine);
         let [first, second] = units.jpeg_decoders.expect("a known Jetson");
         for unit in [
             units.camera.expect("a known Jetson"),

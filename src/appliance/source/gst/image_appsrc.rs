@@ -11,8 +11,8 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
 use crate::elements::make;
-use crate::images::Unreadable;
-use crate::pictures::{self, Bitmap};
+use crate::image_folder::UnreadableHandler;
+use crate::image_codec::{self, BgrxImage};
 use crate::{SourceContext, SourceError, StopToken};
 use jetwatch_config::SourceConfig;
 
@@ -24,7 +24,7 @@ use super::scaler;
 /// The pictures of a source, and how far they were shown.
 struct Feeder {
     files: Arc<[PathBuf]>,
-    on_unreadable: Unreadable,
+    on_unreadable: UnreadableHandler,
     stop: StopToken,
     loop_at_end: bool,
     /// Place of the next file.
@@ -38,7 +38,7 @@ struct Feeder {
 /// Builds a pipeline that shows `files`, which are not empty, in their order.
 pub(super) fn build(
     files: Arc<[PathBuf]>,
-    on_unreadable: Unreadable,
+    on_unreadable: UnreadableHandler,
     config: &SourceConfig,
     context: &SourceContext,
 ) -> Result<BuiltPipeline, SourceError> {
@@ -89,7 +89,7 @@ impl Feeder {
     }
 
     /// The next picture with its place, rounds counted on.
-    fn next_image(&mut self) -> Option<(usize, Bitmap)> {
+    fn next_image(&mut self) -> Option<(usize, BgrxImage)> {
         while !self.stop.is_stopped() {
             if self.next == self.files.len() {
                 if !self.loop_at_end || !self.any_readable {
@@ -101,7 +101,7 @@ impl Feeder {
             }
             let place = self.next;
             self.next += 1;
-            match pictures::read(&self.files[place]) {
+            match image_codec::read(&self.files[place]) {
                 Ok(picture) => {
                     self.any_readable = true;
                     return Some((self.index_offset + place, picture));
@@ -114,7 +114,7 @@ impl Feeder {
 }
 
 /// A picture as a sample whose time is its place in seconds; `None` for a size that no caps can say.
-fn sample(place: usize, image: Bitmap) -> Option<gst::Sample> {
+fn sample(place: usize, image: BgrxImage) -> Option<gst::Sample> {
     let caps = gst::Caps::builder("video/x-raw")
         .field("format", "BGRx")
         .field("width", i32::try_from(image.size.width).ok()?)

@@ -17,10 +17,10 @@ mod image_appsrc;
 mod sample;
 mod scaler;
 mod session;
-mod survey;
+mod introspect;
 mod timing;
-pub mod trial;
-mod view;
+pub mod video_selftest;
+mod tee;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -29,8 +29,8 @@ use gstreamer as gst;
 
 use jetwatch_config::SourceConfig;
 
-use super::images::Unreadable;
-use super::{End, Source, SourceContext, SourceError};
+use super::image_folder::UnreadableHandler;
+use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub use camera::needed_variable;
 pub use predict_plan::predict_plan;
@@ -77,7 +77,7 @@ impl Source for GstSource {
         &mut self,
         context: &SourceContext,
         first_frame: &dyn Fn(),
-    ) -> Result<End, SourceError> {
+    ) -> Result<SessionEnd, SourceError> {
         // The daemon starts it with its configured threshold; tools and tests that open a source alone need not know.
         init("*:1")?;
         let launch = build::build(&self.config, context)?;
@@ -89,10 +89,10 @@ impl Source for GstSource {
 pub(super) fn play_images(
     config: &SourceConfig,
     files: Arc<[PathBuf]>,
-    on_unreadable: Unreadable,
+    on_unreadable: UnreadableHandler,
     context: &SourceContext,
     first_frame: &dyn Fn(),
-) -> Result<End, SourceError> {
+) -> Result<SessionEnd, SourceError> {
     init("*:1")?;
     let launch = image_appsrc::build(files, on_unreadable, config, context)?;
     session::run(config, &launch, context, first_frame)

@@ -3,8 +3,8 @@
 //! What only the media tells, sizes and codecs of files and servers, is left open here; the running pipeline fills it in.
 
 use crate::SourceError;
-use crate::plan::{Plan, PlanStep, Work};
-use crate::steps::{Form, Memory, route_of_part};
+use crate::plan::{ProcessingPlan, PlanStep, StepKind};
+use crate::convert_plan::{VideoFormat, Memory, plan_crop_conversion};
 use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri, V4l2Format};
 use jetwatch_platform::{Machine, VideoUnit};
 use jetwatch_types::{Letterbox, Placement, Size};
@@ -21,11 +21,11 @@ pub fn predict_plan(
     machine: &Machine,
     input: Size,
     placement: Placement,
-) -> Result<Plan, SourceError> {
-    let mut plan = Plan::default();
+) -> Result<ProcessingPlan, SourceError> {
+    let mut plan = ProcessingPlan::default();
     let mut add = |work, unit, element: &str, detail: &str| {
         plan.steps.push(PlanStep {
-            work,
+            kind: work,
             unit,
             element: element.to_owned(),
             detail: detail.to_owned(),
@@ -33,7 +33,7 @@ pub fn predict_plan(
     };
     if let SourceUri::Synthetic(_) = config.uri {
         add(
-            Work::Draw,
+            StepKind::Draw,
             VideoUnit::Cpu,
             "jetwatch",
             "at the network's size",
@@ -45,13 +45,13 @@ pub fn predict_plan(
     match &config.uri {
         SourceUri::Csi { sensor, .. } => {
             camera::check_csi(&equipment, *sensor)?;
-            add(Work::Capture, VideoUnit::Isp, "nvarguscamerasrc", "");
+            add(StepKind::Capture, VideoUnit::Isp, "nvarguscamerasrc", "");
         }
-        SourceUri::V4l2 { .. } => add(Work::Capture, VideoUnit::Cpu, "v4l2src", ""),
-        SourceUri::Rtsp { .. } => add(Work::Receive, VideoUnit::Cpu, "rtspsrc", ""),
-        SourceUri::File(_) => add(Work::Read, VideoUnit::Cpu, "filesrc", ""),
-        SourceUri::Launch(_) => add(Work::Read, VideoUnit::Cpu, "launch", ""),
-        SourceUri::Images(_) => add(Work::Decode, VideoUnit::Cpu, "jetwatch", "JPEG and PNG"),
+        SourceUri::V4l2 { .. } => add(StepKind::Capture, VideoUnit::Cpu, "v4l2src", ""),
+        SourceUri::Rtsp { .. } => add(StepKind::Receive, VideoUnit::Cpu, "rtspsrc", ""),
+        SourceUri::File(_) => add(StepKind::Read, VideoUnit::Cpu, "filesrc", ""),
+        SourceUri::Launch(_) => add(StepKind::Read, VideoUnit::Cpu, "launch", ""),
+        SourceUri::Images(_) => add(StepKind::Decode, VideoUnit::Cpu, "jetwatch", "JPEG and PNG"),
         SourceUri::Synthetic(_) => {}
     }
     decoding(config, &equipment, &mut plan)?;
@@ -63,7 +63,7 @@ pub fn predict_plan(
 fn decoding(
     config: &SourceConfig,
     equipment: &VideoHardware,
-    plan: &mut Plan,
+    plan: &mut ProcessingPlan,
 ) -> Result<(), SourceError> {
     let only_jpeg = match &config.uri {
         SourceUri::Csi { .. } | SourceUri::Images(_) | SourceUri::Synthetic(_) => return Ok(()),
@@ -94,7 +94,7 @@ fn decoding(
             continue;
         }
         let step = |unit, element: &str, detail: String| PlanStep {
-            work: Work::Decode,
+            kind: StepKind::Decode,
             unit,
             element: element.to_owned(),
             detail,
@@ -138,7 +138,7 @@ fn scaling(
     equipment: &VideoHardware,
     input: Size,
     placement: Placement,
-    plan: &mut Plan,
+    plan: &mut ProcessingPlan,
 ) -> Result<(), SourceError> {
     let scalers = equipment.scalers();
     let from = known_format(config, equipment);
@@ -150,12 +150,12 @@ fn scaling(
         None => None,
     };
     let inner = Letterbox::with_crop(size, crop, input, placement).inner;
-    let tried = from.clone().unwrap_or(Form {
+    let tried = from.clone().unwrap_or(VideoFormat {
         size,
         format: "NV12".to_owned(),
         memory: Memory::System,
     });
-    let route = route_of_part(
+    let route = plan_crop_conversion(
         &tried,
         crop,
         inner,
@@ -181,7 +181,7 @@ fn scaling(
             .as_ref()
             .is_some_and(|before| before.size == step.to.size)
             && step.to.format != "BGRx";
-        let detail = match (&before, step.cut) {
+        let detail = match (&before, step.crop) {
             (Some(before), Some(cut)) => format!("{} of {before} to {}", cut.crop, step.to),
             (Some(before), None) => format!("{before} to {}", step.to),
             (None, _) if config.roi.is_some() => {
@@ -190,7 +190,7 @@ fn scaling(
             (None, _) => "from a size that the media tells".to_owned(),
         };
         plan.steps.push(PlanStep {
-            work: if is_copy { Work::Copy } else { Work::Scale },
+            kind: if is_copy { StepKind::Copy } else { StepKind::Scale },
             unit: step.unit,
             element: element.to_owned(),
             detail,
@@ -205,7 +205,7 @@ fn scaling(
 }
 
 /// The form of the pictures that will be scaled, where the keys of the source tell it.
-fn known_format(config: &SourceConfig, equipment: &VideoHardware) -> Option<Form> {
+fn known_format(config: &SourceConfig, equipment: &VideoHardware) -> Option<VideoFormat> {
     let size = match &config.uri {
         SourceUri::Csi { size, .. } => *size,
         SourceUri::V4l2 {
@@ -216,7 +216,7 @@ fn known_format(config: &SourceConfig, equipment: &VideoHardware) -> Option<Form
         _ => None,
     };
     let (width, height) = size?;
-    Some(Form {
+    Some(VideoFormat {
         size: Size::new(width, height),
         format: "NV12".to_owned(),
         memory: Memory::Nvmm,

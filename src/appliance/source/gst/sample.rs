@@ -10,7 +10,7 @@ use gstreamer_video as gst_video;
 
 use crate::SourceContext;
 use jetwatch_nvidia::cuda::PixelFormat;
-use jetwatch_nvidia::surface::{NvmmPicture, SurfaceReader};
+use jetwatch_nvidia::surface::{NvmmImage, SurfaceReader};
 use jetwatch_types::{Image, Size};
 
 use super::scaler_elements::NVMM;
@@ -37,7 +37,7 @@ impl SampleReader {
     pub(super) fn new(context: &SourceContext, findings: &Arc<Findings>) -> Self {
         Self {
             layout: None,
-            nvmm_reader: context.surfaces.clone(),
+            nvmm_reader: context.nvmm_reader.clone(),
             source: context.name.clone(),
             diagnostics: Arc::clone(findings),
         }
@@ -74,7 +74,7 @@ impl SampleReader {
 
     /// A picture of NVMM that stays there. `None` when it cannot be read in place: the next session copies.
     fn zero_copy(&self, buffer: gst::Buffer, size: Size) -> Option<Image> {
-        let image = NvmmPicture::new(buffer, size.width, size.height, PixelFormat::Bgrx);
+        let image = NvmmImage::new(buffer, size.width, size.height, PixelFormat::Bgrx);
         match self.nvmm_reader.as_ref()?.surface(&image) {
             Ok(surface) => Some(Image::from_handle(size, surface)),
             Err(error) => {

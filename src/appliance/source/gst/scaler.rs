@@ -14,8 +14,8 @@ use gstreamer_app as gst_app;
 
 use crate::rate_limit::RateLimiter;
 use crate::elements::make;
-use crate::steps::{Memory, route_of_part, way_to_view};
-use crate::{Flow, SourceContext, SourceError, ViewWish};
+use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
+use crate::{Flow, SourceContext, SourceError, FullImage};
 use jetwatch_config::{Scaling, SourceConfig};
 use jetwatch_telemetry::{Level, Stage};
 use jetwatch_types::{Frame, FrameMeta, Region};
@@ -25,7 +25,7 @@ use super::hardware::VideoHardware;
 use super::diagnostics::Findings;
 use super::skip_probe::{SkipProbe, CapsInfo};
 use super::sample::SampleReader;
-use super::view::Fork;
+use super::tee::ImageTee;
 
 /// Name of the scaler's first element in its pipeline.
 pub(super) const ENTRY: &str = "entry";
@@ -101,9 +101,9 @@ pub(super) struct ScalerBin {
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     context: &SourceContext,
-    equipment: &VideoHardware,
+    hardware: &VideoHardware,
     config: &SourceConfig,
-    findings: &Arc<Findings>,
+    diagnostics: &Arc<Findings>,
 ) -> Result<ScalerBin, SourceError> {
     let entry = make("identity", ENTRY)?;
     let sink = make("appsink", SINK)?
@@ -124,29 +124,29 @@ pub(super) fn add(
     let input = entry
         .static_pad("sink")
         .ok_or_else(|| SourceError::Build("identity has no sink pad".to_owned()))?;
-    let tee = match context.view {
-        ViewWish::Nothing => None,
-        ViewWish::SourceSize => Some(Fork::add(pipeline, &entry)?),
+    let tee = match context.full_image {
+        FullImage::None => None,
+        FullImage::SourceSize => Some(ImageTee::add(pipeline, &entry)?),
     };
-    let main_branch = tee.as_ref().map_or(&entry, |fork| &fork.trunk);
+    let main_branch = tee.as_ref().map_or(&entry, |fork| &fork.main_branch);
     let shown = CapsInfo::empty();
     let mut caps_handler = CapsHandler {
         context: context.clone(),
         scaling: config.scaling,
         roi: config.roi,
-        diagnostics: Arc::clone(findings),
+        diagnostics: Arc::clone(diagnostics),
         caps_info: Arc::clone(&shown),
         elements: ScalerElements::default(),
         attach_points: AttachPoints {
             pipeline: pipeline.downgrade(),
             entry: main_branch.downgrade(),
             sink: sink.upcast_ref::<gst::Element>().downgrade(),
-            hardware: equipment.clone(),
+            hardware: hardware.clone(),
             prefix: "",
         },
         full_size: tee
             .as_ref()
-            .map(|fork| (ScalerElements::default(), fork.place(pipeline, equipment))),
+            .map(|fork| (ScalerElements::default(), fork.attach_points(pipeline, hardware))),
     };
     let caps_handler = Mutex::new(move |event: &gst::EventRef| caps_handler.on_event(event));
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
@@ -172,13 +172,13 @@ pub(super) fn add(
         skip_probe,
         stall_monitor: Arc::clone(&stall_monitor),
         stopped: false,
-        reader: SampleReader::new(context, findings),
+        reader: SampleReader::new(context, diagnostics),
         pending: tee.as_ref().map(|_| PendingFrame::default()),
     };
     let handler = Arc::new(Mutex::new(handler));
     if let Some(fork) = &tee {
         let taker = Arc::clone(&handler);
-        fork.on_view(move |sink| lock(&taker).on_full_sample(sink));
+        fork.on_full_image(move |sink| lock(&taker).on_full_sample(sink));
     }
     let pipeline_weak = pipeline.downgrade();
     sink.set_callbacks(
@@ -267,7 +267,7 @@ impl CapsHandler {
         })?;
         let size = from.size;
         let crop = self.roi.and_then(|roi| roi.to_crop(size));
-        let inner = self.context.picture_size(size, crop);
+        let inner = self.context.output_size(size, crop);
         let before = std::mem::replace(
             &mut *self.caps_info.lock().unwrap_or_else(PoisonError::into_inner),
             CapsInfo { size, crop },
@@ -277,14 +277,14 @@ impl CapsHandler {
         }
         let scalers = self.attach_points.hardware.scalers();
         let output = self.output();
-        let part = self.context.part(crop);
-        let route = route_of_part(&from, part, inner, self.scaling, &scalers, output)?;
+        let part = self.context.source_crop(crop);
+        let route = plan_crop_conversion(&from, part, inner, self.scaling, &scalers, output)?;
         if let Some(note) = route.note {
             self.diagnostics.add_note(note);
         }
         self.elements.reconfigure(route.steps, &self.attach_points)?;
         match &mut self.full_size {
-            Some((chain, place)) => chain.reconfigure(way_to_view(&from, &scalers)?, place),
+            Some((chain, place)) => chain.reconfigure(plan_full_size(&from, &scalers)?, place),
             None => Ok(()),
         }
     }
@@ -295,7 +295,7 @@ impl CapsHandler {
     fn output(&self) -> Memory {
         // The GPU's converter leaves them in memory of CUDA, which is no surface that the engines share.
         let is_shared = self.scaling != Scaling::Gpu;
-        match &self.context.surfaces {
+        match &self.context.nvmm_reader {
             Some(surfaces) if is_shared && surfaces.is_usable() => Memory::Nvmm,
             _ => Memory::System,
         }
@@ -393,7 +393,7 @@ impl AppSinkHandler {
     }
 
     fn deliver(&mut self, frame: Frame) -> Result<gst::FlowSuccess, gst::FlowError> {
-        let deliver = &self.context.deliver;
+        let deliver = &self.context.on_frame;
         let flow = self.stall_monitor.delivering(|| deliver(frame));
         self.to_flow_return(flow)
     }
@@ -408,13 +408,13 @@ impl AppSinkHandler {
         }
     }
 
-    fn shown(&self) -> CapsInfo {
+    fn caps_info(&self) -> CapsInfo {
         *self.caps_info.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a sample that comes now.
     fn meta(&self, sample: &gst::Sample) -> FrameMeta {
-        let source_size = self.shown().size;
+        let source_size = self.caps_info().size;
         let passed = self.skip_probe.as_ref().and_then(SkipProbe::passed_seq);
         FrameMeta {
             source: self.context.id,
@@ -430,11 +430,11 @@ impl AppSinkHandler {
     }
 
     fn frame(&mut self, sample: &gst::Sample, meta: FrameMeta) -> Option<Frame> {
-        let picture = self.reader.read(sample)?;
+        let image = self.reader.read(sample)?;
         Some(Frame {
             meta,
-            crop: self.shown().crop,
-            image: picture,
+            crop: self.caps_info().crop,
+            image,
             full_image: None,
             truth: Vec::new(),
         })

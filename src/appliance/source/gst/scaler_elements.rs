@@ -10,7 +10,7 @@ use gstreamer::prelude::*;
 
 use crate::SourceError;
 use crate::elements::{make, set_if_supported, set_number};
-use crate::steps::{Cut, Form, Memory, Step};
+use crate::convert_plan::{CropOf, VideoFormat, Memory, ConvertStep};
 use jetwatch_platform::VideoUnit;
 
 use super::hardware::VideoHardware;
@@ -28,7 +28,7 @@ const SHARED_BUFFERS: &str = "8";
 /// The elements of all steps.
 #[derive(Default)]
 pub(super) struct ScalerElements {
-    steps: Vec<Step>,
+    steps: Vec<ConvertStep>,
     /// In the order of the data.
     elements: Vec<gst::Element>,
     /// The filter that sets each step's size.
@@ -74,14 +74,14 @@ impl AttachPoints {
 
 impl ScalerElements {
     /// Makes the elements do `steps`, which are not empty.
-    pub(super) fn reconfigure(&mut self, steps: Vec<Step>, attach_points: &AttachPoints) -> Result<(), String> {
+    pub(super) fn reconfigure(&mut self, steps: Vec<ConvertStep>, attach_points: &AttachPoints) -> Result<(), String> {
         if self.steps.is_empty() || !is_same_layout(&self.steps, &steps) {
             self.build(&steps, attach_points)?;
         }
         for (filter, step) in self.filters.iter().zip(&steps) {
             filter.set_property("caps", output_caps(step));
         }
-        if let (Some(cutter), Some(cut)) = (&self.cropper, steps[0].cut) {
+        if let (Some(cutter), Some(cut)) = (&self.cropper, steps[0].crop) {
             set_crop(cutter, steps[0].unit, cut)?;
         }
         self.steps = steps;
@@ -98,7 +98,7 @@ impl ScalerElements {
         }
     }
 
-    fn build(&mut self, steps: &[Step], attach_points: &AttachPoints) -> Result<(), String> {
+    fn build(&mut self, steps: &[ConvertStep], attach_points: &AttachPoints) -> Result<(), String> {
         let ground = attach_points.upgrade().ok_or("the pipeline is gone")?;
         let said = |error: SourceError| error.to_string();
         let failed = |error: gst::glib::BoolError| error.to_string();
@@ -108,13 +108,13 @@ impl ScalerElements {
             match step.unit {
                 VideoUnit::Vic | VideoUnit::Gpu => {
                     let converter = converter(step, index, attach_points)?;
-                    if step.cut.is_some() {
+                    if step.crop.is_some() {
                         self.cropper = Some(converter.clone());
                     }
                     self.elements.extend([converter, filter.clone()]);
                 }
                 _ => {
-                    if step.cut.is_some() {
+                    if step.crop.is_some() {
                         let crop = make("videocrop", &attach_points.element_name("crop", index)).map_err(said)?;
                         self.cropper = Some(crop.clone());
                         self.elements.push(crop);
@@ -160,7 +160,7 @@ impl ScalerElements {
 }
 
 /// A converter of the Jetson for one step, told which unit to use.
-fn converter(step: &Step, index: usize, attach_points: &AttachPoints) -> Result<gst::Element, String> {
+fn converter(step: &ConvertStep, index: usize, attach_points: &AttachPoints) -> Result<gst::Element, String> {
     let unit = attach_points.hardware.scaler(step.unit)?;
     let converter =
         make(unit.element, &attach_points.element_name("scale", index)).map_err(|error| error.to_string())?;
@@ -190,7 +190,7 @@ fn converter(step: &Step, index: usize, attach_points: &AttachPoints) -> Result<
 }
 
 /// Tells the element which part of the picture it takes: a Jetson's by its edges, the processor's by what is left out.
-fn set_crop(cropper: &gst::Element, unit: VideoUnit, Cut { crop, of }: Cut) -> Result<(), String> {
+fn set_crop(cropper: &gst::Element, unit: VideoUnit, CropOf { crop, of }: CropOf) -> Result<(), String> {
     let (right, bottom) = (crop.left + crop.size.width, crop.top + crop.size.height);
     let (right, bottom) = match unit {
         VideoUnit::Vic | VideoUnit::Gpu => (right, bottom),
@@ -214,9 +214,9 @@ fn set_crop(cropper: &gst::Element, unit: VideoUnit, Cut { crop, of }: Cut) -> R
 }
 
 /// Whether the same elements do both, with other sizes.
-fn is_same_layout(before: &[Step], now: &[Step]) -> bool {
-    let kind = |step: &Step| {
-        let is_cut = step.cut.is_some();
+fn is_same_layout(before: &[ConvertStep], now: &[ConvertStep]) -> bool {
+    let kind = |step: &ConvertStep| {
+        let is_cut = step.crop.is_some();
         (step.unit, is_cut, step.to.memory, step.to.format.clone())
     };
     before.len() == now.len() && before.iter().zip(now).all(|(a, b)| kind(a) == kind(b))
@@ -224,8 +224,8 @@ fn is_same_layout(before: &[Step], now: &[Step]) -> bool {
 
 /// What the filter behind a step lets through. The processor's filter stands before the color conversion, so that it says
 /// nothing of the format.
-fn output_caps(step: &Step) -> gst::Caps {
-    let Form {
+fn output_caps(step: &ConvertStep) -> gst::Caps {
+    let VideoFormat {
         size,
         format,
         memory,
@@ -243,7 +243,7 @@ fn output_caps(step: &Step) -> gst::Caps {
 }
 
 /// The form of pictures with these caps; `None` when they are no raw video.
-pub(super) fn format_of(caps: &gst::CapsRef) -> Option<Form> {
+pub(super) fn format_of(caps: &gst::CapsRef) -> Option<VideoFormat> {
     let video = caps
         .structure(0)
         .filter(|video| video.name() == "video/x-raw")?;
@@ -251,7 +251,7 @@ pub(super) fn format_of(caps: &gst::CapsRef) -> Option<Form> {
     let is_nvmm = caps
         .features(0)
         .is_some_and(|features| features.contains(NVMM));
-    Some(Form {
+    Some(VideoFormat {
         size: jetwatch_types::Size::new(side("width")?, side("height")?),
         format: video.get::<String>("format").ok()?,
         memory: if is_nvmm {

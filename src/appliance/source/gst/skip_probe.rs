@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::{Skipping, SourceContext, ViewWish};
+use crate::{SkipPolicy, SourceContext, FullImage};
 use jetwatch_types::{Crop, FrameMeta, Image, Size};
 
 use super::scaler::StallMonitor;
@@ -50,28 +50,28 @@ pub(super) struct ProbeState {
 /// The gate of one session; without frames that skip, it does not exist.
 #[derive(Clone)]
 pub(super) struct SkipProbe {
-    policy: Skipping,
+    policy: SkipPolicy,
     state: Arc<Mutex<ProbeState>>,
 }
 
 impl SkipProbe {
     /// For the frames of this source; `None` where all of them go through the network.
     pub(super) fn from_context(context: &SourceContext) -> Option<Self> {
-        let skipping = context.skipping.clone()?;
+        let skipping = context.skip_policy.clone()?;
         // Without the branch for views there are none.
-        let view = match context.view {
-            ViewWish::Nothing => ViewWish::Nothing,
-            ViewWish::SourceSize => skipping.view,
+        let view = match context.full_image {
+            FullImage::None => FullImage::None,
+            FullImage::SourceSize => skipping.full_image,
         };
         Some(Self {
-            policy: Skipping { view, ..skipping },
+            policy: SkipPolicy { full_image: view, ..skipping },
             state: Arc::default(),
         })
     }
 
     /// Whether it stands before the network's branch alone.
     pub(super) fn keeps_full_images(&self) -> bool {
-        self.policy.view == ViewWish::SourceSize
+        self.policy.full_image == FullImage::SourceSize
     }
 
     /// Looks at each buffer that comes through `pad`. The first of a session always passes: without it nothing would play.
@@ -90,7 +90,7 @@ impl SkipProbe {
                 gate.forward_skipped(late, None, &progress);
             }
             let seq = counters.next_seq();
-            if progress.frames() == 0 || !(gate.policy.skips)(id) {
+            if progress.frames() == 0 || !(gate.policy.should_skip)(id) {
                 gate.state().seq = Some(seq);
                 return gst::PadProbeReturn::Ok;
             }
@@ -128,7 +128,7 @@ impl SkipProbe {
 
     /// Hands on a frame that did not pass. Whoever takes it may make the streaming thread wait.
     pub(super) fn forward_skipped(&self, meta: FrameMeta, full_image: Option<Image>, stall_monitor: &StallMonitor) {
-        stall_monitor.delivering(|| (self.policy.carry)(meta, full_image));
+        stall_monitor.delivering(|| (self.policy.on_skipped)(meta, full_image));
     }
 
     fn state(&self) -> MutexGuard<'_, ProbeState> {

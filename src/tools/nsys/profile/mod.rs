@@ -6,15 +6,15 @@
 
 mod error;
 mod export;
-mod hand;
+mod remote_shell;
 pub mod nsys;
-mod place;
-mod take;
-mod target;
+mod host;
+mod run;
+mod host_info;
 
 pub use error::ProfileError;
 pub use export::Exporter;
-pub use hand::Stopper;
-pub use place::{Place, User};
-pub use take::{Configuration, Order, Subject, Taken, Taker};
-pub use target::Target;
+pub use remote_shell::CancelHandle;
+pub use host::{Host, User};
+pub use run::{ConfigSource, ProfileRequest, ProfileTarget, ProfileResult, ProfileRunner};
+pub use host_info::HostInfo;
