@@ -43,6 +43,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("mqtt5", &["publish"]),
     ("tokio", &["publish"]),
     ("clap", &["cli"]),
+    ("clap_mangen", &["cli"]),
+    ("clap_complete", &["cli"]),
     ("anyhow", &["cli"]),
     ("ureq", &["catalog"]),
     ("ort", &["detect"]),
