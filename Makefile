@@ -17,7 +17,7 @@ ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,10 @@ appliance-limits: deb ## Boot the package with a kernel of its own, in QEMU, whe
 lint: ## Check formatting and lints.
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+
+docs: ## Build the documentation as a book into target/docs (needs mdBook: cargo install mdbook).
+	@command -v mdbook >/dev/null || { echo "docs: mdbook is not installed; run: cargo install mdbook" >&2; exit 1; }
+	mdbook build --dest-dir "$(abspath $(TARGET))/docs" docs
 
 bench: ## Run the micro-benchmarks.
 	@.ci/setup build

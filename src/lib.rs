@@ -17,7 +17,7 @@
 //! catalog    FLOOR 2  networks to fetch: manifests, and downloads that are resumed and verified
 //! profile    FLOOR 2  profiles taken: nsys around the daemon, here or over ssh; it starts programs and knows no pipeline
 //! report     FLOOR 2  profiles and benchmarks in: tables, verdicts and plots out; offline, no pipeline
-//! benchmark  FLOOR 2  traces of runs to statistics, to `benchmark.json` and to comparisons; the steps of the ladder: pure
+//! benchmark  FLOOR 2  traces of runs to statistics, to `benchmark.json` and to comparisons; the steps of the ablation: pure
 //! publish    FLOOR 2  tracks out: wire format, MQTT, JSON lines, embedded broker
 //! config     FLOOR 1  YAML as a checked value; every problem with its line and key path; secrets
 //! platform   FLOOR 1  what machine this is, its units for video, how it does, and its settings: Jetson model and release, loads, clocks

@@ -125,7 +125,7 @@ fn counts_are_those_of_frames_and_batches() {
     assert_eq!(result["speed"]["frames"], 31);
     assert_eq!(result["speed"]["batches"], 11);
     assert_eq!(result["meta"]["total_batches"]["jetwatch/detect"], 11);
-    assert_eq!(result["meta"]["total_batches"]["jetwatch/follow"], 31);
+    assert_eq!(result["meta"]["total_batches"]["jetwatch/track"], 31);
     let detect = &result["data"]["jetwatch"]["detect"];
     assert_eq!(detect["total_items"], 31);
     let batches = detect.as_object().expect("a map").iter();
@@ -144,10 +144,10 @@ fn counts_are_those_of_frames_and_batches() {
     };
     assert_eq!(range("detect/infer")["with_warmup"]["items"], 31);
     assert_eq!(range("detect/infer")["minus_warmup"]["batches"], 7);
-    assert_eq!(range("follow/track")["with_warmup"]["items"], 31);
+    assert_eq!(range("track/track")["with_warmup"]["items"], 31);
     // The frames of the detector's first two batches, and those of its last two.
     assert_eq!(
-        range("follow/publish")["minus_warmup"]["items"],
+        range("track/publish")["minus_warmup"]["items"],
         31 - (3 + 3) - (3 + 1)
     );
 
@@ -165,8 +165,8 @@ fn each_part_runs_alone() {
     for (part, range) in [
         ("decode", "source/source"),
         ("detect", "detect/infer"),
-        ("track", "follow/track"),
-        ("publish", "follow/publish"),
+        ("track", "track/track"),
+        ("publish", "track/publish"),
     ] {
         let setup = setup();
         let (code, _, aside) = bench(

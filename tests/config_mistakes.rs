@@ -452,7 +452,11 @@ fn scene_rules_are_refused_with_their_place() {
         ),
         (
             "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n- {name: b, coordinates: \"0.5,0.5,0.6,0.5,0.6,0.6\"}",
-            "f.yaml:6: sources[0].zones[1].coordinates: it overlaps the zone `a`, so that an object there is counted in both; move one of them, or write overlap: allowed where that is meant",
+            "f.yaml:6: sources[0].zones[1].coordinates: it overlaps the zone `a`, so that an object there is counted in both; move one of them, or write allow_overlap: true where that is meant",
+        ),
+        (
+            "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1\", overlap: allowed}",
+            "f.yaml:5: sources[0].zones[0].overlap: unknown key; known here: name, coordinates, inertia_frames, loitering_time_s, object_threshold, objects, allow_overlap",
         ),
         (
             "lines:\n- {name: a, coordinates: \"0.5,0.5,0.5,0.5\"}",
@@ -478,7 +482,7 @@ fn scene_rules_are_refused_with_their_place() {
     for (rules, wanted) in cases {
         assert_eq!(with(rules), wanted);
     }
-    let overlapping = "    zones:\n    - {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n    - {name: b, coordinates: \"0,0,1,0,1,1\", overlap: allowed}\n";
+    let overlapping = "    zones:\n    - {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n    - {name: b, coordinates: \"0,0,1,0,1,1\", allow_overlap: true}\n";
     let config = loaded(&LEAST.replace("detector:", &format!("{overlapping}detector:")));
     assert_eq!(config.sources[0].rules.zones.len(), 2);
     assert_eq!(config.sources[0].rules.zones[0].inertia_frames, 3);

@@ -571,11 +571,11 @@ fn layers_are_measured_where_tensorrt_runs_them() {
     );
 }
 
-/// `jetwatch bench --ladder` with these words more.
+/// `jetwatch bench --ablation` with these words more.
 fn climb(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut bench = command(setup, "bench", library);
     bench.arg("--output").arg(setup.path("out"));
-    bench.args(["--ladder", "--warmup", "0", "--frames", "24"]);
+    bench.args(["--ablation", "--warmup", "0", "--frames", "24"]);
     let output = finish(bench.args(more));
     (output.status.code(), stderr(&output))
 }
@@ -609,7 +609,7 @@ fn find(value: &Value, key: &str) -> Option<String> {
 }
 
 #[test]
-fn all_steps_of_the_ladder_run_on_one_runtime() {
+fn all_steps_of_the_ablation_run_on_one_runtime() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -660,7 +660,7 @@ fn all_steps_of_the_ladder_run_on_one_runtime() {
 }
 
 #[test]
-fn steps_of_the_ladder_build_their_engines_where_they_may() {
+fn steps_of_the_ablation_build_their_engines_where_they_may() {
     let doubles = doubles();
     let Some(double) = doubles.last() else {
         return;

@@ -103,15 +103,15 @@ fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
         (Some(FRAMES), Some(FRAMES)),
         "{stats}"
     );
-    let carried = source["carried"].as_u64().expect("a number");
+    let skipped = source["skipped"].as_u64().expect("a number");
     // The first is always drawn, and the turns begin behind it.
-    assert_eq!(carried, FRAMES - 1 - (FRAMES - 1).div_ceil(4), "{stats}");
+    assert_eq!(skipped, FRAMES - 1 - (FRAMES - 1).div_ceil(4), "{stats}");
     let infer = stats["stages"].as_array().expect("a list");
     let infer = infer
         .iter()
         .find(|stage| stage["stage"] == "infer")
         .expect("it ran");
-    assert_eq!(infer["items"].as_u64(), Some(FRAMES - carried), "{stats}");
+    assert_eq!(infer["items"].as_u64(), Some(FRAMES - skipped), "{stats}");
 }
 
 #[test]
@@ -153,13 +153,13 @@ publish:
     assert_eq!(numbers.len(), 80, "{stats}");
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     let source = &stats["sources"][0];
-    let (carried, dropped) = (
-        source["carried"].as_u64().expect("a number"),
+    let (skipped, dropped) = (
+        source["skipped"].as_u64().expect("a number"),
         source["dropped"].as_u64().expect("a number"),
     );
-    let through = 80 - carried;
+    let through = 80 - skipped;
     // The first passes whoever's turn it is, and turns are not cut short by the end.
-    assert!(carried >= 3 * (through - 1) - 3, "{stats}");
+    assert!(skipped >= 3 * (through - 1) - 3, "{stats}");
     let stages = stats["stages"].as_array().expect("a list");
     let read = stages.iter().find(|stage| stage["stage"] == "source");
     let read = read.expect("frames were read")["items"].as_u64();
@@ -252,15 +252,15 @@ publish:
         dropped(&settled) > 0,
         "all frames are too many, which shows before the interval rises: {settled}"
     );
-    // The report says what the last message said, and in the stretch every frame came through, many of them carried.
+    // The report says what the last message said, and in the stretch every frame came through, many of them skipped.
     let last = told().pop().expect("one at the end");
     let report = fs::read(setup.path("stats.json")).expect("the report was written");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
     assert_eq!(of_all(&report, "interval"), of_all(&last, "interval"));
-    assert_eq!(of_all(&report, "carried"), of_all(&last, "carried_frames"));
-    let (frames, carried, gone): (u64, u64, u64) = (
+    assert_eq!(of_all(&report, "skipped"), of_all(&last, "skipped_frames"));
+    let (frames, skipped, gone): (u64, u64, u64) = (
         of_all(&report, "frames").iter().sum(),
-        of_all(&report, "carried").iter().sum(),
+        of_all(&report, "skipped").iter().sum(),
         of_all(&report, "dropped").iter().sum(),
     );
     let through: u64 = of_all(&report, "detected").iter().sum();
@@ -269,16 +269,16 @@ publish:
         (through + gone..=through + gone + 4).contains(&frames),
         "{report}"
     );
-    assert!(carried > 0 && carried < frames, "{report}");
+    assert!(skipped > 0 && skipped < frames, "{report}");
 }
 
 #[test]
 fn carried_tracks_stay_within_three_points_of_those_that_are_always_seen() {
-    let [all, carried] = ["0", "3"].map(|interval| judge(&run(interval, "iou").0));
-    let [all, carried] = [all, carried].map(|counts| counts.mota().expect("objects"));
+    let [all, skipped] = ["0", "3"].map(|interval| judge(&run(interval, "iou").0));
+    let [all, skipped] = [all, skipped].map(|counts| counts.mota().expect("objects"));
     assert!(all > 0.85, "{all}");
     assert!(
-        carried >= all - 0.03,
-        "{carried} with an interval of 3, {all} without"
+        skipped >= all - 0.03,
+        "{skipped} with an interval of 3, {all} without"
     );
 }

@@ -68,7 +68,7 @@ fn state(kept: &BTreeMap<String, String>, source: &str) -> Option<String> {
 /// Counts above zero, by source.
 fn seen<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k String> {
     let labels = ["person", "car", "bus", "truck", "bicycle"];
-    let topics = labels.map(|label| format!("{source}/{label}"));
+    let topics = labels.map(|label| format!("{source}/counts/{label}"));
     let counted = kept.iter().filter(|(topic, _)| topics.contains(topic));
     counted
         .map(|(_, count)| count)
@@ -109,7 +109,7 @@ fn values_of_a_daemon_that_was_killed_are_put_right_by_the_next_one() {
     // What others keep below the same topic.
     let others = [
         ("stays/temperature", "21"),
-        ("theirs/person", "3"),
+        ("theirs/counts/person", "3"),
         ("theirs/status", "online"),
         ("goes/note", "hello"),
     ];

@@ -1,4 +1,4 @@
-//! `jetwatch bench --ladder` as its user meets it: the real binary climbs all steps on small scenes, and every frame is found
+//! `jetwatch bench --ablation` as its user meets it: the real binary runs all steps on small scenes, and every frame is found
 //! again in each of them.
 
 #[path = "support/classifier.rs"]
@@ -26,7 +26,7 @@ const STEPS: [&str; 6] = [
     "6_int8_interval",
 ];
 
-/// So many sources with the scripted detector, of camera pace: on the ladder they give frames as fast as they are taken.
+/// So many sources with the scripted detector, of camera pace: in the ablation they give frames as fast as they are taken.
 fn setup(sources: usize, more: &str) -> Setup {
     let source = |index| {
         format!(
@@ -48,11 +48,17 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Climbs with so many frames in each step; gives what was said.
+/// Runs the ablation with so many frames in each step; gives its output.
 fn climb(setup: &Setup, frames: u64, words: &[&str]) -> String {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out"));
-    command.args(["--ladder", "--warmup", "0", "--frames", &frames.to_string()]);
+    command.args([
+        "--ablation",
+        "--warmup",
+        "0",
+        "--frames",
+        &frames.to_string(),
+    ]);
     let output = finish(command.args(words));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -80,7 +86,7 @@ fn every_step_does_what_its_name_says_with_every_frame() {
     let said = climb(&setup, FRAMES, &[]);
     let runs = runs(&setup);
     for (number, run) in (1..).zip(&runs) {
-        assert_eq!(run["ladder"]["step"], number, "{}", run["ladder"]);
+        assert_eq!(run["ablation"]["step"], number, "{}", run["ablation"]);
         assert_eq!(run["run"]["frames"], FRAMES, "{number}");
         assert_eq!(run["run"]["dropped"], 0, "{number}");
         assert_eq!(stage(run, "track"), (FRAMES, FRAMES), "{number}");
@@ -106,19 +112,19 @@ fn every_step_does_what_its_name_says_with_every_frame() {
             5 => assert!(frames == FRAMES && batches < FRAMES, "{batches} batches"),
             _ => {
                 let sources = run["run"]["sources"].as_array().expect("a list");
-                let carried = sources.iter().map(|source| source["carried"].as_u64());
-                let carried: u64 = carried.map(|count| count.expect("a number")).sum();
+                let skipped = sources.iter().map(|source| source["skipped"].as_u64());
+                let skipped: u64 = skipped.map(|count| count.expect("a number")).sum();
                 // Some that skipped the network were still waiting for their turn at the end.
                 assert!(
-                    carried + frames >= FRAMES && frames <= FRAMES / 2,
-                    "{carried} carried, {frames} looked at"
+                    skipped + frames >= FRAMES && frames <= FRAMES / 2,
+                    "{skipped} skipped, {frames} looked at"
                 );
             }
         }
         assert_eq!(run["run"]["workers"], if number == 1 { 1 } else { 2 });
     }
-    let ladder = &json(&setup.path("out/ladder.json"))["ladder"];
-    let steps = ladder["steps"].as_array().expect("a list");
+    let ablation = &json(&setup.path("out/ablation.json"))["ablation"];
+    let steps = ablation["steps"].as_array().expect("a list");
     let names: Vec<&str> = steps
         .iter()
         .filter_map(|step| step["name"].as_str())
@@ -127,7 +133,7 @@ fn every_step_does_what_its_name_says_with_every_frame() {
     assert_eq!(steps[0]["relative_percent"], 100.0);
     assert!(
         steps[0]["gain"].is_null() && steps[5]["gain"]["ratios"].is_array(),
-        "{ladder}"
+        "{ablation}"
     );
     for (step, run) in steps.iter().zip(&runs) {
         let (fps, own) = (&step["fps"]["median"], &run["speed"]["fps"]);
@@ -173,7 +179,7 @@ fn every_crop_is_looked_at_and_a_network_for_single_ones_is_given_single_ones() 
         let wanted = if number <= 4 { [1, 1] } else { [6, 1] };
         assert_eq!(sizes, wanted.map(Some), "{number}");
         crops.push(networks[0]["crops"].as_u64().expect("a number"));
-        let notes = run["ladder"]["notes"].to_string();
+        let notes = run["ablation"]["notes"].to_string();
         assert_eq!(
             notes.contains("alone: tiny takes one crop at a time"),
             number >= 5,
@@ -193,11 +199,11 @@ fn rounds_stand_side_by_side_and_the_result_is_told_as_json() {
     let setup = setup(2, "");
     let said = climb(&setup, 8, &["--repeat", "2", "--json"]);
     let told: Value = serde_json::from_str(&said).expect("JSON");
-    assert_eq!(told, json(&setup.path("out/ladder.json")));
-    assert_eq!(told["ladder"]["rounds"], 2);
-    for step in told["ladder"]["steps"].as_array().expect("a list") {
+    assert_eq!(told, json(&setup.path("out/ablation.json")));
+    assert_eq!(told["ablation"]["rounds"], 2);
+    for step in told["ablation"]["steps"].as_array().expect("a list") {
         assert_eq!(step["fps"]["count"], 2, "{step}");
     }
-    let ratios = told["ladder"]["steps"][1]["gain"]["ratios"].as_array();
+    let ratios = told["ablation"]["steps"][1]["gain"]["ratios"].as_array();
     assert_eq!(ratios.map(Vec::len), Some(2));
 }

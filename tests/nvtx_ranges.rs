@@ -257,7 +257,7 @@ fn batches_of_crops_are_ranges() {
     // Each of the two workers waits once more, and learns that nothing comes.
     let waits = light["batches"].as_u64().expect("a number") + 2;
     assert_eq!(pushed["secondary_wait"], waits, "{text}");
-    assert_eq!(pushed["cascade_batch"], waits, "{text}");
+    assert_eq!(pushed["secondary_batch"], waits, "{text}");
     for name in ["secondary", "secondary_wait"] {
         let counted = stage(&stats, name);
         assert_eq!(counted["count"], light["batches"], "{counted}");

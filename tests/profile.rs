@@ -244,7 +244,7 @@ fn a_full_disk_and_an_nsys_that_hangs_are_told() {
     let output = finish(
         bench
             .command()
-            .args(["--duration", "1s", "--grace", "1s"])
+            .args(["--duration", "1s", "--export-timeout", "1s"])
             .env("NSYS_DOES", "hangs"),
     );
     let text = failure(&output, 1);
@@ -319,7 +319,7 @@ fn over_ssh_the_configuration_travels_and_finds_what_lies_there() {
                 "--program",
             ])
             .arg(env!("CARGO_BIN_EXE_jetwatch"))
-            .arg("--beside")
+            .arg("--remote-dir")
             .arg(&there)
             .arg("--ssh")
             .arg(double("ssh"))

@@ -100,7 +100,7 @@ fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
         let acl = folder.join("acl");
         std::fs::write(
             &acl,
-            "topic readwrite jetwatch/dev/status\ntopic readwrite jetwatch/dev/cam/person\n",
+            "topic readwrite jetwatch/dev/status\ntopic readwrite jetwatch/dev/cam/counts/person\n",
         )
         .expect("writable");
         format!("allow_anonymous true\nacl_file {}\n", acl.display())

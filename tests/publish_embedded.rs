@@ -76,7 +76,7 @@ fn mosquitto_sub_sees_retained_values_with_both_protocols() {
             (true, "1 online".to_owned())
         );
         assert_eq!(
-            mosquitto_sub(port, "jetwatch/+/cam/person", &["-V", version]),
+            mosquitto_sub(port, "jetwatch/+/cam/counts/person", &["-V", version]),
             (true, "1 3".to_owned())
         );
     }

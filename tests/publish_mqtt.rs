@@ -206,7 +206,7 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     });
     eventually("all is delivered", || sink.counts().queued == 0);
     let see = |broker: &Mosquitto, state: &str, persons: &str| {
-        for (topic, expected) in [("dev/status", "online"), ("dev/cam/person", persons)] {
+        for (topic, expected) in [("dev/status", "online"), ("dev/cam/counts/person", persons)] {
             let late = Subscriber::start(&broker.client(), &format!("jetwatch/{topic}"))
                 .expect("subscribed");
             assert_eq!(next(&late, topic), expected);

@@ -277,7 +277,7 @@ fn every_message_fits_the_schema() {
         "event",
         "detections",
         "count",
-        "fact",
+        "analytics",
         "zone",
         "line",
         "source",
@@ -296,8 +296,8 @@ fn the_schema_refuses_what_is_wrong() {
     let validator = validator();
     let messages = messages();
     let changes: [(&str, &str, Value); 17] = [
-        ("fact", "/type", json!("teleported")),
-        ("fact", "/to", json!("up")),
+        ("analytics", "/type", json!("teleported")),
+        ("analytics", "/to", json!("up")),
         ("zone", "/present/0/count", json!(-1)),
         ("line", "/crossings/0/to_left", json!("2")),
         ("event", "/type", json!("gone")),
@@ -378,7 +378,10 @@ fn events_carry_identity_times_and_boxes() {
 #[test]
 fn facts_name_their_rules_and_tracks() {
     let messages = messages();
-    let facts: Vec<&Value> = messages.iter().filter(|m| m["kind"] == "fact").collect();
+    let facts: Vec<&Value> = messages
+        .iter()
+        .filter(|m| m["kind"] == "analytics")
+        .collect();
     let told: Vec<_> = facts
         .iter()
         .map(|fact| {

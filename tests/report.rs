@@ -89,8 +89,8 @@ jetwatch:source,source-cam,2,200.0,200.0,200,200,0.0,100.0,100
 jetwatch:batch,detect-0,2,240.0,240.0,240,240,0.0,130.0,130
 jetwatch:infer,detect-0,2,200.0,200.0,200,200,0.0,100.0,100
 jetwatch:decode,detect-0,2,180.0,180.0,180,180,0.0,170.0,170
-jetwatch:track,follow,2,190.0,190.0,190,190,0.0,185.0,185
-jetwatch:publish,follow,2,190.0,190.0,190,190,0.0,170.0,170
+jetwatch:track,track,2,190.0,190.0,190,190,0.0,185.0,185
+jetwatch:publish,track,2,190.0,190.0,190,190,0.0,170.0,170
 ",
     ),
     (
@@ -162,7 +162,7 @@ jetwatch:publish,follow,2,190.0,190.0,190,190,0.0,170.0,170
         "osrt_waits",
         "Thread,Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
 detect-0,21.3,100,1,100.0,100.0,100,100,0.0,futex
-follow,8.5,40,2,20.0,20.0,10,30,14.1,write
+track,8.5,40,2,20.0,20.0,10,30,14.1,write
 ",
     ),
     (
@@ -383,7 +383,7 @@ fn a_page_holds_everything_itself() {
         [
             "detect-0",
             "detect-0 +1",
-            "follow",
+            "track",
             "source-cam",
             "GPU 0 stream 7"
         ]

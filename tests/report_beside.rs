@@ -47,7 +47,7 @@ fn report(arguments: &[&str], file: &Path) -> String {
 
 /// Adds [`BESIDE`] to a capture.
 fn add_beside(db: &Connection) {
-    for (thread, name) in [(RECORD, "record"), (SECOND, "second-light-0")] {
+    for (thread, name) in [(RECORD, "record"), (SECOND, "sgie-light-0")] {
         db.execute(
             "INSERT INTO NVTX_EVENTS (start, eventType, globalTid, text, domainId) VALUES (0, 39, ?1, ?2, 0)",
             params![thread, name],

@@ -39,7 +39,7 @@ tracker:
   probation_frames: 1
 publish:
   mqtt: off
-  json_lines: {{path: facts.jsonl}}
+  json_lines: {{path: analytics.jsonl}}
 "
     )
 }
@@ -172,9 +172,9 @@ fn counts_and_facts_are_those_of_the_truth() {
     let setup = Setup::new(&config(seed));
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("facts.jsonl"));
+    let lines = json_lines(&setup.path("analytics.jsonl"));
 
-    let facts = of_kind(&lines, "fact");
+    let facts = of_kind(&lines, "analytics");
     let mut told = Counts::new();
     for fact in &facts {
         let what = match text(&fact["type"]).as_str() {
@@ -220,9 +220,9 @@ fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
     let setup = Setup::new(&yaml);
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("facts.jsonl"));
+    let lines = json_lines(&setup.path("analytics.jsonl"));
     let told = |kind: &str| {
-        let facts = of_kind(&lines, "fact").into_iter();
+        let facts = of_kind(&lines, "analytics").into_iter();
         let facts = facts.filter(|fact| fact["type"] == kind);
         let mut told: Vec<_> = facts
             .map(|fact| fact["duration_ms"].as_u64().expect("a time"))
@@ -246,7 +246,7 @@ fn facts_stand_between_the_begin_and_the_end_of_their_track() {
     let setup = Setup::new(&config(3));
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("facts.jsonl"));
+    let lines = json_lines(&setup.path("analytics.jsonl"));
     let mut open: BTreeMap<String, bool> = BTreeMap::new();
     let mut facts = 0;
     for line in &lines {
@@ -254,7 +254,7 @@ fn facts_stand_between_the_begin_and_the_end_of_their_track() {
         match (text(&line["kind"]).as_str(), text(&line["type"]).as_str()) {
             ("event", "new") => assert!(open.insert(id, true).is_none()),
             ("event", "end") => assert_eq!(open.insert(id, false), Some(true)),
-            ("fact", kind) if !id.is_empty() => {
+            ("analytics", kind) if !id.is_empty() => {
                 assert_eq!(open.get(&id), Some(&true), "{kind} of {id}");
                 facts += 1;
             }

@@ -81,7 +81,7 @@ fn unseen_scenes_are_found_in_every_precision() {
         folder.path().join("report.json"),
     );
     let drawn = jetwatch(&[
-        "scenes",
+        "dataset",
         "--out",
         text(&scenes),
         "--seed",

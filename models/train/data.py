@@ -1,6 +1,6 @@
 """Pictures and boxes on the GPU, and what is done to them before each step.
 
-A set is a folder with `images/` and `annotations.json` (COCO's format, as `jetwatch scenes` and label_video.py write it); annotations with
+A set is a folder with `images/` and `annotations.json` (COCO's format, as `jetwatch dataset` and label_video.py write it); annotations with
 `iscrowd: 1` are regions that are neither asked for nor counted as wrong. All pictures of a set have one size and live on the GPU as bytes.
 """
 import json

@@ -23,7 +23,7 @@ from network import CLASSES, INPUT, StreetNano, centers, flatten
 from score import score
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-arguments.add_argument("--scenes", required=True, type=pathlib.Path, help="folder written by `jetwatch scenes`")
+arguments.add_argument("--scenes", required=True, type=pathlib.Path, help="folder written by `jetwatch dataset`")
 arguments.add_argument("--check", required=True, type=pathlib.Path, help="other scenes, only looked at")
 arguments.add_argument("--frames", action="append", default=[], type=pathlib.Path, help="folder written by label_video.py")
 arguments.add_argument("--frames-check", type=pathlib.Path, help="frames that are only looked at")

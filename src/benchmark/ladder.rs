@@ -1,7 +1,7 @@
-//! The ladder: one configuration from a naive chain to its best, in six steps that each change one thing, as DeepStream's
+//! The ablation: one configuration from a naive chain to its best, in six steps that each change one thing, as DeepStream's
 //! users are told to optimize their pipelines.
 //!
-//! Pure: [`Rung::lay_out`] says what a step runs, [`climb`] what each one gained. `jetwatch bench --ladder` runs them.
+//! Pure: [`Rung::lay_out`] says what a step runs, [`climb`] what each one gained. `jetwatch bench --ablation` runs them.
 
 mod climb;
 
@@ -25,7 +25,7 @@ const FULL: &str = "fp32";
 const LIGHT: &str = "int8";
 const LIGHT_ON_CPU: &str = "int8_cpu";
 
-/// One step of the ladder. Each differs from the one before by what its name says, and by nothing else.
+/// One step of the ablation. Each differs from the one before by what its name says, and by nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
     /// One frame at a time on one processor core: drawn and recorded, pictures of the source's size handed to the detector and

@@ -262,9 +262,9 @@ fn drop_warmup(levels: &mut [LevelRun], warmup: usize, batch_size: usize) {
     for run in levels {
         (run.front, run.back) = match run.level {
             Level::Detect => (warmup, warmup),
-            Level::Source | Level::Follow => (front, back),
+            Level::Source | Level::Track => (front, back),
             // They come behind the chain's.
-            Level::Cascade | Level::Record => run.outside(began, ended),
+            Level::Secondary | Level::Record => run.outside(began, ended),
         };
         let measured = run.measured();
         if !run.level.is_beside()
@@ -371,11 +371,11 @@ mod tests {
             all.push(entry(Level::Detect, number, None, at, 10));
             for frame in 0..2 {
                 let number = number * 2 + frame;
-                let follow = |stage| Entry {
+                let track = |stage| Entry {
                     items: 1,
-                    ..entry(Level::Follow, number, stage, at + 10, 1)
+                    ..entry(Level::Track, number, stage, at + 10, 1)
                 };
-                all.extend([follow(Some(Stage::Track)), follow(None)]);
+                all.extend([track(Some(Stage::Track)), track(None)]);
             }
         }
         all.push(entry(Level::Detect, 6, Some(Stage::Batch), 50, 9));
@@ -400,8 +400,8 @@ mod tests {
             "detect",
             "detect/infer",
             "detect/gpu_network",
-            "follow",
-            "follow/track",
+            "track",
+            "track/track",
         ];
         assert_eq!(names, wanted);
         let counts = |row: &Row| {
@@ -426,7 +426,7 @@ mod tests {
         // The follower's frames without a warm-up of one batch: from 20 ms to 41 ms.
         for (batch, from_ms, ms) in [(0, 11, 3), (1, 21, 2), (2, 30, 4), (3, 40, 9)] {
             for stage in [Some(Stage::Secondary), None] {
-                all.push(entry(Level::Cascade, batch, stage, from_ms, ms));
+                all.push(entry(Level::Secondary, batch, stage, from_ms, ms));
             }
         }
         all.push(entry(Level::Record, 0, None, 60, 5));
@@ -434,10 +434,10 @@ mod tests {
         let alone = Measured::new(&entries(), 1, 8).expect("three batches are left");
         assert!((measured.fps() - alone.fps()).abs() < 1e-9);
         let levels: Vec<Level> = measured.levels.iter().map(|run| run.level).collect();
-        assert_eq!(levels, [Level::Detect, Level::Follow, Level::Cascade]);
+        assert_eq!(levels, [Level::Detect, Level::Track, Level::Secondary]);
         let rows = measured.rows();
         let row = rows.last().expect("rows");
-        assert_eq!(row.name, "cascade/secondary");
+        assert_eq!(row.name, "secondary/secondary");
         let numbers = &row.minus_warmup;
         assert_eq!((numbers.batches, numbers.items), (2, 4));
         assert!((numbers.cpu_time.mean - 3.0).abs() < 1e-9, "{numbers:?}");

@@ -1,5 +1,5 @@
 //! FLOOR 2: traces of benchmark runs to statistics, to `benchmark.json`, and to comparisons of configurations; the steps of the
-//! ladder: pure.
+//! ablation: pure.
 //!
 //! `cli` runs the chain and hands its trace over. The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so
 //! that the tools of its users read it.

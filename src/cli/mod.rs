@@ -50,8 +50,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Show the whole chain at work, with events as a subscriber sees them.
     Demo(demo::DemoArgs),
-    /// Print the messages of a broker as they come.
-    Watch(watch::WatchArgs),
+    /// Subscribe to a broker and print its messages as they come.
+    Subscribe(watch::WatchArgs),
     /// Measure parts of the chain.
     Bench(bench::BenchArgs),
     /// Record the daemon by Nsight Systems, here or over ssh, and say where its time goes.
@@ -69,7 +69,7 @@ enum Command {
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
     /// Write labeled pictures of the built-in street scene, for training and judging networks.
-    Scenes(scenes::ScenesArgs),
+    Dataset(scenes::ScenesArgs),
 }
 
 /// Parses the command line, runs what it asks for, and gives the process's exit code.
@@ -86,9 +86,9 @@ pub fn main() -> ExitCode {
         .command;
     if !matches!(
         command,
-        Command::Watch(_)
+        Command::Subscribe(_)
             | Command::Track(_)
-            | Command::Scenes(_)
+            | Command::Dataset(_)
             | Command::Model(_)
             | Command::Engine(_)
             | Command::Tune(_)
@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args, started),
-        Command::Watch(args) => watch::run(&args),
+        Command::Subscribe(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),
@@ -111,7 +111,7 @@ pub fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
-        Command::Scenes(args) => scenes::run(&args),
+        Command::Dataset(args) => scenes::run(&args),
     };
     exit_code(result)
 }

@@ -82,14 +82,14 @@ pub(super) struct ProfileArgs {
     /// The jetwatch to profile; by default this one, and over ssh the one in the search path there.
     #[arg(long, value_name = "PROGRAM")]
     program: Option<String>,
-    /// Folder of the other machine that relative paths of the configuration mean.
+    /// Folder of the other machine that relative paths of the configuration refer to: models, secrets.
     #[arg(
         long,
         value_name = "DIR",
         default_value = "/etc/jetwatch",
         requires = "host"
     )]
-    beside: String,
+    remote_dir: String,
     /// Folder for temporary files where the daemon runs.
     #[arg(long, value_name = "DIR")]
     target_folder: Option<String>,
@@ -101,7 +101,7 @@ pub(super) struct ProfileArgs {
     nsys: PathBuf,
     /// How long nsys may take beyond the time to record, on a slow machine.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2m")]
-    grace: Duration,
+    export_timeout: Duration,
 }
 
 /// Where the configuration is by default.
@@ -210,7 +210,7 @@ fn subject(args: &ProfileArgs) -> anyhow::Result<Subject> {
     let configuration = if args.host.is_some() {
         Configuration::Copied {
             file: args.config.clone(),
-            beside: args.beside.clone(),
+            beside: args.remote_dir.clone(),
         }
     } else {
         Configuration::InPlace(
@@ -236,7 +236,7 @@ fn order(args: &ProfileArgs, batch_size: Option<u8>) -> Order {
         duration: args
             .duration
             .or_else(|| args.frames.is_none().then_some(DURATION)),
-        grace: args.grace,
+        grace: args.export_timeout,
         frames: args.frames,
         batch_size,
     }

@@ -1,4 +1,4 @@
-//! `jetwatch scenes`: labeled pictures of the built-in street, as files that training tools and `jetwatch eval` read.
+//! `jetwatch dataset`: labeled pictures of the built-in street, as files that training tools and `jetwatch eval` read.
 //!
 //! Writes `DIR/images/*.jpg` (or `.png`) and `DIR/annotations.json` in COCO's format. The same arguments give the same
 //! files, whatever the number of threads.

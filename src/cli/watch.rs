@@ -1,4 +1,4 @@
-//! `jetwatch watch`: a subscriber that prints what a broker sends.
+//! `jetwatch subscribe`: a subscriber that prints what a broker sends.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::source::StopToken;
 
 use super::{Exit, parse_duration, signals};
 
-/// What `jetwatch watch` is told.
+/// What `jetwatch subscribe` is told.
 #[derive(Debug, Args)]
 pub(super) struct WatchArgs {
     /// Configuration file whose broker, user and certificates are used.
@@ -60,7 +60,7 @@ fn mqtt_config(args: &WatchArgs) -> anyhow::Result<MqttConfig> {
     if let Some(path) = &args.config {
         return Config::load(path)?.publish.mqtt.with_context(|| {
             format!(
-                "{} has `publish.mqtt: off`: there is no broker to watch",
+                "{} has `publish.mqtt: off`: there is no broker to subscribe to",
                 path.display()
             )
         });

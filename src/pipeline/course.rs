@@ -1,6 +1,6 @@
-//! How the chain is laid out: the daemon's own way, and the ways that `jetwatch bench --ladder` compares it with.
+//! How the chain is laid out: the daemon's own way, and the ways that `jetwatch bench --ablation` compares it with.
 //!
-//! The daemon drops what the recording and secondary networks cannot keep up with. On the ladder nothing is dropped, so that
+//! The daemon drops what the recording and secondary networks cannot keep up with. In the ablation nothing is dropped, so that
 //! every step does the whole of its work: a gate bounds the frames that are in the chain, and the sources wait before it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use super::NEWS_DEPTH;
 use super::follow::News;
 use super::intervals;
 
-/// Batches of each worker that may be in the chain at once on the ladder: one that is formed, one in the network, one behind it.
+/// Batches of each worker that may be in the chain at once in the ablation: one that is formed, one in the network, one behind it.
 const BATCHES_INSIDE: usize = 3;
 
-/// Batches of crops of each worker that may wait on the ladder: a track whose crop waits is not cut anew, so that a long queue
+/// Batches of crops of each worker that may wait in the ablation: a track whose crop waits is not cut anew, so that a long queue
 /// would be less work.
 const CROP_BATCHES: usize = 2;
 

@@ -213,7 +213,7 @@ impl Follower {
     /// Goes on by one frame of a source; without detections it skipped the network.
     fn frame(&mut self, meta: FrameMeta, detections: Option<&[Detection]>, view: Option<KeptView>) {
         let recorder = self.recorder.clone();
-        let whole = recorder.batch(Level::Follow, 1);
+        let whole = recorder.batch(Level::Track, 1);
         let line = &mut self.lines[meta.source.index()];
         {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);

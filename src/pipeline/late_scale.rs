@@ -1,4 +1,4 @@
-//! Scaling behind the queue, by the worker that prepares its batch: for the steps of `jetwatch bench --ladder` that show what it
+//! Scaling behind the queue, by the worker that prepares its batch: for the steps of `jetwatch bench --ablation` that show what it
 //! costs. The daemon's sources scale, on the unit that is there for it.
 
 use crate::detect::Resampler;

@@ -296,7 +296,7 @@ impl Meter {
         let summary = self.recorder.summary();
         let since_start = |at: Instant| at.duration_since(self.started).as_secs_f64() * 1e3;
         Report {
-            version: 1,
+            version: 2,
             duration_s: seconds,
             frames,
             warmup_frames: state.base.frames,
@@ -323,7 +323,7 @@ impl Meter {
                     frames: source.counters.frames(),
                     detected: source.done,
                     interval: self.lanes.interval(SourceId(index as u16)).0,
-                    carried: self.lanes.interval(SourceId(index as u16)).1,
+                    skipped: self.lanes.interval(SourceId(index as u16)).1,
                     dropped: self.lanes.dropped(SourceId(index as u16)),
                     reconnects: source.counters.reconnects(),
                 },

@@ -56,7 +56,7 @@ use crate::platform::{Machine, Root};
 use crate::publish::{CommandListener, EmbeddedBroker, Stats};
 use crate::render::{Recording, RenderError, Shelf};
 use crate::source::{self, ArgusRestarts, Dot, SourceError, StopToken, Surfaces, ViewWish};
-use crate::telemetry::{Pulses, Recorder, Trace};
+use crate::telemetry::{Pulses, Recorder, Trace, thread_names};
 use crate::types::{Placement, Size};
 
 pub use alone::{DetectorAlone, detector_alone, layers_alone};
@@ -260,9 +260,9 @@ impl Pipeline {
             recording,
             gate: gate.clone(),
             stop: stop.clone(),
-            pulse: pulses.join("follow"),
+            pulse: pulses.join(thread_names::TRACK),
         };
-        let follower = spawn("follow", move || follower.run(&heard))?;
+        let follower = spawn(thread_names::TRACK, move || follower.run(&heard))?;
 
         let machine = Arc::new(Machine::find(&options.root));
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
@@ -410,7 +410,7 @@ impl Pipeline {
             if finished_by(until, || watcher.is_finished()) {
                 join(watcher);
             } else {
-                late.push("machine".to_owned());
+                late.push(thread_names::SYSMON.to_owned());
             }
         }
         self.lanes.close_all();
@@ -430,7 +430,7 @@ impl Pipeline {
         } = if finished_by(until, || self.follower.is_finished()) {
             join(self.follower)
         } else {
-            late.push("follow".to_owned());
+            late.push(thread_names::TRACK.to_owned());
             Ending::default()
         };
         for (name, worker) in self.secondary.drain(..) {

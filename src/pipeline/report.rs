@@ -7,7 +7,7 @@ use crate::telemetry::StageSummary;
 /// Numbers of one run, after its warm-up frames. Field names carry their units.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Report {
-    /// Version of this form: 1.
+    /// Version of this format: 2.
     pub version: u32,
     /// From the first measured frame's arrival to the last frame's end, in seconds.
     pub duration_s: f64,
@@ -75,8 +75,8 @@ pub struct SourceReport {
     pub detected: u64,
     /// Frames that skipped the network after each one that went through it, at the end.
     pub interval: u32,
-    /// Frames of them that skipped the network, their tracks carried.
-    pub carried: u64,
+    /// Frames of them that skipped the network, their tracks predicted.
+    pub skipped: u64,
     /// Frames replaced by newer ones.
     pub dropped: u64,
     /// Times that it was opened anew.
@@ -94,7 +94,7 @@ impl SourceReport {
                     known.interval = source.interval;
                     known.frames += source.frames;
                     known.detected += source.detected;
-                    known.carried += source.carried;
+                    known.skipped += source.skipped;
                     known.dropped += source.dropped;
                     known.reconnects += source.reconnects;
                 }

@@ -277,7 +277,7 @@ impl Seen {
             if budget.take(1, started) == 0 {
                 break;
             }
-            let _whole = recorder.batch(Level::Follow, 1);
+            let _whole = recorder.batch(Level::Track, 1);
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
             events.clear();
             lifecycle.step(&meta, tracker.update(detections), &mut events);
@@ -308,7 +308,7 @@ impl Seen {
                 entered_at: Instant::now(),
                 ..*meta
             };
-            let _whole = recorder.batch(Level::Follow, 1);
+            let _whole = recorder.batch(Level::Track, 1);
             let _range = recorder.range_with_payload(Stage::Publish, 1, frame.seq);
             for sink in &mut sinks {
                 if !events.is_empty() {

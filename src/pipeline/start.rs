@@ -10,7 +10,7 @@ use crate::detect::{DetectError, Prepared};
 use crate::platform::Root;
 use crate::render::{Choice, Recording};
 use crate::source;
-use crate::telemetry::{Recorder, service};
+use crate::telemetry::{Recorder, service, thread_names};
 
 use super::attend::Attendant;
 use super::cascade::{PreparedSecondary, prepare_secondary};
@@ -80,10 +80,10 @@ impl Pipeline {
             news: self.news.clone(),
             stop: self.stop.clone(),
         };
-        self.watcher = Some(spawn("machine", move || watcher.run())?);
+        self.watcher = Some(spawn(thread_names::SYSMON, move || watcher.run())?);
         if service::is_managed() {
             let attendant = self.attendant(config);
-            self.attendant = Some(spawn("attend", move || attendant.run())?);
+            self.attendant = Some(spawn(thread_names::SD_NOTIFY, move || attendant.run())?);
         }
         Ok(())
     }

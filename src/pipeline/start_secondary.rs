@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use crossbeam_channel::{Sender, bounded};
 
 use crate::detect::DetectError;
+use crate::telemetry::thread_names;
 
 use super::cascade::{PreparedSecondary, Station, work};
 use super::threads::spawn;
@@ -24,7 +25,7 @@ impl Pipeline {
             let prepared = Arc::new(prepared);
             let (loaded, loading) = bounded(prepared.workers());
             for worker in 0..prepared.workers() {
-                let name = format!("second-{}-{worker}", prepared.name());
+                let name = thread_names::secondary(prepared.name(), worker);
                 let station = station.clone();
                 let body = self.secondary_worker(place, worker, &prepared, station, loaded.clone());
                 self.secondary.push((name.clone(), spawn(&name, body)?));
@@ -56,7 +57,7 @@ impl Pipeline {
         );
         let pulse = self
             .pulses
-            .join(&format!("second-{}-{worker}", prepared.name()));
+            .join(&thread_names::secondary(prepared.name(), worker));
         move || {
             let detector = match prepared.make_detector(worker) {
                 Ok(detector) => detector,

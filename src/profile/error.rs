@@ -206,7 +206,7 @@ pub enum ProfileError {
     },
     /// The profile did not end in time.
     #[error(
-        "nsys did not end on {place} within {seconds} s, and was ended; give it more time with --grace, or switch sampling off with --sampling off"
+        "nsys did not end on {place} within {seconds} s, and was ended; give it more time with --export-timeout, or switch sampling off with --sampling off"
     )]
     Late {
         /// The target.

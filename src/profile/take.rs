@@ -186,7 +186,7 @@ impl Taker {
         self.hand.order("config", &bytes.len().to_string())?;
         self.hand.send(&bytes)?;
         self.hand.answers()?;
-        self.hand.order("beside", beside)?;
+        self.hand.order("remote-dir", beside)?;
         self.hand.answers()?;
         Ok(format!("{}/jetwatch.yaml", self.target.folder))
     }

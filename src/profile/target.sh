@@ -165,7 +165,7 @@ while IFS='' read -r line <&3; do
         head -c "$value" <&3 >"$folder/jetwatch.yaml" || fail write "$folder"
         say ready
         ;;
-    'beside '*) # Relative paths of the configuration mean what lies there.
+    'remote-dir '*) # Relative paths of the configuration refer to what is there.
         for path in "$value"/*; do
             name=${path##*/}
             [ ! -e "$path" ] || [ "$name" = jetwatch.yaml ] || ln -s "$path" "$folder/$name"

@@ -20,6 +20,7 @@ use mqtt5::protocol::v5::reason_codes::ReasonCode;
 use super::PublishError;
 use super::error::read_password;
 use crate::config::Credentials;
+use crate::telemetry::{self, thread_names};
 
 /// Most clients at a time.
 const MAX_CLIENTS: usize = 256;
@@ -86,15 +87,15 @@ impl EmbeddedBroker {
         let (ready, started) = bounded(1);
         let (end, ended) = bounded::<()>(1);
         let thread = std::thread::Builder::new()
-            .name("broker".to_owned())
+            .name(thread_names::BROKER.to_owned())
             .spawn(move || {
-                crate::telemetry::name_thread("broker");
+                telemetry::name_thread(thread_names::BROKER);
                 runtime.block_on(serve(listen, gate, &ready));
                 runtime.shutdown_background();
                 drop(end);
             })
             .map_err(|source| PublishError::Thread {
-                name: "broker",
+                name: thread_names::BROKER,
                 source,
             })?;
         let gone = || Err("its thread ended".to_owned());

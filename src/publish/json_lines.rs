@@ -20,7 +20,7 @@ use crossbeam_channel::{Receiver, bounded};
 use self::lines::{FileOutput, Lines, Output};
 use super::{Encoder, Moment, PublishError, Record, Sink, SinkCounts};
 use crate::config::JsonLinesConfig;
-use crate::telemetry::{Pulse, Pulses};
+use crate::telemetry::{self, Pulse, Pulses, thread_names};
 
 /// Lines that wait for the disk before the oldest are dropped: about 10 MB of events.
 const QUEUE_LINES: usize = 10_000;
@@ -114,14 +114,14 @@ impl JsonLinesSink {
             pulse,
         };
         let thread = std::thread::Builder::new()
-            .name("json-lines".to_owned())
+            .name(thread_names::JSON_LINES.to_owned())
             .spawn(move || {
-                crate::telemetry::name_thread("json-lines");
+                telemetry::name_thread(thread_names::JSON_LINES);
                 writer.run();
                 drop(end);
             })
             .map_err(|source| PublishError::Thread {
-                name: "json-lines",
+                name: thread_names::JSON_LINES,
                 source,
             })?;
         Ok(Self {

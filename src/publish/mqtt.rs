@@ -42,7 +42,7 @@ use super::{
     Delivery, Encoder, Moment, PublishError, Record, Sink, SinkCounts, SourceState, Topics,
 };
 use crate::config::MqttConfig;
-use crate::telemetry::{Pulse, Pulses};
+use crate::telemetry::{self, Pulse, Pulses, thread_names};
 
 /// Part of the closing deadline that is kept for hanging up and for the thread's end.
 const RESERVE: Duration = Duration::from_millis(200);
@@ -206,9 +206,9 @@ impl MqttSink {
         let (end, ended) = bounded(1);
         let pulse = pulses.join("mqtt");
         let thread = std::thread::Builder::new()
-            .name("mqtt".to_owned())
+            .name(thread_names::MQTT.to_owned())
             .spawn(move || {
-                crate::telemetry::name_thread("mqtt");
+                telemetry::name_thread(thread_names::MQTT);
                 runtime.block_on(async {
                     tokio::select! {
                         () = worker.run() => {}
@@ -221,7 +221,7 @@ impl MqttSink {
                 let _ = end.send(());
             })
             .map_err(|source| PublishError::Thread {
-                name: "mqtt",
+                name: thread_names::MQTT,
                 source,
             })?;
         Ok(Self {

@@ -65,8 +65,12 @@ impl Subscriber {
     fn begin(config: &MqttConfig, filter: &str, kept: Kept) -> Result<Self, PublishError> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let client_id = format!("{}-watch-{}-{number}", config.client_id, std::process::id());
-        let runtime = mqtt::runtime("mqtt-watch")?;
+        let client_id = format!(
+            "{}-subscribe-{}-{number}",
+            config.client_id,
+            std::process::id()
+        );
+        let runtime = mqtt::runtime("mqtt-subscribe")?;
         let mut link = runtime.block_on(async {
             let mut link = dial(
                 config,
@@ -85,7 +89,7 @@ impl Subscriber {
         let ended = Arc::new(Mutex::new(None));
         let (stop_here, ended_here) = (Arc::clone(&stop), Arc::clone(&ended));
         let thread = std::thread::Builder::new()
-            .name("mqtt-watch".to_owned())
+            .name("mqtt-subscribe".to_owned())
             .spawn(move || {
                 let result = runtime.block_on(async {
                     tokio::select! {
@@ -104,7 +108,7 @@ impl Subscriber {
                 }
             })
             .map_err(|source| PublishError::Thread {
-                name: "mqtt-watch",
+                name: "mqtt-subscribe",
                 source,
             })?;
         Ok(Self {

@@ -11,23 +11,19 @@
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
 //! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
 //! <prefix>/<device>/<source>/detections   JSON, kind `detections`, one per frame          QoS 0
-//! <prefix>/<device>/<source>/facts        JSON, kind `fact`, one per fact of the scene    QoS 1
+//! <prefix>/<device>/<source>/analytics    JSON, kind `analytics`, one per event            QoS 1
 //! <prefix>/<device>/<source>/zones/<zone> JSON, kind `zone`                               retained, QoS 1
 //! <prefix>/<device>/<source>/lines/<line> JSON, kind `line`                               retained, QoS 1
-//! <prefix>/<device>/<source>/<label>      number of active tracks, a bare integer         retained, QoS 1
+//! <prefix>/<device>/<source>/counts/<label> number of active tracks, a bare integer       retained, QoS 1
 //! ```
 //!
-//! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label named like one
-//! of the fixed levels (`status`, `events`, `detections`, `facts`, `zones`, `lines`) gets a `_` behind it, and so does one that would share its
-//! topic with another label. Messages always carry the label as the model has it.
+//! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label that would share
+//! its topic with an earlier one gets a `_` appended. Messages always have the label as the model has it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Record;
-
-/// Last levels that a label may not take.
-const RESERVED: [&str; 6] = ["status", "events", "detections", "facts", "zones", "lines"];
 
 /// How surely a message must arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +92,7 @@ impl Topics {
     #[must_use]
     pub fn new(prefix: &str, device: &str, labels: &[String]) -> Self {
         let base = format!("{prefix}/{}", level(device));
-        let mut taken: HashSet<String> = RESERVED.iter().map(|&word| word.to_owned()).collect();
+        let mut taken: HashSet<String> = HashSet::new();
         let mut levels = HashMap::new();
         for label in labels {
             if levels.contains_key(label) {
@@ -136,8 +132,9 @@ impl Topics {
 
     /// Filters for all topics of sources that have retained values; others match them, too.
     #[must_use]
-    pub(super) fn values(&self) -> [String; 3] {
-        ["+/+", "+/zones/+", "+/lines/+"].map(|levels| format!("{}/{levels}", self.base))
+    pub(super) fn values(&self) -> [String; 4] {
+        ["+/+", "+/counts/+", "+/zones/+", "+/lines/+"]
+            .map(|levels| format!("{}/{levels}", self.base))
     }
 
     /// The source that a topic is of, whatever it is for; `None` where it is none below this device's.
@@ -162,7 +159,7 @@ impl Topics {
                 source,
                 kind: "line",
             }),
-            [source, last] => {
+            [source, "counts", last] => {
                 let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
                 Some(Place::Count { source, label })
             }
@@ -223,7 +220,7 @@ impl Topics {
                 status: format!("{base}/status").into(),
                 events: format!("{base}/events").into(),
                 detections: format!("{base}/detections").into(),
-                facts: format!("{base}/facts").into(),
+                facts: format!("{base}/analytics").into(),
                 rules: HashMap::new(),
                 counts: HashMap::new(),
             };
@@ -254,15 +251,9 @@ impl Topics {
         {
             return Arc::clone(topic);
         }
-        let last = self.levels.get(label).cloned().unwrap_or_else(|| {
-            let name = level(label);
-            if RESERVED.contains(&name.as_str()) {
-                name + "_"
-            } else {
-                name
-            }
-        });
-        let topic: Arc<str> = format!("{}/{}/{last}", self.base, level(source)).into();
+        let last = self.levels.get(label).cloned();
+        let last = last.unwrap_or_else(|| level(label));
+        let topic: Arc<str> = format!("{}/{}/counts/{last}", self.base, level(source)).into();
         self.source(source)
             .counts
             .insert(label.to_owned(), Arc::clone(&topic));
@@ -323,31 +314,31 @@ mod tests {
             "person",
             "traffic_light",
             "a_b_c_d",
-            "status_",
-            "events_",
-            "detections_",
+            "status",
+            "events",
+            "detections",
             "a_b",
             "a_b_",
             "_",
             "événement",
-            "status__",
+            "status_",
             "a_b__",
-            "zones_",
+            "zones",
         ];
         for (label, level) in labels.iter().zip(expected) {
             assert_eq!(
                 count_topic(&mut topics, label),
-                format!("jetwatch/gate/cam/{level}")
+                format!("jetwatch/gate/cam/counts/{level}")
             );
             assert_eq!(
                 count_topic(&mut topics, label),
-                format!("jetwatch/gate/cam/{level}"),
+                format!("jetwatch/gate/cam/counts/{level}"),
                 "from the cache"
             );
         }
         assert_eq!(
             count_topic(&mut topics, "unknown thing"),
-            "jetwatch/gate/cam/unknown_thing"
+            "jetwatch/gate/cam/counts/unknown_thing"
         );
     }
 

@@ -22,7 +22,7 @@ use crate::platform::throttling::Change;
 use crate::types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
 /// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What both clocks say, read once per record.
 #[derive(Debug, Clone, Copy)]
@@ -358,7 +358,7 @@ impl Encoder {
                     fps: finite(source.fps),
                     tracks: source.tracks,
                     interval: source.interval,
-                    carried_frames: source.carried,
+                    skipped_frames: source.carried,
                 })
                 .collect(),
             secondary: stats.secondary.iter().map(SecondaryBody::of).collect(),

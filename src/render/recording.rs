@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use gstreamer as gst;
 
-use crate::telemetry::Recorder;
+use crate::telemetry::{self, Recorder, thread_names};
 use crate::types::{FrameMeta, SourceId, Track};
 
 use super::RenderError;
@@ -121,10 +121,10 @@ impl Recording {
         let (tasks, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
         let scribe = Scribe::new(choice.clone(), sources.len(), recorder, deadline);
-        let thread = thread::Builder::new().name("record".to_owned());
+        let thread = thread::Builder::new().name(thread_names::RECORD.to_owned());
         let thread = thread
             .spawn(move || {
-                crate::telemetry::name_thread("record");
+                telemetry::name_thread(thread_names::RECORD);
                 let drawn = scribe.run(&waiting);
                 drop(end);
                 drawn

@@ -67,9 +67,9 @@ impl Benchmark {
             .into_iter()
             .find(|set| object.contains_key(*set))
             .ok_or_else(|| {
-                if object.contains_key("ladder") {
+                if object.contains_key("ablation") {
                     return wrong(
-                        "it compares the steps of a ladder, which stand beside it: name the benchmark.json in a step's folder"
+                        "it compares the steps of an ablation, each of which has a folder next to it: name the benchmark.json in a step's folder"
                             .to_owned(),
                     );
                 }

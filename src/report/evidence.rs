@@ -4,7 +4,7 @@ mod beside;
 
 use std::collections::HashMap;
 
-use crate::telemetry::Stage;
+use crate::telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, Kind};
 use super::stages::{Chain, DETECTING, stages_by_name};
@@ -74,7 +74,12 @@ const DISK_CALLS: [&str; 12] = [
 ];
 
 /// Names of threads that write what is published.
-const PUBLISHING_THREADS: [&str; 5] = ["json-lines", "mqtt", "spool", "follow", "broker"];
+const PUBLISHING_THREADS: [&str; 4] = [
+    thread_names::JSON_LINES,
+    thread_names::MQTT,
+    thread_names::TRACK,
+    thread_names::BROKER,
+];
 
 impl Evidence {
     /// Of a capture and its stages.

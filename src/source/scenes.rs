@@ -1,5 +1,5 @@
 //! Labeled pictures of many street scenes: what a network is trained on and judged by. Pure drawing; the command
-//! `jetwatch scenes` writes the files.
+//! `jetwatch dataset` writes the files.
 //!
 //! Scene `n` of a set has the seed `first_seed + n`, so that sets with other seeds share no scene. Each has its own look
 //! and its own number of objects; its pictures lie at moments drawn from the seed, far enough apart that the traffic is

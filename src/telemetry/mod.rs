@@ -5,6 +5,7 @@ mod process;
 mod pulse;
 pub mod service;
 mod stage;
+pub mod thread_names;
 mod trace;
 
 pub use logger::{LogHome, marked_as_error, start as start_logging};

@@ -19,10 +19,10 @@ pub enum Level {
     Source,
     /// The detector's workers: one batch at a time, from the wait for its frames to its detections.
     Detect,
-    /// The follower: one frame at a time.
-    Follow,
+    /// The tracking stage: one frame at a time.
+    Track,
     /// The workers of secondary networks: one batch of crops at a time, from the wait for them to what is found.
-    Cascade,
+    Secondary,
     /// The recording: one frame at a time.
     Record,
 }
@@ -32,15 +32,15 @@ impl Level {
     pub const ALL: [Self; 5] = [
         Self::Source,
         Self::Detect,
-        Self::Follow,
-        Self::Cascade,
+        Self::Track,
+        Self::Secondary,
         Self::Record,
     ];
 
     /// Whether its threads work beside the chain, which does not wait for them.
     #[must_use]
     pub const fn is_beside(self) -> bool {
-        matches!(self, Self::Cascade | Self::Record)
+        matches!(self, Self::Secondary | Self::Record)
     }
 
     /// The name in reports.
@@ -49,8 +49,8 @@ impl Level {
         match self {
             Self::Source => "source",
             Self::Detect => "detect",
-            Self::Follow => "follow",
-            Self::Cascade => "cascade",
+            Self::Track => "track",
+            Self::Secondary => "secondary",
             Self::Record => "record",
         }
     }
@@ -60,8 +60,8 @@ impl Level {
         match self {
             Self::Source => "source_frame",
             Self::Detect => "detect_batch",
-            Self::Follow => "follow_frame",
-            Self::Cascade => "cascade_batch",
+            Self::Track => "track_frame",
+            Self::Secondary => "secondary_batch",
             Self::Record => "record_frame",
         }
     }

@@ -122,7 +122,7 @@ pub const DETECT: i64 = PROCESS | 11;
 /// See [`DETECT`].
 pub const SOURCE: i64 = PROCESS | 12;
 /// See [`DETECT`].
-pub const FOLLOW: i64 = PROCESS | 13;
+pub const TRACK: i64 = PROCESS | 13;
 
 /// Texts by their ids.
 const TEXTS: [&str; 16] = [
@@ -157,14 +157,14 @@ pub const RANGES: [(i64, &str, i64, i64, i64); 13] = [
     (DETECT, "tensor", 112, 118, 1),
     (DETECT, "infer", 120, 220, 1),
     (DETECT, "decode", 220, 230, 1),
-    (FOLLOW, "track", 235, 240, 0),
-    (FOLLOW, "publish", 240, 260, 0),
+    (TRACK, "track", 235, 240, 0),
+    (TRACK, "publish", 240, 260, 0),
     (SOURCE, "source", 200, 300, 1),
     (DETECT, "batch", 240, 310, 1),
     (DETECT, "infer", 320, 400, 1),
     (DETECT, "decode", 400, 420, 1),
-    (FOLLOW, "track", 425, 430, 1),
-    (FOLLOW, "publish", 430, 470, 1),
+    (TRACK, "track", 425, 430, 1),
+    (TRACK, "publish", 430, 470, 1),
 ];
 
 /// Writes the capture as the export of a generation.
@@ -198,7 +198,7 @@ pub fn write(path: &Path, generation: Generation) -> Connection {
     for (thread, name) in [
         (DETECT, "detect-0"),
         (SOURCE, "source-cam"),
-        (FOLLOW, "follow"),
+        (TRACK, "track"),
     ] {
         insert(
             &db,
@@ -249,7 +249,7 @@ pub fn write(path: &Path, generation: Generation) -> Connection {
     insert(
         &db,
         nvtx,
-        &[&0, &470, &60, &DETECT, &FOLLOW, &"whole", &none, &0, &none],
+        &[&0, &470, &60, &DETECT, &TRACK, &"whole", &none, &0, &none],
     );
     // A mark, which is no range.
     insert(
@@ -310,8 +310,8 @@ pub fn write(path: &Path, generation: Generation) -> Connection {
     );
     let wait = "INSERT INTO OSRT_API (start, end, eventClass, globalTid, nameId, returnValue, callchainId) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0)";
     for (thread, name, start, end, class) in [
-        (FOLLOW, "write", 241, 251, 27),
-        (FOLLOW, "write", 432, 462, 27),
+        (TRACK, "write", 241, 251, 27),
+        (TRACK, "write", 432, 462, 27),
         (DETECT, "futex", 5, 105, 27),
         // Of another class, which is no call.
         (DETECT, "futex", 0, 470, 28),

@@ -41,7 +41,7 @@ names = stages + ["cudaLaunchKernel_v7000"] + [f"void kernel_{at}<float>(float*)
 db.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(names, 1))
 db.executemany("INSERT INTO EXPORT_META_DATA VALUES (?, ?)", [("EXPORT_PRODUCT_VERSION", "2022.4.2.1"), ("EXPORT_SCHEMA_VERSION", "3.0.0")])
 process = (1 << 56) | (4321 << 24)
-threads = {"source": "source-a", "batch": "detect-0", "tensor": "detect-0", "infer": "detect-0", "decode": "detect-0", "track": "follow", "publish": "follow"}
+threads = {"source": "source-a", "batch": "detect-0", "tensor": "detect-0", "infer": "detect-0", "decode": "detect-0", "track": "track", "publish": "track"}
 number = {name: process | (4321 + at) for at, name in enumerate(sorted(set(threads.values())))}
 for name, thread in number.items():
     db.execute("INSERT INTO NVTX_EVENTS (start, eventType, text, globalTid, domainId) VALUES (0, 39, ?, ?, 0)", (name, thread))

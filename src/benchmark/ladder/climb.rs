@@ -1,4 +1,4 @@
-//! What each step of the ladder gained.
+//! What each step of the ablation gained.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `jetwatch bench --ladder`: what each of the usual optimizations gains on this machine, with this configuration.
+//! `jetwatch bench --ablation`: what each of the usual optimizations gains on this machine, with this configuration.
 //!
 //! Each step is a run of the whole chain in a process of its own, as every run of a series is; this file lays one out in that
 //! process, and tells all of them in the first one.
@@ -25,7 +25,7 @@ use super::single::{FILE, write};
 const RECORDING: &str = "recording.mkv";
 
 /// The name of the result.
-const RESULT: &str = "ladder.json";
+const RESULT: &str = "ablation.json";
 
 /// Steps after which nothing is recorded any more.
 const LAST_THAT_TELLS: Rung = Rung::WithoutRendering;
@@ -191,7 +191,7 @@ pub(super) fn one_runtime(config: &Config) -> anyhow::Result<Option<(String, Str
             .collect();
         bail!(
             "the steps need TensorRT engines that are not there; build them with\n    {}\n\
-             or let the steps do it with --set detector.tensorrt.build=allow (which takes none of the time measured), or climb \
+             or let the steps do it with --set detector.tensorrt.build=allow (which takes none of the time measured), or run \
              on ONNX Runtime with --set detector.backend=onnx",
             commands.join("\n    ")
         );
@@ -207,7 +207,7 @@ fn precisions(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(files.map(|file| file.precision.clone()).collect())
 }
 
-/// Says before anything runs what the ladder cannot show; fails where the last step would have too few frames.
+/// Says before anything runs what the ablation cannot show; fails where the last step would have too few frames.
 pub(super) fn look(args: &BenchArgs, config: &Config) -> anyhow::Result<()> {
     let last = Rung::Light
         .lay_out(config, &Facts::default())
@@ -239,7 +239,7 @@ pub(super) fn look(args: &BenchArgs, config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes `ladder.json` and prints what each step gained.
+/// Writes `ablation.json` and prints what each step gained.
 pub(super) fn tell(args: &BenchArgs, results: &[PointResult], rounds: u32) -> anyhow::Result<Exit> {
     let speeds: Vec<Vec<Option<f64>>> = results
         .iter()
@@ -247,7 +247,7 @@ pub(super) fn tell(args: &BenchArgs, results: &[PointResult], rounds: u32) -> an
         .collect();
     let told = results.iter().map(told).collect::<anyhow::Result<_>>()?;
     let steps = climb(&speeds, told);
-    let document = json!({ "ladder": { "steps": steps, "rounds": rounds, "runs": results } });
+    let document = json!({ "ablation": { "steps": steps, "rounds": rounds, "runs": results } });
     let path = args.output.join(RESULT);
     write(&path, &document)?;
     if args.json {
@@ -275,7 +275,10 @@ fn told(point: &PointResult) -> anyhow::Result<(Vec<crate::benchmark::Spent>, Ve
     let path = run.folder.join(FILE);
     let text = fs::read(&path).with_context(|| format!("no result in {}", path.display()))?;
     let document: Value = serde_json::from_slice(&text)?;
-    let notes = document["ladder"]["notes"].as_array().into_iter().flatten();
+    let notes = document["ablation"]["notes"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let notes = notes.filter_map(|note| note.as_str().map(str::to_owned));
     let mut notes: Vec<String> = notes.collect();
     let run = &document["run"];

@@ -31,8 +31,8 @@ use super::{Exit, parse_duration};
 /// Frames of a run that is not told when to end.
 const FRAMES: u64 = 1000;
 
-/// Frames of each step of the ladder, likewise: the first ones are slow.
-const LADDER_FRAMES: u64 = 300;
+/// Frames of each step of the ablation, likewise: the first ones are slow.
+const ABLATION_FRAMES: u64 = 300;
 
 /// Rounds of a comparison that is not told how many.
 const ROUNDS: u32 = 5;
@@ -58,7 +58,7 @@ pub(super) struct BenchArgs {
     /// End after this many batches, warm-up included.
     #[arg(long, value_name = "N", conflicts_with_all = ["frames", "duration"], value_parser = clap::value_parser!(u64).range(1..))]
     batches: Option<u64>,
-    /// End after this many frames, warm-up included. Default where nothing is given: 1000, with --ladder 300.
+    /// End after this many frames, warm-up included. Default where nothing is given: 1000, with --ablation 300.
     #[arg(long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     frames: Option<u64>,
     /// End after this time, such as 20s or 5m.
@@ -82,10 +82,10 @@ pub(super) struct BenchArgs {
     /// A second configuration that is run in turns with the first.
     #[arg(long, value_name = "FILE", requires = "config")]
     compare: Option<PathBuf>,
-    /// Run one step after the other from a naive chain to the best: with queues, without rendering, scaled early, batched,
-    /// INT8 at intervals; and tell what each one gains.
+    /// Run an ablation: six steps from a naive pipeline to the best one (queues, no rendering, scaling first, batches,
+    /// INT8 at intervals), with the gain of each step.
     #[arg(long, conflicts_with_all = ["only", "batches", "sweep", "compare", "processes", "gpus", "no_record"])]
-    ladder: bool,
+    ablation: bool,
     /// Run everything so many times. Default: 5 with --compare, else 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
@@ -101,9 +101,9 @@ pub(super) struct BenchArgs {
     /// Keep no single ranges, only speeds: to see what keeping them costs.
     #[arg(long, conflicts_with_all = ["only", "processes", "gpus"])]
     no_record: bool,
-    /// Which step of the ladder this process runs, from 1.
+    /// Which step of the ablation this process runs, from 1.
     #[arg(long, hide = true, value_name = "N")]
-    ladder_step: Option<usize>,
+    ablation_step: Option<usize>,
     /// This process is one of several: end with the one that started it.
     #[arg(long, hide = true)]
     one_of_several: bool,
@@ -227,7 +227,11 @@ impl BenchArgs {
     /// Frames, where neither batches nor a time were given.
     fn most_frames(&self) -> Option<u64> {
         let is_open = self.batches.is_none() && self.duration.is_none();
-        let usual = if self.ladder { LADDER_FRAMES } else { FRAMES };
+        let usual = if self.ablation {
+            ABLATION_FRAMES
+        } else {
+            FRAMES
+        };
         self.frames.or(is_open.then_some(usual))
     }
 }

@@ -38,7 +38,7 @@ struct Point {
     name: String,
     config: Option<PathBuf>,
     settings: Vec<(String, String)>,
-    /// The step of the ladder that it is.
+    /// The step of the ablation that it is.
     rung: Option<Rung>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Plan<'a> {
                 point("a", &args.config, &[]),
                 point("b", &args.compare, &[]),
             ],
-            None if args.ladder => Rung::ALL.map(step).into(),
+            None if args.ablation => Rung::ALL.map(step).into(),
             None => cross(&args.axes()?)?
                 .iter()
                 .map(|more| point(&name_of(more), &args.config, more))
@@ -140,7 +140,7 @@ impl<'a> Plan<'a> {
             }
         }
         let results: Vec<PointResult> = self.points.iter().zip(results).map(described).collect();
-        if self.args.ladder {
+        if self.args.ablation {
             return ladder::tell(self.args, &results, self.rounds);
         }
         let comparison = self.comparison(&results);
@@ -331,7 +331,7 @@ impl<'a> Plan<'a> {
             command.arg(format!("--set={key}={value}"));
         }
         if let Some(rung) = point.rung {
-            command.arg(format!("--ladder-step={}", rung.number()));
+            command.arg(format!("--ablation-step={}", rung.number()));
         }
         if args.no_record {
             command.arg("--no-record");

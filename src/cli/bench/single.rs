@@ -47,7 +47,7 @@ pub(super) fn run(
     settings: &[(String, String)],
 ) -> anyhow::Result<Exit> {
     keep_apart(&mut config, &args.output);
-    let rung = args.ladder_step.and_then(Rung::by_number);
+    let rung = args.ablation_step.and_then(Rung::by_number);
     let step = rung.map(|rung| Step::new(rung, &config, &args.output));
     let part = args.only.and_then(super::Part::of_chain);
     let (mut result, speed, exit) = match part {
@@ -151,7 +151,7 @@ fn whole_chain(
     };
     result["run"] = json!(report);
     if let Some(step) = step {
-        result["ladder"] = step.described();
+        result["ablation"] = step.described();
     }
     Ok((result, speed, exit))
 }

@@ -15,7 +15,7 @@ use crate::types::{Detection, FrameMeta, Track};
 /// Boxes match at this IOU, as in the field's benchmarks.
 const LEAST_IOU: f32 = 0.5;
 
-/// Objects of which less is to be seen are neither asked for nor counted as wrong: as `jetwatch scenes` writes them.
+/// Objects of which less is to be seen are neither asked for nor counted as wrong: as `jetwatch dataset` writes them.
 const LEAST_VISIBLE: f32 = 0.25;
 
 /// As small objects, in source pixels.

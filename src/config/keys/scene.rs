@@ -50,9 +50,9 @@ pub const ZONE: &[Key] = &[
     ),
     OBJECTS,
     Key::or(
-        "overlap",
-        Form::Words(&["refused", "allowed"]),
-        Fallback::Text("refused"),
+        "allow_overlap",
+        Form::Boolean,
+        Fallback::Boolean(false),
         "Whether it may share a part of the picture with another zone: an object there is counted in both.",
     ),
 ];

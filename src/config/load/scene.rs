@@ -8,13 +8,6 @@ use super::super::{
 };
 use super::{MAX_NAME_CHARS, form_of};
 
-/// Whether a zone may share a part of the picture with another.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Overlap {
-    Refused,
-    Allowed,
-}
-
 /// What is watched for in the picture of the source `map`.
 pub(super) fn rules(map: &Map<'_>) -> Option<SceneRules> {
     let lists = ["zones", "lines", "directions"].map(|name| list(map, name));
@@ -123,17 +116,17 @@ fn check_names<'a, 'd: 'a>(maps: impl Iterator<Item = &'a Map<'d>>) {
 fn zones(maps: &[Map<'_>]) -> Vec<Option<ZoneRule>> {
     let read: Vec<_> = maps.iter().map(zone).collect();
     for (index, later) in read.iter().enumerate() {
-        let Some((rule, overlap)) = later else {
+        let Some((rule, allow_overlap)) = later else {
             continue;
         };
-        for (earlier, other_overlap) in read[..index].iter().flatten() {
-            let is_allowed = [overlap, other_overlap].contains(&&Overlap::Allowed);
+        for (earlier, earlier_allows) in read[..index].iter().flatten() {
+            let is_allowed = *allow_overlap || *earlier_allows;
             if !is_allowed && rule.area.overlaps(&earlier.area) {
                 let what = format!(
                     "it overlaps the zone `{}`, so that an object there is counted in both",
                     earlier.name
                 );
-                let hint = "move one of them, or write overlap: allowed where that is meant";
+                let hint = "move one of them, or write allow_overlap: true where that is meant";
                 maps[index].unfit("coordinates", &what, Some(hint));
             }
         }
@@ -143,13 +136,14 @@ fn zones(maps: &[Map<'_>]) -> Vec<Option<ZoneRule>> {
         .collect()
 }
 
-fn zone(map: &Map<'_>) -> Option<(ZoneRule, Overlap)> {
+/// A zone, and whether it may share a part of the picture with another.
+fn zone(map: &Map<'_>) -> Option<(ZoneRule, bool)> {
     let area = shape(map, Area::new);
     let inertia_frames = map.integer("inertia_frames");
     let loitering = optional(map, "loitering_time_s", |name| map.duration(name));
     let object_threshold = optional(map, "object_threshold", |name| map.integer(name));
     let objects = map.texts("objects");
-    let overlap = map.choice("overlap", &[Overlap::Refused, Overlap::Allowed]);
+    let allow_overlap = map.boolean("allow_overlap");
     let rule = ZoneRule {
         name: name(map)?,
         area: area?,
@@ -158,7 +152,7 @@ fn zone(map: &Map<'_>) -> Option<(ZoneRule, Overlap)> {
         object_threshold: object_threshold?,
         objects: objects?,
     };
-    Some((rule, overlap?))
+    Some((rule, allow_overlap?))
 }
 
 fn line(map: &Map<'_>) -> Option<LineRule> {

@@ -1,7 +1,7 @@
 //! The cascade: secondary networks look at what the first one found.
 //!
 //! ```text
-//!   follow ── crops of tracked objects ──► second-NAME-0 … ── findings ──► follow ──► votes, attributes, events
+//!   track ── crops of tracked objects ──► sgie-NAME-0 … ── findings ──► track ──► votes, attributes, events
 //!              bounded queue a network      batches of crops     │
 //!                                           ◄── crops of the boxes that a secondary detector found
 //! ```

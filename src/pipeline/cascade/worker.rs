@@ -41,7 +41,7 @@ pub(in crate::pipeline) fn work(
     let mut results: Vec<Vec<Detection>> = Vec::with_capacity(network.batch_size);
     loop {
         pulse.waits();
-        let mut whole = recorder.batch(Level::Cascade, network.batch_size);
+        let mut whole = recorder.batch(Level::Secondary, network.batch_size);
         {
             let mut range = recorder.range(Stage::SecondaryWait, network.batch_size);
             let came = station.next_batch(&mut batch).then_some(batch.len());

@@ -8,7 +8,7 @@ use crate::pipeline::course::Course;
 use crate::pipeline::sieve::Sieve;
 use crate::pipeline::{Meter, intervals};
 use crate::source::SourceCounters;
-use crate::telemetry::Pulses;
+use crate::telemetry::{Pulses, thread_names};
 use crate::track::Lifecycle;
 use crate::types::{Frame, Size};
 
@@ -84,7 +84,7 @@ impl Bench {
             recording: None,
             gate: Gate::default(),
             stop: StopToken::default(),
-            pulse: Pulses::default().join("follow"),
+            pulse: Pulses::default().join(thread_names::TRACK),
         };
         Self {
             follower,

@@ -104,23 +104,23 @@ mod tests {
         };
         let kept = [
             ("here/status", status("here", "online")),
-            ("here/person", "2".to_owned()),
-            ("here/traffic_light", "3".to_owned()),
+            ("here/counts/person", "2".to_owned()),
+            ("here/counts/traffic_light", "3".to_owned()),
             ("here/zones/now", rule("zone", "here")),
             ("here/zones/before", rule("zone", "here")),
             ("here/temperature", "21".to_owned()),
             ("here/lines/theirs", "x".to_owned()),
             ("gone/status", status("gone", "online")),
-            ("gone/person", "1".to_owned()),
+            ("gone/counts/person", "1".to_owned()),
             ("gone/lines/before", rule("line", "gone")),
             ("left/status", status("left", "ended")),
-            ("left/person", "1".to_owned()),
-            ("left/person/more", "1".to_owned()),
+            ("left/counts/person", "1".to_owned()),
+            ("left/counts/person/more", "1".to_owned()),
             ("theirs/status", "online".to_owned()),
-            ("theirs/person", "1".to_owned()),
+            ("theirs/counts/person", "1".to_owned()),
             ("theirs/zones/x", rule("line", "theirs")),
             ("second/status", status("second", "online")),
-            ("second/person", "1".to_owned()),
+            ("second/counts/person", "1".to_owned()),
             ("status", "online".to_owned()),
             ("reload", "{}".to_owned()),
             ("command/reply", "{}".to_owned()),
@@ -135,7 +135,7 @@ mod tests {
             kept: kept.to_vec(),
             live,
         };
-        let told = ["here/status", "here/zones/now", "here/person"].map(below);
+        let told = ["here/status", "here/zones/now", "here/counts/person"].map(below);
         let present = HashSet::from(["here".to_owned()]);
         let remedied = remedies(&found, &topics, &present, |topic| {
             told.iter().any(|told| told == topic)
@@ -150,9 +150,9 @@ mod tests {
             Remedy::Gone {
                 source: "gone".to_owned(),
             },
-            withdraw("gone/person"),
+            withdraw("gone/counts/person"),
             withdraw("gone/lines/before"),
-            withdraw("left/person"),
+            withdraw("left/counts/person"),
         ];
         assert_eq!(remedied, wanted);
         let other = Topics::new("site/jetwatch", "bo", &labels);

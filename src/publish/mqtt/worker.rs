@@ -33,7 +33,7 @@ pub(super) struct Worker {
     /// The availability topic.
     pub status: Arc<str>,
     /// Which of the device's topics have values that the broker keeps.
-    pub values: [String; 3],
+    pub values: [String; 4],
 }
 
 impl Worker {

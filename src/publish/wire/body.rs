@@ -170,7 +170,7 @@ pub(super) struct SourceStatsBody<'a> {
     pub fps: f64,
     pub tracks: usize,
     pub interval: u32,
-    pub carried_frames: u64,
+    pub skipped_frames: u64,
 }
 
 /// The frame that a message is about.

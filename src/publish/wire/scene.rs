@@ -96,7 +96,7 @@ impl Encoder {
         let way = |way: usize| rules.directions.get(way).map(|rule| rule.name.as_str());
         let mut body = FactBody {
             version: SCHEMA_VERSION,
-            kind: "fact",
+            kind: "analytics",
             device: &self.device,
             source,
             fact: "",

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Evidence;
 use crate::report::capture::Capture;
 use crate::report::stages::{Chain, stages_by_name};
-use crate::telemetry::Stage;
+use crate::telemetry::{Stage, thread_names};
 
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
@@ -67,7 +67,8 @@ impl Evidence {
         let mut inferred: u64 = 0;
         for range in &capture.ranges {
             let thread = &capture.threads[usize::from(range.thread)];
-            let network = || network_of(thread.name.as_deref().unwrap_or_default());
+            let network =
+                || thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
             match stage_of.get(&range.name) {
                 Some(Stage::Infer) => inferred += u64::from(range.payload),
                 Some(Stage::SecondaryWait) => {
@@ -137,12 +138,6 @@ impl Sums {
     }
 }
 
-/// `second-NAME-0` as the network's name.
-fn network_of(thread: &str) -> &str {
-    let name = thread.strip_prefix("second-").unwrap_or(thread);
-    name.rsplit_once('-').map_or(name, |(name, _)| name)
-}
-
 /// A network of a run; `None` where it never ran, or where an older run does not say what a batch holds.
 fn of_network(network: &Value) -> Option<SecondaryBatches> {
     let number = |key: &str| network[key].as_f64();
@@ -203,11 +198,5 @@ mod tests {
         };
         assert_eq!(seen.secondary, [light]);
         assert_eq!(Evidence::of_run(&Value::Null), Evidence::default());
-    }
-
-    #[test]
-    fn threads_are_named_for_their_networks() {
-        assert_eq!(network_of("second-a-b-0"), "a-b");
-        assert_eq!(network_of("thread 7"), "thread 7");
     }
 }

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Prints the counts, track events and analytics events of all devices: `examples/subscriber.py [HOST [PORT]]`.
+
+Needs paho-mqtt 2 (`pip install paho-mqtt`). It subscribes with QoS 1: after a reconnect the daemon sends unacknowledged messages
+again, so a message may arrive twice. A track event is identified by `id`, `type` and `frame.seq`.
+
+    <prefix>/<device>/<source>/counts/<label>   an integer, retained: active tracks of this label
+    <prefix>/<device>/<source>/events           JSON: one step of a track (new, update, end)
+    <prefix>/<device>/<source>/analytics        JSON: zones, lines, directions, objects at rest
+"""
+import json
+import sys
+
+import paho.mqtt.client as mqtt
+
+FILTERS = [("jetwatch/+/+/counts/+", 1), ("jetwatch/+/+/events", 1), ("jetwatch/+/+/analytics", 1)]
+
+
+def on_connect(client, userdata, flags, reason, properties):
+    print(f"connected: {reason}")
+    client.subscribe(FILTERS)  # here, so that a reconnect subscribes again
+
+
+def on_message(client, userdata, message):
+    levels = message.topic.split("/")
+    device, source = levels[1], levels[2]
+    if levels[3] == "counts":
+        # An empty payload clears the retained value: the source was removed.
+        count = int(message.payload) if message.payload else None
+        print(f"{device} {source}: {levels[4]} = {count}")
+        return
+    body = json.loads(message.payload)
+    if levels[3] == "events":
+        after = body["after"]
+        print(f"{device} {source}: {body['type']} {body['label']} {body['id']}, box {after['box']}, score {after['score']:.2f}")
+    else:
+        print(f"{device} {source}: {body['type']} {body['name'] or ''} {body['label'] or ''}")
+
+
+client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+client.on_connect = on_connect
+client.on_message = on_message
+host = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1"
+port = int(sys.argv[2]) if len(sys.argv) > 2 else 1883
+client.connect(host, port, keepalive=30)
+client.loop_forever()

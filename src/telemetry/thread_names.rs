@@ -1,0 +1,53 @@
+//! Names of threads, as profilers, `top -H` and the reports of `jetwatch report` show them.
+//!
+//! Linux keeps 15 bytes of a name; the timeline of Nsight Systems has all of it.
+
+/// The tracking stage.
+pub const TRACK: &str = "track";
+/// Reports readiness, the status line and the watchdog to systemd.
+pub const SD_NOTIFY: &str = "sd-notify";
+/// Samples loads, clocks, temperatures and power.
+pub const SYSMON: &str = "sysmon";
+/// Publishes over MQTT.
+pub const MQTT: &str = "mqtt";
+/// Writes messages as JSON lines.
+pub const JSON_LINES: &str = "json-lines";
+/// The embedded MQTT broker.
+pub const BROKER: &str = "broker";
+/// Draws and encodes the recording.
+pub const RECORD: &str = "record";
+
+/// What names of secondary inference workers begin with, as DeepStream's secondary GIEs are called.
+const SECONDARY: &str = "sgie-";
+
+/// Worker `index` of the secondary network `network`.
+#[must_use]
+pub fn secondary(network: &str, index: usize) -> String {
+    format!("{SECONDARY}{network}-{index}")
+}
+
+/// The secondary network that the thread `name` is a worker of; another name without its number.
+#[must_use]
+pub fn secondary_network(name: &str) -> &str {
+    let name = name.strip_prefix(SECONDARY).unwrap_or(name);
+    name.rsplit_once('-').map_or(name, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_named_after_their_networks() {
+        assert_eq!(secondary("a-b", 0), "sgie-a-b-0");
+        assert_eq!(secondary_network(&secondary("a-b", 12)), "a-b");
+        assert_eq!(secondary_network("thread 7"), "thread 7");
+    }
+
+    #[test]
+    fn fixed_names_fit_into_what_linux_keeps() {
+        for name in [TRACK, SD_NOTIFY, SYSMON, MQTT, JSON_LINES, BROKER, RECORD] {
+            assert!(name.len() <= 15, "{name}");
+        }
+    }
+}
