@@ -33,7 +33,7 @@ build: ## Set up and build the release binary.
 test: ## Set up and pass all tests.
 	@.ci/setup build run onnxruntime test
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
-	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --config-file .ci/nextest.toml; else cargo test --locked; fi
+	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --locked --config-file .ci/nextest.toml; else cargo test --workspace --locked; fi
 
 v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (Debian, x86-64; a few minutes).
 	@.ci/setup run onnxruntime
@@ -47,8 +47,8 @@ quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
 	@.ci/setup build onnxruntime tensorrt doubles
 	@tests/nvidia_doubles/build --check
-	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" cargo test --locked \
-		--test tensorrt_real --test nvidia_tensorrt --test engine --test detect_tensorrt
+	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" cargo test --locked --test tests \
+		-- tensorrt_real:: nvidia_tensorrt:: engine:: detect_tensorrt::
 
 gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
 	@.ci/setup build doubles
@@ -57,7 +57,8 @@ gpu-test: ## Prove and measure the GPU's part on this machine's NVIDIA GPU.
 nsys-test: ## Prove `jetwatch profile` and `report` with Nsight Systems itself, over a real sshd (Debian's non-free package, 185 MB to download, and Chromium).
 	@.ci/setup build run nsys
 	@command -v nsys >/dev/null
-	JETWATCH_TEST_NSYS=1 cargo test --locked --test nsys_report --test nsys_profile
+	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_report::
+	JETWATCH_TEST_NSYS=1 cargo test --locked --test tests -- nsys_profile::
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime
@@ -84,7 +85,7 @@ appliance-limits: deb ## Boot the package with a kernel of its own, in QEMU, whe
 
 lint: ## Check formatting and lints.
 	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --workspace --locked --all-targets -- -D warnings
 
 docs: ## Build the documentation as a book into target/docs (needs mdBook: cargo install mdbook).
 	@command -v mdbook >/dev/null || { echo "docs: mdbook is not installed; run: cargo install mdbook" >&2; exit 1; }

@@ -10,23 +10,23 @@
 //! cargo bench --bench cascade
 //! ```
 
-#[path = "../tests/support/classifier.rs"]
-mod classifier;
-#[path = "../tests/support/onnx_file.rs"]
-mod onnx_file;
+#[path = "../tests/support/mod.rs"]
+mod support;
 
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
+use support::classifier;
+use support::onnx_file;
 
 use classifier::write_model;
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch::config::{Backend, Config, DetectorConfig};
-use jetwatch::detect::model::ModelSpec;
-use jetwatch::detect::tensor::TensorWriter;
-use jetwatch::detect::{DetectError, Detector, Resampler, prepare};
-use jetwatch::telemetry::Recorder;
-use jetwatch::types::{
+use jetwatch_config::{Backend, Config, DetectorConfig};
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_detect::tensor::TensorWriter;
+use jetwatch_detect::{DetectError, Detector, Resampler, prepare};
+use jetwatch_telemetry::Recorder;
+use jetwatch_types::{
     Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
 };
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};

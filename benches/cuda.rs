@@ -11,19 +11,20 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jetwatch::nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch::nvidia::echo::{Echo, EchoRecording};
-use jetwatch::nvidia::execution::{
+use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
+use jetwatch_nvidia::echo::{Echo, EchoRecording};
+use jetwatch_nvidia::execution::{
     Execution, ExecutionError, Inner, InputPlan, InputSource, OutputPlan, Plan, StageTimes,
 };
-use jetwatch::nvidia::tensorrt::{BuildRequest, Engine, Library, Precision, Runtime};
+use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Library, Precision, Runtime};
 use onnx_graph::{FLOAT, Graph};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-#[path = "../tests/support/onnx_graph.rs"]
-mod onnx_graph;
+#[path = "../tests/support/mod.rs"]
+mod support;
 
+use support::onnx_graph;
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 384;
 

@@ -4,12 +4,12 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jetwatch::detect::layout::yolox::Yolox;
-use jetwatch::detect::layout::{ElementKind, Head, Numbers, Shape};
-use jetwatch::detect::model::{ColorOrder, InputElement, InputSpec};
-use jetwatch::detect::tensor::TensorWriter;
-use jetwatch::detect::{ClassFilter, nms};
-use jetwatch::types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
+use jetwatch_detect::layout::yolox::Yolox;
+use jetwatch_detect::layout::{ElementKind, Head, Numbers, Shape};
+use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
+use jetwatch_detect::tensor::TensorWriter;
+use jetwatch_detect::{ClassFilter, nms};
+use jetwatch_types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
 
 const THRESHOLD: f32 = 0.3;
 const IOU: f32 = 0.45;

@@ -5,16 +5,16 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch::detect::layout::darknet_grids::DarknetGridsParameters;
-use jetwatch::detect::layout::detectnet_v2::DetectNetParameters;
-use jetwatch::detect::layout::detr::{DetrActivation, DetrParameters};
-use jetwatch::detect::layout::fcos::{FcosParameters, FcosScore};
-use jetwatch::detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch::detect::layout::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use jetwatch::detect::layout::{Decoded, ElementKind, Numbers, Shape};
-use jetwatch::detect::model::OutputLayout;
-use jetwatch::detect::{ClassFilter, nms};
-use jetwatch::types::Size;
+use jetwatch_detect::layout::darknet_grids::DarknetGridsParameters;
+use jetwatch_detect::layout::detectnet_v2::DetectNetParameters;
+use jetwatch_detect::layout::detr::{DetrActivation, DetrParameters};
+use jetwatch_detect::layout::fcos::{FcosParameters, FcosScore};
+use jetwatch_detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
+use jetwatch_detect::layout::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::layout::{Decoded, ElementKind, Numbers, Shape};
+use jetwatch_detect::model::OutputLayout;
+use jetwatch_detect::{ClassFilter, nms};
+use jetwatch_types::Size;
 
 const THRESHOLD: f32 = 0.3;
 const IOU: f32 = 0.45;

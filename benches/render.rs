@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch::render::{Canvas, Grid, Overlay, Viewport, copy_into};
-use jetwatch::types::{Picture, Size, Track, TrackId, TrackState};
+use jetwatch_record::{Canvas, Grid, Overlay, Viewport, copy_into};
+use jetwatch_types::{Picture, Size, Track, TrackId, TrackState};
 
 const SIZE: Size = Size::new(1920, 1080);
 const TRACKS: u64 = 20;

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch::config::{Pace, SyntheticScene};
-use jetwatch::source::scene::Scene;
-use jetwatch::types::{PIXEL_BYTES, Size};
+use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_source::scene::Scene;
+use jetwatch_types::{PIXEL_BYTES, Size};
 
 fn scene(seed: u64, objects: u32) -> Scene {
     Scene::new(&SyntheticScene {

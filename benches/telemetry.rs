@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch::telemetry::{Level, Recorder, Stage, Trace, thread_cpu_time};
+use jetwatch_telemetry::{Level, Recorder, Stage, Trace, thread_cpu_time};
 
 fn ranges(criterion: &mut Criterion) {
     let recorder = Recorder::default();

@@ -10,9 +10,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jetwatch::config::{Association, TrackerConfig, TrackerKind};
-use jetwatch::track::{Lifecycle, Tracker};
-use jetwatch::types::{Detection, FrameMeta, Size, SourceId, TrackState};
+use jetwatch_config::{Association, TrackerConfig, TrackerKind};
+use jetwatch_track::{Lifecycle, Tracker};
+use jetwatch_types::{Detection, FrameMeta, Size, SourceId, TrackState};
 
 /// The scene runs forth and back, so that it can be repeated without a jump.
 const FRAMES: usize = 240;

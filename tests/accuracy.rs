@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use jetwatch::accuracy::{Accuracy, Found, Judgement, Truth, coco};
+use jetwatch_eval::{Accuracy, Found, Judgement, Truth, coco};
 use serde_json::Value;
 
 const SCRIPT: &str = "tests/reference/accuracy.py";

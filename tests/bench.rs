@@ -1,6 +1,6 @@
 //! `jetwatch bench` as its user meets it: the real binary, short runs of the built-in scene with the scripted detector.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::Path;

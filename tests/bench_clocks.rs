@@ -1,9 +1,8 @@
 //! `jetwatch bench --maximize-clocks` on a Jetson made of files, with doubles of JetPack's tools: the clocks are held while
 //! it runs and as before afterwards, also when it was killed.
 
-mod support;
-#[path = "support/virtual_jetson.rs"]
-mod virtual_jetson;
+use crate::support;
+use crate::support::virtual_jetson;
 
 use std::process::{Command, Stdio};
 

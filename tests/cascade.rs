@@ -3,18 +3,16 @@
 //!
 //! Those that run a network need `ORT_DYLIB_PATH`; without it they say so and pass.
 
-#[path = "support/classifier.rs"]
-mod classifier;
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
-mod support;
+use crate::support;
+use crate::support::classifier;
+use crate::support::onnx_file;
 
 use std::collections::BTreeMap;
 
 use classifier::{PART, keys, network, write_model};
-use jetwatch::config::{Pace, SyntheticScene};
-use jetwatch::source::scene::Scene;
-use jetwatch::types::{PIXEL_BYTES, Size};
+use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_source::scene::Scene;
+use jetwatch_types::{PIXEL_BYTES, Size};
 use onnx_file::TinyNetwork;
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr};

@@ -1,6 +1,6 @@
 //! Commands whose output nobody reads any more, as with `| head -1`: they end quietly.
 
-mod support;
+use crate::support;
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,9 +1,7 @@
 //! Commands over MQTT to the real daemon: sources of templates join and leave, and nothing else can be asked for.
 
-#[path = "support/publish/mod.rs"]
-#[allow(dead_code)]
-mod publish;
-mod support;
+use crate::support;
+use crate::support::publish;
 
 use std::io::Write as _;
 use std::net::TcpListener;

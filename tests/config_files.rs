@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jetwatch::config::{
+use jetwatch_config::{
     Backend, Broker, Config, Document, Form, KEYS, Key, Node, Pace, Secret, SourceUri, Value,
     json_schema,
 };
@@ -155,7 +155,7 @@ fn commented_keys_show_their_defaults() {
 
 /// Compares what stands in the file with the table, for keys whose default the file is to show.
 fn check_defaults(keys: &[Key], node: &Node<'_>, checked: &mut usize) {
-    use jetwatch::config::Fallback;
+    use jetwatch_config::Fallback;
     // Set to something else for the first run, on purpose.
     let changed = ["backend", "min_visible"];
     let nodes = match node.value() {

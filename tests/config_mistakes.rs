@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use jetwatch::config::{
+use jetwatch_config::{
     Association, Backend, Broker, ClassMatch, Config, LowScores, RtspTransport, ScriptedConfig,
     Secret, SourceUri, TensorRtConfig, TrackerConfig, TrackerKind, V4l2Format,
 };

@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use jetwatch::detect::ClassFilter;
-use jetwatch::detect::layout::boxes::BoxUnit;
-use jetwatch::detect::layout::detectnet_v2::{DetectNetParameters, DetectNetV2};
-use jetwatch::detect::layout::detr::{Detr, DetrActivation, DetrParameters};
-use jetwatch::detect::layout::fastestdet::FastestDet;
-use jetwatch::detect::layout::fcos::{Fcos, FcosParameters, FcosScore};
-use jetwatch::detect::layout::gfl::{CellCenter, Gfl, GflParameters, GflTensors};
-use jetwatch::detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters, SuppressedBoxes};
-use jetwatch::detect::layout::rows_of_six::RowsOfSix;
-use jetwatch::detect::layout::ssd::{Ssd, SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use jetwatch::detect::layout::ssd_anchors::{AnchorGrid, AnchorLimit, generate};
-use jetwatch::detect::layout::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
-use jetwatch::types::Size;
+use jetwatch_detect::ClassFilter;
+use jetwatch_detect::layout::boxes::BoxUnit;
+use jetwatch_detect::layout::detectnet_v2::{DetectNetParameters, DetectNetV2};
+use jetwatch_detect::layout::detr::{Detr, DetrActivation, DetrParameters};
+use jetwatch_detect::layout::fastestdet::FastestDet;
+use jetwatch_detect::layout::fcos::{Fcos, FcosParameters, FcosScore};
+use jetwatch_detect::layout::gfl::{CellCenter, Gfl, GflParameters, GflTensors};
+use jetwatch_detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters, SuppressedBoxes};
+use jetwatch_detect::layout::rows_of_six::RowsOfSix;
+use jetwatch_detect::layout::ssd::{Ssd, SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::layout::ssd_anchors::{AnchorGrid, AnchorLimit, generate};
+use jetwatch_detect::layout::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
+use jetwatch_types::Size;
 use serde_json::Value;
 
 /// Candidates of every case agree with the reference: same places and classes in the same order, scores and boxes within

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use jetwatch::detect::ClassFilter;
-use jetwatch::detect::layout::{Decoded, ElementKind, Numbers, Shape};
-use jetwatch::detect::model::ModelSpec;
+use jetwatch_detect::ClassFilter;
+use jetwatch_detect::layout::{Decoded, ElementKind, Numbers, Shape};
+use jetwatch_detect::model::ModelSpec;
 use serde_json::Value;
 
 fn number(value: &Value) -> f32 {

@@ -3,8 +3,7 @@
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
 
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
+use crate::support::onnx_file;
 
 use std::env;
 use std::fmt::Write as _;
@@ -12,10 +11,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use jetwatch::config::{Config, DetectorConfig, OnnxProvider};
-use jetwatch::detect::{DetectError, Prepared, prepare, runtime};
-use jetwatch::telemetry::{Recorder, Stage};
-use jetwatch::types::{
+use jetwatch_config::{Config, DetectorConfig, OnnxProvider};
+use jetwatch_detect::{DetectError, Prepared, prepare, runtime};
+use jetwatch_telemetry::{Recorder, Stage};
+use jetwatch_types::{
     Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
 };
 use onnx_file::TinyNetwork;

@@ -7,8 +7,7 @@
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
 
-#[path = "support/onnx_graph.rs"]
-mod onnx_graph;
+use crate::support::onnx_graph;
 
 use std::env;
 use std::fmt::Write as _;
@@ -17,14 +16,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
-use jetwatch::config::{Config, DetectorConfig};
-use jetwatch::detect::model::ModelSpec;
-use jetwatch::detect::{DetectError, prepare};
-use jetwatch::telemetry::Recorder;
-use jetwatch::types::{
+use crate::support::onnx_message::tensor_elsewhere;
+use jetwatch_config::{Config, DetectorConfig};
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_detect::{DetectError, prepare};
+use jetwatch_telemetry::Recorder;
+use jetwatch_types::{
     Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
 };
-use onnx_graph::onnx_message::tensor_elsewhere;
 use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 use sha2::{Digest, Sha256};
 

@@ -3,8 +3,7 @@
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass.
 
-#[path = "support/onnx_graph.rs"]
-mod onnx_graph;
+use crate::support::onnx_graph;
 
 use std::env;
 use std::fmt::Write as _;
@@ -12,10 +11,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
-use jetwatch::config::{Config, DetectorConfig};
-use jetwatch::detect::{DetectError, prepare};
-use jetwatch::telemetry::Recorder;
-use jetwatch::types::{
+use jetwatch_config::{Config, DetectorConfig};
+use jetwatch_detect::{DetectError, prepare};
+use jetwatch_telemetry::Recorder;
+use jetwatch_types::{
     Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
 };
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};

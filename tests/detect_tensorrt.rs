@@ -10,17 +10,12 @@
 //!
 //! Needs the doubles (`tests/nvidia_doubles/build`) and `ORT_DYLIB_PATH`; without them the tests say so and pass.
 
-#[path = "support/cuda.rs"]
-mod cuda;
-#[path = "support/jetson_elements.rs"]
-mod jetson_elements;
-#[path = "support/onnx_graph.rs"]
-mod onnx_graph;
-mod support;
-#[path = "support/tensorrt.rs"]
-mod tensorrt;
-#[path = "support/virtual_jetson.rs"]
-mod virtual_jetson;
+use crate::support;
+use crate::support::cuda;
+use crate::support::jetson_elements;
+use crate::support::onnx_graph;
+use crate::support::tensorrt;
+use crate::support::virtual_jetson;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use jetwatch::detect::layout::yolox::Yolox;
-use jetwatch::detect::layout::{Decoded, ElementKind, Head, Numbers, Shape};
-use jetwatch::detect::{ClassFilter, nms};
-use jetwatch::types::Size;
+use jetwatch_detect::layout::yolox::Yolox;
+use jetwatch_detect::layout::{Decoded, ElementKind, Head, Numbers, Shape};
+use jetwatch_detect::{ClassFilter, nms};
+use jetwatch_types::Size;
 use serde_json::Value;
 
 fn number(value: &Value) -> f32 {

@@ -1,13 +1,9 @@
 //! `jetwatch doctor`: on this machine as it is, and on Jetsons made of files, whole and broken in one place each.
 
-#[path = "support/virtual_jetson.rs"]
-mod jetson;
-#[path = "support/jetson_elements.rs"]
-mod jetson_elements;
-#[path = "support/publish/mod.rs"]
-#[allow(dead_code)]
-mod publish;
-mod support;
+use crate::support;
+use crate::support::jetson_elements;
+use crate::support::publish;
+use crate::support::virtual_jetson as jetson;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jetwatch::config::Config;
+use jetwatch_config::Config;
 
 /// Longest README, in lines.
 const MAX_README_LINES: usize = 120;

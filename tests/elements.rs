@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
-use jetwatch::source::ELEMENTS;
+use jetwatch_source::ELEMENTS;
 
 fn elements_of_1_16() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     listed(include_str!("golden/gstreamer-1.16-elements.txt"))
@@ -95,7 +95,7 @@ fn the_table_is_true_here() {
 
 #[test]
 fn the_code_names_nothing_outside_the_table() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/source");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/appliance/source");
     let (mut made, mut set) = (0, 0);
     for path in rust_files(&folder) {
         let text = fs::read_to_string(&path).expect("the file can be read");

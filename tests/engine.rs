@@ -3,9 +3,8 @@
 //! The doubles lie where `tests/nvidia_doubles/build` puts them, the real library where `JETWATCH_TENSORRT` says; a test for which
 //! there is none says so and passes.
 
-#[path = "support/cuda.rs"]
-mod cuda;
-mod support;
+use crate::support;
+use crate::support::cuda;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +12,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use jetwatch::source::pictures::{Format, write_rgb};
-use jetwatch::types::Size;
+use jetwatch_source::pictures::{Format, write_rgb};
+use jetwatch_types::Size;
 use support::daemon::{PATIENCE, finish, wait_for_output};
 
 /// One version of each generation.

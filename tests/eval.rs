@@ -2,9 +2,8 @@
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests say so and pass. One more needs the data below `JETWATCH_TEST_DATA`.
 
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
-mod support;
+use crate::support;
+use crate::support::onnx_file;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,14 +1,14 @@
 //! Frames that skip the network, with the real binary: all of them come through, in order, with their tracks, and the tracks
 //! lie where the truth says.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::process::{Command, Stdio};
 
-use jetwatch::accuracy::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
-use jetwatch::config::{Pace, SyntheticScene};
-use jetwatch::source::scene::Scene;
+use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
+use jetwatch_source::scene::Scene;
 use serde_json::Value;
 use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
 

@@ -4,11 +4,11 @@
 //! The detections are drawn from a seed, with what networks get wrong: boxes that tremble, scores that sink with what can be
 //! seen of an object, objects that are missed for several frames in a row, and boxes where nothing is.
 
-use jetwatch::accuracy::{ClearMotCounter, Hypothesis, KnownObject};
-use jetwatch::config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
-use jetwatch::source::scene::Scene;
-use jetwatch::track::Tracker;
-use jetwatch::types::{Detection, TrackState, TruthBox, Xyxy};
+use jetwatch_config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
+use jetwatch_eval::{ClearMotCounter, Hypothesis, KnownObject};
+use jetwatch_source::scene::Scene;
+use jetwatch_track::Tracker;
+use jetwatch_types::{Detection, TrackState, TruthBox, Xyxy};
 
 const FRAMES: u64 = 300;
 const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];

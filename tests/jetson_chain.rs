@@ -3,13 +3,10 @@
 //!
 //! The doubles do on the processor what a Jetson's units do, within their documented limits; see `tests/virtual_jetson`.
 
-#[path = "support/jetson_elements.rs"]
-mod jetson_elements;
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
-mod support;
-#[path = "support/virtual_jetson.rs"]
-mod virtual_jetson;
+use crate::support;
+use crate::support::jetson_elements;
+use crate::support::onnx_file;
+use crate::support::virtual_jetson;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,11 +16,11 @@ use std::process::Output;
 use std::time::Duration;
 
 use gstreamer as gst;
-use jetwatch::config::{DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri};
-use jetwatch::platform::{Machine, VideoUnit};
-use jetwatch::source::gst::expect;
-use jetwatch::source::{Plan, SourceError, Work};
-use jetwatch::types::{Placement, Region, Size};
+use jetwatch_config::{DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri};
+use jetwatch_platform::{Machine, VideoUnit};
+use jetwatch_source::gst::expect;
+use jetwatch_source::{Plan, SourceError, Work};
+use jetwatch_types::{Placement, Region, Size};
 
 use jetson_elements::JetsonElements;
 use onnx_file::TinyNetwork;
@@ -513,7 +510,7 @@ fn the_plan_is_known_before_anything_is_opened() {
     );
 
     let other = tempfile::tempdir().expect("a folder");
-    let machine = Machine::find(&jetwatch::platform::Root::new(other.path()));
+    let machine = Machine::find(&jetwatch_platform::Root::new(other.path()));
     let plan = |config: &SourceConfig| expect(config, &machine, INPUT, Placement::TopLeft);
     let camera = plan(&config(csi(None))).expect_err("no Jetson").to_string();
     assert!(

@@ -1,9 +1,7 @@
 //! What a daemon that was killed has left at the broker: the next one puts it right. The real binary and a real mosquitto.
 
-#[path = "support/publish/mod.rs"]
-#[allow(dead_code)]
-mod publish;
-mod support;
+use crate::support;
+use crate::support::publish;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};

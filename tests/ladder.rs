@@ -1,11 +1,8 @@
 //! `jetwatch bench --ablation` as its user meets it: the real binary runs all steps on small scenes, and every frame is found
 //! again in each of them.
 
-#[path = "support/classifier.rs"]
-mod classifier;
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
-mod support;
+use crate::support;
+use crate::support::classifier;
 
 use std::fs;
 use std::path::Path;

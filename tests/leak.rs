@@ -1,12 +1,12 @@
 //! Ten sources started and stopped a hundred times leave no thread, file descriptor or memory behind.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-use jetwatch::config::{Pace, SourceUri, SyntheticScene};
-use jetwatch::telemetry::process_usage;
+use jetwatch_config::{Pace, SourceUri, SyntheticScene};
+use jetwatch_telemetry::process_usage;
 
 use support::clips;
 use support::collector::{Collector, config};

@@ -1,17 +1,16 @@
 //! How the machine does, seen from outside: in the messages of the real daemon, which runs on Jetsons made of files that
 //! change under it, and on this machine as it is.
 
-#[path = "support/virtual_jetson.rs"]
-mod jetson;
-mod support;
+use crate::support;
+use crate::support::virtual_jetson as jetson;
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jetson::VirtualJetson;
-use jetwatch::config::{Broker, Config, MqttConfig};
-use jetwatch::publish::Subscriber;
+use jetwatch_config::{Broker, Config, MqttConfig};
+use jetwatch_publish::Subscriber;
 use serde_json::Value;
 use support::daemon::{PATIENCE, Setup, eventually, json_lines, stderr, wait_for_output};
 

@@ -3,18 +3,17 @@
 //!
 //! What runs a network needs `ORT_DYLIB_PATH`; without it that part is left out, and said to be.
 
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
-mod support;
+use crate::support;
+use crate::support::onnx_file;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jetwatch::detect::layout::classifier::ClassifierScores;
-use jetwatch::detect::model::{ColorOrder, ModelSpec, OutputLayout};
-use jetwatch::types::{Placement, Size};
+use jetwatch_detect::layout::classifier::ClassifierScores;
+use jetwatch_detect::model::{ColorOrder, ModelSpec, OutputLayout};
+use jetwatch_types::{Placement, Size};
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 use support::daemon::{Setup, finish, json_lines, stderr};
 

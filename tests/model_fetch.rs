@@ -1,7 +1,6 @@
 //! Downloads from servers that break off, lie, hang and redirect; the file is there whole and right, or not at all.
 
-#[path = "support/file_server.rs"]
-mod file_server;
+use crate::support::file_server;
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,8 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use file_server::{Answer, FileServer, Tunnel};
-use jetwatch::catalog::{self, Download, FetchError, Fetched, Patience, Progress, download};
-use jetwatch::detect::model::ModelSpec;
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_models::catalog::{self, Download, FetchError, Fetched, Patience, Progress, download};
 use sha2::{Digest, Sha256};
 
 /// More than one read of anybody's buffers, and not a multiple of them.

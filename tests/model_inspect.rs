@@ -1,16 +1,15 @@
 //! ONNX files summed up, judged and described: real ones, ones that the test writes, and damaged ones.
 
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
+use crate::support::onnx_file;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use jetwatch::detect::graph::{self, Network, Severity};
-use jetwatch::detect::model::ModelSpec;
+use crate::support::onnx_message::{Message, node, tensor};
+use jetwatch_detect::graph::{self, Network, Severity};
+use jetwatch_detect::model::ModelSpec;
 use onnx_file::TinyNetwork;
-use onnx_file::onnx_graph::onnx_message::{Message, node, tensor};
 use proptest::prelude::*;
 
 const FLOAT: u64 = 1;

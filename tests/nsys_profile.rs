@@ -3,7 +3,7 @@
 //!
 //! Needs nsys and sshd (`make nsys-test` installs them); without them the tests say so and pass.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,7 +3,7 @@
 //! For `make nsys-test`, which installs nsys and asks for these tests; elsewhere they say so and pass. This machine has no GPU, so GPU rows are
 //! put into a full export of a real profile, and nsys's own scripts project them.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,19 +2,18 @@
 //!
 //! On the double of libcuda, which the tests build, and on a real GPU where there is one.
 
-#[path = "support/cuda.rs"]
-mod cuda;
+use crate::support::cuda;
 
 use std::process::Command;
 use std::thread;
 
 use cuda::{echo, noise, on_gpus, tensor};
-use jetwatch::nvidia::cuda::{
+use jetwatch_nvidia::cuda::{
     CudaError, Device, DeviceBuffer, Element, Event, EventKind, PinnedBuffer, PixelFormat, Stream,
     Version,
 };
-use jetwatch::nvidia::echo::{Echo, EchoRecording};
-use jetwatch::nvidia::execution::{Execution, ExecutionError, Inner, InputSource};
+use jetwatch_nvidia::echo::{Echo, EchoRecording};
+use jetwatch_nvidia::execution::{Execution, ExecutionError, Inner, InputSource};
 
 /// Writes noise as a picture of the whole tensor into slot `index`.
 fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {

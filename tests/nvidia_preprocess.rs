@@ -3,17 +3,16 @@
 //!
 //! The kernel runs on the double of libcuda, which compiles its source as C++, and on a real GPU where there is one.
 
-#[path = "support/cuda.rs"]
-mod cuda;
+use crate::support::cuda;
 
 use std::sync::Arc;
 
 use cuda::{echo, noise, on_gpus, tensor};
-use jetwatch::detect::model::{ColorOrder, InputElement, InputSpec};
-use jetwatch::detect::tensor::TensorWriter;
-use jetwatch::nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch::nvidia::execution::Inner;
-use jetwatch::types::{Letterbox, Picture, Placement, Size};
+use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
+use jetwatch_detect::tensor::TensorWriter;
+use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
+use jetwatch_nvidia::execution::Inner;
+use jetwatch_types::{Letterbox, Picture, Placement, Size};
 
 /// Mean and scale of each plane: none, and those of a well-known data set.
 const NORMALIZATIONS: [([f32; 3], [f32; 3]); 2] = [

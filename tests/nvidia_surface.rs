@@ -4,10 +4,8 @@
 //! On doubles of L4T's elements, libnvbufsurface and libcuda: they say nothing about a Jetson's own libraries beyond what
 //! NVIDIA documents of them.
 
-#[path = "support/cuda.rs"]
-mod cuda;
-#[path = "support/jetson_elements.rs"]
-mod jetson_elements;
+use crate::support::cuda;
+use crate::support::jetson_elements;
 
 use std::sync::Arc;
 
@@ -16,9 +14,9 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app::AppSink;
 use jetson_elements::plugin;
-use jetwatch::nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat};
-use jetwatch::nvidia::execution::Inner;
-use jetwatch::nvidia::surface::{NvmmPicture, SurfaceError, SurfaceReader};
+use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat};
+use jetwatch_nvidia::execution::Inner;
+use jetwatch_nvidia::surface::{NvmmPicture, SurfaceError, SurfaceReader};
 
 const WIDTH: u32 = 416;
 const HEIGHT: u32 = 234;

@@ -1,11 +1,8 @@
 //! NVTX ranges of the real daemon, counted by a tool of our own (`nvtx/counter.c`) without nsys: as many as frames and
 //! batches, and as many as `--stats` tells.
 
-#[path = "support/classifier.rs"]
-mod classifier;
-#[path = "support/onnx_file.rs"]
-mod onnx_file;
-mod support;
+use crate::support;
+use crate::support::classifier;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 
 use classifier::{keys, network, write_model};
-use jetwatch::config::SourceUri;
-use jetwatch::telemetry::Stage;
+use jetwatch_config::SourceUri;
+use jetwatch_telemetry::Stage;
 use serde_json::Value;
 use support::clips;
 use support::collector::{Collector, config};
@@ -107,7 +104,7 @@ fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
 /// for a tool when it is first called, so that the test starts itself again with one.
 #[test]
 fn decoding_and_scaling_in_elements_are_ranges_too() {
-    const NAME: &str = "decoding_and_scaling_in_elements_are_ranges_too";
+    const NAME: &str = "nvtx_ranges::decoding_and_scaling_in_elements_are_ranges_too";
     const CLIP_AT: &str = "JETWATCH_TEST_CLIP";
     if let Some(clip) = std::env::var_os(CLIP_AT) {
         return decode(Path::new(&clip));

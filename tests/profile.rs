@@ -1,7 +1,7 @@
 //! `jetwatch profile` with doubles of nsys and ssh (`nsys/`): orders, files, and everything that can go wrong. The real ones are
 //! in `nsys_profile`.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,7 @@
 //! Who is let in: passwords, TLS, brokers that refuse, and brokers that speak only MQTT 3.1.1.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
-#[path = "support/publish/mod.rs"]
-mod support;
+use crate::support::publish as support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use jetwatch::config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
-use jetwatch::publish::{Connection, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
+use jetwatch_publish::{Connection, MqttSink, PublishError, Record, Sink, Subscriber, probe};
 use support::mosquitto::{Mosquitto, client, program};
 use support::records::{PATIENCE, at, eventually, next, publish_event};
 

@@ -1,15 +1,14 @@
 //! The embedded broker, seen by other people's clients.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
-#[path = "support/publish/mod.rs"]
-mod support;
+use crate::support::publish as support;
 
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use jetwatch::config::{Broker, Credentials, MqttConfig, Secret};
-use jetwatch::publish::{EmbeddedBroker, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
+use jetwatch_publish::{EmbeddedBroker, MqttSink, PublishError, Record, Sink, Subscriber, probe};
 use support::mosquitto::{client, program};
 use support::proxy::Proxy;
 use support::records::{PATIENCE, at, eventually, next, publish_event};

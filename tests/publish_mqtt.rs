@@ -1,15 +1,14 @@
 //! The MQTT sink against a real mosquitto: nothing is lost, and what is retained is right.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
-#[path = "support/publish/mod.rs"]
-mod support;
+use crate::support::publish as support;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jetwatch::publish::{Connection, MqttSink, Record, Sink, Subscriber};
-use jetwatch::types::EventKind;
-use jetwatch::types::SourceState;
+use jetwatch_publish::{Connection, MqttSink, Record, Sink, Subscriber};
+use jetwatch_types::EventKind;
+use jetwatch_types::SourceState;
 use support::mosquitto::{Mosquitto, client};
 use support::proxy::Proxy;
 use support::records::{PATIENCE, at, event, eventually, frame, next, publish_event, stats};
@@ -18,7 +17,7 @@ fn labels() -> Vec<String> {
     vec!["person".to_owned(), "car".to_owned()]
 }
 
-fn start(config: &jetwatch::config::MqttConfig) -> MqttSink {
+fn start(config: &jetwatch_config::MqttConfig) -> MqttSink {
     MqttSink::start(config, "dev", &labels()).expect("the thread starts")
 }
 
@@ -266,7 +265,7 @@ fn the_last_will_tells_that_the_connection_died() {
 #[test]
 fn a_full_queue_drops_the_oldest_and_counts_them() {
     let mut broker = Mosquitto::stopped(|_| "allow_anonymous true\n".to_owned());
-    let config = jetwatch::config::MqttConfig {
+    let config = jetwatch_config::MqttConfig {
         queue_messages: 100,
         ..broker.client()
     };

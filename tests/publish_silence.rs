@@ -2,8 +2,7 @@
 //! real one cannot be made to do so at the right moment.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
-#[path = "support/publish/mod.rs"]
-mod support;
+use crate::support::publish as support;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,8 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use jetwatch::config::MqttConfig;
-use jetwatch::publish::{MqttSink, Sink};
+use jetwatch_config::MqttConfig;
+use jetwatch_publish::{MqttSink, Sink};
 use support::mosquitto::client;
 use support::records::{PATIENCE, eventually, publish_event};
 

@@ -2,14 +2,13 @@
 //! `cargo nextest run --release --success-output immediate --test publish_throughput`.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
-#[path = "support/publish/mod.rs"]
-mod support;
+use crate::support::publish as support;
 
 use std::time::{Duration, Instant};
 
-use jetwatch::publish::{Encoder, MqttSink, Record, Sink};
-use jetwatch::telemetry::{process_usage, thread_cpu_time};
-use jetwatch::types::EventKind;
+use jetwatch_publish::{Encoder, MqttSink, Record, Sink};
+use jetwatch_telemetry::{process_usage, thread_cpu_time};
+use jetwatch_types::EventKind;
 use support::mosquitto::Mosquitto;
 use support::records::{PATIENCE, event, frame};
 
@@ -65,7 +64,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             frame: &meta,
             events: &record,
         };
-        encoder.encode(&record, jetwatch::publish::Moment::now(), |json| {
+        encoder.encode(&record, jetwatch_publish::Moment::now(), |json| {
             bytes += json.len()
         });
     }

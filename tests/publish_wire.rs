@@ -1,19 +1,18 @@
 //! Every message that is produced is described by `configs/messages.schema.json`, and wrong ones are refused by it.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
-#[path = "support/publish/mod.rs"]
-mod support;
+use crate::support::publish as support;
 
 use std::time::Duration;
 
-use jetwatch::config::{Config, SceneRules};
-use jetwatch::platform::throttling::{Cause, Change};
-use jetwatch::publish::{
+use jetwatch_config::{Config, SceneRules};
+use jetwatch_platform::throttling::{Cause, Change};
+use jetwatch_publish::{
     DetectorStatus, Encoder, Moment, Record, ReloadProblem, ReloadState, ReloadStatus, Reply,
     SceneFact,
 };
-use jetwatch::types::SourceState;
-use jetwatch::types::{
+use jetwatch_types::SourceState;
+use jetwatch_types::{
     Attribute, Attributes, Crossings, EventKind, Fact, FactKind, Presence, Side, TrackId,
 };
 use jsonschema::Validator;
@@ -92,16 +91,16 @@ fn messages() -> Vec<Value> {
     let labels = ["person".to_owned(), "traffic light".to_owned()];
     let mut encoder = Encoder::new("gate", &labels);
     let meta = frame(7);
-    let without_pts = jetwatch::types::FrameMeta {
+    let without_pts = jetwatch_types::FrameMeta {
         pts: None,
         ..frame(8)
     };
     let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 3));
     let tracks = [
         track(3),
-        jetwatch::types::Track {
+        jetwatch_types::Track {
             class: 1,
-            state: jetwatch::types::TrackState::Lost,
+            state: jetwatch_types::TrackState::Lost,
             attributes: attributes(),
             ..track(4)
         },
@@ -270,7 +269,7 @@ fn every_message_fits_the_schema() {
         assert!(problems.is_empty(), "{message:#}: {problems:?}");
         assert_eq!(
             (&message["version"], &message["device"]),
-            (&json!(1), &json!("gate"))
+            (&json!(2), &json!("gate"))
         );
     }
     for kind in [

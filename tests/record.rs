@@ -1,6 +1,6 @@
 //! Recordings, made by the real binary and read back by GStreamer's own demuxers and decoders.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,8 +12,8 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
-use jetwatch::render::Color;
-use jetwatch::types::Size;
+use jetwatch_record::Color;
+use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::mp4;
 use support::daemon::{

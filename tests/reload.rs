@@ -1,6 +1,6 @@
 //! The configuration read again while the daemon runs: the real binary, real files, SIGHUP.
 
-mod support;
+use crate::support;
 
 use std::fmt::Write as _;
 use std::process::{Child, Command};

@@ -1,7 +1,6 @@
 //! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were worked out by hand.
 
-#[path = "support/nsys_export.rs"]
-mod nsys_export;
+use crate::support::nsys_export;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -383,8 +382,8 @@ fn a_page_holds_everything_itself() {
         [
             "detect-0",
             "detect-0 +1",
-            "track",
             "source-cam",
+            "track",
             "GPU 0 stream 7"
         ]
     );

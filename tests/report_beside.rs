@@ -1,8 +1,7 @@
 //! Verdicts of `jetwatch report` on what works beside the chain, the recording and secondary networks: captures and benchmarks
 //! that the tests write, with numbers that were worked out by hand.
 
-#[path = "support/nsys_export.rs"]
-mod nsys_export;
+use crate::support::nsys_export;
 
 use std::fs;
 use std::path::Path;

@@ -1,13 +1,13 @@
 //! A source of which the network sees a part alone: what is cut out before scaling, and boxes that stay in the whole picture.
 
-mod support;
+use crate::support;
 
 use std::fs;
 
-use jetwatch::config::{Config, SourceConfig, SourceUri};
-use jetwatch::render::{Canvas, Overlay, Viewport};
-use jetwatch::source::Work;
-use jetwatch::types::{Region, Size};
+use jetwatch_config::{Config, SourceConfig, SourceUri};
+use jetwatch_record::{Canvas, Overlay, Viewport};
+use jetwatch_source::Work;
+use jetwatch_types::{Region, Size};
 use serde_json::Value;
 use support::collector::{Collector, INPUT, config};
 use support::daemon::{Setup, finish, json_lines, stderr};

@@ -1,6 +1,6 @@
 //! The daemon as its user meets it: the real binary, real signals, real files, real exit codes.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::process::Command;

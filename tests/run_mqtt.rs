@@ -1,16 +1,14 @@
 //! The daemon and its brokers: embedded, away at the start, killed in mid-run, refusing.
 
-#[path = "support/publish/mod.rs"]
-#[allow(dead_code)]
-mod publish;
-mod support;
+use crate::support;
+use crate::support::publish;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use jetwatch::publish::Subscriber;
+use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
 use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
 

@@ -2,12 +2,12 @@
 //!
 //! What it counts is compared with what this file counts of the truth by itself.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 
-use jetwatch::config::{Pace, SyntheticScene};
-use jetwatch::source::scene::Scene;
+use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_source::scene::Scene;
 use serde_json::Value;
 use support::daemon::{Setup, finish, json_lines, stderr};
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jetwatch::config::{Pace, SyntheticScene};
-use jetwatch::source::scene::{Look, Scene};
-use jetwatch::types::{PIXEL_BYTES, Size, TruthBox, intersection_over_union};
+use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_source::scene::{Look, Scene};
+use jetwatch_types::{PIXEL_BYTES, Size, TruthBox, intersection_over_union};
 
 const TARGET: Size = Size::new(208, 117);
 

@@ -1,15 +1,15 @@
 //! Sources against real media, real servers and real damage.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use jetwatch::config::{RtspTransport, Secret, SourceUri, SyntheticScene};
-use jetwatch::platform::Root;
-use jetwatch::source::SourceError;
-use jetwatch::types::{Size, SourceState};
+use jetwatch_config::{RtspTransport, Secret, SourceUri, SyntheticScene};
+use jetwatch_platform::Root;
+use jetwatch_source::SourceError;
+use jetwatch_types::{Size, SourceState};
 
 use support::clips;
 use support::collector::{Collector, Seen, config};
@@ -96,7 +96,7 @@ fn views_come_with_their_frames_where_they_are_asked_for() {
         height: 180,
         fps: 30,
         frames: Some(10),
-        pace: jetwatch::config::Pace::AsFast,
+        pace: jetwatch_config::Pace::AsFast,
     };
     assert_eq!(with_views(SourceUri::Synthetic(scene)).len(), 10);
     let (frames, result) = Collector::start(&config(clip), usize::MAX).join();
@@ -464,7 +464,7 @@ fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
         height: 360,
         fps: 30,
         frames: Some(40),
-        pace: jetwatch::config::Pace::AsFast,
+        pace: jetwatch_config::Pace::AsFast,
     };
     let (frames, result) =
         Collector::start(&config(SourceUri::Synthetic(scene)), usize::MAX).join();

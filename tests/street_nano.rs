@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use jetwatch::detect::model::ModelSpec;
+use jetwatch_detect::model::ModelSpec;
 use serde_json::Value;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");

@@ -1,7 +1,7 @@
 //! What the daemon tells systemd (`sd_notify(3)`), heard on a socket of the test's own: ready after the first frames,
 //! signs of life, and stopping.
 
-mod support;
+use crate::support;
 
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command};

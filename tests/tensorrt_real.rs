@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use jetwatch::nvidia::tensorrt::{
+use jetwatch_nvidia::tensorrt::{
     BuildRequest, Flavor, Generation, Library, Precision, Progress, Runtime, TensorRtError, Version,
 };
 

@@ -1,8 +1,8 @@
 //! Trackers allocate while they meet more objects than ever before, and not after that: counted by the allocator itself.
 
-use jetwatch::config::{Association, TrackerConfig, TrackerKind};
-use jetwatch::track::Tracker;
-use jetwatch::types::Detection;
+use jetwatch_config::{Association, TrackerConfig, TrackerKind};
+use jetwatch_track::Tracker;
+use jetwatch_types::Detection;
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;

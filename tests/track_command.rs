@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::Parser;
-use jetwatch::cli::track::{TrackArgs, run};
+use jetwatch::track::{TrackArgs, run};
 
 #[derive(Debug, Parser)]
 struct Line {

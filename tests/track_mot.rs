@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jetwatch::config::{Association, TrackerConfig, TrackerKind};
-use jetwatch::track::{Metrics, TentativeFrames, parse_detections, parse_truth, track_offline};
+use jetwatch_config::{Association, TrackerConfig, TrackerKind};
+use jetwatch_track::{Metrics, TentativeFrames, parse_detections, parse_truth, track_offline};
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path)

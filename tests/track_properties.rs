@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
 
-use jetwatch::config::{Association, ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch::track::{Lifecycle, Tracker, UNCONFIRMED};
-use jetwatch::types::{Detection, EventKind, FrameMeta, Size, SourceId, Track, TrackState};
+use jetwatch_config::{Association, ClassMatch, TrackerConfig, TrackerKind};
+use jetwatch_track::{Lifecycle, Tracker, UNCONFIRMED};
+use jetwatch_types::{Detection, EventKind, FrameMeta, Size, SourceId, Track, TrackState};
 use proptest::prelude::*;
 
 /// A detection, with weak scores, boxes that coincide, and now and then one that is no box.

@@ -1,18 +1,17 @@
 //! `jetwatch tune` and the room `platform` on Jetsons made of files, with doubles of JetPack's tools: what is read, what is set,
 //! what is refused, and what is left when something fails half-way.
 
-#[path = "support/virtual_jetson.rs"]
-mod virtual_jetson;
+use crate::support::virtual_jetson;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use jetwatch::platform::tune::{
+use jetwatch_platform::tune::{
     Clocks, Outcome, Setting, StepState, TuneError, Wanted, apply, hold_again, plan, restore,
 };
-use jetwatch::platform::{EngineKind, Family, Machine, PlatformError, Readings, Root};
+use jetwatch_platform::{EngineKind, Family, Machine, PlatformError, Readings, Root};
 use virtual_jetson::VirtualJetson;
 
 const RECORD: &str = "/var/lib/jetwatch-setup/tune.json";

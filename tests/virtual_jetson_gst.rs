@@ -1,11 +1,8 @@
 //! The doubles of L4T's elements themselves: pads, properties, pictures, refusals and counts. What is proven with them is worth as
 //! much as they are.
 
-#[path = "support/clips.rs"]
-#[allow(dead_code)]
-mod clips;
-#[path = "support/jetson_elements.rs"]
-mod jetson_elements;
+use crate::support::clips;
+use crate::support::jetson_elements;
 
 use std::fs;
 use std::path::Path;

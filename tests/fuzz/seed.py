@@ -129,8 +129,8 @@ def annotations():
 
 def words():
     """The keys and words of the configuration and of model.yaml: every text in quotes in the files that read them."""
-    sources = [ROOT / "src/config/keys.rs", *sorted((ROOT / "src/config/load").glob("*.rs"))]
-    sources += [ROOT / "src/detect/model_keys.rs", *sorted((ROOT / "src/detect/model_keys").glob("*.rs"))]
+    sources = [ROOT / "src/appliance/config/keys.rs", *sorted((ROOT / "src/appliance/config/load").glob("*.rs"))]
+    sources += [ROOT / "src/appliance/detect/model_keys.rs", *sorted((ROOT / "src/appliance/detect/model_keys").glob("*.rs"))]
     sources = [path for path in sources if path.name != "tests.rs"]
     found = {word for path in sources for word in re.findall(r'"([a-z][a-z0-9_]{1,18})"', path.read_text())}
     found |= {"images", "categories", "annotations", "image_id", "category_id", "bbox", "area", "iscrowd", "file_name"}

@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../../src/nvidia/cuda/preprocess.cu"
+#include "../../src/appliance/nvidia/cuda/preprocess.cu"
 #include "surface.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))

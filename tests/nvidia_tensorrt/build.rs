@@ -2,16 +2,16 @@
 
 use std::sync::Mutex;
 
-use jetwatch::nvidia::cuda::Element;
-use jetwatch::nvidia::tensorrt::{
+use jetwatch_nvidia::cuda::Element;
+use jetwatch_nvidia::tensorrt::{
     BuildRequest, Built, CalibrationInput, Generation, ImplicitInt8, Precision, Progress, Runtime,
     TensorRtError,
 };
 
-use crate::network::{
+use super::network::{
     HEIGHT, WIDTH, engine, network, open_network, plan, request, run_and_compare,
 };
-use crate::tensorrt::{Double, logged, on_each, on_each_without_gpu};
+use crate::support::tensorrt::{Double, logged, on_each, on_each_without_gpu};
 
 /// Calibration pictures of one value each, which end or fail.
 struct Pictures {
@@ -380,8 +380,8 @@ fn quantized_networks_need_no_calibration_and_plain_ones_do() {
 
 #[test]
 fn shapes_that_are_not_open_in_the_batch_alone_must_be_given() {
-    use crate::onnx_graph::{FLOAT, Graph};
-    use jetwatch::nvidia::tensorrt::Shapes;
+    use crate::support::onnx_graph::{FLOAT, Graph};
+    use jetwatch_nvidia::tensorrt::Shapes;
     let test = "build::shapes_that_are_not_open_in_the_batch_alone_must_be_given";
     on_each(test, &[], |double| {
         let mut graph = Graph::default();

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use jetwatch::nvidia::cuda::Element;
-use jetwatch::nvidia::execution::ExecutionError;
-use jetwatch::nvidia::tensorrt::{Runtime, TensorRtError};
+use jetwatch_nvidia::cuda::Element;
+use jetwatch_nvidia::execution::ExecutionError;
+use jetwatch_nvidia::tensorrt::{Runtime, TensorRtError};
 
-use crate::cuda::is_child;
-use crate::network::{network, open_network, plan, request, run_and_compare};
-use crate::tensorrt::{Double, logged, on_each};
+use super::network::{network, open_network, plan, request, run_and_compare};
+use crate::support::cuda::is_child;
+use crate::support::tensorrt::{Double, logged, on_each};
 
 /// The error of building, loading and running, whichever comes first.
 fn error_of(double: &Double) -> String {

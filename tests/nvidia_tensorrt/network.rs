@@ -1,13 +1,13 @@
 //! The networks of these tests, and what a double of TensorRT makes of a picture.
 
-use jetwatch::nvidia::cuda::{Element, PixelFormat};
-use jetwatch::nvidia::execution::{Execution, Inner, InputPlan, InputSource, OutputPlan, Plan};
-use jetwatch::nvidia::tensorrt::{BuildRequest, Engine, Precision, Runtime};
+use jetwatch_nvidia::cuda::{Element, PixelFormat};
+use jetwatch_nvidia::execution::{Execution, Inner, InputPlan, InputSource, OutputPlan, Plan};
+use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Precision, Runtime};
 use std::sync::Arc;
 
-use crate::cuda::{noise, tensor};
-use crate::onnx_graph::{FLOAT, FLOAT16, Graph, INT8, UINT8};
-use crate::tensorrt::Double;
+use crate::support::cuda::{noise, tensor};
+use crate::support::onnx_graph::{FLOAT, FLOAT16, Graph, INT8, UINT8};
+use crate::support::tensorrt::Double;
 
 pub const WIDTH: u32 = 96;
 pub const HEIGHT: u32 = 64;

@@ -2,19 +2,19 @@
 
 use std::thread;
 
-use jetwatch::nvidia::cuda::Element;
-use jetwatch::nvidia::execution::{
+use jetwatch_nvidia::cuda::Element;
+use jetwatch_nvidia::execution::{
     ConstantPlan, Execution, ExecutionError, InputPlan, InputSource, OutputPlan, Plan,
 };
-use jetwatch::nvidia::tensorrt::{BuildRequest, Generation, Precision, TensorMode};
+use jetwatch_nvidia::tensorrt::{BuildRequest, Generation, Precision, TensorMode};
 
-use crate::cuda::noise;
-use crate::network::{
+use super::network::{
     BOXES_BYTES, HEIGHT, WIDTH, boxes, compare, engine, network, open_network, plan, request,
     run_and_compare, write,
 };
-use crate::onnx_graph::{FLOAT, Graph};
-use crate::tensorrt::{logged, on_each};
+use crate::support::cuda::noise;
+use crate::support::onnx_graph::{FLOAT, Graph};
+use crate::support::tensorrt::{logged, on_each};
 
 /// Counts that come back soon, late, and in a row.
 const COUNTS: [usize; 14] = [1, 1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2];

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jetwatch::config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
-use jetwatch::platform::{Machine, Root};
-use jetwatch::source::{
-    self, Dot, Flow, PictureWish, Plan, SourceContext, SourceCounters, SourceError, SourceHandle,
-    StopToken, ViewWish,
+use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
+use jetwatch_platform::{Machine, Root};
+use jetwatch_source::{
+    self as source, Dot, Flow, PictureWish, Plan, SourceContext, SourceCounters, SourceError,
+    SourceHandle, StopToken, ViewWish,
 };
-use jetwatch::telemetry::{Pulses, Recorder};
-use jetwatch::types::{FrameMeta, Picture, Placement, Size, SourceId, SourceState};
+use jetwatch_telemetry::{Pulses, Recorder};
+use jetwatch_types::{FrameMeta, Picture, Placement, Size, SourceId, SourceState};
 
 /// Network input of all these tests.
 pub const INPUT: Size = Size::new(416, 416);
@@ -159,7 +159,7 @@ impl Collector {
             },
             counters: Arc::clone(&counters),
             pulse: Arc::new(Pulses::default().join(&config.name)),
-            argus: Arc::new(jetwatch::source::ArgusRestarts::never()),
+            argus: Arc::new(jetwatch_source::ArgusRestarts::never()),
             surfaces: None,
             view,
             machine: Arc::new(Machine::find(machine)),

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use jetwatch::nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch::nvidia::echo::{Echo, EchoRecording};
-use jetwatch::nvidia::execution::InputSource;
+use jetwatch_nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorFormat};
+use jetwatch_nvidia::echo::{Echo, EchoRecording};
+use jetwatch_nvidia::execution::InputSource;
 
 /// Says to a child which test it is to run.
 const CHILD: &str = "JETWATCH_TEST_CHILD";
@@ -94,7 +94,7 @@ pub fn with_libraries(test: &str, folder: &Path) -> String {
 fn start(test: &str, prepare: impl FnOnce(&mut Command)) -> String {
     let mut command = Command::new(env::current_exe().expect("this program"));
     command
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", &full_name(test), "--nocapture"])
         .env(CHILD, test);
     prepare(&mut command);
     let output = command.output().expect("a child process");
@@ -106,6 +106,24 @@ fn start(test: &str, prepare: impl FnOnce(&mut Command)) -> String {
         output.status
     );
     said
+}
+
+/// The name of `test` in this program: its modules stand before it.
+fn full_name(test: &str) -> String {
+    let output = Command::new(env::current_exe().expect("this program"))
+        .args(["--list", "--format", "terse"])
+        .output()
+        .expect("a list of the tests");
+    let list = String::from_utf8_lossy(&output.stdout);
+    let found: Vec<_> = list
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .filter(|name| *name == test || name.ends_with(&format!("::{test}")))
+        .collect();
+    match found.as_slice() {
+        [name] => (*name).to_owned(),
+        _ => panic!("one test {test} was expected, found {found:?}"),
+    }
 }
 
 /// The folder with what `tests/nvidia_doubles/build` makes.

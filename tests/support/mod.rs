@@ -1,7 +1,18 @@
 //! What the integration tests share. Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod classifier;
 pub mod clips;
 pub mod collector;
+pub mod cuda;
 pub mod daemon;
+pub mod file_server;
+pub mod jetson_elements;
+pub mod nsys_export;
+pub mod onnx_file;
+pub mod onnx_graph;
+pub mod onnx_message;
+pub mod publish;
 pub mod rtsp;
+pub mod tensorrt;
+pub mod virtual_jetson;

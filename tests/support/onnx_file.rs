@@ -6,10 +6,8 @@
 
 #![allow(dead_code)]
 
-#[path = "onnx_graph.rs"]
-pub mod onnx_graph;
-
-use onnx_graph::{Attribute, FLOAT, Graph, INT64};
+pub use super::onnx_graph;
+use super::onnx_graph::{Attribute, FLOAT, Graph, INT64};
 
 /// A network to write.
 #[derive(Clone)]

@@ -3,10 +3,7 @@
 //! The messages themselves are written in `onnx_message.rs`. Each test binary uses a part of it.
 #![allow(dead_code)]
 
-#[path = "onnx_message.rs"]
-pub mod onnx_message;
-
-use onnx_message::{Message, node, tensor};
+use super::onnx_message::{Message, node, tensor};
 
 /// Element types by their numbers in ONNX.
 pub const FLOAT: u64 = 1;

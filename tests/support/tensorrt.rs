@@ -10,10 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetwatch::nvidia::cuda::Device;
-use jetwatch::nvidia::tensorrt::{Flavor, Generation, Library};
+use jetwatch_nvidia::cuda::Device;
+use jetwatch_nvidia::tensorrt::{Flavor, Generation, Library};
 
-use crate::cuda;
+use super::cuda;
 
 /// Tells a child which library to open.
 const LIBRARY: &str = "JETWATCH_TEST_TENSORRT";

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jetwatch::platform::Root;
+use jetwatch_platform::Root;
 
 /// A machine in a temporary folder, which goes with it.
 pub struct VirtualJetson {

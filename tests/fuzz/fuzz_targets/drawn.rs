@@ -3,17 +3,17 @@
 //! Most networks drawn have the tensors that their layout wants, or nothing behind the checks of a head would be reached;
 //! some have an axis or a type too few, too many or changed. It judges nothing. Called by the target `layouts`.
 
-use jetwatch::detect::layout::ElementKind;
-use jetwatch::detect::layout::boxes::BoxUnit;
-use jetwatch::detect::layout::darknet_grids::DarknetGridsParameters;
-use jetwatch::detect::layout::detectnet_v2::DetectNetParameters;
-use jetwatch::detect::layout::detr::{DetrActivation, DetrParameters};
-use jetwatch::detect::layout::fcos::{FcosParameters, FcosScore};
-use jetwatch::detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch::detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters};
-use jetwatch::detect::layout::spec::OutputLayout;
-use jetwatch::detect::layout::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use jetwatch::types::Size;
+use jetwatch_detect::layout::ElementKind;
+use jetwatch_detect::layout::boxes::BoxUnit;
+use jetwatch_detect::layout::darknet_grids::DarknetGridsParameters;
+use jetwatch_detect::layout::detectnet_v2::DetectNetParameters;
+use jetwatch_detect::layout::detr::{DetrActivation, DetrParameters};
+use jetwatch_detect::layout::fcos::{FcosParameters, FcosScore};
+use jetwatch_detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
+use jetwatch_detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters};
+use jetwatch_detect::layout::spec::OutputLayout;
+use jetwatch_detect::layout::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_types::Size;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 
 use super::numbers::Tensor;

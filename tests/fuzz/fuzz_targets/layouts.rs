@@ -8,12 +8,12 @@
 mod drawn;
 mod numbers;
 
-use jetwatch::detect::decode::{Decoder, Limits};
-use jetwatch::detect::layout::spec::OutputLayout;
-use jetwatch::detect::layout::ssd::{SsdActivation, SsdBackground};
-use jetwatch::detect::layout::{Decoded, HIGHEST, Head, Numbers, Shape};
-use jetwatch::detect::{Candidate, ClassFilter, nms};
-use jetwatch::types::{Letterbox, Placement, Size, area, intersection_over_union};
+use jetwatch_detect::decode::{Decoder, Limits};
+use jetwatch_detect::layout::spec::OutputLayout;
+use jetwatch_detect::layout::ssd::{SsdActivation, SsdBackground};
+use jetwatch_detect::layout::{Decoded, HIGHEST, Head, Numbers, Shape};
+use jetwatch_detect::{Candidate, ClassFilter, nms};
+use jetwatch_types::{Letterbox, Placement, Size, area, intersection_over_union};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::{Corpus, fuzz_target};
 

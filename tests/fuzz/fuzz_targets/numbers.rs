@@ -2,7 +2,7 @@
 //!
 //! It knows no layout. Called by [`drawn`](super::drawn), and by the target `layouts` for shares.
 
-use jetwatch::detect::layout::{ElementKind, Numbers, Shape};
+use jetwatch_detect::layout::{ElementKind, Numbers, Shape};
 use libfuzzer_sys::arbitrary::{Error, Result, Unstructured};
 
 use ElementKind::{F32, I32, I64};

@@ -7,14 +7,14 @@
 
 use std::path::Path;
 
-use jetwatch::accuracy::coco;
-use jetwatch::config::{Config, Document};
-use jetwatch::detect::graph::{self, Damage, Draft, Origin};
-use jetwatch::detect::layout::spec::MOST_TENSORS;
-use jetwatch::detect::layout::ssd_anchors;
-use jetwatch::detect::model::{ModelError, ModelSpec};
-use jetwatch::track::{TrackRow, parse_detections, write_tracks};
-use jetwatch::types::TrackId;
+use jetwatch_eval::coco;
+use jetwatch_config::{Config, Document};
+use jetwatch_detect::graph::{self, Damage, Draft, Origin};
+use jetwatch_detect::layout::spec::MOST_TENSORS;
+use jetwatch_detect::layout::ssd_anchors;
+use jetwatch_detect::model::{ModelError, ModelSpec};
+use jetwatch_track::{TrackRow, parse_detections, write_tracks};
+use jetwatch_types::TrackId;
 use libfuzzer_sys::{Corpus, fuzz_target};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
@@ -157,7 +157,7 @@ fn challenge(text: &str) {
     match parse_detections(text) {
         Ok(found) => {
             assert!(found.is_sorted_by_key(|found| found.frame));
-            let row = |found: &jetwatch::track::MotDetection| TrackRow {
+            let row = |found: &jetwatch_track::MotDetection| TrackRow {
                 frame: found.frame,
                 id: TrackId(1),
                 xyxy: found.detection.xyxy,

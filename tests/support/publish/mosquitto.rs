@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jetwatch::config::{Broker, MqttConfig, TlsConfig};
+use jetwatch_config::{Broker, MqttConfig, TlsConfig};
 use tempfile::TempDir;
 
 use super::records::eventually;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jetwatch::platform::throttling::Cause;
-use jetwatch::platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
-use jetwatch::publish::{
+use jetwatch_platform::throttling::Cause;
+use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
+use jetwatch_publish::{
     MachineStats, Record, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
 };
-use jetwatch::telemetry::{Stage, StageSummary};
-use jetwatch::types::SourceState;
-use jetwatch::types::{
+use jetwatch_telemetry::{Stage, StageSummary};
+use jetwatch_types::SourceState;
+use jetwatch_types::{
     EventKind, FrameMeta, Size, SourceId, Track, TrackEvent, TrackId, TrackState,
 };
 

@@ -1,0 +1,31 @@
+//! Objects and crossings counted by class, in lists that are sorted by it.
+
+use jetwatch_types::{Crossings, Presence, Side};
+
+/// Adds an object to the counts, which are sorted by class.
+pub(super) fn present(counts: &mut Vec<Presence>, class: u16) {
+    match counts.binary_search_by_key(&class, |known| known.class) {
+        Ok(index) => counts[index].count += 1,
+        Err(index) => counts.insert(index, Presence { class, count: 1 }),
+    }
+}
+
+/// Adds a crossing to the counts, which are sorted by class.
+pub(super) fn crossing(counts: &mut Vec<Crossings>, class: u16, to: Side) {
+    let index = match counts.binary_search_by_key(&class, |known| known.class) {
+        Ok(index) => index,
+        Err(index) => {
+            let none = Crossings {
+                class,
+                to_left: 0,
+                to_right: 0,
+            };
+            counts.insert(index, none);
+            index
+        }
+    };
+    match to {
+        Side::Left => counts[index].to_left += 1,
+        Side::Right => counts[index].to_right += 1,
+    }
+}

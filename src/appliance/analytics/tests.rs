@@ -1,0 +1,465 @@
+//! The rules by small scenes, and what holds for any scene.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use jetwatch_config::{
+    Area, DirectionRule, Line, LineRule, StationaryRule, ZoneRule, parse_points,
+};
+use jetwatch_types::{Side, SourceId, Xyxy};
+
+use super::*;
+
+mod course;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn line(text: &str) -> Line {
+    parse_points(text)
+        .and_then(|points| Line::new(&points))
+        .expect("a line")
+}
+
+/// A zone in the right half, a line down the middle, the way to the right, and rest after five seconds.
+fn rules() -> SceneRules {
+    SceneRules {
+        zones: vec![ZoneRule {
+            name: "yard".to_owned(),
+            area: Area::new(parse_points("0.5,0,1,0,1,1,0.5,1").expect("points")).expect("an area"),
+            inertia_frames: 2,
+            loitering: Some(4 * SECOND),
+            object_threshold: Some(2),
+            objects: Vec::new(),
+        }],
+        lines: vec![LineRule {
+            name: "gate".to_owned(),
+            line: line("0.5,0,0.5,0.8"),
+            inertia_frames: 2,
+            objects: Vec::new(),
+        }],
+        directions: vec![DirectionRule {
+            name: "out".to_owned(),
+            line: line("0,0.5,1,0.5"),
+            tolerance_degrees: 45.0,
+            min_distance: 0.1,
+        }],
+        stationary: Some(StationaryRule {
+            after: 5 * SECOND,
+            min_iou: 0.7,
+            inertia_frames: 2,
+            objects: Vec::new(),
+        }),
+    }
+}
+
+fn labels() -> Vec<String> {
+    ["bicycle", "bus", "car", "person"]
+        .map(str::to_owned)
+        .into()
+}
+
+/// A frame a second, of 100 × 100 pixels.
+fn meta(second: u64) -> FrameMeta {
+    FrameMeta {
+        source: SourceId(0),
+        seq: second,
+        pts: None,
+        captured_at: SystemTime::UNIX_EPOCH + Duration::from_secs(second),
+        entered_at: Instant::now(),
+        source_size: Size::new(100, 100),
+    }
+}
+
+/// A track whose foot is at this place.
+fn track(id: u64, x: f32, y: f32) -> Track {
+    let xyxy: Xyxy = [x - 5.0, y - 20.0, x + 5.0, y];
+    Track {
+        id: TrackId(id),
+        state: TrackState::Active,
+        class: 3,
+        score: 0.9,
+        top_score: 0.9,
+        xyxy,
+        age_frames: 5,
+        hits: 5,
+        lost_frames: 0,
+        attributes: Default::default(),
+    }
+}
+
+/// The facts that one object tells on its way, with the seconds.
+fn walk(rules: &SceneRules, places: &[(f32, f32)]) -> Vec<(u64, FactKind)> {
+    let mut scene = Analytics::new(rules, &labels());
+    let mut facts = Vec::new();
+    for (second, (x, y)) in places.iter().enumerate() {
+        scene.step(&meta(second as u64), &[track(1, *x, *y)], &mut facts);
+    }
+    scene.finish(&mut facts);
+    told(&facts)
+}
+
+fn told(facts: &[Fact]) -> Vec<(u64, FactKind)> {
+    let second = |fact: &Fact| {
+        let since = fact.at.duration_since(SystemTime::UNIX_EPOCH);
+        since.expect("after the epoch").as_secs()
+    };
+    facts.iter().map(|fact| (second(fact), fact.kind)).collect()
+}
+
+/// Rules with only some of their parts.
+fn only(keep: impl Fn(&mut SceneRules)) -> SceneRules {
+    let mut none = SceneRules::default();
+    keep(&mut none);
+    none
+}
+
+fn zones() -> SceneRules {
+    only(|kept| kept.zones = rules().zones)
+}
+
+#[test]
+fn a_visit_counts_from_its_first_frame_to_its_last() {
+    let places = [20.0, 60.0, 70.0, 80.0, 90.0, 95.0, 20.0, 20.0, 20.0].map(|x| (x, 50.0));
+    let wanted = [
+        (2, FactKind::ZoneEntered { zone: 0 }),
+        (
+            5,
+            FactKind::Loitering {
+                zone: 0,
+                dwell: 4 * SECOND,
+            },
+        ),
+        (
+            7,
+            FactKind::ZoneLeft {
+                zone: 0,
+                dwell: 4 * SECOND,
+            },
+        ),
+    ];
+    assert_eq!(walk(&zones(), &places), wanted);
+}
+
+#[test]
+fn who_trembles_on_the_border_neither_comes_nor_goes() {
+    let outside = [20.0, 60.0, 20.0, 60.0, 20.0, 60.0, 20.0].map(|x| (x, 50.0));
+    assert_eq!(walk(&zones(), &outside), []);
+    let inside = [60.0, 60.0, 20.0, 60.0, 20.0, 60.0].map(|x| (x, 50.0));
+    let wanted = [
+        (1, FactKind::ZoneEntered { zone: 0 }),
+        (
+            5,
+            FactKind::Loitering {
+                zone: 0,
+                dwell: 5 * SECOND,
+            },
+        ),
+        (
+            5,
+            FactKind::ZoneLeft {
+                zone: 0,
+                dwell: 5 * SECOND,
+            },
+        ),
+    ];
+    assert_eq!(
+        walk(&zones(), &inside),
+        wanted,
+        "the end is an end of the visit"
+    );
+}
+
+#[test]
+fn who_is_cut_off_by_an_edge_of_the_picture_is_in_the_zones_that_reach_it() {
+    let mut whole = zones();
+    let corners = parse_points("0,0,1,0,1,1,0,1").expect("points");
+    whole.zones[0].area = Area::new(corners).expect("an area");
+    whole.zones[0].loitering = None;
+    let (x, y) = (50.0, 50.0);
+    for xyxy in [
+        [0.0, y, 0.0, y],
+        [x, 0.0, x, 0.0],
+        [100.0, y, 100.0, y],
+        [x, y, x, 100.0],
+        [100.0, 100.0, 100.0, 100.0],
+        [105.0, y, 115.0, 120.0],
+    ] {
+        let mut scene = Analytics::new(&whole, &labels());
+        let mut facts = Vec::new();
+        for second in 0..4 {
+            let cut = Track {
+                xyxy,
+                ..track(1, x, y)
+            };
+            scene.step(&meta(second), &[cut], &mut facts);
+        }
+        let entered = [(1, FactKind::ZoneEntered { zone: 0 })];
+        assert_eq!(told(&facts), entered, "{xyxy:?}");
+    }
+}
+
+#[test]
+fn zones_are_counted_by_class_and_tell_when_they_are_crowded() {
+    let mut scene = Analytics::new(&zones(), &labels());
+    let mut facts = Vec::new();
+    let other = Track {
+        class: 1,
+        ..track(2, 80.0, 50.0)
+    };
+    for second in 0..4 {
+        scene.step(
+            &meta(second),
+            &[track(1, 60.0, 50.0), other.clone()],
+            &mut facts,
+        );
+    }
+    let present = |class, count| Presence { class, count };
+    assert_eq!(scene.present(0), [present(1, 1), present(3, 1)]);
+    let ended = Track {
+        state: TrackState::Ended,
+        ..other
+    };
+    scene.step(&meta(4), &[track(1, 60.0, 50.0), ended], &mut facts);
+    scene.step(&meta(5), &[track(1, 60.0, 50.0)], &mut facts);
+    assert_eq!(scene.present(0), [present(1, 0), present(3, 1)]);
+    let crowds: Vec<_> = told(&facts)
+        .into_iter()
+        .filter(|(_, kind)| {
+            matches!(
+                kind,
+                FactKind::Overcrowded { .. } | FactKind::Cleared { .. }
+            )
+        })
+        .collect();
+    let wanted = [
+        (2, FactKind::Overcrowded { zone: 0, count: 2 }),
+        (5, FactKind::Cleared { zone: 0, count: 1 }),
+    ];
+    assert_eq!(crowds, wanted);
+}
+
+#[test]
+fn a_crowd_ends_with_its_source() {
+    let mut scene = Analytics::new(&zones(), &labels());
+    let mut facts = Vec::new();
+    let both = [track(1, 60.0, 50.0), track(2, 80.0, 50.0)];
+    (0..4).for_each(|second| scene.step(&meta(second), &both, &mut facts));
+    assert_eq!(scene.is_overcrowded(0), Some(true));
+    facts.clear();
+    scene.finish(&mut facts);
+    assert_eq!(scene.is_overcrowded(0), Some(false));
+    let over = (3, FactKind::Cleared { zone: 0, count: 0 });
+    assert_eq!(told(&facts).last(), Some(&over));
+    // It goes on as one that has just begun.
+    scene.step(&meta(9), &both, &mut facts);
+    assert_eq!(scene.is_overcrowded(0), Some(false), "inertia");
+}
+
+#[test]
+fn crossings_have_a_direction_and_are_not_made_around_the_end() {
+    let lines = only(|kept| kept.lines = rules().lines);
+    let crossed = |to| FactKind::LineCrossed { line: 0, to };
+    // The line goes down, so that its left is the picture's right.
+    let there = [20.0, 40.0, 50.0, 60.0, 70.0, 40.0, 30.0].map(|x| (x, 50.0));
+    assert_eq!(
+        walk(&lines, &there),
+        [(4, crossed(Side::Left)), (6, crossed(Side::Right))]
+    );
+    let trembling = [40.0, 60.0, 40.0, 60.0, 40.0].map(|x| (x, 50.0));
+    assert_eq!(walk(&lines, &trembling), []);
+    let around = [
+        (40.0, 50.0),
+        (40.0, 90.0),
+        (60.0, 90.0),
+        (60.0, 50.0),
+        (60.0, 40.0),
+    ];
+    assert_eq!(walk(&lines, &around), []);
+
+    let mut scene = Analytics::new(&lines, &labels());
+    let mut facts = Vec::new();
+    for (second, x) in [40.0, 60.0, 60.0, 40.0, 40.0, 60.0, 60.0]
+        .into_iter()
+        .enumerate()
+    {
+        scene.step(&meta(second as u64), &[track(1, x, 50.0)], &mut facts);
+    }
+    let wanted = Crossings {
+        class: 3,
+        to_left: 2,
+        to_right: 1,
+    };
+    assert_eq!(scene.crossings(0), [wanted]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_stands_still() {
+    let mut scene = Analytics::new(&zones(), &labels());
+    let mut facts = Vec::new();
+    for second in [100, 101, 40, 41, 102, 103] {
+        scene.step(&meta(second), &[track(1, 60.0, 50.0)], &mut facts);
+    }
+    scene.finish(&mut facts);
+    let wanted = [
+        (101, FactKind::ZoneEntered { zone: 0 }),
+        (
+            103,
+            FactKind::ZoneLeft {
+                zone: 0,
+                dwell: 3 * SECOND,
+            },
+        ),
+    ];
+    assert_eq!(told(&facts), wanted);
+}
+
+#[test]
+fn rules_are_about_their_objects_only() {
+    let mut kept = rules();
+    kept.zones[0].objects = vec!["bus".to_owned()];
+    kept.lines[0].objects = vec!["car".to_owned(), "bus".to_owned()];
+    kept.directions.clear();
+    if let Some(rule) = &mut kept.stationary {
+        rule.objects = vec!["bus".to_owned()];
+    }
+    let mut scene = Analytics::new(&kept, &labels());
+    let mut facts = Vec::new();
+    for second in 0..12 {
+        let x = if second < 2 { 40.0 } else { 60.0 };
+        let person = track(1, x, 50.0);
+        let bus = Track {
+            class: 1,
+            ..track(2, x, 60.0)
+        };
+        scene.step(&meta(second), &[person, bus], &mut facts);
+    }
+    assert!(!facts.is_empty());
+    assert!(facts.iter().all(|fact| fact.track == Some(TrackId(2))));
+    assert_eq!(scene.present(0), [Presence { class: 1, count: 1 }]);
+    assert_eq!(scene.crossings(0).len(), 1);
+
+    // Who becomes something else in a zone still leaves it.
+    let turned = |second: u64, x| {
+        let class = if second < 14 { 1 } else { 3 };
+        vec![Track {
+            class,
+            ..track(2, x, 60.0)
+        }]
+    };
+    facts.clear();
+    for second in 12..18 {
+        let x = if second < 16 { 60.0 } else { 20.0 };
+        scene.step(&meta(second), &turned(second, x), &mut facts);
+    }
+    let left = |fact: &Fact| matches!(fact.kind, FactKind::ZoneLeft { .. });
+    assert_eq!(facts.iter().filter(|fact| left(fact)).count(), 1);
+}
+
+/// Frames of up to three objects that wander, are lost, and end.
+fn frames() -> impl Strategy<Value = Vec<Vec<Track>>> {
+    let place = prop_oneof![8 => 0.0_f32..100.0, 1 => Just(50.0_f32), 1 => Just(f32::NAN)];
+    let object = (0.0_f32..8.0, place.clone(), place);
+    prop::collection::vec(prop::array::uniform3(object), 1..60).prop_map(|frames| {
+        let mut ids = [1, 2, 3];
+        let mut next = 4;
+        let mut wander = |(index, (fate, x, y)): (usize, (f32, f32, f32))| {
+            let mut track = track(ids[index], x, y);
+            if fate < 1.0 {
+                track.state = TrackState::Lost;
+            } else if fate < 1.5 {
+                track.state = TrackState::Ended;
+                (ids[index], next) = (next, next + 1);
+            }
+            track
+        };
+        let mut frame = |objects: [(f32, f32, f32); 3]| {
+            objects.into_iter().enumerate().map(&mut wander).collect()
+        };
+        frames.into_iter().map(&mut frame).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_visit_has_one_end_and_times_go_forward(frames in frames(), inertia in 1..4_u32) {
+        let mut rules = rules();
+        rules.zones[0].inertia_frames = inertia;
+        rules.lines[0].inertia_frames = inertia;
+        let mut scene = Analytics::new(&rules, &labels());
+        let mut facts = Vec::new();
+        for (second, tracks) in frames.iter().enumerate() {
+            scene.step(&meta(second as u64), tracks, &mut facts);
+            let inside: u32 = scene.present(0).iter().map(|class| class.count).sum();
+            prop_assert!(inside <= 3);
+        }
+        scene.finish(&mut facts);
+        let (mut inside, mut still) = (BTreeSet::new(), BTreeSet::new());
+        let (mut crossed, mut is_crowded) = (0, false);
+        let mut newest = SystemTime::UNIX_EPOCH;
+        for fact in &facts {
+            prop_assert!(fact.at >= newest);
+            newest = fact.at;
+            match fact.kind {
+                FactKind::ZoneEntered { .. } => prop_assert!(inside.insert(fact.track), "entered twice"),
+                FactKind::Loitering { dwell, .. } => {
+                    prop_assert!(inside.contains(&fact.track) && dwell >= 4 * SECOND);
+                }
+                FactKind::ZoneLeft { .. } => prop_assert!(inside.remove(&fact.track), "left without entering"),
+                FactKind::Overcrowded { count, .. } => {
+                    prop_assert!(!is_crowded && count >= 2);
+                    is_crowded = true;
+                }
+                FactKind::Cleared { count, .. } => {
+                    prop_assert!(is_crowded && count < 2);
+                    is_crowded = false;
+                }
+                FactKind::LineCrossed { .. } => crossed += 1,
+                FactKind::Stationary { .. } => prop_assert!(still.insert(fact.track)),
+                FactKind::Moving => prop_assert!(still.remove(&fact.track)),
+                FactKind::Direction { .. } => {}
+            }
+        }
+        prop_assert!(inside.is_empty(), "{:?} never left", inside);
+        let counted: u64 = scene.crossings(0).iter().map(|class| class.to_left + class.to_right).sum();
+        prop_assert_eq!(counted, crossed);
+        let left: u32 = scene.present(0).iter().map(|class| class.count).sum();
+        prop_assert_eq!(left, 0);
+    }
+
+    #[test]
+    fn the_same_frames_give_the_same_facts(frames in frames()) {
+        let facts = |scene: &mut Analytics| {
+            let mut facts = Vec::new();
+            for (second, tracks) in frames.iter().enumerate() {
+                scene.step(&meta(second as u64), tracks, &mut facts);
+            }
+            facts
+        };
+        prop_assert_eq!(
+            facts(&mut Analytics::new(&rules(), &labels())),
+            facts(&mut Analytics::new(&rules(), &labels()))
+        );
+    }
+    #[test]
+    fn the_order_of_tracks_means_nothing(frames in frames(), turns in any::<u64>()) {
+        let mut facts = [Vec::new(), Vec::new()];
+        let mut scenes = [(); 2].map(|()| Analytics::new(&rules(), &labels()));
+        for (second, tracks) in frames.iter().enumerate() {
+            let mut turned = tracks.clone();
+            turned.rotate_left((turns >> (second % 32)) as usize % 3);
+            scenes[0].step(&meta(second as u64), tracks, &mut facts[0]);
+            scenes[1].step(&meta(second as u64), &turned, &mut facts[1]);
+            prop_assert_eq!(scenes[0].present(0), scenes[1].present(0));
+            prop_assert_eq!(scenes[0].crossings(0), scenes[1].crossings(0));
+            prop_assert_eq!(scenes[0].is_overcrowded(0), scenes[1].is_overcrowded(0));
+        }
+        for facts in &mut facts {
+            // Within one frame they come by track.
+            facts.sort_by_key(|fact| (fact.at, fact.track.is_none(), fact.track));
+        }
+        let [one, other] = facts;
+        prop_assert_eq!(one, other);
+    }
+}

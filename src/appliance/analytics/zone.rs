@@ -1,0 +1,75 @@
+//! One object and one zone: entering, staying, leaving.
+
+use std::time::Duration;
+
+use jetwatch_config::{Point, ZoneRule};
+use jetwatch_types::FactKind;
+
+use super::hysteresis::Change;
+
+/// An object's stay in a zone, or its absence.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Visit {
+    inside: Change,
+    /// The first and the last frame inside, of this stay or of one that is not sure yet.
+    first: Option<Duration>,
+    last: Option<Duration>,
+    has_loitered: bool,
+}
+
+impl Visit {
+    /// Takes in where the object is in this frame.
+    pub(super) fn step(
+        &mut self,
+        zone: usize,
+        rule: &ZoneRule,
+        foot: Point,
+        now: Duration,
+        tell: &mut impl FnMut(FactKind),
+    ) {
+        let is_in = rule.area.contains(foot);
+        if is_in {
+            self.first.get_or_insert(now);
+            self.last = Some(now);
+        }
+        match self.inside.step(is_in, rule.inertia_frames) {
+            Some(true) => tell(FactKind::ZoneEntered { zone }),
+            Some(false) => {
+                tell(FactKind::ZoneLeft {
+                    zone,
+                    dwell: self.dwell(),
+                });
+                *self = Self::default();
+            }
+            // It was in for too few frames, and that is over.
+            None if !is_in && !self.inside.holds() => *self = Self::default(),
+            None => {}
+        }
+        if let Some(loitering) = rule.loitering
+            && self.inside.holds()
+            && !self.has_loitered
+            && self.dwell() >= loitering
+        {
+            self.has_loitered = true;
+            tell(FactKind::Loitering {
+                zone,
+                dwell: self.dwell(),
+            });
+        }
+    }
+
+    /// Whether the object counts as inside.
+    pub(super) fn is_inside(&self) -> bool {
+        self.inside.holds()
+    }
+
+    /// The stay that ends with the track; `None` when there is none.
+    pub(super) fn end(self) -> Option<Duration> {
+        self.is_inside().then(|| self.dwell())
+    }
+
+    fn dwell(&self) -> Duration {
+        let stay = self.first.zip(self.last);
+        stay.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first))
+    }
+}

@@ -1,0 +1,392 @@
+//! Building the engine of a recipe, and telling meanwhile how it goes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, bounded};
+
+use super::cache::{EngineCache, Lookup, Stored};
+use super::manifest::Manifest;
+use super::recipe::{Calibration, Recipe};
+use super::{EngineError, library, memory, place};
+use jetwatch_config::EngineBuild;
+use jetwatch_nvidia::cuda::Device;
+use jetwatch_nvidia::tensorrt::{
+    BuildRequest, Built, CalibrationInput, Generation, ImplicitInt8, Library, Precision, Progress,
+};
+
+/// How often the caller hears of a build.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How often the log does.
+const LOGGED: Duration = Duration::from_secs(5);
+
+/// TensorRT's parser and optimizer go deep.
+const STACK_BYTES: usize = 16 << 20;
+
+/// A plan is about as large as the network's file, or smaller; in FP32 with several kernels it may be larger.
+const PLAN_TIMES: u64 = 2;
+
+/// What becomes of an engine that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineState {
+    /// There is none.
+    Missing {
+        /// Why, and the command that builds it.
+        reason: String,
+    },
+    /// Another process builds in the same folder; it is waited for.
+    Waiting {
+        /// For so long already.
+        elapsed: Duration,
+    },
+    /// It is being built.
+    Building {
+        /// For so long already.
+        elapsed: Duration,
+        /// Steps of the outermost phase that are done.
+        done: u32,
+        /// Steps of that phase; 0 where TensorRT tells nothing, as before version 10.
+        steps: u32,
+        /// What TensorRT is at, in its own words; empty where it tells nothing.
+        phase: String,
+    },
+    /// It is there.
+    Ready {
+        /// Its file.
+        path: PathBuf,
+        /// Whether it was there before.
+        cached: bool,
+    },
+}
+
+/// How to build, besides the recipe.
+pub struct Order<'o> {
+    /// Pictures for a calibration; for a recipe [to be calibrated](Recipe::to_be_calibrated).
+    pub pictures: Option<&'o mut (dyn CalibrationInput + Send)>,
+    /// Build also when the engine is there.
+    pub is_forced: bool,
+    /// Whether to give up; asked from several threads, again and again.
+    pub stop: &'o (dyn Fn() -> bool + Sync),
+    /// Hears what becomes of it, on the calling thread.
+    pub notify: &'o dyn Fn(EngineState),
+}
+
+/// Whether a build by `library` can be ended before it is done. TensorRT 8 asks nobody.
+#[must_use]
+pub fn can_cancel(library: &Library) -> bool {
+    library.generation() != Generation::Eight
+}
+
+/// The plan of `recipe`: out of `cache`, or built into it where `policy` lets it. `notify` hears what becomes of it, on this thread.
+/// A plan that is there is read and hashed; a build takes minutes on a Jetson.
+pub fn obtain(
+    cache: &EngineCache,
+    recipe: &Recipe,
+    policy: EngineBuild,
+    library: &Arc<Library>,
+    device: &Arc<Device>,
+    notify: &dyn Fn(EngineState),
+) -> Result<Vec<u8>, EngineError> {
+    let missing = match cache.find(recipe)? {
+        Lookup::Found(found) => {
+            log::info!("engine {}", found.path.display());
+            notify(EngineState::Ready {
+                path: found.path,
+                cached: true,
+            });
+            return Ok(found.plan);
+        }
+        Lookup::Missing(missing) => missing,
+    };
+    let reason = missing.to_string();
+    notify(EngineState::Missing {
+        reason: reason.clone(),
+    });
+    match policy {
+        EngineBuild::Never => Err(EngineError::Missing(Box::new(missing))),
+        EngineBuild::Allow => {
+            log::warn!(
+                "{}; building it now, as detector.tensorrt.build lets me",
+                missing.reason
+            );
+            let order = Order {
+                pictures: None,
+                is_forced: false,
+                stop: &|| false,
+                notify,
+            };
+            Ok(build(cache, recipe, library, Some(device), order)?.plan)
+        }
+    }
+}
+
+/// Builds the engine of `recipe` and stores it in `cache`. While another process builds there, it waits; an engine that is there then is
+/// taken unless the order is forced.
+///
+/// Without a `device` the recipe must be for any GPU of its compute capability, and TensorRT-RTX alone can do that.
+pub fn build(
+    cache: &EngineCache,
+    recipe: &Recipe,
+    library: &Arc<Library>,
+    device: Option<&Arc<Device>>,
+    order: Order<'_>,
+) -> Result<Stored, EngineError> {
+    let Order {
+        pictures,
+        is_forced,
+        stop,
+        notify,
+    } = order;
+    let mut waited_until = Duration::ZERO;
+    let lock = cache.lock(&mut |elapsed| {
+        if elapsed >= waited_until {
+            log::info!(
+                "another jetwatch builds an engine in {}; waiting for it",
+                cache.folder().display()
+            );
+            waited_until += LOGGED;
+        }
+        notify(EngineState::Waiting { elapsed });
+        !stop()
+    })?;
+    let lock = lock.ok_or(EngineError::Canceled)?;
+    place::remove_leftovers(cache.folder(), &lock)?;
+    if !is_forced
+        && pictures.is_none()
+        && let Lookup::Found(found) = cache.find(recipe)?
+    {
+        notify(EngineState::Ready {
+            path: found.path.clone(),
+            cached: true,
+        });
+        return Ok(*found);
+    }
+
+    let onnx = recipe.file.read()?;
+    let workspace_bytes = recipe.workspace_mib.map(|mib| mib << 20);
+    memory::check(
+        device.map(AsRef::as_ref),
+        onnx.len() as u64,
+        workspace_bytes.unwrap_or(0),
+    )?;
+    cache.check_room(PLAN_TIMES * onnx.len() as u64)?;
+    let began = Instant::now();
+    let timing_cache = cache.timing_cache(recipe);
+    let work = Work {
+        recipe,
+        library,
+        device,
+        onnx: &onnx,
+        timing_cache: timing_cache.as_deref(),
+        workspace_bytes,
+    };
+    let built = work.run(pictures, stop, notify, began)?;
+    if stop() {
+        return Err(EngineError::Canceled);
+    }
+    let recipe = keep_calibration(recipe, &built)?;
+    let layers = device.and_then(|device| {
+        // The engine is as good without: this is only to be shown.
+        library::inspect(library, device, &built.plan, recipe.dla).unwrap_or_else(|error| {
+            log::warn!("the engine was built, and cannot be looked into: {error}");
+            None
+        })
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let manifest = Manifest::new(recipe.ingredients(), &built.plan, seconds, layers);
+    let stored = cache.store(manifest, built.plan, &lock)?;
+    if let Some(bytes) = &built.timing_cache
+        && let Err(error) = cache.keep_timing_cache(&recipe, bytes, &lock)
+    {
+        log::warn!("the next build will take as long as this one: {error}");
+    }
+    log::info!("built {} in {seconds:.0} s", stored.path.display());
+    notify(EngineState::Ready {
+        path: stored.path.clone(),
+        cached: false,
+    });
+    Ok(stored)
+}
+
+/// Writes the calibration that was made, whose hash is a part of the recipe from now on.
+fn keep_calibration(recipe: &Recipe, built: &Built) -> Result<Recipe, EngineError> {
+    let Some(Calibration { path, sha256: None }) = &recipe.calibration else {
+        return Ok(recipe.clone());
+    };
+    let Some(bytes) = &built.calibration_cache else {
+        return Err(EngineError::NotCalibrated {
+            path: recipe.file.path.clone(),
+        });
+    };
+    place::write(path, bytes)?;
+    log::info!("calibration {}", path.display());
+    Ok(recipe.calibrated(bytes))
+}
+
+/// What TensorRT is given.
+struct Work<'w> {
+    recipe: &'w Recipe,
+    library: &'w Arc<Library>,
+    device: Option<&'w Arc<Device>>,
+    onnx: &'w [u8],
+    timing_cache: Option<&'w [u8]>,
+    workspace_bytes: Option<u64>,
+}
+
+/// What TensorRT told last.
+#[derive(Default)]
+struct Told {
+    done: u32,
+    steps: u32,
+    phase: String,
+}
+
+impl Work<'_> {
+    /// Builds on a thread of its own, so that this one can tell how it goes.
+    fn run(
+        &self,
+        pictures: Option<&mut (dyn CalibrationInput + Send)>,
+        stop: &(dyn Fn() -> bool + Sync),
+        notify: &dyn Fn(EngineState),
+        began: Instant,
+    ) -> Result<Built, EngineError> {
+        let told = Mutex::new(Told::default());
+        let tell = |progress: &Progress| {
+            told.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .hear(progress);
+            !stop()
+        };
+        let (ended, end) = bounded::<()>(0);
+        thread::scope(|scope| {
+            let building = thread::Builder::new()
+                .name("engine-build".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, || {
+                    // Dropped at the end, however it comes.
+                    let _ended = ended;
+                    self.call(pictures, &tell)
+                })
+                .map_err(EngineError::Thread)?;
+            let mut next_line = LOGGED;
+            while end.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                let elapsed = began.elapsed();
+                let state = told
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .state(elapsed);
+                if elapsed >= next_line {
+                    log::info!("{}", line(&state));
+                    next_line = elapsed + LOGGED;
+                }
+                notify(state);
+            }
+            building
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn call(
+        &self,
+        pictures: Option<&mut (dyn CalibrationInput + Send)>,
+        tell: &(dyn Fn(&Progress) -> bool + Sync),
+    ) -> Result<Built, EngineError> {
+        let recipe = self.recipe;
+        if let Some(device) = self.device {
+            device.make_current()?;
+        }
+        let implicit_int8 = match &recipe.calibration {
+            Some(calibration) if recipe.precision == Precision::Int8 => Some(ImplicitInt8 {
+                cache: match calibration.sha256 {
+                    Some(_) => Some(Calibration::bytes(&calibration.path)?),
+                    None => None,
+                },
+                pictures: pictures.map(|pictures| pictures as &mut dyn CalibrationInput),
+            }),
+            _ => None,
+        };
+        let request = BuildRequest {
+            path: Some(&recipe.file.path),
+            batch: recipe.batch,
+            contexts: recipe.contexts,
+            dla: recipe.dla,
+            gpu_fallback: recipe.gpu_fallback,
+            workspace_bytes: self.workspace_bytes,
+            implicit_int8,
+            timing_cache: self.timing_cache,
+            compute_capability: match recipe.gpu.name {
+                Some(_) => None,
+                None => Some(recipe.gpu.capability),
+            },
+            progress: Some(tell),
+            device: self.device,
+            ..BuildRequest::new(self.onnx, recipe.precision)
+        };
+        Ok(request.build(self.library)?)
+    }
+}
+
+impl Told {
+    fn hear(&mut self, progress: &Progress) {
+        if progress.parent.is_empty() {
+            (self.done, self.steps) = (progress.done, progress.steps);
+        }
+        self.phase.clone_from(&progress.phase);
+    }
+
+    fn state(&self, elapsed: Duration) -> EngineState {
+        EngineState::Building {
+            elapsed,
+            done: self.done,
+            steps: self.steps,
+            phase: self.phase.clone(),
+        }
+    }
+}
+
+/// The state of a build as a line of the log.
+fn line(state: &EngineState) -> String {
+    match state {
+        EngineState::Building {
+            elapsed,
+            done,
+            steps,
+            phase,
+        } if *steps > 0 => format!(
+            "building the engine for {} s: step {done} of {steps}, {phase}",
+            elapsed.as_secs()
+        ),
+        EngineState::Building { elapsed, .. } => {
+            format!("building the engine for {} s", elapsed.as_secs())
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outermost_phase_is_counted_and_the_newest_is_named() {
+        let progress = |phase: &str, parent: &str, done, steps| Progress {
+            phase: phase.to_owned(),
+            parent: parent.to_owned(),
+            done,
+            steps,
+        };
+        let mut told = Told::default();
+        let elapsed = Duration::from_secs(61);
+        assert_eq!(line(&told.state(elapsed)), "building the engine for 61 s");
+        told.hear(&progress("Building", "", 1, 4));
+        told.hear(&progress("Timing", "Building", 7, 90));
+        assert_eq!(
+            line(&told.state(elapsed)),
+            "building the engine for 61 s: step 1 of 4, Timing"
+        );
+    }
+}

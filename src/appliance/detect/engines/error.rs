@@ -1,0 +1,188 @@
+//! Why there is no engine.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::reason::Missing;
+use crate::graph::GraphError;
+use crate::model::ModelError;
+use jetwatch_nvidia::cuda::CudaError;
+use jetwatch_nvidia::tensorrt::TensorRtError;
+
+/// Why an engine can neither be found nor built.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// There is none, and it may not be built.
+    #[error("{0}; or set detector.tensorrt.build to `allow`")]
+    Missing(Box<Missing>),
+    /// TensorRT cannot do it.
+    #[error("{0}")]
+    TensorRt(Box<TensorRtError>),
+    /// The GPU cannot be used.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// The model's folder cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The network's file cannot be looked into.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A precision that TensorRT does not compute in.
+    #[error(
+        "model {model}: precision `{wanted}` says nothing to TensorRT, expected a name that begins with fp32, fp16 or int8; \
+         choose another with detector.precision or --precision"
+    )]
+    UnknownNumbers {
+        /// The model's name.
+        model: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// INT8 of a model without an INT8 file, and without calibration.
+    #[error(
+        "model {model} has no precision `{wanted}`, and INT8 of its fp32 network needs a calibration: give pictures with \
+         `jetwatch engine build --calibration-images`, a cache with detector.tensorrt.calibration, or make an int8 network \
+         with models/quantize.py"
+    )]
+    NoInt8 {
+        /// The model's name.
+        model: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// FP32 on a DLA.
+    #[error(
+        "model {model}: a DLA computes in fp16 and int8 alone, and fp32 was asked for: choose another with detector.precision or \
+         --precision, or leave detector.tensorrt.dla or --dla out"
+    )]
+    DlaFloats {
+        /// The model's name.
+        model: String,
+    },
+    /// A calibration for a model that has no FP32 file.
+    #[error(
+        "model {model} has no fp32 network, which alone can be calibrated: leave the calibration out, or add the network to model.yaml"
+    )]
+    NothingToCalibrate {
+        /// The model's name.
+        model: String,
+    },
+    /// Pictures for a network that takes bytes.
+    #[error(
+        "model {model} takes pictures as bytes, and TensorRT calibrates networks of 32-bit floats alone: give the network with Q/DQ nodes"
+    )]
+    CalibratesFloats {
+        /// The model's name.
+        model: String,
+    },
+    /// The calibration cache cannot be read.
+    #[error(
+        "cannot read the calibration cache {}: {source}; make one with `jetwatch engine build --calibration-images`", path.display()
+    )]
+    Calibration {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The calibration cache is something else.
+    #[error(
+        "{} is no calibration cache of TensorRT, which begins with `TRT-`; make one with `jetwatch engine build --calibration-images`",
+        path.display()
+    )]
+    NoCalibration {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Pictures were given, and TensorRT calibrated nothing with them.
+    #[error(
+        "TensorRT made no calibration of {}: if it has Q/DQ nodes, leave the calibration out", path.display()
+    )]
+    NotCalibrated {
+        /// The network's file.
+        path: PathBuf,
+    },
+    /// The folder of engines, or a file in it, cannot be read or written.
+    #[error(
+        "cannot {what} {}: {source}; give the user that runs jetwatch access to that folder, or choose another with \
+         detector.tensorrt.engines or --engines", path.display()
+    )]
+    Folder {
+        /// `write` or `read`.
+        what: &'static str,
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no room for the engine.
+    #[error(
+        "no room for the engine in {}: {needed} MiB are needed and {free} MiB are free; remove old engines (`jetwatch engine list` \
+         shows them), or choose another folder with detector.tensorrt.engines or --engines", folder.display()
+    )]
+    Full {
+        /// The folder.
+        folder: PathBuf,
+        /// MiB that are needed.
+        needed: u64,
+        /// MiB that are free.
+        free: u64,
+    },
+    /// There is too little memory to try.
+    #[error(
+        "too little memory to build an engine: {free} MiB of {kind} are free, and a build of this network takes {floor} MiB at the \
+         very least; end other programs, or build when the daemon is stopped"
+    )]
+    Memory {
+        /// `GPU memory` or `memory`.
+        kind: &'static str,
+        /// MiB that are free.
+        free: u64,
+        /// MiB below which no build is tried.
+        floor: u64,
+    },
+    /// The build was ended by a stop.
+    #[error("the build was canceled; nothing was written")]
+    Canceled,
+    /// The operating system gives no thread.
+    #[error(
+        "cannot start the thread that builds: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
+    )]
+    Thread(io::Error),
+}
+
+impl From<TensorRtError> for EngineError {
+    fn from(error: TensorRtError) -> Self {
+        match error {
+            TensorRtError::Canceled => Self::Canceled,
+            error => Self::TensorRt(Box::new(error)),
+        }
+    }
+}
+
+impl EngineError {
+    /// Whether the configuration, the model or the installation must change first: starting again cannot help.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::Missing(_)
+            | Self::Model(_)
+            | Self::Graph(_)
+            | Self::UnknownNumbers { .. }
+            | Self::NoInt8 { .. }
+            | Self::DlaFloats { .. }
+            | Self::NothingToCalibrate { .. }
+            | Self::CalibratesFloats { .. }
+            | Self::Calibration { .. }
+            | Self::NoCalibration { .. }
+            | Self::NotCalibrated { .. }
+            | Self::Folder { .. } => true,
+            Self::TensorRt(error) => !matches!(**error, TensorRtError::Failed { .. }),
+            Self::Cuda(error) => !matches!(
+                error,
+                CudaError::Call { .. } | CudaError::OutOfMemory { .. }
+            ),
+            Self::Full { .. } | Self::Memory { .. } | Self::Canceled | Self::Thread(_) => false,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Whether there is memory enough to try a build. Only estimates: what a build really takes, TensorRT alone finds out.
+
+use std::fs;
+
+use super::EngineError;
+use jetwatch_nvidia::cuda::Device;
+
+/// Below this, plus [`FLOOR_TIMES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
+const FLOOR_BYTES: u64 = 256 << 20;
+
+/// Copies of the weights that are about at the same time, at the least: the file, the parsed network, the engine, the plan.
+const FLOOR_TIMES: u64 = 4;
+
+/// Below this, plus [`GOOD_TIMES`] the network and the workspace, a warning is given.
+const GOOD_BYTES: u64 = 1 << 30;
+
+/// Copies of the weights when tactics are tried in several precisions.
+const GOOD_TIMES: u64 = 8;
+
+/// Fails when there is far too little memory, and warns when there may be too little: of the GPU, or on a machine whose GPU has none of its
+/// own, or that has no GPU, of the machine.
+pub(super) fn check(
+    device: Option<&Device>,
+    network_bytes: u64,
+    workspace_bytes: u64,
+) -> Result<(), EngineError> {
+    let (kind, free) = match device {
+        Some(device) if !device.is_integrated() => ("GPU memory", device.memory()?.free as u64),
+        _ => {
+            let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+            // A system that does not tell is not refused.
+            match available(&text) {
+                Some(free) => ("memory", free),
+                None => return Ok(()),
+            }
+        }
+    };
+    if let Some(warning) = judge(kind, free, network_bytes, workspace_bytes)? {
+        log::warn!("{warning}");
+    }
+    Ok(())
+}
+
+/// An error, a warning, or nothing to say.
+fn judge(
+    kind: &'static str,
+    free: u64,
+    network_bytes: u64,
+    workspace_bytes: u64,
+) -> Result<Option<String>, EngineError> {
+    let floor = FLOOR_BYTES + FLOOR_TIMES * network_bytes;
+    let good = GOOD_BYTES + GOOD_TIMES * network_bytes + workspace_bytes;
+    if free < floor {
+        return Err(EngineError::Memory {
+            kind,
+            free: free >> 20,
+            floor: floor.div_ceil(1 << 20),
+        });
+    }
+    Ok((free < good).then(|| {
+        format!(
+            "{} MiB of {kind} are free, and a build may take {} MiB: if it fails, end other programs or set a smaller workspace \
+             (detector.tensorrt.workspace_mib, --workspace)",
+            free >> 20,
+            good.div_ceil(1 << 20)
+        )
+    }))
+}
+
+/// Bytes that programs can still get, out of the text of `/proc/meminfo`.
+fn available(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_is_warned_of_and_too_little_is_refused() {
+        let mib = |mib: u64| mib << 20;
+        assert_eq!(
+            judge("memory", mib(4096), mib(10), 0).expect("plenty"),
+            None
+        );
+        let warning = judge("memory", mib(1000), mib(10), mib(500)).expect("enough to try");
+        let warning = warning.expect("it may be too little");
+        assert!(
+            warning.starts_with("1000 MiB of memory are free, and a build may take 1604 MiB"),
+            "{warning}"
+        );
+        let error = judge("GPU memory", mib(200), mib(10), 0)
+            .expect_err("too little")
+            .to_string();
+        assert!(
+            error.contains("200 MiB of GPU memory are free") && error.contains("takes 296 MiB"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_kernel_tells_what_is_available() {
+        let text = "MemTotal:       8000 kB\nMemFree:   10 kB\nMemAvailable:    2048 kB\n";
+        assert_eq!(available(text), Some(2 << 20));
+        assert_eq!(available("MemTotal: 8 kB\n"), None);
+        let here = fs::read_to_string("/proc/meminfo").expect("Linux");
+        assert!(available(&here).expect("any kernel since 3.14") > 1 << 20);
+    }
+}

@@ -1,0 +1,342 @@
+//! What a file that is said to be an engine is, without loading it: a plan holds machine code, and a wrong one may do anything.
+//!
+//! NVIDIA does not describe the form of plans. What is read of them here is what plans of TensorRT-RTX 1.7.1, built for three GPUs, and
+//! that library's answers to changed ones show: the word `vtrt`, the file's length, the version and build number of the library, and a bit for
+//! each compute capability. Of other plans only the first word is known.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::EngineError;
+use super::cache::read;
+use super::manifest::Manifest;
+use super::place::{folder_error, manifest_of};
+use crate::graph;
+
+/// Compute capabilities in the order of the bits.
+const CAPABILITIES: [&str; 6] = ["7.5", "8.0", "8.6", "8.9", "12.0", "12.1"];
+
+/// Longest description that a wrapped plan is believed to have.
+const MOST_METADATA: usize = 1 << 20;
+
+/// A file, as far as it can be known without loading it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlanFile {
+    /// Its length.
+    pub bytes: usize,
+    /// What it seems to be.
+    pub kind: PlanKind,
+    /// The manifest beside it, if there is one that can be read.
+    pub manifest: Option<Manifest>,
+    /// What is wrong with the manifest, or with the plan by the manifest's word.
+    pub mismatch: Option<String>,
+}
+
+/// What a file seems to be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PlanKind {
+    /// No bytes.
+    Empty,
+    /// A plan whose header tells who built it, as those of TensorRT-RTX.
+    Versioned {
+        /// Version and build number of the library, as `1.7.1.116`.
+        version: String,
+        /// Compute capabilities that it was built for.
+        capabilities: Vec<&'static str>,
+        /// Length that the header states.
+        stated_bytes: u64,
+    },
+    /// A plan of TensorRT, whose header is not known.
+    Plan,
+    /// A plan behind a description in JSON, as Ultralytics writes them.
+    Wrapped {
+        /// The description.
+        description: serde_json::Value,
+        /// Where the plan begins.
+        plan_at: usize,
+        /// What stands there.
+        plan: Box<PlanKind>,
+    },
+    /// A network, which no plan is built of yet.
+    Onnx {
+        /// Nodes of its graph.
+        nodes: usize,
+        /// Whether some of them are quantized.
+        is_quantized: bool,
+    },
+    /// A page of the web: a download that went wrong.
+    Html,
+    /// A pointer of Git LFS instead of the file.
+    LfsPointer,
+    /// Something else.
+    Unknown {
+        /// Its first bytes, in hexadecimal digits.
+        begins: String,
+    },
+}
+
+/// Reads the file at `path` and the manifest beside it.
+pub fn look_into(path: &Path) -> Result<PlanFile, EngineError> {
+    let bytes = std::fs::read(path).map_err(|source| folder_error("read", path, source))?;
+    let (manifest, mismatch) = match read(&manifest_of(path))? {
+        None => (None, None),
+        Some(text) => match Manifest::parse(&text) {
+            Ok(manifest) => {
+                let mismatch = manifest.refuses(&bytes);
+                (Some(manifest), mismatch)
+            }
+            Err(what) => (None, Some(format!("its manifest cannot be read: {what}"))),
+        },
+    };
+    Ok(PlanFile {
+        bytes: bytes.len(),
+        kind: PlanKind::of(path, &bytes),
+        manifest,
+        mismatch,
+    })
+}
+
+impl PlanKind {
+    /// What `bytes` are, those of the file at `path`.
+    #[must_use]
+    pub fn of(path: &Path, bytes: &[u8]) -> Self {
+        if bytes.is_empty() {
+            return Self::Empty;
+        }
+        if let Some(plan) = plan(bytes) {
+            return plan;
+        }
+        if let Some((description, plan_at)) = description(bytes) {
+            let plan = plan(&bytes[plan_at..]);
+            return Self::Wrapped {
+                description,
+                plan_at,
+                plan: Box::new(plan.unwrap_or_else(|| unknown(&bytes[plan_at..]))),
+            };
+        }
+        let start: String = String::from_utf8_lossy(&bytes[..bytes.len().min(256)]).to_lowercase();
+        let start = start.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
+        if start.starts_with("<!doctype html") || start.starts_with("<html") {
+            return Self::Html;
+        }
+        if start.starts_with("version https://git-lfs") {
+            return Self::LfsPointer;
+        }
+        match graph::summarize(path, bytes, |_| None) {
+            Ok(network) => Self::Onnx {
+                nodes: network
+                    .operators
+                    .iter()
+                    .map(|operator| operator.count)
+                    .sum(),
+                is_quantized: network.quantization.is_any(),
+            },
+            Err(_) => unknown(bytes),
+        }
+    }
+
+    /// What it is, in a sentence; with what to do where it is no plan.
+    #[must_use]
+    pub fn in_words(&self, bytes: usize) -> String {
+        match self {
+            Self::Empty => {
+                "empty: a build or a copy was cut off; build it again".to_owned()
+            }
+            Self::Versioned {
+                version,
+                capabilities,
+                stated_bytes,
+            } => {
+                let wanted = if capabilities.is_empty() {
+                    "GPUs unknown to this jetwatch".to_owned()
+                } else {
+                    format!("compute capability {}", capabilities.join(", "))
+                };
+                let plan = format!(
+                    "a plan whose header names version {version} of its builder (TensorRT-RTX has such headers), for {wanted}"
+                );
+                if *stated_bytes == bytes as u64 {
+                    plan
+                } else {
+                    format!(
+                        "{plan}; it is cut off or damaged: {bytes} bytes, and its header says {stated_bytes}; build or copy it again"
+                    )
+                }
+            }
+            Self::Plan => "it begins as plans of TensorRT do; NVIDIA does not publish the rest, so version and GPU are known to the \
+                           manifest alone"
+                .to_owned(),
+            Self::Wrapped { plan_at, plan, .. } => format!(
+                "a plan behind a description of {} bytes, as Ultralytics writes them: TensorRT and jetwatch take it without those \
+                 {plan_at} bytes alone; then {}",
+                plan_at - 4,
+                plan.in_words(bytes - plan_at)
+            ),
+            Self::Onnx {
+                nodes,
+                is_quantized,
+            } => format!(
+                "an ONNX network of {nodes} nodes{}, and no engine: make a model folder with `jetwatch model init`, then the engine \
+                 with `jetwatch engine build --model`",
+                if *is_quantized { ", quantized" } else { "" }
+            ),
+            Self::Html => {
+                "a page of the web: the download went wrong; open the address in a browser to see what it says".to_owned()
+            }
+            Self::LfsPointer => {
+                "a pointer of Git LFS instead of the file: fetch it with `git lfs pull`".to_owned()
+            }
+            Self::Unknown { begins } => {
+                format!("neither a plan of TensorRT nor an ONNX network; it begins with the bytes {begins}")
+            }
+        }
+    }
+}
+
+/// A plan, if `bytes` begin like one.
+fn plan(bytes: &[u8]) -> Option<PlanKind> {
+    let four = |at: usize| bytes.get(at..at + 4);
+    match four(0)? {
+        b"vtrt" => {}
+        b"ftrt" | b"ptrt" => return Some(PlanKind::Plan),
+        _ => return None,
+    }
+    // The header's second word repeats the first behind the version.
+    if bytes.get(28..32) != Some(b"vtrt") {
+        return Some(PlanKind::Plan);
+    }
+    let [major, minor, patch, build] = four(24)?.try_into().ok()?;
+    let stated_bytes = u64::from_le_bytes(bytes.get(16..24)?.try_into().ok()?);
+    let mask = u32::from_le_bytes(four(32)?.try_into().ok()?);
+    let capabilities = CAPABILITIES
+        .into_iter()
+        .enumerate()
+        .filter(|(bit, _)| mask >> bit & 1 == 1)
+        .map(|(_, capability)| capability);
+    Some(PlanKind::Versioned {
+        version: format!("{major}.{minor}.{patch}.{build}"),
+        capabilities: capabilities.collect(),
+        stated_bytes,
+    })
+}
+
+/// The description in front of a wrapped plan, and where the plan begins: four bytes of length, the least significant first, then JSON.
+fn description(bytes: &[u8]) -> Option<(serde_json::Value, usize)> {
+    let length = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
+    let text = bytes.get(4..4 + length.min(MOST_METADATA))?;
+    let value: serde_json::Value = serde_json::from_slice(text).ok()?;
+    value.is_object().then_some((value, 4 + length))
+}
+
+fn unknown(bytes: &[u8]) -> PlanKind {
+    let begins = bytes.iter().take(8).map(|byte| format!("{byte:02x}"));
+    PlanKind::Unknown {
+        begins: begins.collect::<Vec<_>>().join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first bytes of a plan of TensorRT-RTX 1.7.1, build 116, for 8.6 and 8.9, that states `length` bytes.
+    fn header(length: u64) -> Vec<u8> {
+        let mut bytes = b"vtrt\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
+        bytes.extend(length.to_le_bytes());
+        bytes.extend([1, 7, 1, 116]);
+        bytes.extend(b"vtrt");
+        bytes.extend(0b1100_u32.to_le_bytes());
+        bytes.resize(64, 0);
+        bytes
+    }
+
+    fn words(bytes: &[u8]) -> String {
+        PlanKind::of(Path::new("a.engine"), bytes).in_words(bytes.len())
+    }
+
+    #[test]
+    fn a_plan_with_a_header_tells_its_builder_and_whether_it_is_whole() {
+        let said = words(&header(64));
+        assert_eq!(
+            said,
+            "a plan whose header names version 1.7.1.116 of its builder (TensorRT-RTX has such headers), for compute capability 8.6, 8.9"
+        );
+        let said = words(&header(7_739_396));
+        assert!(
+            said.ends_with(
+                "cut off or damaged: 64 bytes, and its header says 7739396; build or copy it again"
+            ),
+            "{said}"
+        );
+        assert!(words(b"ftrt plan").starts_with("it begins as plans"));
+        assert!(words(&header(64)[..20]).starts_with("it begins as plans"));
+    }
+
+    #[test]
+    fn a_wrapped_plan_is_recognized_with_its_description() {
+        let text = br#"{"task": "detect", "imgsz": [640, 640]}"#;
+        let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(text);
+        bytes.extend(header(64));
+        let PlanKind::Wrapped {
+            description,
+            plan_at,
+            plan,
+        } = PlanKind::of(Path::new("a.engine"), &bytes)
+        else {
+            panic!("it is wrapped");
+        };
+        assert_eq!(description["task"], "detect");
+        assert_eq!(plan_at, 4 + text.len());
+        assert!(matches!(*plan, PlanKind::Versioned { .. }));
+        let said = words(&bytes);
+        assert!(
+            said.contains("as Ultralytics writes them") && said.contains("1.7.1.116"),
+            "{said}"
+        );
+        // A description without a plan behind it, and one that is cut off.
+        assert!(
+            words(&bytes[..plan_at]).contains("neither a plan"),
+            "{said}"
+        );
+        assert!(words(&bytes[..20]).starts_with("neither a plan"));
+    }
+
+    #[test]
+    fn what_is_no_plan_is_told_as_what_it_is() {
+        assert!(words(b"").starts_with("empty"));
+        assert!(words(b"\n<!DOCTYPE html><html>404</html>").starts_with("a page of the web"));
+        assert!(words(b"version https://git-lfs.github.com/spec/v1\n").starts_with("a pointer"));
+        assert!(words(b"\x7fELF\x02\x01").ends_with("it begins with the bytes 7f 45 4c 46 02 01"));
+        let onnx =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano/street-nano_int8.onnx");
+        let said = words(&std::fs::read(onnx).expect("our network"));
+        assert!(
+            said.starts_with("an ONNX network of ") && said.contains("quantized"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn the_manifest_beside_a_file_is_held_against_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.engine");
+        std::fs::write(&path, header(64)).expect("written");
+        let found = look_into(&path).expect("readable");
+        assert_eq!((found.manifest, found.mismatch), (None, None));
+        let recipe = super::super::recipe::tests::recipe().ingredients();
+        let manifest = Manifest::new(recipe, &header(64), 1.0, None);
+        std::fs::write(manifest_of(&path), manifest.to_text()).expect("written");
+        let found = look_into(&path).expect("readable");
+        assert_eq!((found.manifest, found.mismatch), (Some(manifest), None));
+        std::fs::write(&path, header(63)).expect("written");
+        let found = look_into(&path).expect("readable");
+        assert!(found.mismatch.expect("it was changed").contains("SHA-256"));
+        std::fs::write(manifest_of(&path), "{").expect("written");
+        let found = look_into(&path).expect("readable");
+        assert!(found.mismatch.expect("torn").contains("cannot be read"));
+        assert!(look_into(&folder.path().join("gone")).is_err());
+    }
+}

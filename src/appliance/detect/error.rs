@@ -1,0 +1,282 @@
+//! Why there is no detector, or why it gave no detections.
+
+use std::path::PathBuf;
+
+use super::engines::EngineError;
+use super::model::ModelError;
+use super::runtime::RuntimeError;
+use jetwatch_nvidia::cuda::CudaError;
+use jetwatch_nvidia::execution::ExecutionError;
+use jetwatch_nvidia::surface::SurfaceError;
+use jetwatch_nvidia::tensorrt::TensorRtError;
+use jetwatch_types::{Size, SourceId};
+
+/// Why detection failed. Errors of preparing and of making a detector come before the first frame; those of
+/// `detect` end the daemon in order, since the next frame would fail alike.
+#[derive(Debug, thiserror::Error)]
+pub enum DetectError {
+    /// The configuration names no model where one is needed.
+    #[error(
+        "no model is configured: set detector.model to a folder with a model.yaml, or detector.backend to `scripted` \
+         for demonstrations with synthetic sources"
+    )]
+    NoModel,
+    /// The model folder cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// ONNX Runtime cannot be used.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// There is no engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The GPU cannot be used.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// TensorRT cannot be used, or refuses the engine.
+    #[error(transparent)]
+    TensorRt(#[from] TensorRtError),
+    /// A run on the GPU failed.
+    #[error(transparent)]
+    Execution(#[from] ExecutionError),
+    /// Pictures of a Jetson's engines cannot be read in place.
+    #[error(transparent)]
+    Surface(#[from] SurfaceError),
+    /// Neither TensorRT nor ONNX Runtime can run the model.
+    #[error("no runtime can run the model here. TensorRT: {tensorrt}. ONNX Runtime: {onnx}")]
+    NoRuntime {
+        /// Why TensorRT cannot.
+        tensorrt: Box<DetectError>,
+        /// Why ONNX Runtime cannot.
+        onnx: Box<DetectError>,
+    },
+    /// A label in `detector.classes` that the model does not have.
+    #[error("detector.classes: the model has no label `{label}`; {}", meant(near, *count))]
+    UnknownClass {
+        /// The label.
+        label: String,
+        /// Labels of the model that come near it.
+        near: Vec<String>,
+        /// Labels of the model.
+        count: usize,
+    },
+    /// ONNX Runtime refuses the network.
+    #[error(
+        "{} cannot load {}: {reason}; the network may be damaged, or need a newer ONNX Runtime",
+        library.display(),
+        path.display()
+    )]
+    Load {
+        /// The network's file.
+        path: PathBuf,
+        /// The ONNX Runtime in use.
+        library: PathBuf,
+        /// What the library said.
+        reason: String,
+    },
+    /// The GPU is asked for, and ONNX Runtime cannot use it.
+    #[error(
+        "{} cannot run the network on an NVIDIA GPU: {reason}; {}",
+        library.display(),
+        if *has_cuda {
+            "its CUDA provider needs the CUDA and cuDNN libraries that it was built for, or set detector.onnx_provider to auto"
+        } else {
+            "it was built without the CUDA provider: name one that has it in detector.onnxruntime, or set detector.onnx_provider to auto"
+        }
+    )]
+    NoCudaProvider {
+        /// The ONNX Runtime in use.
+        library: PathBuf,
+        /// Whether it was built with the provider.
+        has_cuda: bool,
+        /// What the library said.
+        reason: String,
+    },
+    /// The network is not what `model.yaml` says.
+    #[error("{}: {tensor}: found {found}, expected {expected}; {advice}", path.display())]
+    Tensor {
+        /// The network's file.
+        path: PathBuf,
+        /// Which tensor, as `input \`images\``.
+        tensor: String,
+        /// What the network has.
+        found: String,
+        /// What `model.yaml` says.
+        expected: String,
+        /// What to change.
+        advice: String,
+    },
+    /// The network failed.
+    #[error(
+        "the network failed on a batch of {batch}: {reason}; if memory ran out, lower detector.batch_size or detector.workers"
+    )]
+    Infer {
+        /// Frames in the batch.
+        batch: usize,
+        /// What the library said.
+        reason: String,
+    },
+    /// A batch that the detector was not made for: a bug of the caller.
+    #[error(
+        "a batch of {found} frames came to a detector made for 1 to {most}; this is a bug in jetwatch"
+    )]
+    BatchSize {
+        /// Frames in the batch.
+        found: usize,
+        /// Most that fit.
+        most: usize,
+    },
+    /// A picture that was not scaled to the letterbox's inner size: a bug of the caller.
+    #[error(
+        "frame {seq} of source {}: the picture is {found}, expected {expected} ({source_size} laid into {input}); \
+         this is a bug in jetwatch",
+        source_id.0
+    )]
+    PictureSize {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Size of the picture.
+        found: Size,
+        /// The letterbox's inner size.
+        expected: Size,
+        /// Size of the source's pictures.
+        source_size: Size,
+        /// Size of the network's input.
+        input: Size,
+    },
+    /// The network gave numbers that are none.
+    #[error(
+        "frame {seq} of source {}: output `{tensor}` holds {value} at index {index} ({boxes} such boxes): an overflow in \
+         reduced precision or a broken export; run with another detector.precision",
+        source_id.0
+    )]
+    NotFinite {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Name of the output.
+        tensor: String,
+        /// First place in this frame's part of the output.
+        index: usize,
+        /// The number there.
+        value: String,
+        /// Boxes of the output with such numbers.
+        boxes: usize,
+    },
+    /// The network gave scores that are none.
+    #[error(
+        "frame {seq} of source {}: output `{tensor}` holds the score {value} at index {index}, expected 0 to 1: the \
+         network was exported without its sigmoid, or its output is not in the layout that model.yaml says",
+        source_id.0
+    )]
+    BeyondOne {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Name of the output.
+        tensor: String,
+        /// First place in this frame's part of the output.
+        index: usize,
+        /// The number there.
+        value: String,
+    },
+    /// The network gave a class that has no label.
+    #[error(
+        "frame {seq} of source {}: output `{tensor}` holds the class {value} at index {index}, expected 0 to {}: labels in \
+         model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml says",
+        source_id.0,
+        labels - 1
+    )]
+    NoLabel {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Name of the output.
+        tensor: String,
+        /// First place in this frame's part of the output.
+        index: usize,
+        /// The number there.
+        value: String,
+        /// How many labels there are, at least 1.
+        labels: usize,
+    },
+    /// Ground truth of a class that the scripted detector does not know.
+    #[error("a synthetic scene shows `{label}`; the scripted detector knows {}", super::scripted::LABELS.join(", "))]
+    UnknownTruth {
+        /// The label.
+        label: &'static str,
+    },
+}
+
+impl DetectError {
+    /// Whether the configuration, the model or the installation must change first: starting again cannot help.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::Engine(error) => error.is_configuration(),
+            Self::Cuda(error) => is_installation(error),
+            Self::TensorRt(error) => !matches!(
+                error,
+                TensorRtError::Failed { .. } | TensorRtError::Canceled
+            ),
+            Self::Execution(error) => matches!(error, ExecutionError::Plan { .. }),
+            Self::NoModel
+            | Self::Model(_)
+            | Self::Runtime(_)
+            | Self::NoRuntime { .. }
+            | Self::UnknownClass { .. }
+            | Self::Load { .. }
+            | Self::NoCudaProvider { .. }
+            | Self::Tensor { .. }
+            | Self::NotFinite { .. }
+            | Self::BeyondOne { .. }
+            | Self::NoLabel { .. } => true,
+            Self::Infer { .. }
+            | Self::BatchSize { .. }
+            | Self::PictureSize { .. }
+            | Self::Surface(_)
+            | Self::UnknownTruth { .. } => false,
+        }
+    }
+
+    /// Whether only something is not installed that another machine has: a runtime's library, or the GPU.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::Runtime(error) => matches!(error, RuntimeError::Missing { .. }),
+            Self::TensorRt(error) => matches!(error, TensorRtError::Missing { .. }),
+            Self::Engine(EngineError::TensorRt(error)) => {
+                matches!(**error, TensorRtError::Missing { .. })
+            }
+            Self::Cuda(error) | Self::Engine(EngineError::Cuda(error)) => {
+                matches!(error, CudaError::NoLibrary | CudaError::NoDevice)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether the driver or the choice of the GPU must change first.
+fn is_installation(error: &CudaError) -> bool {
+    match error {
+        CudaError::NoLibrary
+        | CudaError::NoFunction { .. }
+        | CudaError::DriverTooOld { .. }
+        | CudaError::NoDevice
+        | CudaError::NoSuchDevice { .. }
+        | CudaError::Ptx { .. } => true,
+        CudaError::OutOfMemory { .. } | CudaError::Call { .. } => false,
+    }
+}
+
+fn meant(near: &[String], count: usize) -> String {
+    if near.is_empty() {
+        return format!("the model's {count} labels are in its model.yaml");
+    }
+    format!("did you mean {}?", near.join(" or "))
+}

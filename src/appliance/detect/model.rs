@@ -1,0 +1,371 @@
+//! A model folder: what its network wants and gives, and which file holds it in which precision.
+//!
+//! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;
+//! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
+//! tensors is checked by the detector that opens it. Called by [`prepare`](super::prepare()) and by `jetwatch check`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+pub use super::layout::spec::{OutputLayout, OutputSpec};
+use super::model_keys;
+use super::weights::{self, WeightsError, WeightsFile};
+use jetwatch_config::{ConfigError, Document};
+use jetwatch_types::{Placement, Size};
+
+/// Name of the description in a model folder.
+pub const FILE_NAME: &str = "model.yaml";
+
+/// What `model.yaml` says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelSpec {
+    /// The folder, as it was given.
+    pub folder: PathBuf,
+    /// Name of the model in logs and statistics.
+    pub name: String,
+    /// The input tensor.
+    pub input: InputSpec,
+    /// The output tensors.
+    pub output: OutputSpec,
+    /// Names of the classes in the network's order.
+    pub labels: Vec<String>,
+    /// Names that other sets of labels have for things of a class, such as `car` for a class `vehicle`.
+    pub covers: Vec<(u16, String)>,
+    /// Detections below this score are dropped unless the configuration says otherwise, 0 to 1.
+    pub score_threshold: f32,
+    /// Overlap above which the worse of two boxes of one class is dropped, unless configured otherwise, 0 to 1.
+    pub nms_iou: f32,
+    /// Most detections in one frame.
+    pub max_detections: usize,
+    /// For secondary networks: what their crops show around the object, as a share of its width and height on each side, 0
+    /// to 1, as the network was trained.
+    pub crop_margin: f32,
+    /// Under which terms the files may be used.
+    pub license: License,
+    /// The network in each precision, in the order of the file; the first is the default. At least one.
+    pub files: Vec<ModelFile>,
+}
+
+/// The input tensor: `[batch, 3, height, width]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InputSpec {
+    /// Name of the tensor in the network.
+    pub name: String,
+    /// Type of its elements.
+    pub element: InputElement,
+    /// Name of a second input that wants the size to which boxes refer, as 64-bit integers `[batch, 2]`: it is given this
+    /// input's width and height.
+    pub sizes_name: Option<String>,
+    /// Name of a further input that wants the scale of the pictures, as 32-bit floats `[batch, 2]`: it is given ones, so that
+    /// boxes come back in input pixels.
+    pub scales_name: Option<String>,
+    /// Width and height in pixels, each a multiple of what the output's layout asks for.
+    pub size: Size,
+    /// Order of the three planes.
+    pub color: ColorOrder,
+    /// Subtracted from each value (0 to 255), in the order of the planes. Zeros for bytes.
+    pub mean: [f32; 3],
+    /// Multiplied after that, in the order of the planes. Ones for bytes.
+    pub scale: [f32; 3],
+    /// Where the scaled picture lies.
+    pub placement: Placement,
+    /// Value of the padding before mean and scale, 0 to 255.
+    pub padding: u8,
+}
+
+/// Type of the elements of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputElement {
+    /// 32-bit floats: pixels normalized by mean and scale.
+    Float32,
+    /// Unsigned bytes: pixels as they are, which the network normalizes itself.
+    Uint8,
+}
+
+/// Order of the three planes of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColorOrder {
+    /// Blue first.
+    Bgr,
+    /// Red first.
+    Rgb,
+}
+
+/// Terms and origin of the model's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct License {
+    /// SPDX identifier such as `Apache-2.0`.
+    pub spdx: String,
+    /// Where the files come from.
+    pub source: String,
+}
+
+/// The network in one precision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFile {
+    /// Name of the precision: `fp32`, `int8`, …
+    pub precision: String,
+    /// The file, below the model's folder.
+    pub path: PathBuf,
+    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
+    pub sha256: String,
+    /// Files beside it in which the network keeps weights, as far as the description gives their hashes.
+    pub weights: Vec<WeightsFile>,
+}
+
+/// Why a model folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A file could not be read.
+    #[error("cannot read {}: {source}{}", path.display(), hint(path))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// `model.yaml` is wrong: everything that is wrong with it.
+    #[error(transparent)]
+    Invalid(ConfigError),
+    /// The network keeps weights in other files, and they cannot be had.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// The folder has no file of the precision asked for.
+    #[error("model {model} has no precision `{wanted}`; set detector.precision to {}", known.join(" or "))]
+    UnknownPrecision {
+        /// The model's name.
+        model: String,
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A file is not the one that the description was written for.
+    #[error(
+        "{} has SHA-256 {found}, but {FILE_NAME} says {expected}: the file is damaged or was replaced; \
+         fetch it again, or write the new hash into {FILE_NAME} if the change was meant",
+        path.display()
+    )]
+    Hash {
+        /// The file.
+        path: PathBuf,
+        /// The hash in `model.yaml`.
+        expected: String,
+        /// The hash of the bytes.
+        found: String,
+    },
+}
+
+fn hint(path: &Path) -> &'static str {
+    if path.ends_with(FILE_NAME) {
+        "; detector.model must name a folder with a model.yaml"
+    } else {
+        ""
+    }
+}
+
+impl From<ConfigError> for ModelError {
+    /// A description that cannot be read is told as any file of the folder is.
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Unreadable { path, source } => Self::Unreadable { path, source },
+            invalid @ ConfigError::Invalid { .. } => Self::Invalid(invalid),
+        }
+    }
+}
+
+impl ModelSpec {
+    /// Reads `model.yaml` in `folder`, and the files of labels and anchors if it names some. All problems are reported at once.
+    pub fn load(folder: &Path) -> Result<Self, ModelError> {
+        let document = Document::read(&folder.join(FILE_NAME))?;
+        Self::from_document(folder, document, |path| read_text(&folder.join(path)))
+    }
+
+    /// As [`load`](Self::load) for a description that was read already: `text` is that of the `model.yaml` in `folder`, and
+    /// `read_text` gives the text of a file in it. No file is opened here.
+    pub fn from_text(
+        folder: &Path,
+        text: &str,
+        read_text: impl FnMut(&Path) -> Result<String, ModelError>,
+    ) -> Result<Self, ModelError> {
+        let label = folder.join(FILE_NAME).display().to_string();
+        Self::from_document(folder, Document::parse(&label, text)?, read_text)
+    }
+
+    fn from_document(
+        folder: &Path,
+        document: Document,
+        mut read_text: impl FnMut(&Path) -> Result<String, ModelError>,
+    ) -> Result<Self, ModelError> {
+        let mut unreadable = None;
+        let spec = model_keys::read_spec(&document.root(), folder, &mut |path| {
+            read_text(path)
+                .map_err(|error| unreadable = Some(error))
+                .ok()
+        });
+        // A file that cannot be read outweighs what follows from it.
+        if let Some(error) = unreadable {
+            return Err(error);
+        }
+        Ok(document.finish(spec)?)
+    }
+
+    /// The class of a thing that is called `name` here or in another set of labels.
+    #[must_use]
+    pub fn class_of(&self, name: &str) -> Option<u16> {
+        let own = self.labels.iter().position(|label| label == name);
+        // The labels, and with them the classes, are at most 10 000.
+        own.map(|class| class as u16).or_else(|| {
+            let covered = self.covers.iter().find(|(_, known)| known == name)?;
+            Some(covered.0)
+        })
+    }
+
+    /// The file of `precision`, or the default one.
+    pub fn file(&self, precision: Option<&str>) -> Result<&ModelFile, ModelError> {
+        let found = match precision {
+            None => self.files.first(),
+            Some(wanted) => self.files.iter().find(|file| file.precision == wanted),
+        };
+        found.ok_or_else(|| ModelError::UnknownPrecision {
+            model: self.name.clone(),
+            wanted: precision.unwrap_or("default").to_owned(),
+            known: self
+                .files
+                .iter()
+                .map(|file| file.precision.clone())
+                .collect(),
+        })
+    }
+}
+
+impl ModelFile {
+    /// The bytes of the file, whose hash is that of the description, with the weights in it that the network keeps in
+    /// other files.
+    pub fn read(&self) -> Result<Vec<u8>, ModelError> {
+        let bytes = fs::read(&self.path).map_err(|source| ModelError::Unreadable {
+            path: self.path.clone(),
+            source,
+        })?;
+        compare(&self.path, &self.sha256, &bytes)?;
+        weights::join(self, bytes)
+    }
+
+    /// Whether the file is there and has the hash of the description, and so those that hold its weights.
+    pub fn verify(&self) -> Result<(), ModelError> {
+        self.read().map(drop)
+    }
+}
+
+/// Whether `bytes`, those of the file at `path`, have the hash `expected`.
+pub(super) fn compare(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), ModelError> {
+    let found = hexadecimal(&Sha256::digest(bytes));
+    if found == expected {
+        return Ok(());
+    }
+    Err(ModelError::Hash {
+        path: path.to_owned(),
+        expected: expected.to_owned(),
+        found,
+    })
+}
+
+/// `bytes` as lower-case hexadecimal digits, two for each.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+fn read_text(path: &Path) -> Result<String, ModelError> {
+    fs::read_to_string(path).map_err(|source| ModelError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model_keys::tests::FULL;
+
+    fn folder_with(text: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join(FILE_NAME), text).expect("written");
+        folder
+    }
+
+    #[test]
+    fn a_folder_is_read_with_its_labels_file() {
+        let folder = folder_with(&FULL.replace("labels: [person, car]", "labels_file: names"));
+        let error = ModelSpec::load(folder.path())
+            .expect_err("the labels file is missing")
+            .to_string();
+        assert!(
+            error.starts_with("cannot read") && error.contains("names: No such file"),
+            "{error}"
+        );
+        fs::write(folder.path().join("names"), "cat\ndog\n").expect("written");
+        let spec = ModelSpec::load(folder.path()).expect("all is there");
+        assert_eq!(spec.labels, ["cat", "dog"]);
+    }
+
+    #[test]
+    fn a_folder_without_description_says_what_is_expected() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let error = ModelSpec::load(folder.path())
+            .expect_err("it is empty")
+            .to_string();
+        assert!(
+            error.ends_with("detector.model must name a folder with a model.yaml"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn precisions_are_found_by_name_and_the_first_is_the_default() {
+        let folder = folder_with(FULL);
+        let spec = ModelSpec::load(folder.path()).expect("it is right");
+        assert_eq!(spec.file(None).expect("the first").precision, "int8");
+        assert_eq!(
+            spec.file(Some("fp32")).expect("it is there").precision,
+            "fp32"
+        );
+        let error = spec
+            .file(Some("fp16"))
+            .expect_err("there is none")
+            .to_string();
+        assert_eq!(
+            error,
+            "model tiny has no precision `fp16`; set detector.precision to int8 or fp32"
+        );
+    }
+
+    #[test]
+    fn a_file_with_another_hash_is_refused() {
+        // The well-known digest of `abc`.
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let folder = folder_with(&FULL.replace(&"b".repeat(64), digest));
+        let spec = ModelSpec::load(folder.path()).expect("it is right");
+        let file = spec.file(Some("fp32")).expect("it is there");
+        let error = file.verify().expect_err("the file is missing").to_string();
+        assert!(error.contains("sub/tiny.onnx: No such file"), "{error}");
+
+        fs::create_dir(folder.path().join("sub")).expect("made");
+        fs::write(&file.path, "abc").expect("written");
+        assert_eq!(file.read().expect("the hash is right"), b"abc");
+        fs::write(&file.path, "abd").expect("written");
+        let error = file.verify().expect_err("it was changed").to_string();
+        assert!(
+            error.contains(digest) && error.contains("fetch it again"),
+            "{error}"
+        );
+    }
+}

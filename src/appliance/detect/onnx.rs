@@ -1,0 +1,307 @@
+//! The ONNX Runtime detector: one session per worker on the CPU.
+//!
+//! [`OnnxModel`] is what all workers share: description, file, the process's environment. Each worker's
+//! [`OnnxDetector`] has its own [`OpenNetwork`] with its own threads and memory. The library itself is found and opened
+//! by [`runtime`].
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ort::environment::Environment;
+use ort::value::{Outlet, TensorElementType, ValueType};
+
+use super::decode::Limits;
+use super::layout::{ElementKind, Head, Numbers};
+use super::model::{InputSpec, ModelFile, ModelSpec};
+use super::network::{self, BatchAxis, Element, TensorInfo};
+use super::open_network::{self, OpenNetwork, Provider};
+use super::optimized::Optimized;
+use super::reading::{Reading, in_runs};
+use super::tensor::TensorWriter;
+use super::{DetectError, Detector, fit, graph, runtime};
+use jetwatch_config::OnnxProvider;
+use jetwatch_nvidia::cuda::Device;
+use jetwatch_telemetry::{Recorder, Stage};
+use jetwatch_types::{Detection, Frame, Letterbox};
+
+/// A verified network and the library to run it.
+pub struct OnnxModel {
+    spec: ModelSpec,
+    file: ModelFile,
+    library: PathBuf,
+    environment: Environment,
+    network: Optimized,
+    provider: Provider,
+    settings: SessionSettings,
+    /// Known since the network was opened for the first time.
+    batch_axis: OnceLock<BatchAxis>,
+    /// Networks that no worker has taken yet, with what reads their outputs.
+    ready: Mutex<Vec<(OpenNetwork, Box<dyn Head>)>>,
+}
+
+/// How one worker runs the network.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionSettings {
+    /// Threads of the network, at least 1; the worker's own is one of them.
+    pub threads: usize,
+    /// Most frames in one run, at least 1.
+    pub batch_size: usize,
+    /// What runs the layers.
+    pub provider: OnnxProvider,
+}
+
+impl OnnxModel {
+    /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`runtime::find`]
+    /// finds one), optimizes the network, opens it `workers` times, and runs each once, so that every mismatch with `model.yaml` is
+    /// found and the first frame is as fast as the others.
+    ///
+    /// All of that is done here, one after the other on one thread, and handed to the workers later: what the library
+    /// frees while it opens one network is then used again for the tensors and for the next network, instead of staying
+    /// in every thread's own part of the heap.
+    pub fn load(
+        spec: ModelSpec,
+        precision: Option<&str>,
+        library: Option<&Path>,
+        settings: SessionSettings,
+        workers: usize,
+    ) -> Result<Self, DetectError> {
+        let file = spec.file(precision)?.clone();
+        let bytes = file.read()?;
+        let library = runtime::find(library)?;
+        let environment = runtime::open(&library)?;
+        let has_cuda = Provider::has_cuda();
+        let wants_cuda = match settings.provider {
+            OnnxProvider::Cpu => false,
+            OnnxProvider::Cuda => true,
+            // Where there is no GPU, nothing is lost, so nothing is said.
+            OnnxProvider::Auto => has_cuda && Device::count().is_ok(),
+        };
+        let model = |provider, network| Self {
+            spec: spec.clone(),
+            file: file.clone(),
+            library: library.clone(),
+            environment: environment.clone(),
+            network,
+            provider,
+            settings,
+            batch_axis: OnceLock::new(),
+            ready: Mutex::default(),
+        };
+        if wants_cuda {
+            let on_gpu = model(Provider::Cuda, Optimized::as_it_is(bytes.clone()));
+            match on_gpu.open_all(workers) {
+                Ok(()) => return Ok(on_gpu),
+                Err(DetectError::Load { reason, .. })
+                    if settings.provider == OnnxProvider::Cuda =>
+                {
+                    return Err(DetectError::NoCudaProvider {
+                        library,
+                        has_cuda,
+                        reason,
+                    });
+                }
+                Err(error) if settings.provider == OnnxProvider::Cuda => return Err(error),
+                Err(error) => log::warn!(
+                    "ONNX Runtime cannot use the GPU, so the network runs on the processor, which is slower; set \
+                     detector.onnx_provider to cpu if that is meant: {error}"
+                ),
+            }
+        }
+        let on_cpu = model(Provider::Cpu, Optimized::new(&environment, bytes));
+        on_cpu.open_all(workers)?;
+        Ok(on_cpu)
+    }
+
+    fn open_all(&self, workers: usize) -> Result<(), DetectError> {
+        for _ in 0..workers {
+            let network = self.open()?;
+            self.ready().push(network);
+        }
+        Ok(())
+    }
+
+    /// What runs the layers: `cpu` or `cuda`.
+    #[must_use]
+    pub fn provider(&self) -> &'static str {
+        match self.provider {
+            Provider::Cpu => "cpu",
+            Provider::Cuda => "cuda",
+        }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Vec<(OpenNetwork, Box<dyn Head>)>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `model.yaml` says.
+    #[must_use]
+    pub fn spec(&self) -> &ModelSpec {
+        &self.spec
+    }
+
+    /// The precision in use.
+    #[must_use]
+    pub fn precision(&self) -> &str {
+        &self.file.precision
+    }
+
+    /// Whether the network takes one frame at a time, whatever the batch size.
+    #[must_use]
+    pub fn takes_single_frames(&self) -> bool {
+        self.batch_axis.get() == Some(&BatchAxis::One)
+    }
+
+    /// Takes an open network. Beyond the number of workers that the model was loaded for, one more is opened.
+    pub fn detector(
+        &self,
+        limits: Limits,
+        recorder: Recorder,
+    ) -> Result<OnnxDetector, DetectError> {
+        let ready = self.ready().pop();
+        let (network, head) = match ready {
+            Some(network) => network,
+            None => self.open()?,
+        };
+        let slots = network.slots();
+        Ok(OnnxDetector {
+            network,
+            writer: TensorWriter::new(&self.spec.input, slots),
+            reading: Reading::new(&self.spec, head, limits),
+            letterboxes: Vec::with_capacity(slots),
+            input: self.spec.input.clone(),
+            batch_size: self.settings.batch_size.max(1),
+            recorder,
+        })
+    }
+
+    /// Opens the network and runs it once on empty pictures, whose outputs show what there is to decode: a network may
+    /// leave axes open in its description.
+    fn open(&self) -> Result<(OpenNetwork, Box<dyn Head>), DetectError> {
+        let (spec, path) = (&self.spec, &self.file.path);
+        let (provider, threads) = (self.provider, self.settings.threads);
+        let session = open_network::session(&self.environment, provider, threads, self.network)
+            .map_err(|error| self.load_error(&error))?;
+        let (inputs, outputs) = (tensors(session.inputs()), tensors(session.outputs()));
+        let batch_axis = network::check(spec, path, &inputs, &outputs)?;
+        let slots = match *self.batch_axis.get_or_init(|| batch_axis) {
+            BatchAxis::Dynamic => self.settings.batch_size.max(1),
+            BatchAxis::One => 1,
+        };
+        let mut network = OpenNetwork::new(spec, session, provider, slots)
+            .map_err(|error| self.load_error(&error))?;
+        let shapes = network
+            .first_run()
+            .map_err(|error| infer_error(slots, &error))?;
+        let head = network::head(spec, path, &shapes, slots)?;
+        Ok((network, head))
+    }
+
+    fn load_error(&self, error: &ort::Error) -> DetectError {
+        load_error(&self.file, &self.library, error)
+    }
+}
+
+/// Runs one worker's session.
+pub struct OnnxDetector {
+    network: OpenNetwork,
+    writer: TensorWriter,
+    reading: Reading,
+    /// How the frames of the current run lie in their slots.
+    letterboxes: Vec<Letterbox>,
+    input: InputSpec,
+    batch_size: usize,
+    recorder: Recorder,
+}
+
+impl OnnxDetector {
+    /// Most frames in one run of the network: 1 when its batch axis is fixed, whatever the batch size.
+    #[must_use]
+    pub fn frames_per_run(&self) -> usize {
+        self.network.slots()
+    }
+
+    /// Runs the network once for at most `frames_per_run` frames.
+    fn run(&mut self, frames: &[Frame], results: &mut [Vec<Detection>]) -> Result<(), DetectError> {
+        let Self {
+            network,
+            writer,
+            reading,
+            letterboxes,
+            input,
+            recorder,
+            ..
+        } = self;
+        letterboxes.clear();
+        {
+            let _range = recorder.range(Stage::Tensor, frames.len());
+            for (index, frame) in frames.iter().enumerate() {
+                let letterbox = fit(frame, input.size, input.placement)?;
+                writer.write(index, network.slot(index), &frame.picture, &letterbox);
+                letterboxes.push(letterbox);
+            }
+        }
+        let infer = recorder.range(Stage::Infer, frames.len());
+        let read = |outputs: &[Numbers<'_>]| {
+            drop(infer);
+            let _range = recorder.range(Stage::Decode, frames.len());
+            reading.read(frames, letterboxes, outputs, results)
+        };
+        network
+            .run(frames.len(), read)
+            .map_err(|error| infer_error(frames.len(), &error))?
+    }
+}
+
+impl Detector for OnnxDetector {
+    fn detect(
+        &mut self,
+        batch: &[Frame],
+        results: &mut Vec<Vec<Detection>>,
+    ) -> Result<(), DetectError> {
+        let (most, slots) = (self.batch_size, self.network.slots());
+        in_runs(batch, results, most, slots, |frames, results| {
+            self.run(frames, results)
+        })
+    }
+}
+
+fn load_error(file: &ModelFile, library: &Path, error: &ort::Error) -> DetectError {
+    DetectError::Load {
+        path: file.path.clone(),
+        library: library.to_owned(),
+        // The library's own words rarely say what to do; the file often does.
+        reason: match graph::why_refused(&file.path) {
+            Some(why) => format!("{error}; {why}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+fn infer_error(batch: usize, error: &ort::Error) -> DetectError {
+    DetectError::Infer {
+        batch,
+        reason: error.to_string(),
+    }
+}
+
+/// What the runtime says of the tensors on one side of the network.
+fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
+    let element = |ty: &TensorElementType| match ty {
+        TensorElementType::Float32 => Element::Known(ElementKind::F32),
+        TensorElementType::Int32 => Element::Known(ElementKind::I32),
+        TensorElementType::Int64 => Element::Known(ElementKind::I64),
+        TensorElementType::Uint8 => Element::Uint8,
+        other => Element::Other(other.to_string()),
+    };
+    let tensor = |dtype: &ValueType| match dtype {
+        ValueType::Tensor { ty, shape, .. } => Some((element(ty), shape.to_vec())),
+        _ => None,
+    };
+    outlets
+        .iter()
+        .map(|outlet| TensorInfo {
+            name: outlet.name().to_owned(),
+            tensor: tensor(outlet.dtype()),
+        })
+        .collect()
+}

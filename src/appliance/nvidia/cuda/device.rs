@@ -1,0 +1,294 @@
+//! One GPU and its primary context, which the CUDA runtime inside TensorRT shares.
+
+use std::ffi::{CStr, c_int};
+use std::fmt;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use cudarc::driver::sys::{CUcontext, CUdevice};
+
+use super::library::{Library, OUT_OF_MEMORY, SUCCESS};
+use super::{CudaError, Kernels};
+
+// Numbers of CUdevice_attribute.
+const MULTIPROCESSORS: u32 = 16;
+const INTEGRATED: u32 = 18;
+const MAP_HOST_MEMORY: u32 = 19;
+const MEMORY_CLOCK_KHZ: u32 = 36;
+const MEMORY_BUS_BITS: u32 = 37;
+const THREADS_PER_MULTIPROCESSOR: u32 = 39;
+const CAPABILITY_MAJOR: u32 = 75;
+const CAPABILITY_MINOR: u32 = 76;
+
+/// A version of CUDA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// 11 of 11.4.
+    pub major: u32,
+    /// 4 of 11.4.
+    pub minor: u32,
+}
+
+impl Version {
+    /// The oldest that has all that is called here: that of JetPack 5.
+    pub const OLDEST: Self = Self {
+        major: 11,
+        minor: 4,
+    };
+
+    /// Of CUDA's way to write it in one number: 11040 is 11.4.
+    pub(super) fn from_number(number: c_int) -> Self {
+        let number = number.max(0).unsigned_abs();
+        Self {
+            major: number / 1000,
+            minor: number % 1000 / 10,
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Memory of a GPU, in bytes. On an integrated GPU it is the machine's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// Not in use by anyone.
+    pub free: usize,
+    /// All there is.
+    pub total: usize,
+}
+
+/// A GPU with its context. Shared by all workers; everything on the GPU keeps it alive.
+pub struct Device {
+    library: &'static Library,
+    device: CUdevice,
+    context: CUcontext,
+    name: String,
+    version: Version,
+    capability: (u32, u32),
+    is_integrated: bool,
+    multiprocessors: u32,
+    threads_per_multiprocessor: u32,
+    bytes_per_second: Option<u64>,
+    /// The kernels, while anyone uses them: translated once, not once a worker.
+    kernels: Mutex<Weak<Kernels>>,
+}
+
+// SAFETY: CUDA's handles of devices and contexts are valid in every thread of the process, and its functions may be called
+// from several at once.
+unsafe impl Send for Device {}
+// SAFETY: as above; the only part that changes is behind a mutex.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// GPUs that the driver sees, at least 1.
+    pub fn count() -> Result<u32, CudaError> {
+        count(Library::open()?)
+    }
+
+    /// Opens libcuda and the GPU number `ordinal`, from 0. May take a second, for the driver makes a context.
+    pub fn open(ordinal: u32) -> Result<Arc<Self>, CudaError> {
+        let library = Library::open()?;
+        let mut number = 0;
+        // SAFETY: the pointer is to a live integer.
+        let code = unsafe { (library.driver_version)(&raw mut number) };
+        library.check("cuDriverGetVersion", code)?;
+        let count = count(library)?;
+        if ordinal >= count {
+            return Err(CudaError::NoSuchDevice { ordinal, count });
+        }
+        let mut device = 0;
+        // SAFETY: the pointer is to a live integer; a number beyond the last GPU would give an error.
+        let code = unsafe { (library.device)(&raw mut device, ordinal as c_int) };
+        library.check("cuDeviceGet", code)?;
+        let attribute = |which| attribute(library, device, which);
+        let capability = (attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?);
+        // Only an integrated GPU that can read the host's memory saves the copy.
+        let is_integrated = attribute(INTEGRATED)? == 1 && attribute(MAP_HOST_MEMORY)? == 1;
+        let multiprocessors = attribute(MULTIPROCESSORS)?;
+        let threads_per_multiprocessor = attribute(THREADS_PER_MULTIPROCESSOR)?;
+        let clock = u64::from(attribute(MEMORY_CLOCK_KHZ).unwrap_or(0)) * 1000;
+        // Two transfers a clock, and 8 bits a byte.
+        let bandwidth = clock * 2 * u64::from(attribute(MEMORY_BUS_BITS).unwrap_or(0)) / 8;
+        let name = name(library, device)?;
+        let mut context = ptr::null_mut();
+        // SAFETY: the pointer is to a live pointer and the device was just given; released in `drop`.
+        let code = unsafe { (library.context_retain)(&raw mut context, device) };
+        library.check("cuDevicePrimaryCtxRetain", code)?;
+        let device = Self {
+            library,
+            device,
+            context,
+            name,
+            version: Version::from_number(number),
+            capability,
+            is_integrated,
+            multiprocessors,
+            threads_per_multiprocessor,
+            bytes_per_second: (bandwidth > 0).then_some(bandwidth),
+            kernels: Mutex::default(),
+        };
+        device.make_current()?;
+        Ok(Arc::new(device))
+    }
+
+    /// Its name, as `Xavier` or `NVIDIA H200`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The newest CUDA that the driver supports.
+    #[must_use]
+    pub fn driver_version(&self) -> Version {
+        self.version
+    }
+
+    /// Major and minor number: (7, 2) is sm_72.
+    #[must_use]
+    pub fn compute_capability(&self) -> (u32, u32) {
+        self.capability
+    }
+
+    /// Whether the GPU shares the machine's memory and reads it in place, as on a Jetson.
+    #[must_use]
+    pub fn is_integrated(&self) -> bool {
+        self.is_integrated
+    }
+
+    /// Multiprocessors.
+    #[must_use]
+    pub fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    /// Most threads that one multiprocessor runs at a time.
+    #[must_use]
+    pub fn threads_per_multiprocessor(&self) -> u32 {
+        self.threads_per_multiprocessor
+    }
+
+    /// What the memory's clock and width make in theory, where the driver tells them.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> Option<u64> {
+        self.bytes_per_second
+    }
+
+    /// What memory there is now.
+    pub fn memory(&self) -> Result<DeviceMemory, CudaError> {
+        self.make_current()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both pointers are to live integers, and a context is current.
+        let code = unsafe { (self.library.memory_info)(&raw mut free, &raw mut total) };
+        self.library.check("cuMemGetInfo", code)?;
+        Ok(DeviceMemory { free, total })
+    }
+
+    /// Makes this GPU's context that of the calling thread, as most calls demand. Costs next to nothing.
+    pub fn make_current(&self) -> Result<(), CudaError> {
+        // SAFETY: the context is retained for as long as `self` lives.
+        let code = unsafe { (self.library.context_set)(self.context) };
+        self.library.check("cuCtxSetCurrent", code)
+    }
+
+    pub(super) fn library(&self) -> &'static Library {
+        self.library
+    }
+
+    /// The kernels, translated for this GPU by the first caller.
+    pub(crate) fn kernels(self: &Arc<Self>) -> Result<Arc<Kernels>, CudaError> {
+        let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernels) = known.upgrade() {
+            return Ok(kernels);
+        }
+        let kernels = Arc::new(Kernels::load(self)?);
+        *known = Arc::downgrade(&kernels);
+        Ok(kernels)
+    }
+
+    /// `code` of an allocation of `asked` bytes as an error that says how much was free.
+    pub(super) fn check_allocation(
+        &self,
+        call: &'static str,
+        kind: &'static str,
+        asked: usize,
+        code: c_int,
+    ) -> Result<(), CudaError> {
+        if code != OUT_OF_MEMORY {
+            return self.library.check(call, code);
+        }
+        let DeviceMemory { free, total } = self.memory()?;
+        Err(CudaError::OutOfMemory {
+            kind,
+            asked,
+            free,
+            total,
+        })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: retained once by `open`; all that lives in the context holds an `Arc` of this and is gone.
+        let code = unsafe { (self.library.context_release)(self.device) };
+        if code != SUCCESS {
+            log::debug!(code; "the GPU's context could not be released");
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.capability;
+        write!(f, "Device({}, sm_{major}{minor})", self.name)
+    }
+}
+
+fn count(library: &Library) -> Result<u32, CudaError> {
+    let mut count = 0;
+    // SAFETY: the pointer is to a live integer, and `cuInit` has succeeded.
+    let code = unsafe { (library.device_count)(&raw mut count) };
+    library.check("cuDeviceGetCount", code)?;
+    match u32::try_from(count) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(CudaError::NoDevice),
+    }
+}
+
+fn attribute(library: &Library, device: CUdevice, which: u32) -> Result<u32, CudaError> {
+    let mut value = 0;
+    // SAFETY: the pointer is to a live integer and the device is one that `cuDeviceGet` gave.
+    let code = unsafe { (library.device_attribute)(&raw mut value, which, device) };
+    library.check("cuDeviceGetAttribute", code)?;
+    // None of the attributes asked for is negative.
+    Ok(value.max(0).unsigned_abs())
+}
+
+fn name(library: &Library, device: CUdevice) -> Result<String, CudaError> {
+    let mut bytes = [0_u8; 256];
+    // SAFETY: the pointer is to that many writable bytes; the name is cut to fit, its NUL included.
+    let code =
+        unsafe { (library.device_name)(bytes.as_mut_ptr().cast(), bytes.len() as c_int, device) };
+    library.check("cuDeviceGetName", code)?;
+    let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+    Ok(name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared_as_cuda_numbers_them() {
+        let version = |major, minor| Version { major, minor };
+        assert_eq!(Version::from_number(11040), version(11, 4));
+        assert_eq!(Version::from_number(13000), version(13, 0));
+        assert_eq!(Version::from_number(12060).to_string(), "12.6");
+        assert!(Version::from_number(11030) < Version::OLDEST);
+        assert!(version(10, 9) < Version::OLDEST && version(12, 0) > Version::OLDEST);
+        assert_eq!(Version::from_number(-1), version(0, 0));
+    }
+}

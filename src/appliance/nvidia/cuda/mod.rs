@@ -1,0 +1,36 @@
+//! The GPU through libcuda: device, memory, streams, events, graphs, and the preprocessing kernel.
+//!
+//! cudarc finds and opens the library; its bindings are those of CUDA 11.4, which JetPack 5 has. What is public here is
+//! safe. What could go wrong behind a caller's back (raw addresses, copies that run on after the call returns) is
+//! `unsafe` and seen in the cellar alone.
+//!
+//! ```text
+//!   Library ─► Device ─┬─► Stream ─► Graph
+//!    (libcuda)         ├─► Event
+//!                      ├─► DeviceBuffer, PinnedBuffer, EglPixels
+//!                      └─► Kernels ─► Preprocess
+//! ```
+
+mod device;
+mod egl;
+mod error;
+mod event;
+mod graph;
+mod kernels;
+mod library;
+mod memory;
+mod preprocess;
+mod stream;
+
+pub use device::{Device, DeviceMemory, Version};
+pub use error::CudaError;
+pub use event::{Event, EventKind};
+pub use memory::{DeviceBuffer, PinnedBuffer};
+pub use preprocess::{ColorMatrix, Element, PixelFormat, PlaneOrder, TensorFormat};
+pub use stream::Stream;
+
+pub(crate) use egl::EglPixels;
+pub(crate) use event::Recording;
+pub(crate) use graph::Graph;
+pub(crate) use kernels::{Grid, Kernel, Kernels};
+pub(crate) use preprocess::{PICTURE_BYTES, PictureEntry, Preprocess};

@@ -1,0 +1,352 @@
+//! The Rust side of the preprocessing kernel: what it is told of the tensor and of each picture.
+//!
+//! `preprocess.cu` is the kernel. Called by the execution, once for a batch.
+
+use std::sync::Arc;
+
+use super::kernels::{BLOCK_THREADS, Grid, Kernel};
+use super::{CudaError, Device, Kernels, Stream};
+
+/// Planes of the tensor.
+const PLANES: usize = 3;
+
+/// Bytes that one thread writes of each plane.
+const BYTES_PER_THREAD: usize = 16;
+
+/// How pixels lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PixelFormat {
+    /// 4 bytes a pixel: blue, green, red, unused.
+    Bgrx,
+    /// A byte of luma a pixel; below, for each 2×2 pixels a byte of blue and one of red difference. Limited range.
+    Nv12(ColorMatrix),
+}
+
+/// How luma and color differences make red, green and blue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColorMatrix {
+    /// Standard definition.
+    Bt601,
+    /// High definition.
+    Bt709,
+}
+
+/// Numbers of the tensor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Element {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats.
+    F16,
+    /// Signed bytes: the value divided by `scale`, rounded to even, -128 to 127.
+    I8 {
+        /// Value of one step, above 0. The division is a multiplication by its inverse in 32-bit floats.
+        scale: f32,
+    },
+    /// Unsigned bytes: the value rounded to even, 0 to 255.
+    U8,
+}
+
+impl Element {
+    /// Bytes of one number.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+            Self::I8 { .. } | Self::U8 => 1,
+        }
+    }
+}
+
+/// Order of the tensor's planes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaneOrder {
+    /// Red first.
+    Rgb,
+    /// Blue first.
+    Bgr,
+}
+
+/// A tensor `[batch, 3, height, width]` that is made of pictures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TensorFormat {
+    /// Numbers in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Type of the numbers.
+    pub element: Element,
+    /// Order of the planes.
+    pub order: PlaneOrder,
+    /// Subtracted from each byte, by plane.
+    pub mean: [f32; PLANES],
+    /// Multiplied after that, by plane.
+    pub scale: [f32; PLANES],
+    /// The byte that stands outside of the picture, before mean and scale.
+    pub padding: u8,
+}
+
+impl TensorFormat {
+    /// Bytes that one picture takes in the tensor.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        PLANES * self.plane_len() * self.element.bytes()
+    }
+
+    fn plane_len(&self) -> usize {
+        self.width as usize * self.height as usize
+    }
+
+    /// Whether the kernel can count its numbers: both sides at least 1, at most 2^31 numbers in a plane.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let numbers = u64::from(self.width) * u64::from(self.height);
+        numbers > 0 && numbers <= 1 << 31
+    }
+}
+
+/// Bytes of one [`PictureEntry`].
+pub(crate) const PICTURE_BYTES: usize = 48;
+
+/// One picture of the batch, as the kernel reads it (`Picture` in `preprocess.cu`). All zero is a picture of no pixels.
+#[repr(C, align(16))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PictureEntry {
+    /// Address of the first pixel, or of the first byte of luma.
+    pub pixels: u64,
+    /// NV12: address of the first byte of chroma.
+    pub chroma: u64,
+    /// Bytes from one row to the next.
+    pub pitch: u32,
+    /// NV12: bytes from one row of chroma to the next.
+    pub chroma_pitch: u32,
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// The tensor's column in which the picture begins.
+    pub left: u32,
+    /// The tensor's row in which it begins.
+    pub top: u32,
+    /// Zero.
+    pub unused: [u32; 2],
+}
+
+impl PictureEntry {
+    /// Its bytes, as the kernel reads them.
+    pub(crate) fn to_bytes(self) -> [u8; PICTURE_BYTES] {
+        let mut bytes = [0; PICTURE_BYTES];
+        bytes[0..8].copy_from_slice(&self.pixels.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.chroma.to_ne_bytes());
+        let numbers = [
+            self.pitch,
+            self.chroma_pitch,
+            self.width,
+            self.height,
+            self.left,
+            self.top,
+        ];
+        for (into, number) in bytes[16..40].as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
+            *into = number.to_ne_bytes();
+        }
+        bytes
+    }
+}
+
+/// What is the same for the whole batch (`Job` in `preprocess.cu`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    pictures: u64,
+    output: u64,
+    width: u32,
+    height: u32,
+    threads: u32,
+    whole: u32,
+    shift: [u32; PLANES],
+    mean: [f32; PLANES],
+    scale: [f32; PLANES],
+    padding: [f32; PLANES],
+    quantum: f32,
+    low: f32,
+    high: f32,
+    matrix: Matrix,
+}
+
+/// Factors of NV12 in units of 2^-16; the kernel adds a half and shifts, so every machine gets the same bytes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Matrix {
+    luma: i32,
+    v_to_red: i32,
+    u_to_green: i32,
+    v_to_green: i32,
+    u_to_blue: i32,
+}
+
+impl Matrix {
+    /// Of the shares that red and blue have of luma.
+    fn new(red: f64, blue: f64) -> Self {
+        let unit = |factor: f64| (factor * 65536.0).round() as i32;
+        // Limited range: luma has 219 steps, each color difference 224, for 255 of red, green and blue.
+        let difference = 255.0 / 224.0 * 2.0;
+        let green = 1.0 - red - blue;
+        Self {
+            luma: unit(255.0 / 219.0),
+            v_to_red: unit(difference * (1.0 - red)),
+            u_to_green: unit(-difference * (1.0 - blue) * blue / green),
+            v_to_green: unit(-difference * (1.0 - red) * red / green),
+            u_to_blue: unit(difference * (1.0 - blue)),
+        }
+    }
+
+    fn of(format: PixelFormat) -> Self {
+        match format {
+            // Not read by the kernel for BGRx.
+            PixelFormat::Bgrx | PixelFormat::Nv12(ColorMatrix::Bt601) => Self::new(0.299, 0.114),
+            PixelFormat::Nv12(ColorMatrix::Bt709) => Self::new(0.2126, 0.0722),
+        }
+    }
+}
+
+/// The kernel, set up for one tensor format and one pixel format.
+pub(crate) struct Preprocess {
+    job: Job,
+    kernel: Kernel,
+    columns: u32,
+    kernels: Arc<Kernels>,
+}
+
+impl Preprocess {
+    /// For tensors of the format `tensor`, which must be sound, and pictures of the format `pixels`.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        pixels: PixelFormat,
+        tensor: &TensorFormat,
+    ) -> Result<Self, CudaError> {
+        debug_assert!(tensor.is_sound());
+        let per_thread = BYTES_PER_THREAD / tensor.element.bytes();
+        let threads = tensor.plane_len().div_ceil(per_thread) as u32;
+        let (element, quantum, low, high) = match tensor.element {
+            Element::F32 => (0, 1.0, 0.0, 0.0),
+            Element::F16 => (1, 1.0, 0.0, 0.0),
+            Element::I8 { scale } => (2, 1.0 / scale, -128.0, 127.0),
+            Element::U8 => (2, 1.0, 0.0, 255.0),
+        };
+        let format = match pixels {
+            PixelFormat::Bgrx => 0,
+            PixelFormat::Nv12(_) => 3,
+        };
+        let padding = f32::from(tensor.padding);
+        let job = Job {
+            pictures: 0,
+            output: 0,
+            width: tensor.width,
+            height: tensor.height,
+            threads,
+            whole: u32::from((tensor.width as usize).is_multiple_of(per_thread)),
+            shift: match tensor.order {
+                PlaneOrder::Bgr => [0, 8, 16],
+                PlaneOrder::Rgb => [16, 8, 0],
+            },
+            mean: tensor.mean,
+            scale: tensor.scale,
+            padding: std::array::from_fn(|plane| {
+                (padding - tensor.mean[plane]) * tensor.scale[plane]
+            }),
+            quantum,
+            low,
+            high,
+            matrix: Matrix::of(pixels),
+        };
+        Ok(Self {
+            job,
+            kernel: Kernel::Preprocess(format + element),
+            columns: threads.div_ceil(BLOCK_THREADS),
+            kernels: device.kernels()?,
+        })
+    }
+
+    /// Puts the making of `count` pictures' tensors into `stream`; `count` is 1 to 65535.
+    ///
+    /// # Safety
+    /// Until the stream has come past it, and at each launch of a graph in which it is captured: at `pictures` there are
+    /// `count` entries, 16-byte aligned, whose pixels are in memory that the GPU reads, and at `output`, 16-byte aligned, is
+    /// room for `count` pictures of the tensor, which nobody else uses.
+    pub(crate) unsafe fn enqueue(
+        &self,
+        stream: &Stream,
+        pictures: u64,
+        output: u64,
+        count: usize,
+    ) -> Result<(), CudaError> {
+        let job = Job {
+            pictures,
+            output,
+            ..self.job
+        };
+        let grid = Grid {
+            columns: self.columns,
+            rows: count as u32,
+            threads: BLOCK_THREADS,
+        };
+        // SAFETY: `Job` is laid out as the kernel's parameter (a test compares the sizes); the caller vouches for the rest.
+        unsafe { self.kernels.launch(self.kernel, stream, grid, &job) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_reads_is_laid_out_as_in_its_source() {
+        let ptx = include_str!("preprocess.ptx");
+        let parameter = format!("jetwatch_bgrx_float_param_0[{}]", size_of::<Job>());
+        assert!(
+            ptx.contains(&parameter),
+            "the kernel's parameter is not {parameter}"
+        );
+        assert_eq!(size_of::<PictureEntry>(), PICTURE_BYTES);
+        let entry = PictureEntry {
+            pixels: 1,
+            chroma: 2,
+            pitch: 3,
+            chroma_pitch: 4,
+            width: 5,
+            height: 6,
+            left: 7,
+            top: 8,
+            unused: [0; 2],
+        };
+        let words: Vec<u32> = entry
+            .to_bytes()
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|word| u32::from_ne_bytes(*word))
+            .collect();
+        assert_eq!(words, [1, 0, 2, 0, 3, 4, 5, 6, 7, 8, 0, 0]);
+    }
+
+    #[test]
+    fn the_factors_of_limited_range_are_those_of_the_standards() {
+        let bt601 = Matrix {
+            luma: 76_309,
+            v_to_red: 104_597,
+            u_to_green: -25_675,
+            v_to_green: -53_279,
+            u_to_blue: 132_201,
+        };
+        let bt709 = Matrix {
+            luma: 76_309,
+            v_to_red: 117_489,
+            u_to_green: -13_975,
+            v_to_green: -34_925,
+            u_to_blue: 138_438,
+        };
+        assert_eq!(Matrix::of(PixelFormat::Nv12(ColorMatrix::Bt601)), bt601);
+        assert_eq!(Matrix::of(PixelFormat::Nv12(ColorMatrix::Bt709)), bt709);
+    }
+}

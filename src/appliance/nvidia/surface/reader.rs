@@ -1,0 +1,151 @@
+//! What turns pictures in NVMM into addresses for the kernel.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gstreamer as gst;
+
+use super::error::SurfaceError;
+use super::layout::Layout;
+use super::library::Library;
+use super::picture::NvmmPicture;
+use super::registration::{self, Counts, Registration};
+use crate::cuda::{Device, PixelFormat};
+
+/// Reads pictures in NVMM in place. One for all workers.
+pub struct SurfaceReader {
+    layout: Layout,
+    library: Arc<Library>,
+    counts: Arc<Counts>,
+    device: Arc<Device>,
+    /// Held while a memory is looked at, so that none is registered twice.
+    turn: Mutex<()>,
+    /// Whether a picture was refused: what one pool gives wrong, the next gives wrong too.
+    has_refused: AtomicBool,
+}
+
+impl SurfaceReader {
+    /// For the release of L4T whose first number is `release` (35 for JetPack 5); `None` on a machine without.
+    ///
+    /// An error says why pictures have to be copied.
+    pub fn open(release: Option<u32>, device: &Arc<Device>) -> Result<Self, SurfaceError> {
+        Ok(Self {
+            layout: Layout::of_release(release)?,
+            library: Arc::new(Library::open()?),
+            counts: Arc::default(),
+            device: Arc::clone(device),
+            turn: Mutex::new(()),
+            has_refused: AtomicBool::new(false),
+        })
+    }
+
+    /// The picture as memory that the GPU reads. The first time that the pool gives a memory it is registered.
+    ///
+    /// After an error whoever asked should go on with copies: see [`is_usable`](Self::is_usable).
+    pub fn surface(&self, picture: &NvmmPicture) -> Result<Surface, SurfaceError> {
+        let surface = self.look_at(picture);
+        if surface.is_err() {
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        surface
+    }
+
+    /// Whether every picture so far could be read in place.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        !self.has_refused.load(Ordering::Relaxed)
+    }
+
+    fn look_at(&self, picture: &NvmmPicture) -> Result<Surface, SurfaceError> {
+        let memories = picture.buffer.n_memory();
+        if memories != 1 {
+            return Err(SurfaceError::Unexpected {
+                what: "the buffer",
+                found: format!("made of {memories} memories"),
+                expected: "one".to_owned(),
+            });
+        }
+        let memory = picture.buffer.peek_memory(0);
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let registration = registration::of_memory(
+            memory,
+            &picture.wanted,
+            &self.layout,
+            &self.library,
+            &self.counts,
+            &self.device,
+        )?;
+        Ok(Surface {
+            registration,
+            _buffer: picture.buffer.clone(),
+        })
+    }
+
+    /// Memories that were registered since this was opened: as many as the pools had buffers.
+    #[must_use]
+    pub fn registrations(&self) -> u64 {
+        self.counts.ever.load(Ordering::Relaxed)
+    }
+
+    /// Memories that are registered now.
+    #[must_use]
+    pub fn registered(&self) -> u64 {
+        self.counts.alive.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for SurfaceReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SurfaceReader({} memories)", self.registered())
+    }
+}
+
+/// A picture that the GPU reads in place. While this or a clone of it lives, the pool does not give its memory to anyone.
+#[derive(Clone)]
+pub struct Surface {
+    registration: Arc<Registration>,
+    /// Dropped last: the registration is good while the memory lives.
+    _buffer: gst::Buffer,
+}
+
+/// Addresses of a picture's planes and bytes from one row to the next; the second plane is that of NV12's chroma.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planes {
+    pub(crate) pixels: (u64, u32),
+    pub(crate) chroma: (u64, u32),
+}
+
+impl Surface {
+    /// Pixels in a row, and rows.
+    #[must_use]
+    pub fn size(&self) -> (u32, u32) {
+        (
+            self.registration.wanted.width,
+            self.registration.wanted.height,
+        )
+    }
+
+    /// How its pixels lie.
+    #[must_use]
+    pub fn pixels(&self) -> PixelFormat {
+        self.registration.wanted.pixels
+    }
+
+    /// Where they lie; good while the surface lives.
+    pub(crate) fn planes(&self) -> Option<Planes> {
+        let pixels = self.registration.pixels.rows(0)?;
+        let chroma = match self.pixels() {
+            PixelFormat::Bgrx => (0, 0),
+            PixelFormat::Nv12(_) => self.registration.pixels.rows(1)?,
+        };
+        Some(Planes { pixels, chroma })
+    }
+}
+
+impl fmt::Debug for Surface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (width, height) = self.size();
+        write!(f, "Surface({width}×{height})")
+    }
+}

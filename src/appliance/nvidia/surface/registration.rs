@@ -1,0 +1,217 @@
+//! One memory of a pool, shown to the GPU: made once, kept on GStreamer's memory, undone when that is freed.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gstreamer as gst;
+use gstreamer::ffi::{GstMiniObject, gst_mini_object_get_qdata, gst_mini_object_set_qdata};
+use gstreamer::glib::Quark;
+use gstreamer::glib::translate::IntoGlib;
+
+use super::error::SurfaceError;
+use super::layout::{Layout, Wanted, check_pitch};
+use super::library::Library;
+use super::own_memory;
+use crate::cuda::{Device, EglPixels};
+
+/// The kernel loads pixels of so many bytes.
+const WORD: u64 = 4;
+
+/// How many there are.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) ever: AtomicU64,
+    pub(super) alive: AtomicU64,
+}
+
+/// A surface whose EGL image the GPU reads. Fields are dropped in order: CUDA lets go of the image, then it is destroyed.
+pub(super) struct Registration {
+    pub(super) pixels: EglPixels,
+    pub(super) wanted: Wanted,
+    _image: Image,
+}
+
+/// An EGL image that was made of a surface.
+struct Image {
+    surface: *mut c_void,
+    library: Arc<Library>,
+    counts: Arc<Counts>,
+}
+
+// SAFETY: libnvbufsurface takes calls from every thread; the pointer is used for destroying the image alone.
+unsafe impl Send for Image {}
+// SAFETY: through a shared reference nothing is done with it.
+unsafe impl Sync for Image {}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // SAFETY: the surface lives as long as GStreamer's memory, which drops this first; CUDA has let go of the image.
+        let destroyed = unsafe { self.library.unmap_egl_image(self.surface) };
+        if let Err(error) = destroyed {
+            log::warn!("{error}");
+        }
+        self.counts.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Registration {
+    /// Checks the surface at `surface`, which shows `mapped_bytes`, and registers its picture.
+    ///
+    /// # Safety
+    /// What is made must be dropped before the surface, if `surface` is one; if it is none, nothing is asked of the caller.
+    unsafe fn new(
+        surface: *mut c_void,
+        mapped_bytes: usize,
+        wanted: &Wanted,
+        layout: &Layout,
+        library: &Arc<Library>,
+        counts: &Arc<Counts>,
+        device: &Arc<Device>,
+    ) -> Result<Self, SurfaceError> {
+        let short = |what, found: String, expected: String| SurfaceError::Unexpected {
+            what,
+            found,
+            expected,
+        };
+        if mapped_bytes < layout.surface_bytes {
+            let expected = format!("{} bytes or more", layout.surface_bytes);
+            return Err(short(
+                "the buffer",
+                format!("{mapped_bytes} bytes"),
+                expected,
+            ));
+        }
+        let read = |address, bytes| {
+            let mut copy = vec![0; bytes];
+            own_memory::read(address, &mut copy).map_err(|error| {
+                short(
+                    "surfaceList",
+                    format!("{address:#x} ({error})"),
+                    "an address".to_owned(),
+                )
+            })?;
+            Ok::<_, SurfaceError>(copy)
+        };
+        let picture = layout.picture_address(&read(surface as u64, layout.surface_bytes)?)?;
+        layout.check_picture(&read(picture, layout.picture_bytes)?, wanted)?;
+        // SAFETY: all that is known of such a structure holds of this one, down to the size that the pipeline has agreed on:
+        // it is a surface of one picture.
+        unsafe { library.map_egl_image(surface) }?;
+        counts.ever.fetch_add(1, Ordering::Relaxed);
+        counts.alive.fetch_add(1, Ordering::Relaxed);
+        let made = Image {
+            surface,
+            library: Arc::clone(library),
+            counts: Arc::clone(counts),
+        };
+        let address = layout.egl_image(&read(picture, layout.picture_bytes)?);
+        let address = address.ok_or_else(|| {
+            short(
+                "eglImage",
+                "empty".to_owned(),
+                "what NvBufSurfaceMapEglImage made".to_owned(),
+            )
+        })?;
+        // SAFETY: the image was just made and lives until `made` is dropped, behind the registration. The engines write to the
+        // memory only when the pool has it back, which it gets after the GPU has read it.
+        let pixels = unsafe { EglPixels::register(device, address as *mut c_void) }?;
+        let registration = Self {
+            pixels,
+            wanted: *wanted,
+            _image: made,
+        };
+        registration.check()?;
+        Ok(registration)
+    }
+
+    /// Whether what CUDA says fits what the surface said.
+    fn check(&self) -> Result<(), SurfaceError> {
+        let (pixels, wanted) = (&self.pixels, &self.wanted);
+        if !pixels.is_in_rows() {
+            return Err(SurfaceError::BlockLinear);
+        }
+        let unexpected = |what, found, expected| SurfaceError::Unexpected {
+            what,
+            found,
+            expected,
+        };
+        let (width, height) = pixels.size();
+        if (width, height) != (wanted.width, wanted.height) {
+            let expected = format!("{}×{}", wanted.width, wanted.height);
+            return Err(unexpected(
+                "the EGL image",
+                format!("{width}×{height}"),
+                expected,
+            ));
+        }
+        for plane in 0..wanted.planes() as usize {
+            let (address, pitch) = pixels.rows(plane).ok_or_else(|| {
+                unexpected(
+                    "a plane of the EGL image",
+                    "missing".to_owned(),
+                    "an address".to_owned(),
+                )
+            })?;
+            check_pitch(pitch, wanted)?;
+            if !address.is_multiple_of(WORD) || !u64::from(pitch).is_multiple_of(WORD) {
+                let found = format!("rows of {pitch} bytes at {address:#x}");
+                return Err(unexpected(
+                    "the picture",
+                    found,
+                    format!("multiples of {WORD}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The registration that `memory` has got, or a new one, which then stays with it.
+///
+/// Calls must come one after the other: two at once would both register.
+pub(super) fn of_memory(
+    memory: &gst::MemoryRef,
+    wanted: &Wanted,
+    layout: &Layout,
+    library: &Arc<Library>,
+    counts: &Arc<Counts>,
+    device: &Arc<Device>,
+) -> Result<Arc<Registration>, SurfaceError> {
+    let object: *mut GstMiniObject = ptr::from_ref(memory).cast_mut().cast();
+    let quark = Quark::from_str("jetwatch-registration").into_glib();
+    // SAFETY: a memory is a mini object, and this one is borrowed.
+    let kept = unsafe { gst_mini_object_get_qdata(object, quark) };
+    let kept: *const Arc<Registration> = kept.cast_const().cast();
+    // SAFETY: under this name only the box below is kept, which lives as long as the memory.
+    if let Some(kept) = unsafe { kept.as_ref() }
+        && kept.wanted == *wanted
+    {
+        return Ok(Arc::clone(kept));
+    }
+    let unreadable = || SurfaceError::Unexpected {
+        what: "the buffer",
+        found: "unreadable".to_owned(),
+        expected: "memory that can be mapped".to_owned(),
+    };
+    let (surface, bytes) = {
+        let mapped = memory.map_readable().map_err(|_| unreadable())?;
+        (mapped.as_ptr().cast_mut().cast::<c_void>(), mapped.len())
+    };
+    // SAFETY: what a memory of NVMM shows when it is mapped is its surface, which is freed with it, after what is kept on it.
+    // Whoever uses the registration holds a buffer with the memory.
+    let new =
+        unsafe { Registration::new(surface, bytes, wanted, layout, library, counts, device) }?;
+    let new = Arc::new(new);
+    let boxed: *mut Arc<Registration> = Box::into_raw(Box::new(Arc::clone(&new)));
+    // SAFETY: a memory is a mini object; `forget` takes the box back, once.
+    unsafe { gst_mini_object_set_qdata(object, quark, boxed.cast(), Some(forget)) };
+    Ok(new)
+}
+
+/// Called by GStreamer when it frees the memory.
+unsafe extern "C" fn forget(kept: *mut c_void) {
+    // SAFETY: it is the pointer that was given to `gst_mini_object_set_qdata`, and GStreamer calls this once.
+    drop(unsafe { Box::from_raw(kept.cast::<Arc<Registration>>()) });
+}

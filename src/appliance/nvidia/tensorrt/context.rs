@@ -1,0 +1,332 @@
+//! An execution context: one run of an engine at a time.
+
+use std::ffi::{c_char, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::dims::{Dims, Dims32, Dims64};
+use super::engine::Engine;
+use super::error::TensorRtError;
+use super::object::{Object, call};
+use super::profiler::Profiler;
+use super::slots::{
+    CONTEXT_ENQUEUE, CONTEXT_INFER_SHAPES, CONTEXT_REPORT_PROFILE, CONTEXT_SET_ADDRESS,
+    CONTEXT_SET_EMITS_PROFILE, CONTEXT_SET_INPUT_SHAPE, CONTEXT_SET_NVTX, CONTEXT_SET_PROFILE,
+    CONTEXT_SET_PROFILER, CONTEXT_TENSOR_SHAPE,
+};
+use super::version::Generation;
+use crate::execution::LayerTime;
+
+/// The optimization profiles of one engine.
+#[derive(Debug)]
+pub(super) struct Profiles(Mutex<Free>);
+
+#[derive(Debug)]
+enum Free {
+    /// All contexts share the first one.
+    Shared,
+    /// Each context has one for itself; these have no context. The lowest is last.
+    Own(Vec<u32>),
+}
+
+impl Profiles {
+    /// Profiles that all contexts share.
+    pub(super) fn shared() -> Self {
+        Self(Mutex::new(Free::Shared))
+    }
+
+    /// The profiles 0 to `count`, for one context each.
+    pub(super) fn own(count: u32) -> Self {
+        Self(Mutex::new(Free::Own((0..count).rev().collect())))
+    }
+
+    /// Lets `make` make a context, with a profile for itself where contexts need one; `None` when all are taken.
+    ///
+    /// One context is made at a time: where profiles are not shared, the first one that lives takes profile 0 unasked.
+    pub(super) fn lend<T>(
+        &self,
+        make: impl FnOnce(Option<u32>) -> Result<T, TensorRtError>,
+    ) -> Result<Option<T>, TensorRtError> {
+        let mut free = self.free();
+        let profiles = match &mut *free {
+            Free::Shared => return make(None).map(Some),
+            Free::Own(profiles) => profiles,
+        };
+        let Some(profile) = profiles.last().copied() else {
+            return Ok(None);
+        };
+        let made = make(Some(profile))?;
+        profiles.pop();
+        Ok(Some(made))
+    }
+
+    /// Whether a context needs none for itself.
+    pub(super) fn are_shared(&self) -> bool {
+        matches!(*self.free(), Free::Shared)
+    }
+
+    fn give_back(&self, profile: u32) {
+        if let Free::Own(profiles) = &mut *self.free() {
+            profiles.push(profile);
+            profiles.sort_unstable_by(|one, other| other.cmp(one));
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An `IExecutionContext`. It belongs to one thread at a time.
+#[derive(Debug)]
+pub(super) struct Context {
+    // Before the profiler, the profile and the engine, which it uses.
+    object: Object,
+    profiler: Option<Box<Profiler>>,
+    lease: Option<Lease>,
+    engine: Arc<Engine>,
+}
+
+/// A profile that is given back.
+#[derive(Debug)]
+struct Lease {
+    profile: u32,
+    engine: Arc<Engine>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.engine.profiles.give_back(self.profile);
+    }
+}
+
+impl Context {
+    pub(super) fn new(object: Object, engine: Arc<Engine>) -> Self {
+        Self {
+            object,
+            profiler: None,
+            lease: None,
+            engine,
+        }
+    }
+
+    /// Has `profile`, which was lent to it, given back when it goes.
+    pub(super) fn keep_profile(&mut self, profile: u32) {
+        self.lease = Some(Lease {
+            profile,
+            engine: Arc::clone(&self.engine),
+        });
+    }
+
+    /// The engine that it runs.
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    fn generation(&self) -> Generation {
+        self.object.library.generation()
+    }
+
+    fn clear(&self) {
+        self.engine.runtime().recorder.clear();
+    }
+
+    fn said(&self, call: &'static str) -> TensorRtError {
+        TensorRtError::Failed {
+            call,
+            reason: self.engine.runtime().recorder.said(),
+        }
+    }
+
+    /// Says which shape input `tensor` has in the next runs; it must lie within the engine's optimization profile.
+    pub(super) fn set_input_shape(
+        &mut self,
+        tensor: &str,
+        shape: &[i64],
+    ) -> Result<(), TensorRtError> {
+        self.clear();
+        let (name, info) = self.engine.tensor(tensor)?;
+        let misfit = || TensorRtError::Tensor {
+            tensor: tensor.to_owned(),
+            found: format!("{shape:?}"),
+            expected: match &info.profile {
+                Some([least, _, most]) => format!("{least:?} to {most:?}"),
+                None => format!("{:?}", info.shape),
+            },
+        };
+        let dims = Dims::new(self.generation(), shape).ok_or_else(misfit)?;
+        let pointer: *const c_void = match &dims {
+            Dims::Narrow(dims) => std::ptr::from_ref(dims).cast(),
+            Dims::Wide(dims) => std::ptr::from_ref(dims).cast(),
+        };
+        let key = name.as_ptr();
+        let taken = call!(self.object, CONTEXT_SET_INPUT_SHAPE, (*const c_char, *const c_void) -> bool, key, pointer)?;
+        if taken { Ok(()) } else { Err(misfit()) }
+    }
+
+    /// Whether `tensor` has `shape` with the input shapes set so far; the error says which it has.
+    pub(super) fn check_shape(&self, tensor: &str, shape: &[i64]) -> Result<(), TensorRtError> {
+        let (name, _) = self.engine.tensor(tensor)?;
+        let key = name.as_ptr();
+        let found = if self.generation() == Generation::Eight {
+            let dims = call!(self.object, CONTEXT_TENSOR_SHAPE, (*const c_char) -> Dims32, key)?;
+            if dims.are(shape) {
+                return Ok(());
+            }
+            dims.axes()
+        } else {
+            let dims = call!(self.object, CONTEXT_TENSOR_SHAPE, (*const c_char) -> Dims64, key)?;
+            if dims.are(shape) {
+                return Ok(());
+            }
+            dims.axes()
+        };
+        Err(TensorRtError::Tensor {
+            tensor: tensor.to_owned(),
+            found: format!("{found:?}"),
+            expected: format!("{shape:?}"),
+        })
+    }
+
+    /// Whether all shapes are known; the error names a tensor whose shape is not.
+    pub(super) fn check_shapes(&self) -> Result<(), TensorRtError> {
+        self.clear();
+        let mut name: *const c_char = std::ptr::null();
+        let names = std::ptr::from_mut(&mut name);
+        let missing =
+            call!(self.object, CONTEXT_INFER_SHAPES, (i32, *mut *const c_char) -> i32, 1, names)?;
+        if missing == 0 {
+            return Ok(());
+        }
+        if missing < 0 {
+            return Err(self.said("IExecutionContext::inferShapes"));
+        }
+        // SAFETY: TensorRT wrote a name, or left null.
+        let name = unsafe { super::guard::text(name) };
+        Err(TensorRtError::Tensor {
+            tensor: name,
+            found: "no shape".to_owned(),
+            expected: "a shape set before the run".to_owned(),
+        })
+    }
+
+    /// Takes optimization profile `profile` from now on.
+    ///
+    /// # Safety
+    /// `stream` is null or a CUDA stream of the engine's device that is alive; what is put into it must be done before the
+    /// context runs.
+    pub(super) unsafe fn set_profile(
+        &mut self,
+        profile: u32,
+        stream: *mut c_void,
+    ) -> Result<(), TensorRtError> {
+        self.clear();
+        let taken = call!(self.object, CONTEXT_SET_PROFILE, (i32, *mut c_void) -> bool, profile as i32, stream)?;
+        if taken {
+            return Ok(());
+        }
+        Err(self.said("IExecutionContext::setOptimizationProfileAsync"))
+    }
+
+    /// Says where tensor `tensor` lies.
+    ///
+    /// # Safety
+    /// `address` is device memory, or host memory that the device reaches, large enough for the tensor at every shape that
+    /// is enqueued, and alive until the last enqueued run has ended.
+    pub(super) unsafe fn set_address(
+        &mut self,
+        tensor: &str,
+        address: u64,
+    ) -> Result<(), TensorRtError> {
+        self.clear();
+        let (name, _) = self.engine.tensor(tensor)?;
+        let key = name.as_ptr();
+        let taken = call!(self.object, CONTEXT_SET_ADDRESS, (*const c_char, *mut c_void) -> bool, key, address as *mut c_void)?;
+        if taken {
+            return Ok(());
+        }
+        Err(self.said("IExecutionContext::setTensorAddress"))
+    }
+
+    /// Puts one run at the end of `stream`.
+    ///
+    /// # Safety
+    /// All tensors have addresses and shapes, `stream` is a CUDA stream of the engine's device that is alive, and nobody
+    /// else uses the tensors until the run has ended.
+    pub(super) unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), TensorRtError> {
+        if call!(self.object, CONTEXT_ENQUEUE, (*mut c_void) -> bool, stream)? {
+            return Ok(());
+        }
+        Err(self.said("IExecutionContext::enqueueV3"))
+    }
+
+    /// Whether every layer gets an NVTX range of its own in a profile, or only the whole run. The answer is `false` when
+    /// the engine was built without the layers' names.
+    pub(super) fn set_nvtx(&mut self, layers: LayerRanges) -> Result<bool, TensorRtError> {
+        // `ProfilingVerbosity`: kLAYER_NAMES_ONLY is 0, kNONE 1, kDETAILED 2.
+        let verbosity = match layers {
+            LayerRanges::Shown => 2,
+            LayerRanges::Hidden => 1,
+        };
+        call!(self.object, CONTEXT_SET_NVTX, (i32) -> bool, verbosity)
+    }
+
+    /// Has the time of every layer measured from now on. Runs are slower while they are measured.
+    pub(super) fn measure_layers(&mut self) -> Result<(), TensorRtError> {
+        if self.profiler.is_some() {
+            return Ok(());
+        }
+        let profiler = Profiler::new(self.generation());
+        call!(self.object, CONTEXT_SET_PROFILER, (*mut c_void) -> (), profiler.pointer())?;
+        call!(self.object, CONTEXT_SET_EMITS_PROFILE, (bool) -> (), false)?;
+        self.profiler = Some(profiler);
+        Ok(())
+    }
+
+    /// Takes the layers' times of the last run, which must have ended. Without it they are lost.
+    pub(super) fn take_layer_times(&mut self) -> Result<(), TensorRtError> {
+        self.clear();
+        if call!(self.object, CONTEXT_REPORT_PROFILE, () -> bool)? {
+            return Ok(());
+        }
+        Err(self.said("IExecutionContext::reportToProfiler"))
+    }
+
+    /// The layers' times of all runs that were taken.
+    pub(super) fn layer_times(&self) -> Vec<LayerTime> {
+        let profiler = self.profiler.as_ref();
+        profiler
+            .map(|profiler| profiler.layers())
+            .unwrap_or_default()
+    }
+}
+
+/// What a profile shows of the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LayerRanges {
+    /// A range for each.
+    Shown,
+    /// The whole run alone.
+    Hidden,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_free_profile_is_lent_and_a_failure_takes_none() {
+        let profiles = Profiles::own(3);
+        let lend = || profiles.lend(Ok).expect("no failure").flatten();
+        assert_eq!([lend(), lend()], [Some(0), Some(1)]);
+        let failed = profiles.lend(|_| Err::<(), _>(TensorRtError::Canceled));
+        assert!(failed.is_err());
+        profiles.give_back(0);
+        assert_eq!([lend(), lend(), lend()], [Some(0), Some(2), None]);
+        let shared = Profiles::shared().lend(Ok).expect("no failure");
+        assert_eq!(
+            shared,
+            Some(None),
+            "a context, without a profile for itself"
+        );
+    }
+}

@@ -1,0 +1,299 @@
+//! Detectors on a list of pictures: every picture once through each of one or more precisions of a model.
+//!
+//! Pictures come by the daemon's way, scaled by the same elements and handed out by the same lanes. Each worker holds one
+//! detector of each precision and runs all of them on a picture while it has it, so that a picture is decoded once however
+//! many precisions are compared.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jetwatch_config::{Config, DetectorConfig};
+use jetwatch_detect::{self as detect, DetectError, Detector, Prepared};
+use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
+use jetwatch_telemetry::{Recorder, Stage};
+use jetwatch_types::{Detection, Frame, FrameMeta, Size};
+
+use super::lanes::Lanes;
+use super::worker::BatchRule;
+use super::{PipelineError, spawn};
+
+/// How often the caller hears of the progress.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Pictures with the sizes that they must have.
+pub type Pictures = Arc<[(PathBuf, Size)]>;
+
+/// Detectors that are ready to look at pictures.
+pub struct Examiner {
+    config: Config,
+    networks: Arc<[(Prepared, Recorder)]>,
+}
+
+/// What the detectors found.
+pub struct Examined {
+    /// For each precision: the detections of each picture, best first; `None` where the picture could not be read.
+    pub found: Vec<Vec<Option<Vec<Detection>>>>,
+    /// Pictures that could not be read or have another size than expected: place in the list and reason, in order.
+    pub unreadable: Vec<(usize, String)>,
+    /// From the first picture's arrival to the last result.
+    pub took: Duration,
+    /// For each precision: mean time of one picture inside the network, in ms.
+    pub infer_ms: Vec<f64>,
+}
+
+impl Examiner {
+    /// Opens the model of `config` once for each of `precisions`, which are names of files in it.
+    ///
+    /// The detectors' least score is that of `config`. Only its first source is used, for how pictures are kept alive.
+    pub fn new(config: &Config, precisions: &[String]) -> Result<Self, PipelineError> {
+        let networks = precisions.iter().map(|precision| {
+            let recorder = Recorder::default();
+            let detector = DetectorConfig {
+                precision: Some(precision.clone()),
+                ..config.detector.clone()
+            };
+            Ok((detect::prepare(&detector, &recorder)?, recorder))
+        });
+        let networks: Vec<_> = networks.collect::<Result<_, DetectError>>()?;
+        source::gst::init(&config.log.gst_debug)?;
+        Ok(Self {
+            config: config.clone(),
+            networks: networks.into(),
+        })
+    }
+
+    /// Looks at every picture. `progress` hears from time to time how many are done, on this thread.
+    pub fn look(
+        &self,
+        pictures: &Pictures,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Examined, PipelineError> {
+        let detector = &self.config.detector;
+        let board = Arc::new(Board::new(pictures, self.networks.len()));
+        let lanes = Arc::new(Lanes::new(&[false], detector.batch_size, None));
+        let stop = StopToken::default();
+        let mut workers = Vec::new();
+        for index in 0..detector.workers {
+            let worker = Worker {
+                index,
+                networks: Arc::clone(&self.networks),
+                lanes: Arc::clone(&lanes),
+                board: Arc::clone(&board),
+                rule: BatchRule {
+                    size: detector.batch_size,
+                    timeout: detector.batch_timeout,
+                    late: None,
+                },
+            };
+            let stop = stop.clone();
+            workers.push(spawn(&format!("detect-{index}"), move || {
+                let lanes = Arc::clone(&worker.lanes);
+                let result = worker.work();
+                if result.is_err() {
+                    lanes.abandon();
+                    stop.stop();
+                }
+                result
+            })?);
+        }
+        let source = self.start_source(pictures, &board, &lanes, &stop);
+        if source.is_err() {
+            lanes.close_all();
+        }
+        while !workers.iter().all(std::thread::JoinHandle::is_finished) {
+            progress(board.done.load(Ordering::Relaxed));
+            std::thread::sleep(GLANCE);
+        }
+        progress(board.done.load(Ordering::Relaxed));
+        let results: Vec<_> = workers.into_iter().map(super::join).collect();
+        let ended = source.and_then(|source| source.join().map_err(PipelineError::from));
+        results.into_iter().collect::<Result<Vec<()>, _>>()?;
+        match ended {
+            // Without any picture that can be read the source has nothing to show; each of them is named in the result.
+            Err(PipelineError::Source(source::SourceError::Empty)) | Ok(()) => {}
+            Err(error) => return Err(error),
+        }
+        let infer_ms = self.networks.iter().map(|(_, recorder)| {
+            let summary = recorder.summary();
+            let infer = summary.stage(Stage::Infer);
+            infer.total_ms / infer.items.max(1) as f64
+        });
+        Ok(board.finish(infer_ms.collect()))
+    }
+
+    fn start_source(
+        &self,
+        pictures: &Pictures,
+        board: &Arc<Board>,
+        lanes: &Arc<Lanes>,
+        stop: &StopToken,
+    ) -> Result<source::SourceHandle, PipelineError> {
+        let config = &self.config.sources[0];
+        let network = &self.networks[0].0;
+        let (offering, closing, showing, telling) = (
+            Arc::clone(lanes),
+            Arc::clone(lanes),
+            Arc::clone(board),
+            Arc::clone(board),
+        );
+        let mut context = SourceContext::alone(
+            &config.name,
+            network.input_size(),
+            network.placement(),
+            stop,
+            Arc::new(move |frame| match showing.admit(&frame) {
+                true => offering.offer(frame),
+                false => Flow::Continue,
+            }),
+            Arc::new(|_, _, _| {}),
+        );
+        context.on_end = Arc::new(move |id| closing.close(id));
+        let files = pictures.iter().map(|(path, _)| path.clone()).collect();
+        let unreadable = move |place: usize, _: &Path, reason: &str| {
+            telling.refuse(place, reason.to_owned());
+        };
+        source::start_images(config, files, Arc::new(unreadable), context).map_err(|cause| {
+            PipelineError::Thread {
+                name: format!("source-{}", config.name),
+                cause,
+            }
+        })
+    }
+}
+
+/// Where results are written down.
+struct Board {
+    pictures: Pictures,
+    /// Pictures with a result.
+    done: AtomicUsize,
+    results: Mutex<Results>,
+}
+
+struct Results {
+    found: Vec<Vec<Option<Vec<Detection>>>>,
+    unreadable: Vec<(usize, String)>,
+    /// When the first picture came.
+    began: Option<Instant>,
+    /// When the newest result came.
+    ended: Option<Instant>,
+}
+
+impl Board {
+    fn new(pictures: &Pictures, networks: usize) -> Self {
+        Self {
+            done: AtomicUsize::new(0),
+            results: Mutex::new(Results {
+                found: vec![vec![None; pictures.len()]; networks],
+                unreadable: Vec::new(),
+                began: None,
+                ended: None,
+            }),
+            pictures: Arc::clone(pictures),
+        }
+    }
+
+    fn results(&self) -> MutexGuard<'_, Results> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the detectors shall see this frame: a picture of another size than annotated is not the one that was.
+    fn admit(&self, frame: &Frame) -> bool {
+        self.results().began.get_or_insert_with(Instant::now);
+        let place = place(&frame.meta);
+        let (found, expected) = (frame.meta.source_size, self.pictures[place].1);
+        if found != expected {
+            let reason = format!(
+                "it has {found} pixels, but was annotated with {expected}: it was turned or scaled since"
+            );
+            self.refuse(place, reason);
+        }
+        found == expected
+    }
+
+    fn refuse(&self, place: usize, reason: String) {
+        self.results().unreadable.push((place, reason));
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes down what network number `network` found in the pictures of `places`.
+    fn write(&self, network: usize, places: &[usize], found: &mut Vec<Vec<Detection>>) {
+        let mut results = self.results();
+        for (place, found) in places.iter().zip(found.drain(..)) {
+            results.found[network][*place] = Some(found);
+        }
+        results.ended = Some(Instant::now());
+        if network + 1 == results.found.len() {
+            self.done.fetch_add(places.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn finish(&self, infer_ms: Vec<f64>) -> Examined {
+        let mut results = self.results();
+        let mut unreadable = std::mem::take(&mut results.unreadable);
+        unreadable.sort();
+        let took = match (results.began, results.ended) {
+            (Some(began), Some(ended)) => ended.saturating_duration_since(began),
+            _ => Duration::ZERO,
+        };
+        Examined {
+            found: std::mem::take(&mut results.found),
+            unreadable,
+            took,
+            infer_ms,
+        }
+    }
+}
+
+/// Place of a picture in the list.
+fn place(meta: &FrameMeta) -> usize {
+    meta.pts.map_or(0, |pts| pts.as_secs() as usize)
+}
+
+/// One worker with a detector of each network.
+struct Worker {
+    index: usize,
+    networks: Arc<[(Prepared, Recorder)]>,
+    lanes: Arc<Lanes>,
+    board: Arc<Board>,
+    rule: BatchRule,
+}
+
+impl Worker {
+    /// Runs until the lanes are closed and drained, or a detector fails.
+    fn work(self) -> Result<(), PipelineError> {
+        let detectors = self
+            .networks
+            .iter()
+            .map(|(network, _)| network.make_detector(self.index));
+        let mut detectors: Vec<Box<dyn Detector>> = detectors.collect::<Result<_, _>>()?;
+        let (mut taken, mut batch, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Vec::new();
+        let BatchRule { size, timeout, .. } = self.rule;
+        while self.lanes.next_batch(size, timeout, &mut taken) {
+            batch.clear();
+            batch.extend(taken.drain(..).map(|item| item.frame));
+            places.clear();
+            places.extend(batch.iter().map(|frame| place(&frame.meta)));
+            for (network, detector) in detectors.iter_mut().enumerate() {
+                detector
+                    .detect(&batch, &mut found)
+                    .map_err(|cause| self.failure(&places, cause))?;
+                self.board.write(network, &places, &mut found);
+            }
+        }
+        Ok(())
+    }
+
+    /// The error with the picture's name, where only one can be meant.
+    fn failure(&self, places: &[usize], cause: DetectError) -> PipelineError {
+        match places {
+            [place] => PipelineError::Picture {
+                path: self.board.pictures[*place].0.clone(),
+                cause: Box::new(cause),
+            },
+            _ => cause.into(),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Lanes with frames of one pixel: order, drops, company, and lanes that come and go.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::*;
+use jetwatch_types::Size;
+
+const NO_WAIT: Duration = Duration::ZERO;
+
+fn frame(source: u16, seq: u64) -> Frame {
+    Frame::black(source, seq, Size::new(1, 1))
+}
+
+fn numbers(batch: &[Ticketed]) -> Vec<(u16, u64, u64)> {
+    batch
+        .iter()
+        .map(|item| (item.frame.meta.source.0, item.frame.meta.seq, item.ticket))
+        .collect()
+}
+
+#[test]
+fn a_live_lane_keeps_the_newest_and_counts_the_rest() {
+    let lanes = Lanes::new(&[true], 4, None);
+    for seq in 0..5 {
+        assert_eq!(lanes.offer(frame(0, seq)), Flow::Continue);
+    }
+    let mut batch = Vec::new();
+    assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
+    assert_eq!(numbers(&batch), [(0, 4, 0)]);
+    assert_eq!(lanes.dropped(SourceId(0)), 4);
+}
+
+#[test]
+fn a_file_waits_and_loses_nothing() {
+    let lanes = Arc::new(Lanes::new(&[false], 1, None));
+    let reader = thread::spawn({
+        let lanes = Arc::clone(&lanes);
+        move || {
+            for seq in 0..500 {
+                assert_eq!(lanes.offer(frame(0, seq)), Flow::Continue);
+            }
+            lanes.close(SourceId(0));
+        }
+    });
+    let mut seen = Vec::new();
+    let mut batch = Vec::new();
+    while lanes.next_batch(3, NO_WAIT, &mut batch) {
+        seen.extend(batch.iter().map(|item| (item.ticket, item.frame.meta.seq)));
+    }
+    reader.join().expect("the reader does not panic");
+    assert_eq!(seen, (0..500).map(|n| (n, n)).collect::<Vec<_>>());
+    assert_eq!(
+        (lanes.dropped(SourceId(0)), lanes.drained(SourceId(0))),
+        (0, Some(500))
+    );
+}
+
+#[test]
+fn sources_take_turns_whatever_their_speed() {
+    let lanes = Lanes::new(&[false, false, true], 8, None);
+    for seq in 0..6 {
+        lanes.offer(frame(0, seq));
+    }
+    lanes.offer(frame(1, 0));
+    lanes.offer(frame(2, 0));
+    let mut batch = Vec::new();
+    assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
+    assert_eq!(
+        numbers(&batch),
+        [(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 1, 1)]
+    );
+}
+
+#[test]
+fn a_batch_waits_for_company_but_not_longer_than_its_timeout() {
+    let lanes = Arc::new(Lanes::new(&[true, true], 2, None));
+    for source in [0, 1] {
+        lanes.set_running(SourceId(source), true);
+    }
+    lanes.offer(frame(0, 0));
+    let late = thread::spawn({
+        let lanes = Arc::clone(&lanes);
+        move || lanes.offer(frame(1, 0))
+    });
+    let mut batch = Vec::new();
+    assert!(lanes.next_batch(2, Duration::from_secs(60), &mut batch));
+    assert_eq!(batch.len(), 2, "the second frame came within the minute");
+    late.join().expect("the source does not panic");
+    lanes.offer(frame(1, 1));
+    assert!(lanes.next_batch(2, Duration::from_millis(5), &mut batch));
+    assert_eq!(numbers(&batch), [(1, 1, 1)], "alone when nobody comes");
+}
+
+#[test]
+fn the_allowance_is_exact() {
+    let lanes = Lanes::new(&[false], 4, Some(3));
+    for seq in 0..4 {
+        lanes.offer(frame(0, seq));
+    }
+    let mut batch = Vec::new();
+    assert!(lanes.next_batch(4, NO_WAIT, &mut batch));
+    assert_eq!(batch.len(), 3);
+    assert!(!lanes.next_batch(4, NO_WAIT, &mut batch));
+    assert_eq!(lanes.offer(frame(0, 5)), Flow::Stop);
+    assert_eq!(lanes.drained(SourceId(0)), Some(3));
+}
+
+#[test]
+fn frames_that_nobody_takes_are_noticed_whether_replaced_or_not() {
+    let lanes = Lanes::new(&[true], 1, None);
+    assert_eq!(lanes.untaken(), None, "nothing waits");
+    lanes.offer(frame(0, 0));
+    let first = lanes.lock().untaken_since;
+    lanes.offer(frame(0, 1));
+    assert!(first.is_some() && lanes.lock().untaken_since == first);
+    let mut batch = Vec::new();
+    assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
+    assert_eq!(lanes.untaken(), None, "what waited was taken");
+}
+
+#[test]
+fn closing_frees_a_reader_that_waits() {
+    let lanes = Arc::new(Lanes::new(&[false], 1, None));
+    for seq in 0..=FILE_SLACK as u64 {
+        lanes.offer(frame(0, seq));
+    }
+    let waiting = thread::spawn({
+        let lanes = Arc::clone(&lanes);
+        move || lanes.offer(frame(0, 1))
+    });
+    lanes.close_all();
+    assert_eq!(
+        waiting.join().expect("the reader does not panic"),
+        Flow::Stop
+    );
+}
+
+/// Longer than any test may take: a batch that waits for it hangs.
+const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
+
+#[test]
+fn a_batch_does_not_wait_for_a_source_that_is_away() {
+    let lanes = Lanes::new(&[true, true, true], 4, None);
+    lanes.set_running(SourceId(0), true);
+    lanes.set_running(SourceId(1), true);
+    // The one is being opened again, the other never was there.
+    lanes.set_running(SourceId(1), false);
+    lanes.set_running(SourceId(0), false);
+    lanes.offer(frame(0, 0));
+    let mut batch = Vec::new();
+    assert!(lanes.next_batch(4, FOR_EVER, &mut batch));
+    assert_eq!(numbers(&batch), [(0, 0, 0)]);
+}
+
+#[test]
+fn a_source_that_goes_away_frees_the_batch_that_waits_for_it() {
+    let lanes = Arc::new(Lanes::new(&[true, true], 2, None));
+    lanes.set_running(SourceId(1), true);
+    lanes.offer(frame(0, 0));
+    let worker = thread::spawn({
+        let lanes = Arc::clone(&lanes);
+        move || {
+            let mut batch = Vec::new();
+            assert!(lanes.next_batch(2, FOR_EVER, &mut batch));
+            numbers(&batch)
+        }
+    });
+    // The frame is taken out of its lane before the batch waits.
+    while lanes.untaken().is_some() {
+        thread::yield_now();
+    }
+    lanes.set_running(SourceId(1), false);
+    let seen = worker.join().expect("the worker does not panic");
+    assert_eq!(seen, [(0, 0, 0)]);
+}
+
+#[test]
+fn a_batch_waits_for_those_alone_whose_next_frame_is_due() {
+    let lanes = Lanes::new(&[true, true, false], 4, None);
+    lanes.close(SourceId(2));
+    let start = Instant::now();
+    let at = |ms| start + Duration::from_millis(ms);
+    let mut state = lanes.lock();
+    for (index, period) in [(0, 40), (1, 1000)] {
+        state.lanes[index].running = true;
+        state.lanes[index].beat.came(at(0));
+        state.lanes[index].beat.came(at(period));
+    }
+    // At 1000 ms the slow one has just come; the quick one has stalled long ago.
+    assert_eq!(state.company(at(1001), at(1011)), None);
+    state.lanes[0].beat = Beat::default();
+    for ms in [920, 960, 1000] {
+        state.lanes[0].beat.came(at(ms));
+    }
+    // 15 ms are too short for the quick one, and 30 ms are not; the slow one makes nobody wait.
+    assert_eq!(state.company(at(1001), at(1016)), None);
+    assert_eq!(state.company(at(1001), at(1031)), Some(at(1031)));
+    // It is late, and at some time it is not waited for any more.
+    assert_eq!(state.company(at(1070), at(1100)), Some(at(1080)));
+    assert_eq!(state.company(at(1081), at(1100)), None);
+}
+
+#[test]
+fn a_quick_source_takes_no_turn_of_a_slow_one() {
+    let lanes = Lanes::new(&[true, true, true], 2, None);
+    let mut seen = [0; 3];
+    let mut batch = Vec::new();
+    for round in 0..30 {
+        // The first gives a frame with every batch, the others with every third.
+        lanes.offer(frame(0, round));
+        if round % 3 == 0 {
+            lanes.offer(frame(1, round));
+            lanes.offer(frame(2, round));
+        }
+        assert!(lanes.next_batch(2, NO_WAIT, &mut batch));
+        for item in &batch {
+            seen[item.frame.meta.source.index()] += 1;
+        }
+    }
+    assert_eq!(&seen[1..], [10, 10], "all frames of the slow ones");
+    let lost: u64 = (0..3).map(|id| lanes.dropped(SourceId(id))).sum();
+    assert!(seen[0] >= 20 && lost <= 10, "{seen:?}, {lost} lost");
+    assert_eq!(lanes.dropped(SourceId(1)) + lanes.dropped(SourceId(2)), 0);
+}
+
+#[test]
+fn lanes_come_and_go_and_no_id_comes_twice() {
+    let lanes = Lanes::new(&[], 1, None);
+    lanes.hold(true);
+    let first = lanes
+        .add(false, Interval::Frames(0))
+        .expect("there is room");
+    lanes.hold(false);
+    lanes.offer(frame(first.0, 0));
+    lanes.hold(true);
+    lanes.close(first);
+    let mut batch = Vec::new();
+    assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
+    assert_eq!(lanes.drained(first), Some(1));
+    lanes.retire(first);
+    let second = lanes.add(true, Interval::Frames(0)).expect("there is room");
+    assert_eq!((first, second), (SourceId(0), SourceId(1)));
+    lanes.hold(false);
+    assert_eq!(lanes.offer(frame(0, 1)), Flow::Stop, "it has left");
+    lanes.offer(frame(1, 0));
+    assert!(lanes.next_batch(1, NO_WAIT, &mut batch));
+    assert_eq!(numbers(&batch), [(1, 0, 0)]);
+    lanes.close(second);
+    assert!(!lanes.next_batch(1, NO_WAIT, &mut batch), "nobody is left");
+}

@@ -1,0 +1,356 @@
+//! One part of the chain alone, as fast as it goes: the others are fed from memory, or left out.
+//!
+//! Called by `jetwatch bench --only`. Every range goes to a trace, as in the whole chain.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch_config::{Config, SourceConfig, SourceUri};
+use jetwatch_detect::{self as detect, Prepared};
+use jetwatch_publish::Record;
+use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
+use jetwatch_telemetry::{Level, Pulses, Recorder, Stage, Trace};
+use jetwatch_track::{Lifecycle, Tracker};
+use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
+
+use super::alone::load_frames;
+use super::follow::CLOSING;
+use super::sinks::{embedded_broker, start_sinks};
+use super::{PipelineError, WATCH, join, needs_gstreamer, spawn};
+
+/// Parts of the chain that can be measured alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The sources, to the scaled picture.
+    Decode,
+    /// The first source's scaling, of one picture of its size that is repeated from memory.
+    Scale,
+    /// Tensor, network and decoding of its output.
+    Detect,
+    /// Tracker and life cycle.
+    Track,
+    /// Messages, up to the queues of the sinks.
+    Publish,
+}
+
+/// How long a part runs: until one of these is reached.
+pub struct Budget {
+    frames: AtomicU64,
+    until: Option<Duration>,
+    stop: StopToken,
+}
+
+impl Budget {
+    /// At most `frames` frames, for at most `duration`, until `stop`.
+    #[must_use]
+    pub fn new(frames: Option<u64>, duration: Option<Duration>, stop: StopToken) -> Self {
+        Self {
+            frames: AtomicU64::new(frames.unwrap_or(u64::MAX)),
+            until: duration,
+            stop,
+        }
+    }
+
+    /// Takes up to `most` frames; zero: it is over.
+    fn take(&self, most: usize, started: Instant) -> usize {
+        if self.is_over(started) {
+            return 0;
+        }
+        let most = most as u64;
+        let before = self
+            .frames
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+                Some(left.saturating_sub(most))
+            });
+        before.unwrap_or_default().min(most) as usize
+    }
+
+    fn is_over(&self, started: Instant) -> bool {
+        self.stop.is_stopped() || self.until.is_some_and(|until| started.elapsed() >= until)
+    }
+}
+
+/// Runs `part` of the chain that `config` describes. `preload` frames of the first source are used in turns, forth and back,
+/// so that nothing jumps. Gives the frames that went through.
+///
+/// # Errors
+/// The detector, a source or a sink cannot be started, or fails.
+pub fn part_alone(
+    config: &Config,
+    part: Part,
+    preload: usize,
+    budget: Budget,
+    trace: &Trace,
+) -> Result<u64, PipelineError> {
+    if part == Part::Scale || config.sources.iter().any(needs_gstreamer) {
+        source::gst::init(&config.log.gst_debug)?;
+    }
+    let recorder = Recorder::with_trace(Some(trace.clone()));
+    let of_detector = match part {
+        Part::Detect => recorder.clone(),
+        // What it does is not measured.
+        _ => Recorder::default(),
+    };
+    let prepared = Arc::new(detect::prepare(&config.detector, &of_detector)?);
+    match part {
+        Part::Decode => sources_alone(&config.sources, &prepared, budget, &recorder),
+        Part::Scale => {
+            let still = [still_of(&config.sources[0], &prepared)?];
+            sources_alone(&still, &prepared, budget, &recorder)
+        }
+        Part::Detect => workers_alone(config, &prepared, preload, budget, &recorder),
+        Part::Track => {
+            Ok(Seen::collect(config, &prepared, preload)?.track(config, &budget, &recorder))
+        }
+        Part::Publish => {
+            let seen = Seen::collect(config, &prepared, preload)?;
+            seen.publish(config, prepared.labels(), &budget, &recorder)
+        }
+    }
+}
+
+/// The same source with one picture of its size, in the format that video decoders give, over and over.
+fn still_of(source: &SourceConfig, prepared: &Prepared) -> Result<SourceConfig, PipelineError> {
+    let first = load_frames(source, prepared, 1)?;
+    let Size { width, height } = first[0].meta.source_size;
+    let elements = format!(
+        "videotestsrc num-buffers=1 ! video/x-raw,format=NV12,width={width},height={height},framerate=30/1 ! imagefreeze"
+    );
+    Ok(SourceConfig {
+        uri: SourceUri::Launch(elements),
+        ..source.clone()
+    })
+}
+
+fn sources_alone(
+    sources: &[SourceConfig],
+    prepared: &Prepared,
+    budget: Budget,
+    recorder: &Recorder,
+) -> Result<u64, PipelineError> {
+    let started = Instant::now();
+    let stop = budget.stop.clone();
+    let budget = Arc::new(budget);
+    let done = Arc::new(AtomicU64::new(0));
+    let mut handles = Vec::new();
+    for (index, source) in (0_u16..).zip(sources) {
+        let (counted, allowed, stopping) = (Arc::clone(&done), Arc::clone(&budget), stop.clone());
+        let deliver = move |_frame| {
+            if allowed.take(1, started) == 0 {
+                return Flow::Stop;
+            }
+            counted.fetch_add(1, Ordering::AcqRel);
+            if allowed.frames.load(Ordering::Acquire) > 0 {
+                return Flow::Continue;
+            }
+            stopping.stop();
+            Flow::Stop
+        };
+        let context = SourceContext {
+            id: SourceId(index),
+            recorder: recorder.clone(),
+            ..SourceContext::alone(
+                &source.name,
+                prepared.input_size(),
+                prepared.placement(),
+                &stop,
+                Arc::new(deliver),
+                Arc::new(|_, _, _| {}),
+            )
+        };
+        let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
+            name: format!("source-{}", source.name),
+            cause,
+        })?;
+        handles.push(handle);
+    }
+    while !handles.iter().all(source::SourceHandle::is_finished) {
+        if budget.is_over(started) {
+            stop.stop();
+        }
+        std::thread::sleep(WATCH / 4);
+    }
+    let ended: Vec<_> = handles
+        .into_iter()
+        .map(source::SourceHandle::join)
+        .collect();
+    ended.into_iter().collect::<Result<Vec<()>, _>>()?;
+    Ok(done.load(Ordering::Acquire))
+}
+
+fn workers_alone(
+    config: &Config,
+    prepared: &Arc<Prepared>,
+    preload: usize,
+    budget: Budget,
+    recorder: &Recorder,
+) -> Result<u64, PipelineError> {
+    let preloaded = Arc::new(load_frames(&config.sources[0], prepared, preload)?);
+    let size = config.detector.batch_size.min(preloaded.len());
+    let (budget, done) = (Arc::new(budget), Arc::new(AtomicU64::new(0)));
+    // Nobody begins before every detector is loaded.
+    let ready = Arc::new(std::sync::Barrier::new(config.detector.workers));
+    let mut threads = Vec::new();
+    for index in 0..config.detector.workers {
+        let (prepared, preloaded, recorder) = (
+            Arc::clone(prepared),
+            Arc::clone(&preloaded),
+            recorder.clone(),
+        );
+        let (budget, done, ready) = (Arc::clone(&budget), Arc::clone(&done), Arc::clone(&ready));
+        threads.push(spawn(&format!("detect-{index}"), move || {
+            let made = prepared.make_detector(index);
+            ready.wait();
+            let mut detector = made?;
+            let started = Instant::now();
+            let mut results = Vec::new();
+            let mut at = index * size % preloaded.len();
+            loop {
+                let count = budget.take(size, started);
+                if count == 0 {
+                    return Ok(());
+                }
+                at = if at + count > preloaded.len() { 0 } else { at };
+                let whole = recorder.batch(Level::Detect, count);
+                detector.detect(&preloaded[at..at + count], &mut results)?;
+                drop(whole);
+                done.fetch_add(count as u64, Ordering::AcqRel);
+                at += count;
+            }
+        })?);
+    }
+    let ended: Vec<Result<(), detect::DetectError>> = threads.into_iter().map(join).collect();
+    ended.into_iter().collect::<Result<Vec<()>, _>>()?;
+    Ok(done.load(Ordering::Acquire))
+}
+
+/// What the detector saw on the preloaded frames.
+struct Seen {
+    frames: Vec<(FrameMeta, Vec<Detection>)>,
+}
+
+impl Seen {
+    fn collect(
+        config: &Config,
+        prepared: &Prepared,
+        preload: usize,
+    ) -> Result<Self, PipelineError> {
+        let preloaded = load_frames(&config.sources[0], prepared, preload)?;
+        let mut detector = prepared.make_detector(0)?;
+        let mut frames = Vec::with_capacity(preloaded.len());
+        let mut results = Vec::new();
+        for frame in &preloaded {
+            let one: &[Frame] = std::slice::from_ref(frame);
+            detector.detect(one, &mut results)?;
+            frames.push((frame.meta, results.pop().unwrap_or_default()));
+        }
+        Ok(Self { frames })
+    }
+
+    /// The frames forth and back without an end, with new numbers and times.
+    fn endless(&self) -> impl Iterator<Item = (FrameMeta, &[Detection])> {
+        let last = self.frames.len() - 1;
+        let back = (1..last).rev();
+        let places: Vec<usize> = (0..=last).chain(back).collect();
+        let began = SystemTime::now();
+        (0_u64..)
+            .zip(places.into_iter().cycle())
+            .map(move |(seq, place)| {
+                let (meta, detections) = &self.frames[place];
+                let meta = FrameMeta {
+                    seq,
+                    captured_at: began
+                        + Duration::from_millis(33) * u32::try_from(seq).unwrap_or(0),
+                    entered_at: Instant::now(),
+                    ..*meta
+                };
+                (meta, detections.as_slice())
+            })
+    }
+
+    fn track(&self, config: &Config, budget: &Budget, recorder: &Recorder) -> u64 {
+        let mut tracker = Tracker::new(&config.tracker);
+        let mut lifecycle = Lifecycle::new(config.publish.update_interval);
+        let (mut events, started, mut done) = (Vec::new(), Instant::now(), 0);
+        for (meta, detections) in self.endless() {
+            if budget.take(1, started) == 0 {
+                break;
+            }
+            let _whole = recorder.batch(Level::Track, 1);
+            let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
+            events.clear();
+            lifecycle.step(&meta, tracker.update(detections), &mut events);
+            done += 1;
+        }
+        done
+    }
+
+    fn publish(
+        &self,
+        config: &Config,
+        labels: &[String],
+        budget: &Budget,
+        recorder: &Recorder,
+    ) -> Result<u64, PipelineError> {
+        // Kept until the sinks are closed.
+        let broker = embedded_broker(config)?;
+        let mut sinks = start_sinks(config, labels, broker.as_ref(), &Pulses::default())?;
+        let told = self.told(config);
+        let source = &config.sources[0].name;
+        let (started, mut done) = (Instant::now(), 0);
+        for (meta, events, tracks) in told.iter().cycle() {
+            if budget.take(1, started) == 0 {
+                break;
+            }
+            let frame = FrameMeta {
+                captured_at: SystemTime::now(),
+                entered_at: Instant::now(),
+                ..*meta
+            };
+            let _whole = recorder.batch(Level::Track, 1);
+            let _range = recorder.range_with_payload(Stage::Publish, 1, frame.seq);
+            for sink in &mut sinks {
+                if !events.is_empty() {
+                    sink.accept(&Record::Events {
+                        source,
+                        frame: &frame,
+                        events,
+                    });
+                }
+                if config.publish.detections {
+                    sink.accept(&Record::Frame {
+                        source,
+                        frame: &frame,
+                        tracks,
+                    });
+                }
+            }
+            done += 1;
+        }
+        for sink in sinks {
+            sink.close(CLOSING);
+        }
+        if let Some(broker) = broker {
+            broker.stop();
+        }
+        Ok(done)
+    }
+
+    /// What the follower would tell of the frames, forth and back once.
+    fn told(&self, config: &Config) -> Vec<(FrameMeta, Vec<TrackEvent>, Vec<Track>)> {
+        let mut tracker = Tracker::new(&config.tracker);
+        let mut lifecycle = Lifecycle::new(config.publish.update_interval);
+        let once = (2 * self.frames.len()).saturating_sub(2).max(1);
+        let tell = |(meta, detections): (FrameMeta, &[Detection])| {
+            let mut events = Vec::new();
+            let tracks = tracker.update(detections);
+            lifecycle.step(&meta, tracks, &mut events);
+            let is_shown =
+                |track: &&Track| matches!(track.state, TrackState::Active | TrackState::Lost);
+            let shown = tracks.iter().filter(is_shown).cloned().collect();
+            (meta, events, shown)
+        };
+        self.endless().take(once).map(tell).collect()
+    }
+}

@@ -1,0 +1,281 @@
+//! The embedded broker: MQTT on a machine without one, for a first look and for small sites.
+//!
+//! It keeps everything in memory: retained values are gone with the process, and the sink sends them again at the next
+//! start. A site with many clients, or with other publishers, wants a real broker (`publish.mqtt.broker: mqtt://…`).
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded};
+use mqtt5::broker::auth::{AuthProvider, AuthResult};
+use mqtt5::broker::config::{StorageBackend, StorageConfig};
+use mqtt5::broker::{BrokerConfig, BrokerShutdownHandle, MqttBroker};
+use mqtt5::packet::connect::ConnectPacket;
+use mqtt5::protocol::v5::reason_codes::ReasonCode;
+
+use super::PublishError;
+use super::error::read_password;
+use jetwatch_config::Credentials;
+use jetwatch_telemetry::{self as telemetry, thread_names};
+
+/// Most clients at a time.
+const MAX_CLIENTS: usize = 256;
+/// Most retained topics.
+const MAX_RETAINED: usize = 20_000;
+/// Messages that wait for one slow client before its oldest are dropped.
+const CLIENT_QUEUE: usize = 10_000;
+/// Longest wait for the thread at the end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A broker that listens until it is stopped or dropped.
+pub struct EmbeddedBroker {
+    address: SocketAddr,
+    shutdown: BrokerShutdownHandle,
+    thread: Option<JoinHandle<()>>,
+    ended: Receiver<()>,
+}
+
+impl std::fmt::Debug for EmbeddedBroker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedBroker")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EmbeddedBroker {
+    /// Starts listening on `listen` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
+    ///
+    /// With `credentials`, exactly that user with that password is let in. Without, anybody is, and therefore only a
+    /// loopback address is accepted.
+    ///
+    /// # Errors
+    /// The port is taken, the address is not this machine's, it is open to the network without a password, or the
+    /// password cannot be read.
+    pub fn start(
+        listen: SocketAddr,
+        credentials: Option<&Credentials>,
+    ) -> Result<Self, PublishError> {
+        if credentials.is_none() && !listen.ip().is_loopback() {
+            return Err(PublishError::OpenToNetwork { address: listen });
+        }
+        let gate = match credentials {
+            Some(credentials) => Some(Gate {
+                user: credentials.user.clone(),
+                password: read_password(credentials)?,
+            }),
+            None => None,
+        };
+        // The broker crate reports a failed bind as text only: asked here first, so that the error can say which it is.
+        match std::net::TcpListener::bind(listen) {
+            Ok(free) => drop(free),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                return Err(PublishError::PortInUse { address: listen });
+            }
+            Err(error) => {
+                return Err(PublishError::Listen {
+                    address: listen,
+                    reason: error.to_string(),
+                });
+            }
+        }
+        let runtime = super::mqtt::runtime("broker")?;
+        let (ready, started) = bounded(1);
+        let (end, ended) = bounded::<()>(1);
+        let thread = std::thread::Builder::new()
+            .name(thread_names::BROKER.to_owned())
+            .spawn(move || {
+                telemetry::name_thread(thread_names::BROKER);
+                runtime.block_on(serve(listen, gate, &ready));
+                runtime.shutdown_background();
+                drop(end);
+            })
+            .map_err(|source| PublishError::Thread {
+                name: thread_names::BROKER,
+                source,
+            })?;
+        let gone = || Err("its thread ended".to_owned());
+        let (address, shutdown) = started
+            .recv()
+            .unwrap_or_else(|_| gone())
+            .map_err(|reason| PublishError::Listen {
+                address: listen,
+                reason,
+            })?;
+        log::info!(address:% = address; "embedded MQTT broker listens");
+        Ok(Self {
+            address,
+            shutdown,
+            thread: Some(thread),
+            ended,
+        })
+    }
+
+    /// The address that clients connect to, with the real port.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes all connections and frees the port. Blocks until that is done, for at most 3 s.
+    pub fn stop(mut self) {
+        self.shut_down();
+    }
+
+    fn shut_down(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        self.shutdown.shutdown();
+        // The channel carries nothing: its end is the thread's.
+        if self.ended.recv_timeout(STOP_TIMEOUT)
+            == Err(crossbeam_channel::RecvTimeoutError::Timeout)
+        {
+            log::warn!(thread = "broker"; "not ended after {} s; left behind", STOP_TIMEOUT.as_secs());
+            return;
+        }
+        // Its panic, if any, was told by the hook.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for EmbeddedBroker {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+type Started = Result<(SocketAddr, BrokerShutdownHandle), String>;
+
+async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel::Sender<Started>) {
+    let storage = StorageConfig::new()
+        .with_backend(StorageBackend::Memory)
+        .with_max_queued_messages_per_client(CLIENT_QUEUE);
+    let mut config = BrokerConfig::new()
+        .with_bind_address(listen)
+        .with_max_clients(MAX_CLIENTS)
+        .with_max_retained_messages(MAX_RETAINED)
+        .with_max_packet_size(super::mqtt::link::MAX_PACKET_BYTES);
+    config.storage_config = storage;
+    config.sys_topics_enabled = false;
+    let mut broker = match MqttBroker::with_config(config).await {
+        Ok(broker) => broker,
+        Err(error) => return drop(ready.send(Err(error.to_string()))),
+    };
+    if let Some(gate) = gate {
+        broker = broker.with_auth_provider(Arc::new(gate));
+    }
+    let Some(address) = broker.local_addr() else {
+        return drop(ready.send(Err("no listener".to_owned())));
+    };
+    let shutdown = broker.shutdown_handle();
+    let mut accepting = broker.ready_receiver();
+    let tell = async {
+        // An error means that the broker ended before it was ready, which the other branch tells.
+        if accepting.wait_for(|&ready| ready).await.is_ok() {
+            let _ = ready.send(Ok((address, shutdown)));
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        result = broker.run() => {
+            if let Err(error) = result {
+                // Refused silently by a full channel when the start was told already: then the log is the only place.
+                if ready.try_send(Err(error.to_string())).is_err() {
+                    log::error!("the embedded MQTT broker ended: {error}");
+                }
+            }
+        }
+        () = tell => {}
+    }
+}
+
+/// Lets one user in.
+struct Gate {
+    user: String,
+    password: String,
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl AuthProvider for Gate {
+    fn authenticate<'a>(
+        &'a self,
+        connect: &'a ConnectPacket,
+        _client: SocketAddr,
+    ) -> Answer<'a, mqtt5::Result<AuthResult>> {
+        let user = connect.username.as_deref().unwrap_or_default();
+        let password = connect.password.as_deref().unwrap_or_default();
+        let known =
+            same(user.as_bytes(), self.user.as_bytes()) & same(password, self.password.as_bytes());
+        Box::pin(async move {
+            Ok(if known {
+                AuthResult::success_with_user(user)
+            } else {
+                AuthResult::fail(ReasonCode::BadUsernameOrPassword)
+            })
+        })
+    }
+
+    fn authorize_publish<'a>(
+        &'a self,
+        _client: &str,
+        _user: Option<&'a str>,
+        _topic: &'a str,
+    ) -> Answer<'a, bool> {
+        Box::pin(async { true })
+    }
+
+    fn authorize_subscribe<'a>(
+        &'a self,
+        _client: &str,
+        _user: Option<&'a str>,
+        _filter: &'a str,
+    ) -> Answer<'a, bool> {
+        Box::pin(async { true })
+    }
+}
+
+/// Compares in a time that does not tell how far two secrets agree.
+fn same(given: &[u8], wanted: &[u8]) -> bool {
+    use sha2::{Digest, Sha256};
+    // Digests have one length, and nobody can steer where they first differ.
+    Sha256::digest(given) == Sha256::digest(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_is_refused_without_a_password() {
+        let listen: SocketAddr = "0.0.0.0:0".parse().expect("an address");
+        let error = EmbeddedBroker::start(listen, None).expect_err("open to everybody");
+        assert!(
+            matches!(error, PublishError::OpenToNetwork { .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("publish.mqtt.user"), "{error}");
+    }
+
+    #[test]
+    fn a_port_in_use_is_told_as_such_and_is_free_again_after_the_stop() {
+        let first = EmbeddedBroker::start("127.0.0.1:0".parse().expect("an address"), None)
+            .expect("a free port");
+        let taken = first.local_addr();
+        let error = EmbeddedBroker::start(taken, None).expect_err("in use");
+        assert!(
+            matches!(error, PublishError::PortInUse { address } if address == taken),
+            "{error}"
+        );
+        assert!(error.to_string().contains("publish.mqtt.listen"), "{error}");
+        first.stop();
+        EmbeddedBroker::start(taken, None)
+            .expect("the port is free again")
+            .stop();
+    }
+}

@@ -1,0 +1,215 @@
+//! What can go wrong on the way out, each with its evidence and with what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jetwatch_config::{Credentials, SecretError};
+
+/// Why something could not be published or a broker could not be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The host name has no address.
+    #[error(
+        "no address for MQTT broker '{host}': {reason}; check the host in publish.mqtt.broker and the name service of this machine"
+    )]
+    Resolve {
+        /// The name as configured.
+        host: String,
+        /// What the resolver said.
+        reason: String,
+    },
+    /// No TCP connection.
+    #[error(
+        "cannot connect to MQTT broker {address}: {reason}; check that the broker runs, that host and port in publish.mqtt.broker are right, and that no firewall is between"
+    )]
+    Unreachable {
+        /// Host and port.
+        address: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error(
+        "MQTT broker {address} did not answer within {} s while {step}; check the network, and that the port is the broker's (1883 plain, 8883 TLS as a rule)",
+        waited.as_secs_f32()
+    )]
+    Timeout {
+        /// Host and port.
+        address: String,
+        /// What was under way.
+        step: &'static str,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The TLS handshake failed.
+    #[error(
+        "TLS with MQTT broker {address} failed: {reason}; check publish.mqtt.tls.ca_file (which authority signed the broker's certificate), that the certificate names '{host}', and the clock of this machine"
+    )]
+    Tls {
+        /// Host and port.
+        address: String,
+        /// The name that the certificate must carry.
+        host: String,
+        /// What the TLS library said.
+        reason: String,
+    },
+    /// A certificate or key file cannot be used.
+    #[error("{key}: cannot use {}: {reason}; expected a PEM file with {wanted}", path.display())]
+    Pem {
+        /// Key path in the configuration.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// What it should hold.
+        wanted: &'static str,
+    },
+    /// No certificate authority is known on this machine.
+    #[error(
+        "no certificate authority is installed on this machine ({reason}); install the package ca-certificates or set publish.mqtt.tls.ca_file"
+    )]
+    NoAuthorities {
+        /// What was found instead.
+        reason: String,
+    },
+    /// The password cannot be read.
+    #[error("password of MQTT user '{user}': {cause}")]
+    Password {
+        /// The user.
+        user: String,
+        /// From where, why not, and what to do.
+        cause: SecretError,
+    },
+    /// Wrong user name or password.
+    #[error(
+        "broker refused user '{user}': bad user name or password; check publish.mqtt.user and publish.mqtt.password, password_file or password_env"
+    )]
+    BadPassword {
+        /// The user, or `(none)`.
+        user: String,
+    },
+    /// The broker knows the user, or wants one, and says no.
+    #[error(
+        "broker refused user '{user}': not authorized, which some brokers also say of a bad password; check publish.mqtt.user, its password, and what the broker allows this user and client id '{client_id}' to do"
+    )]
+    NotAuthorized {
+        /// The user, or `(none)`.
+        user: String,
+        /// The MQTT client id.
+        client_id: String,
+    },
+    /// The broker refused the connection for another reason.
+    #[error("MQTT broker {address} refused the connection: {reason}; the broker's log says more")]
+    Rejected {
+        /// Host and port.
+        address: String,
+        /// MQTT's reason in words.
+        reason: String,
+    },
+    /// Another client took the session over.
+    #[error(
+        "another client took over the MQTT client id '{client_id}'; give each daemon its own `device`, and its own publish.mqtt.client_id where that is set"
+    )]
+    TakenOver {
+        /// The id that two clients share.
+        client_id: String,
+    },
+    /// What came back is not MQTT, or an established connection ended.
+    #[error("connection with MQTT broker {address} lost: {reason}")]
+    Lost {
+        /// Host and port.
+        address: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// A subscription was refused.
+    #[error(
+        "MQTT broker {address} refused the subscription to '{filter}'; check what it allows this user to read"
+    )]
+    SubscriptionRefused {
+        /// Host and port.
+        address: String,
+        /// The topic filter.
+        filter: String,
+    },
+    /// Another process listens there.
+    #[error(
+        "cannot start the embedded broker: {address} is in use by another program, perhaps a broker; set publish.mqtt.listen to a free port, or publish.mqtt.broker: mqtt://{address} to use what runs there"
+    )]
+    PortInUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The embedded broker cannot listen.
+    #[error(
+        "cannot start the embedded broker on {address}: {reason}; set publish.mqtt.listen to an address of this machine"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system or the broker said.
+        reason: String,
+    },
+    /// The embedded broker would be open to the network.
+    #[error(
+        "refusing to open the embedded broker to the network on {address} without a password; set publish.mqtt.user and publish.mqtt.password_file (clients must then use them), or listen on 127.0.0.1"
+    )]
+    OpenToNetwork {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A JSON-lines file cannot be opened.
+    #[error(
+        "cannot open {} for JSON lines: {source}; the folder must exist and be writable for this user",
+        path.display()
+    )]
+    OpenLines {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The operating system gave no thread or no event queue.
+    #[error("cannot start thread '{name}': {source}")]
+    Thread {
+        /// The thread.
+        name: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl PublishError {
+    /// Whether a password is one of those that systemd shows the unit alone (`LoadCredential=`), so that its lack here says nothing.
+    #[must_use]
+    pub fn is_units_alone(&self) -> bool {
+        matches!(self, Self::Password { cause, .. } if cause.from.starts_with("/run/credentials/"))
+    }
+
+    /// Whether only a change of the configuration or of the broker can help, so that trying often makes no sense and may even lock the user out.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::BadPassword { .. }
+                | Self::NotAuthorized { .. }
+                | Self::Password { .. }
+                | Self::Pem { .. }
+                | Self::TakenOver { .. }
+        )
+    }
+}
+
+/// Reads the password of the MQTT user, at each connect, so that it can be rotated without a restart.
+pub(super) fn read_password(credentials: &Credentials) -> Result<String, PublishError> {
+    credentials
+        .password
+        .read()
+        .map_err(|cause| PublishError::Password {
+            user: credentials.user.clone(),
+            cause,
+        })
+}

@@ -1,0 +1,333 @@
+//! The JSON-lines sink: one message per line, to a file or to standard output, from a thread named `json-lines`.
+//!
+//! A line is the same JSON as on MQTT; only counts, which are bare integers there, are objects of kind `count` here. The
+//! availability of the device is not written: a file has no broker that outlives the daemon. The chain never waits for
+//! the disk: lines wait in a bounded queue, and when it is full the oldest are dropped and counted.
+
+mod lines;
+
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+
+use self::lines::{FileOutput, Lines, Output};
+use super::{Encoder, Moment, PublishError, Record, Sink, SinkCounts};
+use jetwatch_config::JsonLinesConfig;
+use jetwatch_telemetry::{self as telemetry, Pulse, Pulses, thread_names};
+
+/// Lines that wait for the disk before the oldest are dropped: about 10 MB of events.
+const QUEUE_LINES: usize = 10_000;
+/// Most bytes given to one write.
+const WRITE_BYTES: usize = 64 * 1024;
+/// Wait after a failed write, so that a full disk is not asked thousands of times a second.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// The sink that writes lines.
+#[derive(Debug)]
+pub struct JsonLinesSink {
+    encoder: Encoder,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    ended: Receiver<()>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Box<[u8]>>,
+    /// Lines in the hands of the thread.
+    writing: u64,
+    closing: bool,
+    reader_gone: bool,
+    accepted: u64,
+    delivered: u64,
+    dropped: u64,
+}
+
+impl JsonLinesSink {
+    /// Opens the file (created when missing, appended to otherwise; its folder must exist) or takes standard output, and
+    /// starts the thread. `labels` are the model's, in the order of their class numbers.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or no thread can be started.
+    pub fn start(
+        config: &JsonLinesConfig,
+        device: &str,
+        labels: &[String],
+    ) -> Result<Self, PublishError> {
+        Self::start_watched(config, device, labels, &Pulses::default())
+    }
+
+    /// As [`JsonLinesSink::start`], with the thread's mark among `pulses`: a disk that does not answer is a stall, a pipe
+    /// that nobody reads is not.
+    ///
+    /// # Errors
+    /// Those of [`JsonLinesSink::start`].
+    pub fn start_watched(
+        config: &JsonLinesConfig,
+        device: &str,
+        labels: &[String],
+        pulses: &Pulses,
+    ) -> Result<Self, PublishError> {
+        let (output, name) = match &config.path {
+            Some(path) => (open(path)?, path.display().to_string()),
+            None => {
+                // A descriptor of its own: Rust's standard output would keep lines in a buffer and take a lock per line.
+                let own = io::stdout().as_fd().try_clone_to_owned();
+                let own = own.map_err(|source| PublishError::OpenLines {
+                    path: "/dev/stdout".into(),
+                    source,
+                })?;
+                (FileOutput::pipe(own.into()), "standard output".to_owned())
+            }
+        };
+        let pulse = output.is_regular().then(|| pulses.join("json-lines"));
+        Self::start_with(output, name, device, labels, pulse)
+    }
+
+    fn start_with(
+        output: impl Output + Send + 'static,
+        name: String,
+        device: &str,
+        labels: &[String],
+        pulse: Option<Pulse>,
+    ) -> Result<Self, PublishError> {
+        let shared = Arc::new(Shared::default());
+        let (end, ended) = bounded::<()>(0);
+        let mut writer = Writer {
+            lines: Lines::new(output),
+            shared: Arc::clone(&shared),
+            name,
+            failing: None,
+            pulse,
+        };
+        let thread = std::thread::Builder::new()
+            .name(thread_names::JSON_LINES.to_owned())
+            .spawn(move || {
+                telemetry::name_thread(thread_names::JSON_LINES);
+                writer.run();
+                drop(end);
+            })
+            .map_err(|source| PublishError::Thread {
+                name: thread_names::JSON_LINES,
+                source,
+            })?;
+        Ok(Self {
+            encoder: Encoder::new(device, labels),
+            shared,
+            thread: Some(thread),
+            ended,
+        })
+    }
+
+    fn shut_down(&mut self, deadline: Duration) {
+        self.shared.lock().closing = true;
+        self.shared.changed.notify_all();
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // The channel carries nothing: its end is the thread's.
+        if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
+            log::warn!(thread = "json-lines"; "not ended after {:.1} s; left behind", deadline.as_secs_f32());
+            let mut state = self.shared.lock();
+            state.drop_queue();
+            return;
+        }
+        // Its panic, if any, was told by the hook.
+        let _ = thread.join();
+    }
+}
+
+fn open(path: &Path) -> Result<FileOutput, PublishError> {
+    let failed = |source| PublishError::OpenLines {
+        path: path.to_owned(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_file() {
+        FileOutput::file(file, path).map_err(failed)
+    } else {
+        Ok(FileOutput::pipe(file))
+    }
+}
+
+impl Sink for JsonLinesSink {
+    fn accept(&mut self, record: &Record<'_>) {
+        let mut state = self.shared.lock();
+        self.encoder.encode(record, Moment::now(), |json| {
+            state.accepted += 1;
+            if state.reader_gone {
+                state.dropped += 1;
+                return;
+            }
+            if state.queue.len() >= QUEUE_LINES {
+                state.queue.pop_front();
+                state.dropped += 1;
+            }
+            let mut line = Vec::with_capacity(json.len() + 1);
+            line.extend_from_slice(json);
+            line.push(b'\n');
+            state.queue.push_back(line.into_boxed_slice());
+        });
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    fn counts(&self) -> SinkCounts {
+        let state = self.shared.lock();
+        SinkCounts {
+            accepted: state.accepted,
+            delivered: state.delivered,
+            dropped: state.dropped,
+            replaced: 0,
+            queued: state.queue.len() as u64 + state.writing,
+        }
+    }
+
+    fn reader_gone(&self) -> bool {
+        self.shared.lock().reader_gone
+    }
+
+    fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
+        self.shut_down(deadline);
+        self.counts()
+    }
+}
+
+impl Drop for JsonLinesSink {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.shut_down(Duration::from_millis(500));
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn drop_queue(&mut self) {
+        self.dropped += self.queue.len() as u64 + std::mem::take(&mut self.writing);
+        self.queue.clear();
+    }
+}
+
+/// The thread's side.
+struct Writer<O> {
+    lines: Lines<O>,
+    shared: Arc<Shared>,
+    name: String,
+    /// Since when writing fails, and how many lines were lost by it.
+    failing: Option<(Instant, u64)>,
+    /// Marks when it works and when it waits; none for a pipe.
+    pulse: Option<Pulse>,
+}
+
+impl<O: Output> Writer<O> {
+    fn run(&mut self) {
+        let mut buffer = Vec::with_capacity(WRITE_BYTES);
+        let shared = Arc::clone(&self.shared);
+        while self.take(&mut buffer) {
+            self.pulse.iter().for_each(Pulse::works);
+            let result = self.lines.write(&buffer);
+            self.pulse.iter().for_each(Pulse::waits);
+            let mut state = shared.lock();
+            let taken = std::mem::take(&mut state.writing);
+            match result {
+                Ok(()) => {
+                    state.delivered += taken;
+                    drop(state);
+                    self.succeeded();
+                }
+                Err((whole_lines, error)) => {
+                    let lost = taken.saturating_sub(whole_lines);
+                    state.delivered += taken - lost;
+                    state.dropped += lost;
+                    if error.kind() == io::ErrorKind::BrokenPipe {
+                        state.reader_gone = true;
+                        state.drop_queue();
+                        log::info!(output = self.name.as_str(); "the reader of the JSON lines is gone");
+                        return;
+                    }
+                    drop(state);
+                    self.failed(lost, &error);
+                }
+            }
+        }
+        if let Err(error) = self.lines.flush() {
+            log::warn!(output = self.name.as_str(); "cannot flush the JSON lines: {error}");
+        }
+    }
+
+    /// Waits for lines and takes what fits one write. False: closed, and nothing is left.
+    fn take(&self, buffer: &mut Vec<u8>) -> bool {
+        buffer.clear();
+        let mut state = self.shared.lock();
+        while state.queue.is_empty() {
+            if state.closing {
+                return false;
+            }
+            state = self
+                .shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        while buffer.len() < WRITE_BYTES
+            && let Some(line) = state.queue.pop_front()
+        {
+            buffer.extend_from_slice(&line);
+            state.writing += 1;
+        }
+        true
+    }
+
+    fn succeeded(&mut self) {
+        if let Some((since, lost)) = self.failing.take() {
+            let seconds = since.elapsed().as_secs();
+            log::info!(output = self.name.as_str(), lost, seconds; "JSON lines are written again");
+        }
+    }
+
+    /// Says a failure once, and waits a moment; closing ends the wait, but then what is left fails as well, and is counted.
+    fn failed(&mut self, lost: u64, error: &io::Error) {
+        match &mut self.failing {
+            Some((_, so_far)) => *so_far += lost,
+            None => {
+                self.failing = Some((Instant::now(), lost));
+                log::error!(
+                    output = self.name.as_str();
+                    "cannot write JSON lines: {error}; lines are dropped and counted until it works again, make room or check the disk"
+                );
+            }
+        }
+        let state = self.shared.lock();
+        let wait = self
+            .shared
+            .changed
+            .wait_timeout_while(state, RETRY_WAIT, |state| !state.closing);
+        drop(wait);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! Tests of the JSON-lines sink with a disk that fails on command, and with the kernel's own full device.
+
+use std::io::Write;
+use std::time::SystemTime;
+
+use super::*;
+use crate::SourceState;
+
+/// A disk with a certain room.
+#[derive(Debug, Clone)]
+struct Disk(Arc<Mutex<DiskState>>);
+
+#[derive(Debug)]
+struct DiskState {
+    bytes: Vec<u8>,
+    room: usize,
+    can_cut: bool,
+    broken_pipe: bool,
+}
+
+impl Disk {
+    fn new(room: usize) -> Self {
+        Self(Arc::new(Mutex::new(DiskState {
+            bytes: Vec::new(),
+            room,
+            can_cut: true,
+            broken_pipe: false,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, DiskState> {
+        self.0.lock().expect("no test panics with it")
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.state().bytes.clone()).expect("JSON")
+    }
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.state();
+        if state.broken_pipe {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let fits = bytes.len().min(state.room - state.bytes.len());
+        if fits == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.bytes.extend_from_slice(&bytes[..fits]);
+        Ok(fits)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for Disk {
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.can_cut {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let length = state.bytes.len() - usize::try_from(bytes).expect("small");
+        state.bytes.truncate(length);
+        Ok(())
+    }
+}
+
+fn record(reason: &str) -> Record<'_> {
+    Record::Source {
+        source: "cam",
+        state: SourceState::Offline,
+        reason: Some(reason),
+        at: SystemTime::UNIX_EPOCH,
+    }
+}
+
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !done() {
+        assert!(Instant::now() < deadline, "{what} within 30 s");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_torn_line_is_cut_off_where_the_output_can() {
+    let disk = Disk::new(10);
+    let mut lines = Lines::new(disk.clone());
+    let (whole, error) = lines
+        .write(b"one\ntwo\nthree\n")
+        .expect_err("14 bytes on a disk of 10");
+    assert_eq!((whole, error.kind()), (2, io::ErrorKind::StorageFull));
+    assert_eq!(disk.text(), "one\ntwo\n", "no half line");
+    disk.state().room = 100;
+    lines.write(b"four\n").expect("room again");
+    assert_eq!(disk.text(), "one\ntwo\nfour\n");
+}
+
+#[test]
+fn a_torn_line_is_ended_where_the_output_cannot_cut() {
+    let disk = Disk::new(10);
+    disk.state().can_cut = false;
+    let mut lines = Lines::new(disk.clone());
+    assert_eq!(lines.write(b"one\ntwo\nthree\n").expect_err("full").0, 2);
+    assert_eq!(lines.write(b"four\n").expect_err("still full").0, 0);
+    disk.state().room = 100;
+    lines.write(b"four\n").expect("room again");
+    assert_eq!(disk.text(), "one\ntwo\nth\nfour\n");
+}
+
+#[test]
+fn a_full_disk_costs_lines_but_not_the_run() {
+    let disk = Disk::new(0);
+    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
+        .expect("a thread");
+    sink.accept(&record("lost"));
+    eventually("the first line is given up", || sink.counts().dropped == 1);
+    disk.state().room = 100_000;
+    sink.accept(&record("kept"));
+    let counts = Box::new(sink).close(Duration::from_secs(30));
+    assert_eq!(
+        (
+            counts.accepted,
+            counts.delivered,
+            counts.dropped,
+            counts.queued
+        ),
+        (2, 1, 1, 0)
+    );
+    let text = disk.text();
+    assert!(
+        text.ends_with('\n') && text.lines().count() == 1 && text.contains("kept"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_kernels_full_device_is_survived() {
+    let config = JsonLinesConfig {
+        path: Some("/dev/full".into()),
+    };
+    let mut sink = JsonLinesSink::start(&config, "dev", &[]).expect("/dev/full opens");
+    for _ in 0..5 {
+        sink.accept(&record("x"));
+    }
+    assert!(!sink.reader_gone());
+    let counts = Box::new(sink).close(Duration::from_secs(30));
+    assert_eq!(
+        (
+            counts.accepted,
+            counts.delivered,
+            counts.dropped,
+            counts.queued
+        ),
+        (5, 0, 5, 0)
+    );
+}
+
+#[test]
+fn a_reader_that_left_is_told_and_the_rest_dropped() {
+    let disk = Disk::new(100_000);
+    disk.state().broken_pipe = true;
+    let mut sink =
+        JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &[], None).expect("a thread");
+    sink.accept(&record("x"));
+    eventually("the reader is known to be gone", || sink.reader_gone());
+    sink.accept(&record("y"));
+    let counts = Box::new(sink).close(Duration::from_secs(30));
+    assert_eq!((counts.accepted, counts.dropped, counts.queued), (2, 2, 0));
+}
+
+#[test]
+fn a_file_is_appended_to_and_an_unfinished_line_is_ended() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("events.jsonl");
+    std::fs::write(&path, "{\"half\":").expect("writable");
+    let config = JsonLinesConfig {
+        path: Some(path.clone()),
+    };
+    for reason in ["first", "second"] {
+        let mut sink = JsonLinesSink::start(&config, "dev", &[]).expect("opens");
+        sink.accept(&record(reason));
+        assert_eq!(Box::new(sink).close(Duration::from_secs(30)).delivered, 1);
+    }
+    let text = std::fs::read_to_string(&path).expect("readable");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "{\"half\":"), "{text}");
+    for (line, reason) in lines[1..].iter().zip(["first", "second"]) {
+        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(
+            (value["kind"].as_str(), value["reason"].as_str()),
+            (Some("source"), Some(reason))
+        );
+    }
+}
+
+#[test]
+fn a_missing_folder_is_an_error_that_names_the_file() {
+    let config = JsonLinesConfig {
+        path: Some("/nonexistent/folder/events.jsonl".into()),
+    };
+    let error = JsonLinesSink::start(&config, "dev", &[])
+        .expect_err("no such folder")
+        .to_string();
+    assert!(
+        error.contains("/nonexistent/folder/events.jsonl") && error.contains("folder must exist"),
+        "{error}"
+    );
+}
+
+#[test]
+fn lines_beyond_the_queue_are_dropped_and_counted() {
+    let disk = Disk::new(0);
+    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
+        .expect("a thread");
+    for _ in 0..QUEUE_LINES + 5000 {
+        sink.accept(&record("x"));
+    }
+    let counts = sink.counts();
+    assert!(
+        counts.dropped > 0 && counts.queued <= QUEUE_LINES as u64 + 1000,
+        "{counts:?}"
+    );
+    assert_eq!(
+        counts.accepted,
+        counts.delivered + counts.dropped + counts.queued,
+        "{counts:?}"
+    );
+    disk.state().room = usize::MAX;
+    let counts = Box::new(sink).close(Duration::from_secs(60));
+    assert_eq!(
+        counts.accepted,
+        counts.delivered + counts.dropped,
+        "{counts:?}"
+    );
+    assert!(counts.delivered > 0, "{counts:?}");
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_a_stall_and_waiting_for_lines_is_none() {
+    let disk = Disk::new(100_000);
+    let pulses = Pulses::default();
+    let pulse = Some(pulses.join("json-lines"));
+    let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], pulse)
+        .expect("a thread");
+    let stuck = || {
+        pulses
+            .stuck(Duration::from_millis(20))
+            .map(|(name, _)| name)
+    };
+    // While this is held, the disk does not answer.
+    let hang = disk.state();
+    sink.accept(&record("waits for the disk"));
+    eventually("the thread is stuck", || {
+        stuck().as_deref() == Some("json-lines")
+    });
+    drop(hang);
+    eventually("it goes on", || sink.counts().delivered == 1);
+    eventually("it waits", || stuck().is_none());
+    Box::new(sink).close(Duration::from_secs(30));
+}

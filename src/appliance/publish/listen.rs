@@ -1,0 +1,101 @@
+//! The thread that listens for commands at `<prefix>/<device>/command`, and goes on trying while the broker is away. It only
+//! hands on what comes; answers go out with all other messages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{PublishError, Subscriber, Topics};
+use jetwatch_config::MqttConfig;
+
+/// From one attempt to connect to the next.
+const RETRY: Duration = Duration::from_secs(5);
+/// How often the thread looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Listens until it is dropped.
+pub struct CommandListener {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl CommandListener {
+    /// Starts the thread and returns at once. `hear` gets each command as it was sent, on that thread. What the broker has kept
+    /// from earlier (a retained message) is no command: it would be carried out again at every connection.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(
+        config: &MqttConfig,
+        device: &str,
+        hear: impl Fn(Vec<u8>) + Send + 'static,
+    ) -> Result<Self, PublishError> {
+        let topic = Topics::new(&config.prefix, device, &[])
+            .command()
+            .to_owned();
+        let (config, stop) = (config.clone(), Arc::new(AtomicBool::new(false)));
+        let stopping = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("mqtt-commands".to_owned())
+            .spawn(move || listen(&config, &topic, &stopping, hear))
+            .map_err(|source| PublishError::Thread {
+                name: "mqtt-commands",
+                source,
+            })?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for CommandListener {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        let until = Instant::now() + LOOK * 10;
+        while !thread.is_finished() {
+            if Instant::now() >= until {
+                // It waits for a broker that does not answer, and holds nothing.
+                return;
+            }
+            std::thread::sleep(LOOK / 20);
+        }
+        let _ = thread.join();
+    }
+}
+
+fn listen(config: &MqttConfig, topic: &str, stop: &AtomicBool, hear: impl Fn(Vec<u8>)) {
+    let stops = || stop.load(Ordering::Acquire);
+    let mut told = None;
+    while !stops() {
+        let reason = match Subscriber::start_fresh(config, topic) {
+            Ok(subscriber) => {
+                log::info!(topic; "listening for commands");
+                told = None;
+                loop {
+                    if stops() {
+                        return;
+                    }
+                    if let Some((_, payload)) = subscriber.recv_timeout(LOOK) {
+                        hear(payload);
+                    } else if let Some(reason) = subscriber.ended() {
+                        break reason;
+                    }
+                }
+            }
+            Err(error) => error.to_string(),
+        };
+        if told.as_ref() != Some(&reason) {
+            log::warn!("commands cannot be heard: {reason}");
+            told = Some(reason);
+        }
+        let again = Instant::now() + RETRY;
+        while !stops() && Instant::now() < again {
+            std::thread::sleep(LOOK);
+        }
+    }
+}

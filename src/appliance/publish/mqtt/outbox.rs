@@ -1,0 +1,429 @@
+//! What waits to be sent and what waits to be acknowledged: the only owner of both. Pure: no socket, no clock, no lock.
+//!
+//! - **Messages** (QoS 1) go out in order and are forgotten when acknowledged. What was under way when a connection broke
+//!   returns to the head of the queue, in order, and goes out again marked as a possible duplicate.
+//! - **States** (retained, QoS 1) are one value per topic: a newer value replaces one that still waits, and every value
+//!   goes out again on each new connection, so that a broker that forgot them is right again.
+//! - **Best effort** (QoS 0) is kept only while connected.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::SinkCounts;
+
+/// Most best-effort messages that wait for the socket.
+const BEST_EFFORT_MESSAGES: usize = 256;
+
+/// A topic and its payload.
+#[derive(Debug, Clone)]
+pub(super) struct Message {
+    pub topic: Arc<str>,
+    pub payload: Bytes,
+}
+
+/// One message that is to be written now.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub message: Message,
+    /// Packet identifier of QoS 1; `None`: QoS 0.
+    pub id: Option<u16>,
+    pub retain: bool,
+    /// It was sent before, on a connection that broke.
+    pub again: bool,
+}
+
+/// The queues of one client.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    limit: usize,
+    queue: VecDeque<Waiting>,
+    queued_messages: usize,
+    best_effort: VecDeque<Message>,
+    states: Vec<State>,
+    state_of: HashMap<Arc<str>, usize>,
+    /// Places of states that were withdrawn, for others.
+    free: Vec<usize>,
+    in_flight: VecDeque<InFlight>,
+    /// Best-effort messages in the buffer that is being written.
+    writing: u64,
+    connected: bool,
+    last_id: u16,
+    accepted: u64,
+    delivered: u64,
+    dropped: u64,
+    replaced: u64,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Message {
+        message: Message,
+        again: bool,
+    },
+    /// The newest value of this state; at most one such mark is in the queue.
+    State(usize),
+}
+
+#[derive(Debug)]
+struct State {
+    value: Message,
+    /// A mark is in the queue.
+    marked: bool,
+    /// The value was handed over by the chain and has not been sent.
+    counted: bool,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    id: u16,
+    sent: Sent,
+}
+
+#[derive(Debug)]
+enum Sent {
+    Message(Message),
+    State { index: usize, counted: bool },
+}
+
+impl Outbox {
+    /// Keeps at most `limit` messages while they cannot be sent (those under way come on top).
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit: limit.max(1),
+            queue: VecDeque::new(),
+            queued_messages: 0,
+            best_effort: VecDeque::new(),
+            states: Vec::new(),
+            state_of: HashMap::new(),
+            free: Vec::new(),
+            in_flight: VecDeque::new(),
+            writing: 0,
+            connected: false,
+            last_id: 0,
+            accepted: 0,
+            delivered: 0,
+            dropped: 0,
+            replaced: 0,
+        }
+    }
+
+    /// Queues a message that must arrive. When the queue is full, the oldest waiting one is dropped.
+    pub fn push(&mut self, message: Message) {
+        self.accepted += 1;
+        while self.queued_messages >= self.limit {
+            // Marks of states may stand before the oldest message; there are no more of them than topics.
+            let oldest = self
+                .queue
+                .iter()
+                .position(|waiting| matches!(waiting, Waiting::Message { .. }));
+            let Some(oldest) = oldest else { break };
+            self.queue.remove(oldest);
+            self.queued_messages -= 1;
+            self.dropped += 1;
+        }
+        self.queue.push_back(Waiting::Message {
+            message,
+            again: false,
+        });
+        self.queued_messages += 1;
+    }
+
+    /// Queues a message that is worth nothing later; dropped at once while not connected.
+    pub fn push_best_effort(&mut self, message: Message) {
+        self.accepted += 1;
+        if !self.connected {
+            self.dropped += 1;
+            return;
+        }
+        if self.best_effort.len() >= BEST_EFFORT_MESSAGES {
+            self.best_effort.pop_front();
+            self.dropped += 1;
+        }
+        self.best_effort.push_back(message);
+    }
+
+    /// Sets a state that the chain handed over.
+    pub fn set_state(&mut self, value: Message) {
+        self.accepted += 1;
+        let index = self.place_state(value);
+        if std::mem::replace(&mut self.states[index].counted, true) {
+            self.replaced += 1;
+        }
+    }
+
+    /// Sets a state of the client's own, which is in no count.
+    pub fn set_own_state(&mut self, value: Message) {
+        self.place_state(value);
+    }
+
+    /// Takes a state back from the broker: an empty retained message. It is forgotten once that has arrived.
+    pub fn withdraw(&mut self, topic: &Arc<str>) {
+        if !self.state_of.contains_key(topic) {
+            return;
+        }
+        let index = self.place_state(Message {
+            topic: Arc::clone(topic),
+            payload: Bytes::new(),
+        });
+        if std::mem::take(&mut self.states[index].counted) {
+            self.replaced += 1;
+        }
+    }
+
+    /// Takes back what an earlier run has left at the broker: an empty retained message, in no count.
+    pub fn take_back(&mut self, topic: Arc<str>) {
+        self.place_state(Message {
+            topic,
+            payload: Bytes::new(),
+        });
+    }
+
+    /// Whether this topic has a value that goes out on every connection.
+    pub fn has_state(&self, topic: &str) -> bool {
+        self.state_of.contains_key(topic)
+    }
+
+    /// Gives up the place of a state whose withdrawal has arrived.
+    fn forget_withdrawn(&mut self, index: usize) {
+        let state = &self.states[index];
+        let is_under_way = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { index: other, .. } if other == index);
+        if state.value.payload.is_empty()
+            && !state.marked
+            && !self.in_flight.iter().any(is_under_way)
+            && self.state_of.remove(&state.value.topic).is_some()
+        {
+            self.free.push(index);
+        }
+    }
+
+    fn place_state(&mut self, value: Message) -> usize {
+        let index = match self.state_of.get(&value.topic) {
+            Some(&index) => {
+                self.states[index].value = value;
+                index
+            }
+            None => {
+                let index = self.free.pop().unwrap_or(self.states.len());
+                self.state_of.insert(Arc::clone(&value.topic), index);
+                let state = State {
+                    value,
+                    marked: false,
+                    counted: false,
+                };
+                match self.states.get_mut(index) {
+                    Some(free) => *free = state,
+                    None => self.states.push(state),
+                }
+                index
+            }
+        };
+        if !std::mem::replace(&mut self.states[index].marked, true) {
+            self.queue.push_back(Waiting::State(index));
+        }
+        index
+    }
+
+    /// The next thing to write, while fewer than `window` messages are unacknowledged.
+    pub fn next(&mut self, window: usize) -> Option<Outgoing> {
+        if self.in_flight.len() < window
+            && let Some(waiting) = self.queue.pop_front()
+        {
+            let id = self.free_id();
+            let (sent, outgoing) = match waiting {
+                Waiting::Message { message, again } => {
+                    self.queued_messages -= 1;
+                    let outgoing = Outgoing {
+                        message: message.clone(),
+                        id: Some(id),
+                        retain: false,
+                        again,
+                    };
+                    (Sent::Message(message), outgoing)
+                }
+                Waiting::State(index) => {
+                    let state = &mut self.states[index];
+                    state.marked = false;
+                    let counted = std::mem::take(&mut state.counted);
+                    let message = state.value.clone();
+                    (
+                        Sent::State { index, counted },
+                        Outgoing {
+                            message,
+                            id: Some(id),
+                            retain: true,
+                            again: false,
+                        },
+                    )
+                }
+            };
+            self.in_flight.push_back(InFlight { id, sent });
+            return Some(outgoing);
+        }
+        let message = self.best_effort.pop_front()?;
+        self.writing += 1;
+        Some(Outgoing {
+            message,
+            id: None,
+            retain: false,
+            again: false,
+        })
+    }
+
+    /// What [`next`](Self::next) gave out since the last call is in the hands of the operating system.
+    pub fn written(&mut self) {
+        self.delivered += std::mem::take(&mut self.writing);
+    }
+
+    /// The broker acknowledged a message. Returns whether that is progress: a message of the chain that was under way.
+    pub fn acknowledged(&mut self, id: u16) -> bool {
+        // An acknowledgement of what is not under way is the broker's mistake, and harms nobody.
+        let counted = self.settle(id).unwrap_or_default();
+        self.delivered += counted;
+        counted > 0
+    }
+
+    /// The broker refused a message, or it cannot be sent at all: it is given up. Returns whether it was under way.
+    pub fn refused(&mut self, id: u16) -> bool {
+        let counted = self.settle(id);
+        self.dropped += counted.unwrap_or_default();
+        counted.is_some()
+    }
+
+    /// A best-effort message was taken from [`next`](Self::next) but cannot be sent at all.
+    pub fn unsendable_best_effort(&mut self) {
+        self.writing -= 1;
+        self.dropped += 1;
+    }
+
+    /// Takes a message off those under way; 1 when it counts, 0 when it was sent on the client's own account.
+    fn settle(&mut self, id: u16) -> Option<u64> {
+        // Brokers acknowledge in order, so this nearly always ends at the first.
+        let at = self
+            .in_flight
+            .iter()
+            .position(|in_flight| in_flight.id == id)?;
+        match self.in_flight.remove(at)?.sent {
+            Sent::Message(_) => Some(1),
+            Sent::State { index, counted } => {
+                self.forget_withdrawn(index);
+                Some(u64::from(counted))
+            }
+        }
+    }
+
+    /// A connection stands: every state goes out before anything else.
+    pub fn connected(&mut self) {
+        self.connected = true;
+        self.queue
+            .retain(|waiting| matches!(waiting, Waiting::Message { .. }));
+        for index in (0..self.states.len()).rev() {
+            if self.free.contains(&index) {
+                continue;
+            }
+            self.states[index].marked = true;
+            self.queue.push_front(Waiting::State(index));
+        }
+    }
+
+    /// The connection broke: what was under way waits again, before everything else.
+    pub fn disconnected(&mut self) {
+        self.connected = false;
+        self.dropped += std::mem::take(&mut self.writing) + self.best_effort.len() as u64;
+        self.best_effort.clear();
+        while let Some(InFlight { sent, .. }) = self.in_flight.pop_back() {
+            match sent {
+                Sent::Message(message) => {
+                    self.queue.push_front(Waiting::Message {
+                        message,
+                        again: true,
+                    });
+                    self.queued_messages += 1;
+                }
+                Sent::State {
+                    index,
+                    counted: true,
+                } => {
+                    // Only the newest value will go out again.
+                    if std::mem::replace(&mut self.states[index].counted, true) {
+                        self.replaced += 1;
+                    }
+                }
+                Sent::State { counted: false, .. } => {}
+            }
+        }
+    }
+
+    /// Gives up everything that has not arrived; returns how many messages of the chain that were.
+    pub fn abandon(&mut self) -> u64 {
+        self.disconnected();
+        let states = self
+            .states
+            .iter_mut()
+            .filter_map(|state| std::mem::take(&mut state.counted).then_some(()));
+        let lost = self.queued_messages as u64 + states.count() as u64;
+        self.queue.clear();
+        self.queued_messages = 0;
+        for state in &mut self.states {
+            state.marked = false;
+        }
+        self.dropped += lost;
+        lost
+    }
+
+    /// Whether a connection stands, so that someone waits for messages.
+    pub fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// Whether everything has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+            && self.in_flight.is_empty()
+            && self.best_effort.is_empty()
+            && self.writing == 0
+    }
+
+    /// Whether an answer is due.
+    pub fn awaits_answer(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    /// What became of the messages so far.
+    pub fn counts(&self) -> SinkCounts {
+        let under_way = self.in_flight.iter().filter(|in_flight| {
+            matches!(
+                in_flight.sent,
+                Sent::Message(_) | Sent::State { counted: true, .. }
+            )
+        });
+        let states = self.states.iter().filter(|state| state.counted);
+        let waiting =
+            self.queued_messages + self.best_effort.len() + under_way.count() + states.count();
+        SinkCounts {
+            accepted: self.accepted,
+            delivered: self.delivered,
+            dropped: self.dropped,
+            replaced: self.replaced,
+            queued: waiting as u64 + self.writing,
+        }
+    }
+
+    fn free_id(&mut self) -> u16 {
+        loop {
+            // Zero is no packet identifier. Fewer are under way than there are identifiers, so this ends.
+            self.last_id = self.last_id.checked_add(1).unwrap_or(1);
+            if self
+                .in_flight
+                .iter()
+                .all(|in_flight| in_flight.id != self.last_id)
+            {
+                return self.last_id;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! One MQTT connection from CONNACK to its end: writes what the outbox gives, settles what the broker acknowledges.
+//! It never reconnects: that is the worker's.
+//!
+//! The client type of the MQTT crate is not used here, only its packets and transports: that client waits for each
+//! acknowledgement in a task of its own and keeps unacknowledged messages in a session of its own. With one list, in
+//! the outbox, what goes out again after a broken connection is certain, in order, and counted once; and many messages
+//! leave in one write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use mqtt5::QoS;
+use mqtt5::packet::Packet;
+use mqtt5::packet::disconnect::DisconnectPacket;
+use mqtt5::packet::publish::PublishPacket;
+use mqtt5::protocol::v5::reason_codes::ReasonCode;
+use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffer};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::link::{Link, MAX_PACKET_BYTES, Protocol, lost, words};
+use super::outbox::{Message, Outgoing};
+use super::repeats::Repeats;
+use super::shared::{Closing, Shared};
+use crate::PublishError;
+
+/// Most messages without acknowledgement. More hides more of the network's round trip: 64 carry 640 messages a second at
+/// 100 ms; on a local network the limit is never felt.
+const WINDOW: usize = 64;
+
+/// Most bytes gathered for one write.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// Shortest time in which an answer must come, however short the keep-alive is.
+const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Payload of the availability topic while the daemon is gone.
+pub(super) const OFFLINE: &str = "offline";
+/// Payload of the availability topic while the daemon is connected.
+pub(super) const ONLINE: &str = "online";
+
+/// How a session ended when no error ended it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// All was delivered, `offline` was published, and the broker was told goodbye.
+    Complete,
+    /// The deadline came first; the broker publishes the last will.
+    OutOfTime,
+}
+
+pub(super) struct Session<'a> {
+    link: Link,
+    shared: &'a Shared,
+    status: Arc<str>,
+    client_id: &'a str,
+    refusals: &'a mut Repeats,
+    buffer: BytesMut,
+    window: usize,
+    last_write: Instant,
+    last_read: Instant,
+    /// Since when an answer is due.
+    waiting_since: Option<Instant>,
+    ping_sent: bool,
+    /// `offline` was put into the outbox.
+    said_offline: bool,
+    /// At least one message of the chain was acknowledged: the connection is good.
+    pub proved: bool,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(
+        link: Link,
+        shared: &'a Shared,
+        status: Arc<str>,
+        client_id: &'a str,
+        refusals: &'a mut Repeats,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            window: WINDOW.min(link.receive_maximum),
+            link,
+            shared,
+            status,
+            client_id,
+            refusals,
+            buffer: BytesMut::with_capacity(WRITE_BYTES),
+            last_write: now,
+            last_read: now,
+            waiting_since: None,
+            ping_sent: false,
+            said_offline: false,
+            proved: false,
+        }
+    }
+
+    /// Runs until the connection breaks or the sink is closed. The outbox is told of both ends of the connection by the caller.
+    pub async fn run(&mut self) -> Result<Ended, PublishError> {
+        loop {
+            self.write_what_waits().await?;
+            if let Some(closing) = self.shared.closing()
+                && let Some(ended) = self.close(closing).await?
+            {
+                return Ok(ended);
+            }
+            let timer = self.next_timer();
+            tokio::select! {
+                packet = self.link.read() => self.take_all(packet?).await?,
+                () = self.shared.wake.notified() => {}
+                () = sleep_until(timer) => self.on_timer().await?,
+            }
+        }
+    }
+
+    /// One step of saying goodbye.
+    async fn close(&mut self, closing: Closing) -> Result<Option<Ended>, PublishError> {
+        if Instant::now() >= closing.deadline {
+            // MQTT 5 can ask for the last will; with 3.1.1 the broker publishes it since no DISCONNECT came.
+            if self.link.protocol == Protocol::V5 {
+                let with_will = DisconnectPacket::new(ReasonCode::DisconnectWithWillMessage);
+                self.send(&Packet::Disconnect(with_will)).await?;
+            }
+            return Ok(Some(Ended::OutOfTime));
+        }
+        let idle = self.shared.outbox().is_empty();
+        if idle && self.said_offline {
+            self.send(&Packet::Disconnect(DisconnectPacket::normal()))
+                .await?;
+            return Ok(Some(Ended::Complete));
+        }
+        if idle {
+            self.said_offline = true;
+            let value = Message {
+                topic: Arc::clone(&self.status),
+                payload: Bytes::from_static(OFFLINE.as_bytes()),
+            };
+            self.shared.outbox().set_own_state(value);
+            self.write_what_waits().await?;
+        }
+        Ok(None)
+    }
+
+    /// Writes as much as the window allows, many messages at a time.
+    async fn write_what_waits(&mut self) -> Result<(), PublishError> {
+        loop {
+            self.buffer.clear();
+            {
+                let mut outbox = self.shared.outbox();
+                while self.buffer.len() < WRITE_BYTES
+                    && let Some(outgoing) = outbox.next(self.window)
+                {
+                    let id = outgoing.id;
+                    if let Err(reason) = encode(outgoing, &self.link, &mut self.buffer) {
+                        match id {
+                            Some(id) => drop(outbox.refused(id)),
+                            None => outbox.unsendable_best_effort(),
+                        }
+                        log_refusal(self.refusals, &reason);
+                    }
+                }
+            }
+            if self.buffer.is_empty() {
+                return Ok(());
+            }
+            self.link.write(&self.buffer, self.patience()).await?;
+            self.last_write = Instant::now();
+            let mut outbox = self.shared.outbox();
+            outbox.written();
+            if outbox.awaits_answer() {
+                self.waiting_since.get_or_insert(self.last_write);
+            }
+        }
+    }
+
+    /// Takes a packet and all that came with it.
+    async fn take_all(&mut self, first: Packet) -> Result<(), PublishError> {
+        self.last_read = Instant::now();
+        self.take(first)?;
+        let level = self.link.protocol.level();
+        while let Some(packet) =
+            decode_buffered_packet(&mut self.link.pending, level, MAX_PACKET_BYTES)
+                .map_err(|error| lost(&self.link.address, &error))?
+        {
+            self.take(packet)?;
+        }
+        let waits = self.shared.outbox().awaits_answer() || self.ping_sent;
+        self.waiting_since = waits.then_some(self.last_read);
+        Ok(())
+    }
+
+    fn take(&mut self, packet: Packet) -> Result<(), PublishError> {
+        match packet {
+            Packet::PubAck(ack) if ack.reason_code.is_error() => {
+                if self.shared.outbox().refused(ack.packet_id) {
+                    log_refusal(self.refusals, &words(ack.reason_code));
+                }
+            }
+            Packet::PubAck(ack) => {
+                if self.shared.outbox().acknowledged(ack.packet_id) {
+                    self.proved = true;
+                }
+            }
+            Packet::PingResp => self.ping_sent = false,
+            Packet::Disconnect(goodbye) if goodbye.reason_code == ReasonCode::SessionTakenOver => {
+                return Err(PublishError::TakenOver {
+                    client_id: self.client_id.to_owned(),
+                });
+            }
+            Packet::Disconnect(goodbye) => {
+                let reason = format!("the broker ended it: {}", words(goodbye.reason_code));
+                return Err(PublishError::Lost {
+                    address: self.link.address.clone(),
+                    reason,
+                });
+            }
+            // A publisher that subscribed to nothing is sent nothing else.
+            other => {
+                let reason = format!("unexpected {} from the broker", other.packet_type_name());
+                return Err(PublishError::Lost {
+                    address: self.link.address.clone(),
+                    reason,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// When something is due: a sign of life from us, an answer, or the end.
+    fn next_timer(&self) -> Instant {
+        let ping = self.last_write + self.link.keep_alive;
+        let answer = self.waiting_since.map(|since| since + self.patience());
+        let deadline = self.shared.closing().map(|closing| closing.deadline);
+        [answer, deadline]
+            .into_iter()
+            .flatten()
+            .fold(ping, Instant::min)
+    }
+
+    async fn on_timer(&mut self) -> Result<(), PublishError> {
+        let now = Instant::now();
+        if self
+            .waiting_since
+            .is_some_and(|since| now >= since + self.patience())
+        {
+            let address = self.link.address.clone();
+            return Err(PublishError::Timeout {
+                address,
+                step: "acknowledging messages",
+                waited: self.patience(),
+            });
+        }
+        if now >= self.last_write + self.link.keep_alive {
+            self.send(&Packet::PingReq).await?;
+            self.ping_sent = true;
+            self.waiting_since.get_or_insert(now);
+        }
+        Ok(())
+    }
+
+    fn patience(&self) -> Duration {
+        self.link.keep_alive.max(LEAST_PATIENCE)
+    }
+
+    async fn send(&mut self, packet: &Packet) -> Result<(), PublishError> {
+        self.buffer.clear();
+        encode_packet_to_buffer(packet, &mut self.buffer)
+            .map_err(|error| lost(&self.link.address, &error))?;
+        self.link.write(&self.buffer, self.patience()).await?;
+        self.last_write = Instant::now();
+        Ok(())
+    }
+
+    /// Ends the connection below MQTT, so that the broker sees its end at once.
+    pub async fn hang_up(mut self) {
+        use tokio::io::AsyncWriteExt;
+        // What cannot be shut down any more is gone anyway.
+        let _ = timeout(Duration::from_millis(500), self.link.writer.shutdown()).await;
+    }
+}
+
+/// Appends the PUBLISH of `outgoing`, or says why this broker cannot be sent it.
+fn encode(outgoing: Outgoing, link: &Link, buffer: &mut BytesMut) -> Result<(), String> {
+    let Outgoing {
+        message,
+        id,
+        retain,
+        again,
+    } = outgoing;
+    let before = buffer.len();
+    let packet = Packet::Publish(PublishPacket {
+        topic_name: message.topic.as_ref().to_owned(),
+        packet_id: id,
+        payload: message.payload,
+        qos: if id.is_some() {
+            QoS::AtLeastOnce
+        } else {
+            QoS::AtMostOnce
+        },
+        retain,
+        dup: again,
+        properties: mqtt5::Properties::default(),
+        protocol_version: link.protocol.level(),
+        stream_id: None,
+    });
+    let result = encode_packet_to_buffer(&packet, buffer)
+        .map_err(|error| error.to_string())
+        .and_then(|()| {
+            let bytes = buffer.len() - before;
+            if bytes > link.max_packet_bytes {
+                Err(format!(
+                    "a message of {bytes} bytes, and the broker takes at most {}",
+                    link.max_packet_bytes
+                ))
+            } else {
+                Ok(())
+            }
+        });
+    if result.is_err() {
+        buffer.truncate(before);
+    }
+    result
+}
+
+fn log_refusal(refusals: &mut Repeats, reason: &str) {
+    if let Some(repeats) = refusals.first(reason) {
+        log::error!(repeats; "the MQTT broker does not take a message: {reason}; it is dropped, check what the broker allows this user to publish");
+    }
+}

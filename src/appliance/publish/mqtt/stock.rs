@@ -1,0 +1,161 @@
+//! What to do about the values that the broker has kept from an earlier run, which may have ended without taking them back. Pure.
+//!
+//! A value that this run tells anyway needs nothing. What is left is one of a source that there is no more, of a rule that there is
+//! no more, or a count of a label that nothing was seen of. Whatever is not surely this program's own is let be: below the same
+//! topic others may keep things. So is what a source has that somebody else publishes for, as a second daemon of the same device's
+//! name would.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::kept::{Found, Kept};
+use crate::topics::{Place, Topics};
+
+/// One thing to put right.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Remedy {
+    /// Nobody has this value any more.
+    Withdraw { topic: String },
+    /// A source of this run sees nothing of this label.
+    NoneOf { source: String, label: String },
+    /// This source is not there any more, and was never said to have ended.
+    Gone { source: String },
+}
+
+/// What is wrong in `found` where there are the sources `present`, and `is_told` says which topics have a value from this run.
+pub(super) fn remedies(
+    found: &Found,
+    topics: &Topics,
+    present: &HashSet<String>,
+    is_told: impl Fn(&str) -> bool,
+) -> Vec<Remedy> {
+    let live: HashSet<&str> = found
+        .live
+        .iter()
+        .filter_map(|topic| topics.source_of(topic))
+        .collect();
+    let placed = found.kept.iter().filter_map(|kept| {
+        let (place, source) = (topics.place(&kept.topic)?, topics.source_of(&kept.topic)?);
+        let is_others = live.contains(source) && !present.contains(source);
+        // An empty value is none.
+        let is_idle = kept.value.is_empty() || is_told(&kept.topic);
+        (!is_others && !is_idle).then_some((kept, place))
+    });
+    let placed: Vec<(&Kept, Place<'_>)> = placed.collect();
+    // Sources of an earlier run: their status says so. `true`: it also says that they have ended.
+    let mut gone: HashMap<&str, bool> = HashMap::new();
+    for (kept, place) in &placed {
+        if let Place::Status { source } = place
+            && !present.contains(*source)
+            && let Some(body) = own(kept, "source", source)
+        {
+            gone.insert(source, body["state"] == "ended");
+        }
+    }
+    let remedy = |(kept, place): &(&Kept, Place<'_>)| {
+        let withdraw = || Remedy::Withdraw {
+            topic: kept.topic.clone(),
+        };
+        match *place {
+            Place::Status { source } => (gone.get(source) == Some(&false)).then(|| Remedy::Gone {
+                source: source.to_owned(),
+            }),
+            Place::Rule { source, kind } => own(kept, kind, source).map(|_| withdraw()),
+            Place::Count { source, label } => {
+                let is_count = is_count(&kept.value);
+                match (present.contains(source), gone.contains_key(source)) {
+                    (true, _) => (is_count && kept.value != b"0").then(|| Remedy::NoneOf {
+                        source: source.to_owned(),
+                        label: label.to_owned(),
+                    }),
+                    (false, true) => is_count.then(withdraw),
+                    (false, false) => None,
+                }
+            }
+        }
+    };
+    placed.iter().filter_map(remedy).collect()
+}
+
+/// A message of this kind about this source, as this program writes them.
+fn own(kept: &Kept, kind: &str, source: &str) -> Option<Value> {
+    let body: Value = serde_json::from_slice(&kept.value).ok()?;
+    (body["kind"] == kind && body["source"] == source).then_some(body)
+}
+
+fn is_count(value: &[u8]) -> bool {
+    value.len() <= 10 && value.iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_has_is_taken_back_and_nothing_of_others_is_touched() {
+        let labels = ["person", "traffic light"].map(str::to_owned);
+        let topics = Topics::new("site/jetwatch", "box", &labels);
+        let status = |source: &str, state: &str| {
+            format!(r#"{{"kind": "source", "source": "{source}", "state": "{state}"}}"#)
+        };
+        let rule = |kind: &str, source: &str| {
+            format!(r#"{{"kind": "{kind}", "source": "{source}", "name": "x"}}"#)
+        };
+        let kept = [
+            ("here/status", status("here", "online")),
+            ("here/counts/person", "2".to_owned()),
+            ("here/counts/traffic_light", "3".to_owned()),
+            ("here/zones/now", rule("zone", "here")),
+            ("here/zones/before", rule("zone", "here")),
+            ("here/temperature", "21".to_owned()),
+            ("here/lines/theirs", "x".to_owned()),
+            ("gone/status", status("gone", "online")),
+            ("gone/counts/person", "1".to_owned()),
+            ("gone/lines/before", rule("line", "gone")),
+            ("left/status", status("left", "ended")),
+            ("left/counts/person", "1".to_owned()),
+            ("left/counts/person/more", "1".to_owned()),
+            ("theirs/status", "online".to_owned()),
+            ("theirs/counts/person", "1".to_owned()),
+            ("theirs/zones/x", rule("line", "theirs")),
+            ("second/status", status("second", "online")),
+            ("second/counts/person", "1".to_owned()),
+            ("status", "online".to_owned()),
+            ("reload", "{}".to_owned()),
+            ("command/reply", "{}".to_owned()),
+        ];
+        let below = |rest: &str| format!("site/jetwatch/box/{rest}");
+        let kept = kept.map(|(rest, value)| Kept {
+            topic: below(rest),
+            value: value.into_bytes(),
+        });
+        let live = HashSet::from([below("second/events"), below("here/events")]);
+        let found = Found {
+            kept: kept.to_vec(),
+            live,
+        };
+        let told = ["here/status", "here/zones/now", "here/counts/person"].map(below);
+        let present = HashSet::from(["here".to_owned()]);
+        let remedied = remedies(&found, &topics, &present, |topic| {
+            told.iter().any(|told| told == topic)
+        });
+        let withdraw = |rest: &str| Remedy::Withdraw { topic: below(rest) };
+        let wanted = [
+            Remedy::NoneOf {
+                source: "here".to_owned(),
+                label: "traffic light".to_owned(),
+            },
+            withdraw("here/zones/before"),
+            Remedy::Gone {
+                source: "gone".to_owned(),
+            },
+            withdraw("gone/counts/person"),
+            withdraw("gone/lines/before"),
+            withdraw("left/counts/person"),
+        ];
+        assert_eq!(remedied, wanted);
+        let other = Topics::new("site/jetwatch", "bo", &labels);
+        assert!(remedies(&found, &other, &present, |_| false).is_empty());
+    }
+}

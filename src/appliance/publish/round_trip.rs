@@ -1,0 +1,82 @@
+//! A message to a broker and back, to see that it takes and gives what is published. Called by `jetwatch doctor`.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use mqtt5::QoS;
+use mqtt5::packet::Packet;
+use mqtt5::packet::publish::PublishPacket;
+use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use tokio::time::timeout;
+
+use super::mqtt::dial::{Hello, dial};
+use super::mqtt::link::{Link, lost};
+use super::subscribe::subscribe;
+use super::{PublishError, mqtt};
+use jetwatch_config::MqttConfig;
+
+/// Publishes one message below `<prefix>/<device>/doctor`, which nobody keeps, and waits for it as a subscriber. The time from
+/// one to the other, without that of connecting; each step ends within `limit`.
+///
+/// # Errors
+/// As for [`probe`](super::probe); the subscription is refused; or the message does not come back.
+pub fn round_trip(
+    config: &MqttConfig,
+    device: &str,
+    limit: Duration,
+) -> Result<Duration, PublishError> {
+    let runtime = mqtt::runtime("mqtt-doctor")?;
+    let id = std::process::id();
+    let topic = format!("{}/{device}/doctor/{id}", config.prefix);
+    let hello = Hello {
+        client_id: format!("{}-doctor-{id}", config.client_id),
+        will: None,
+    };
+    let result = runtime.block_on(async {
+        let mut link = dial(config, &hello, limit).await?;
+        subscribe(&mut link, &topic).await?;
+        let started = Instant::now();
+        publish(&mut link, &topic, limit).await?;
+        let step = "giving back a message that it was sent; check that this user may publish and subscribe to it";
+        let back = timeout(limit, wait_for(&mut link, &topic)).await;
+        back.map_err(|_| PublishError::Timeout {
+            address: link.address.clone(),
+            step,
+            waited: limit,
+        })??;
+        let elapsed = started.elapsed();
+        // The goodbye is a courtesy.
+        let _ = link.write(&[0xe0, 0], limit).await;
+        Ok(elapsed)
+    });
+    // A name service that hangs must not hold the caller up.
+    runtime.shutdown_background();
+    result
+}
+
+async fn publish(link: &mut Link, topic: &str, limit: Duration) -> Result<(), PublishError> {
+    let packet = Packet::Publish(PublishPacket {
+        topic_name: topic.to_owned(),
+        packet_id: None,
+        payload: Bytes::from_static(b"jetwatch doctor"),
+        qos: QoS::AtMostOnce,
+        retain: false,
+        dup: false,
+        properties: mqtt5::Properties::default(),
+        protocol_version: link.protocol.level(),
+        stream_id: None,
+    });
+    let mut buffer = BytesMut::new();
+    encode_packet_to_buffer(&packet, &mut buffer).map_err(|error| lost(&link.address, &error))?;
+    link.write(&buffer, limit).await
+}
+
+async fn wait_for(link: &mut Link, topic: &str) -> Result<(), PublishError> {
+    loop {
+        if let Packet::Publish(publish) = link.read().await?
+            && publish.topic_name == topic
+        {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A small subscriber, to show messages as subscribers see them. Not part of the chain: nothing is published or kept,
+//! and it does not reconnect.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use mqtt5::QoS;
+use mqtt5::packet::Packet;
+use mqtt5::packet::puback::PubAckPacket;
+use mqtt5::packet::subscribe::SubscribePacket;
+use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::mqtt::dial::{Hello, dial};
+use super::mqtt::link::{Link, Protocol, lost};
+use super::{PublishError, mqtt};
+use jetwatch_config::MqttConfig;
+
+/// Messages that wait for the caller; when more come, the connection is read more slowly.
+const WAITING: usize = 1024;
+/// Longest time of each step of connecting.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What becomes of the values that the broker has kept.
+#[derive(Clone, Copy, PartialEq)]
+enum Kept {
+    HandedOn,
+    LeftOut,
+}
+
+/// A topic and its payload.
+type Message = (String, Vec<u8>);
+
+/// A subscription that runs until it is dropped or the broker goes away.
+#[derive(Debug)]
+pub struct Subscriber {
+    messages: Receiver<Message>,
+    stop: Arc<Notify>,
+    ended: Arc<Mutex<Option<String>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Subscriber {
+    /// Connects to the broker of `config` under a client id of its own and subscribes to `filter` with QoS 1. Returns
+    /// when the broker has confirmed the subscription: what is published from then on arrives.
+    ///
+    /// # Errors
+    /// As for [`probe`](super::probe), and when the subscription is refused.
+    pub fn start(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
+        Self::begin(config, filter, Kept::HandedOn)
+    }
+
+    /// As [`start`](Self::start), without retained values: only what is published from then on.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_fresh(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
+        Self::begin(config, filter, Kept::LeftOut)
+    }
+
+    fn begin(config: &MqttConfig, filter: &str, kept: Kept) -> Result<Self, PublishError> {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let client_id = format!(
+            "{}-subscribe-{}-{number}",
+            config.client_id,
+            std::process::id()
+        );
+        let runtime = mqtt::runtime("mqtt-subscribe")?;
+        let mut link = runtime.block_on(async {
+            let mut link = dial(
+                config,
+                &Hello {
+                    client_id,
+                    will: None,
+                },
+                LIMIT,
+            )
+            .await?;
+            subscribe(&mut link, filter).await?;
+            Ok::<_, PublishError>(link)
+        })?;
+        let (sender, messages) = bounded(WAITING);
+        let stop = Arc::new(Notify::new());
+        let ended = Arc::new(Mutex::new(None));
+        let (stop_here, ended_here) = (Arc::clone(&stop), Arc::clone(&ended));
+        let thread = std::thread::Builder::new()
+            .name("mqtt-subscribe".to_owned())
+            .spawn(move || {
+                let result = runtime.block_on(async {
+                    tokio::select! {
+                        result = receive(&mut link, &sender, kept) => result,
+                        () = stop_here.notified() => {
+                            // The goodbye is a courtesy.
+                            let _ = link.write(&[0xe0, 0], Duration::from_secs(1)).await;
+                            Ok(())
+                        }
+                    }
+                });
+                runtime.shutdown_background();
+                if let Err(error) = result {
+                    *ended_here.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(error.to_string());
+                }
+            })
+            .map_err(|source| PublishError::Thread {
+                name: "mqtt-subscribe",
+                source,
+            })?;
+        Ok(Self {
+            messages,
+            stop,
+            ended,
+            thread: Some(thread),
+        })
+    }
+
+    /// The next message as topic and payload, retained values first; `None` when none came in time or the connection ended.
+    #[must_use]
+    pub fn recv_timeout(&self, limit: Duration) -> Option<(String, Vec<u8>)> {
+        self.messages.recv_timeout(limit).ok()
+    }
+
+    /// Why the connection ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<String> {
+        self.ended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        // A thread that waits for room in the channel is freed by emptying it.
+        self.messages = crossbeam_channel::never();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+pub(super) async fn subscribe(link: &mut Link, filter: &str) -> Result<(), PublishError> {
+    let packet = match link.protocol {
+        Protocol::V5 => SubscribePacket::new(1),
+        Protocol::V311 => SubscribePacket::new_v311(1),
+    };
+    send(
+        link,
+        &Packet::Subscribe(packet.add_filter(filter, QoS::AtLeastOnce)),
+    )
+    .await?;
+    let timed_out = PublishError::Timeout {
+        address: link.address.clone(),
+        step: "subscribing",
+        waited: LIMIT,
+    };
+    // Nothing can come before the confirmation but the confirmation: mosquitto and our broker send retained values after it.
+    match timeout(LIMIT, link.read()).await.map_err(|_| timed_out)?? {
+        Packet::SubAck(answer) if answer.reason_codes.iter().all(|code| code.is_success()) => {
+            Ok(())
+        }
+        Packet::SubAck(_) => Err(PublishError::SubscriptionRefused {
+            address: link.address.clone(),
+            filter: filter.to_owned(),
+        }),
+        other => {
+            let reason = format!("it answered SUBSCRIBE with {}", other.packet_type_name());
+            Err(PublishError::Lost {
+                address: link.address.clone(),
+                reason,
+            })
+        }
+    }
+}
+
+async fn receive(
+    link: &mut Link,
+    sender: &Sender<Message>,
+    kept: Kept,
+) -> Result<(), PublishError> {
+    let mut ping = Instant::now() + link.keep_alive;
+    let mut answered = true;
+    loop {
+        tokio::select! {
+            packet = link.read() => {
+                answered = true;
+                match packet? {
+                    Packet::Publish(publish) => {
+                        let id = publish.packet_id;
+                        // Blocks this thread alone while the caller is slow: that is the back-pressure. An error: the caller is gone.
+                        if (kept == Kept::HandedOn || !publish.retain)
+                            && sender.send((publish.topic_name, publish.payload.to_vec())).is_err()
+                        {
+                            return Ok(());
+                        }
+                        if let Some(id) = id {
+                            // A broker that died may have left more to read: the end is where reading ends.
+                            let _ = send(link, &Packet::PubAck(PubAckPacket::new(id))).await;
+                        }
+                    }
+                    Packet::PingResp => {}
+                    other => {
+                        let reason = format!("the broker sent {}", other.packet_type_name());
+                        return Err(PublishError::Lost { address: link.address.clone(), reason });
+                    }
+                }
+            }
+            () = sleep_until(ping) => {
+                if !answered {
+                    let (address, waited) = (link.address.clone(), link.keep_alive);
+                    return Err(PublishError::Timeout { address, step: "answering a ping", waited });
+                }
+                send(link, &Packet::PingReq).await?;
+                answered = false;
+                ping = Instant::now() + link.keep_alive;
+            }
+        }
+    }
+}
+
+async fn send(link: &mut Link, packet: &Packet) -> Result<(), PublishError> {
+    let mut buffer = BytesMut::new();
+    encode_packet_to_buffer(packet, &mut buffer).map_err(|error| lost(&link.address, &error))?;
+    link.write(&buffer, LIMIT).await
+}

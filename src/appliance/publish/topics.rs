@@ -1,0 +1,366 @@
+//! Where a record goes on MQTT and how surely it must arrive. Pure: no connection, no clock.
+//!
+//! ```text
+//! <prefix>/<device>/status                `online`, `offline` (also the last will)        retained, QoS 1
+//! <prefix>/<device>/detector              JSON, kind `detector`                           retained, QoS 1
+//! <prefix>/<device>/throttling            JSON, kind `throttling`                         retained, QoS 1
+//! <prefix>/<device>/reload                JSON, kind `reload`                             retained, QoS 1
+//! <prefix>/<device>/command               (heard, where the configuration allows commands)
+//! <prefix>/<device>/command/reply         JSON, kind `reply`                              QoS 1
+//! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
+//! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
+//! <prefix>/<device>/<source>/events       JSON, kind `event`, one per step of a track     QoS 1
+//! <prefix>/<device>/<source>/detections   JSON, kind `detections`, one per frame          QoS 0
+//! <prefix>/<device>/<source>/analytics    JSON, kind `analytics`, one per event            QoS 1
+//! <prefix>/<device>/<source>/zones/<zone> JSON, kind `zone`                               retained, QoS 1
+//! <prefix>/<device>/<source>/lines/<line> JSON, kind `line`                               retained, QoS 1
+//! <prefix>/<device>/<source>/counts/<label> number of active tracks, a bare integer       retained, QoS 1
+//! ```
+//!
+//! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label that would share
+//! its topic with an earlier one gets a `_` appended. Messages always have the label as the model has it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Record;
+
+/// How surely a message must arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// The newest value of the topic, kept by the broker and acknowledged (retained, QoS 1).
+    State,
+    /// Each one, acknowledged (QoS 1).
+    AtLeastOnce,
+    /// While connected only, unacknowledged (QoS 0).
+    AtMostOnce,
+}
+
+/// The topics of one device. Each is built once and shared afterwards.
+#[derive(Debug)]
+pub struct Topics {
+    base: String,
+    status: Arc<str>,
+    detector: Arc<str>,
+    throttling: Arc<str>,
+    reload: Arc<str>,
+    command: Arc<str>,
+    reply: Arc<str>,
+    stats: Arc<str>,
+    /// Last level of each known label.
+    levels: HashMap<String, String>,
+    sources: HashMap<String, SourceTopics>,
+}
+
+/// What a topic of a source that has a retained value is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place<'t> {
+    /// The source's state.
+    Status {
+        /// Its name.
+        source: &'t str,
+    },
+    /// A zone or a line.
+    Rule {
+        /// The name of its source.
+        source: &'t str,
+        /// The kind of its messages.
+        kind: &'static str,
+    },
+    /// A count.
+    Count {
+        /// The name of its source.
+        source: &'t str,
+        /// The label, as the model has it.
+        label: &'t str,
+    },
+}
+
+#[derive(Debug)]
+struct SourceTopics {
+    status: Arc<str>,
+    events: Arc<str>,
+    detections: Arc<str>,
+    facts: Arc<str>,
+    /// By the name of the rule, which is unique among a source's.
+    rules: HashMap<String, Arc<str>>,
+    counts: HashMap<String, Arc<str>>,
+}
+
+impl Topics {
+    /// Topics below `<prefix>/<device>` for a model with these labels. `prefix` may have several levels; it was checked with the configuration.
+    #[must_use]
+    pub fn new(prefix: &str, device: &str, labels: &[String]) -> Self {
+        let base = format!("{prefix}/{}", level(device));
+        let mut taken: HashSet<String> = HashSet::new();
+        let mut levels = HashMap::new();
+        for label in labels {
+            if levels.contains_key(label) {
+                continue;
+            }
+            let mut name = level(label);
+            while !taken.insert(name.clone()) {
+                name.push('_');
+            }
+            levels.insert(label.clone(), name);
+        }
+        Self {
+            status: format!("{base}/status").into(),
+            detector: format!("{base}/detector").into(),
+            throttling: format!("{base}/throttling").into(),
+            reload: format!("{base}/reload").into(),
+            command: format!("{base}/command").into(),
+            reply: format!("{base}/command/reply").into(),
+            stats: format!("{base}/stats").into(),
+            base,
+            levels,
+            sources: HashMap::new(),
+        }
+    }
+
+    /// The availability topic of the device: `online` or `offline`, retained.
+    #[must_use]
+    pub fn status(&self) -> &Arc<str> {
+        &self.status
+    }
+
+    /// Where commands are heard.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Filters for all topics of sources that have retained values; others match them, too.
+    #[must_use]
+    pub(super) fn values(&self) -> [String; 4] {
+        ["+/+", "+/counts/+", "+/zones/+", "+/lines/+"]
+            .map(|levels| format!("{}/{levels}", self.base))
+    }
+
+    /// The source that a topic is of, whatever it is for; `None` where it is none below this device's.
+    #[must_use]
+    pub(super) fn source_of<'t>(&self, topic: &'t str) -> Option<&'t str> {
+        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
+        Some(below.split_once('/')?.0)
+    }
+
+    /// What a topic is for; `None` where this device has no retained value of a source there.
+    #[must_use]
+    pub(super) fn place<'t>(&'t self, topic: &'t str) -> Option<Place<'t>> {
+        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
+        let levels: Vec<&str> = below.split('/').collect();
+        match *levels.as_slice() {
+            [source, "status"] => Some(Place::Status { source }),
+            [source, "zones", _] => Some(Place::Rule {
+                source,
+                kind: "zone",
+            }),
+            [source, "lines", _] => Some(Place::Rule {
+                source,
+                kind: "line",
+            }),
+            [source, "counts", last] => {
+                let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
+                Some(Place::Count { source, label })
+            }
+            _ => None,
+        }
+    }
+
+    /// Topic and delivery of what `record` becomes.
+    pub fn of(&mut self, record: &Record<'_>) -> (Arc<str>, Delivery) {
+        match record {
+            Record::Events { source, .. } => (
+                Arc::clone(&self.source(source).events),
+                Delivery::AtLeastOnce,
+            ),
+            Record::Frame { source, .. } => (
+                Arc::clone(&self.source(source).detections),
+                Delivery::AtMostOnce,
+            ),
+            Record::Source { source, .. } => {
+                (Arc::clone(&self.source(source).status), Delivery::State)
+            }
+            Record::Count { source, label, .. } => (self.count(source, label), Delivery::State),
+            Record::Facts { source, .. } => (
+                Arc::clone(&self.source(source).facts),
+                Delivery::AtLeastOnce,
+            ),
+            Record::Zone { source, zone, .. } => {
+                (self.rule(source, "zones", &zone.name), Delivery::State)
+            }
+            Record::Line { source, line, .. } => {
+                (self.rule(source, "lines", &line.name), Delivery::State)
+            }
+            Record::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
+            Record::Throttling { .. } => (Arc::clone(&self.throttling), Delivery::State),
+            Record::Reload { .. } => (Arc::clone(&self.reload), Delivery::State),
+            Record::Reply { .. } => (Arc::clone(&self.reply), Delivery::AtLeastOnce),
+            Record::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
+        }
+    }
+
+    /// Forgets a source; gives the topics of its counts, zones and lines, whose values mean nothing any more.
+    pub fn forget(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
+        let topics = self.sources.remove(source);
+        let values = |topics: SourceTopics| {
+            topics
+                .rules
+                .into_values()
+                .chain(topics.counts.into_values())
+        };
+        topics.into_iter().flat_map(values)
+    }
+
+    fn source(&mut self, name: &str) -> &mut SourceTopics {
+        // Looked up twice, since the entry interface would need an owned key on every call.
+        if !self.sources.contains_key(name) {
+            let base = format!("{}/{}", self.base, level(name));
+            let topics = SourceTopics {
+                status: format!("{base}/status").into(),
+                events: format!("{base}/events").into(),
+                detections: format!("{base}/detections").into(),
+                facts: format!("{base}/analytics").into(),
+                rules: HashMap::new(),
+                counts: HashMap::new(),
+            };
+            self.sources.insert(name.to_owned(), topics);
+        }
+        self.sources
+            .get_mut(name)
+            .expect("inserted above when it was missing")
+    }
+
+    /// The topic of a zone or a line.
+    fn rule(&mut self, source: &str, kind: &str, name: &str) -> Arc<str> {
+        if let Some(topic) = self.source(source).rules.get(name) {
+            return Arc::clone(topic);
+        }
+        let path = [level(source), kind.to_owned(), level(name)].join("/");
+        let topic: Arc<str> = format!("{}/{path}", self.base).into();
+        let known = &mut self.source(source).rules;
+        known.insert(name.to_owned(), Arc::clone(&topic));
+        topic
+    }
+
+    fn count(&mut self, source: &str, label: &str) -> Arc<str> {
+        if let Some(topic) = self
+            .sources
+            .get(source)
+            .and_then(|topics| topics.counts.get(label))
+        {
+            return Arc::clone(topic);
+        }
+        let last = self.levels.get(label).cloned();
+        let last = last.unwrap_or_else(|| level(label));
+        let topic: Arc<str> = format!("{}/{}/counts/{last}", self.base, level(source)).into();
+        self.source(source)
+            .counts
+            .insert(label.to_owned(), Arc::clone(&topic));
+        topic
+    }
+}
+
+/// `text` as one level of a topic.
+fn level(text: &str) -> String {
+    if text.is_empty() {
+        return "_".to_owned();
+    }
+    let allowed = |c: char| !(c.is_whitespace() || c.is_control() || matches!(c, '/' | '+' | '#'));
+    text.chars()
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::{SourceState, Stats};
+
+    fn count_topic(topics: &mut Topics, label: &str) -> String {
+        let record = Record::Count {
+            source: "cam",
+            label,
+            count: 1,
+            at: SystemTime::UNIX_EPOCH,
+        };
+        let (topic, delivery) = topics.of(&record);
+        assert_eq!(delivery, Delivery::State);
+        topic.to_string()
+    }
+
+    #[test]
+    fn labels_become_levels_without_collisions() {
+        let labels = [
+            "person",
+            "traffic light",
+            "a/b+c#d",
+            "status",
+            "events",
+            "detections",
+            "a b",
+            "a_b",
+            "",
+            "événement",
+            "status_",
+            "a\tb",
+            "zones",
+        ];
+        let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
+        let mut topics = Topics::new("jetwatch", "gate", &labels);
+        let expected = [
+            "person",
+            "traffic_light",
+            "a_b_c_d",
+            "status",
+            "events",
+            "detections",
+            "a_b",
+            "a_b_",
+            "_",
+            "événement",
+            "status_",
+            "a_b__",
+            "zones",
+        ];
+        for (label, level) in labels.iter().zip(expected) {
+            assert_eq!(
+                count_topic(&mut topics, label),
+                format!("jetwatch/gate/cam/counts/{level}")
+            );
+            assert_eq!(
+                count_topic(&mut topics, label),
+                format!("jetwatch/gate/cam/counts/{level}"),
+                "from the cache"
+            );
+        }
+        assert_eq!(
+            count_topic(&mut topics, "unknown thing"),
+            "jetwatch/gate/cam/counts/unknown_thing"
+        );
+    }
+
+    #[test]
+    fn each_record_has_its_topic_and_delivery() {
+        let mut topics = Topics::new("site/jetwatch", "a+b", &[]);
+        assert_eq!(&**topics.status(), "site/jetwatch/a_b/status");
+        let state = Record::Source {
+            source: "cam",
+            state: SourceState::Online,
+            reason: None,
+            at: SystemTime::UNIX_EPOCH,
+        };
+        assert_eq!(
+            topics.of(&state),
+            ("site/jetwatch/a_b/cam/status".into(), Delivery::State)
+        );
+        let stats = Stats::default();
+        let (topic, delivery) = topics.of(&Record::Stats(&stats));
+        assert_eq!(
+            (&*topic, delivery),
+            ("site/jetwatch/a_b/stats", Delivery::AtMostOnce)
+        );
+    }
+}

@@ -1,0 +1,391 @@
+//! Records as JSON. Pure: the caller says what time it is, and sends or writes the result.
+//!
+//! The bodies are in [`body`]; this file chooses which one a record becomes and fills it. MQTT and JSON lines carry the
+//! same bytes, but for counts, which are bare integers on MQTT.
+
+mod body;
+mod machine;
+mod scene;
+mod value;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use self::body::{
+    AttributeBody, CountBody, DetectionsBody, DetectorBody, EventBody, FrameBody, SecondaryBody,
+    SourceBody, SourceStatsBody, StageBody, StatsBody, TrackBody,
+};
+use self::machine::{MachineBody, ThrottlingBody, causes};
+pub(crate) use self::value::Utc;
+use self::value::{EventId, finite, milliseconds, rounded};
+use super::{DetectorStatus, Record, Stats};
+use jetwatch_platform::throttling::Change;
+use jetwatch_types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
+
+/// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// What both clocks say, read once per record.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Wall-clock time, for times of day in messages.
+    pub wall: SystemTime,
+    /// Monotonic time, for latencies.
+    pub monotonic: Instant,
+}
+
+impl Moment {
+    /// Reads both clocks.
+    #[must_use]
+    pub fn now() -> Self {
+        Self {
+            wall: SystemTime::now(),
+            monotonic: Instant::now(),
+        }
+    }
+}
+
+/// Writes records as JSON, into a buffer that it keeps.
+#[derive(Debug)]
+pub struct Encoder {
+    device: String,
+    labels: Vec<String>,
+    buffer: Vec<u8>,
+}
+
+impl Encoder {
+    /// An encoder for a device whose model has these labels, in the order of their class numbers.
+    #[must_use]
+    pub fn new(device: &str, labels: &[String]) -> Self {
+        Self {
+            device: device.to_owned(),
+            labels: labels.to_vec(),
+            buffer: Vec::with_capacity(2048),
+        }
+    }
+
+    /// Calls `each` with the JSON of every message that `record` becomes: one per event or fact, otherwise one. No line breaks inside.
+    pub fn encode(&mut self, record: &Record<'_>, now: Moment, mut each: impl FnMut(&[u8])) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        match record {
+            Record::Events {
+                source,
+                frame,
+                events,
+            } => {
+                for event in *events {
+                    write(&mut buffer, &self.event(source, frame, event, now));
+                    each(&buffer);
+                }
+            }
+            Record::Frame {
+                source,
+                frame,
+                tracks,
+            } => {
+                let body = DetectionsBody {
+                    version: SCHEMA_VERSION,
+                    kind: "detections",
+                    device: &self.device,
+                    source,
+                    frame: frame_body(frame),
+                    frame_at: Utc(frame.captured_at),
+                    latency_ms: latency_ms(frame, now),
+                    tracks: tracks
+                        .iter()
+                        .map(|track| self.track(track, frame.source_size))
+                        .collect(),
+                };
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Count {
+                source,
+                label,
+                count,
+                at,
+            } => {
+                let body = CountBody {
+                    version: SCHEMA_VERSION,
+                    kind: "count",
+                    device: &self.device,
+                    source,
+                    label,
+                    count: *count,
+                    changed_at: Utc(*at),
+                };
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Facts {
+                source,
+                rules,
+                frame,
+                facts,
+            } => {
+                for fact in *facts {
+                    write(&mut buffer, &self.fact(source, rules, frame, fact, now));
+                    each(&buffer);
+                }
+            }
+            Record::Zone {
+                source,
+                zone,
+                present,
+                overcrowded,
+                at,
+            } => {
+                write(
+                    &mut buffer,
+                    &self.zone(source, zone, present, *overcrowded, *at),
+                );
+                each(&buffer);
+            }
+            Record::Line {
+                source,
+                line,
+                crossings,
+                since,
+                at,
+            } => {
+                write(
+                    &mut buffer,
+                    &self.line(source, line, crossings, *since, *at),
+                );
+                each(&buffer);
+            }
+            Record::Source {
+                source,
+                state,
+                reason,
+                at,
+            } => {
+                let body = SourceBody {
+                    version: SCHEMA_VERSION,
+                    kind: "source",
+                    device: &self.device,
+                    source,
+                    state: state.name(),
+                    reason: *reason,
+                    since: Utc(*at),
+                };
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Detector { status, at } => {
+                write(&mut buffer, &self.detector(status, *at));
+                each(&buffer);
+            }
+            Record::Throttling { change, at } => {
+                write(&mut buffer, &self.throttling(change, *at));
+                each(&buffer);
+            }
+            Record::Reload { status, at } => {
+                let body = status.body(SCHEMA_VERSION, &self.device, Utc(*at));
+                write(&mut buffer, &body);
+                each(&buffer);
+            }
+            Record::Reply { reply, at } => {
+                write(
+                    &mut buffer,
+                    &reply.body(SCHEMA_VERSION, &self.device, Utc(*at)),
+                );
+                each(&buffer);
+            }
+            Record::Stats(stats) => {
+                write(&mut buffer, &self.stats(stats, now));
+                each(&buffer);
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn detector<'a>(&'a self, status: &'a DetectorStatus, at: SystemTime) -> DetectorBody<'a> {
+        let body = DetectorBody {
+            version: SCHEMA_VERSION,
+            kind: "detector",
+            device: &self.device,
+            state: "ready",
+            runs: None,
+            reason: None,
+            elapsed_ms: None,
+            progress: None,
+            phase: None,
+            at: Utc(at),
+        };
+        match status {
+            DetectorStatus::EngineMissing { reason } => DetectorBody {
+                state: "engine_missing",
+                reason: Some(reason),
+                ..body
+            },
+            DetectorStatus::Building {
+                elapsed,
+                progress,
+                phase,
+            } => DetectorBody {
+                state: "building",
+                elapsed_ms: Some(whole_milliseconds(*elapsed)),
+                progress: progress.map(|share| f64::from(rounded(share, 1e3))),
+                phase: phase.as_deref(),
+                ..body
+            },
+            DetectorStatus::Ready { runs } => DetectorBody {
+                runs: Some(runs),
+                ..body
+            },
+            DetectorStatus::Failed { reason } => DetectorBody {
+                state: "failed",
+                reason: Some(reason),
+                ..body
+            },
+        }
+    }
+
+    fn throttling<'a>(&'a self, change: &'a Change, at: SystemTime) -> ThrottlingBody<'a> {
+        ThrottlingBody {
+            version: SCHEMA_VERSION,
+            kind: "throttling",
+            device: &self.device,
+            step: if change.began { "begin" } else { "end" },
+            cause: change.cause.kind(),
+            name: change.cause.name(),
+            text: change.cause.to_string(),
+            detail: (!change.detail.is_empty()).then_some(&change.detail),
+            throttled_by: causes(&change.active),
+            throttled_times: change.times,
+            at: Utc(at),
+        }
+    }
+
+    fn event<'a>(
+        &'a self,
+        source: &'a str,
+        frame: &FrameMeta,
+        event: &'a TrackEvent,
+        now: Moment,
+    ) -> EventBody<'a> {
+        let until = event.ended_at.unwrap_or(event.frame_at);
+        EventBody {
+            version: SCHEMA_VERSION,
+            kind: "event",
+            device: &self.device,
+            source,
+            step: match event.kind {
+                EventKind::New => "new",
+                EventKind::Update => "update",
+                EventKind::End => "end",
+            },
+            id: EventId {
+                started_at: event.started_at,
+                source,
+                track: event.after.id,
+            },
+            track_id: event.after.id.0,
+            label: self.label(event.after.class),
+            started_at: Utc(event.started_at),
+            frame_at: Utc(event.frame_at),
+            ended_at: event.ended_at.map(Utc),
+            duration_ms: whole_milliseconds(
+                until.duration_since(event.started_at).unwrap_or_default(),
+            ),
+            latency_ms: latency_ms(frame, now),
+            frame: frame_body(frame),
+            before: event
+                .before
+                .as_ref()
+                .map(|track| self.track(track, frame.source_size)),
+            after: self.track(&event.after, frame.source_size),
+        }
+    }
+
+    fn track<'a>(&'a self, track: &'a Track, picture: Size) -> TrackBody<'a> {
+        let [left, top, right, bottom] = track.xyxy;
+        // A picture is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
+        let (width, height) = (picture.width.max(1) as f32, picture.height.max(1) as f32);
+        TrackBody {
+            track_id: track.id.0,
+            label: self.label(track.class),
+            state: match track.state {
+                TrackState::Tentative => "tentative",
+                TrackState::Active => "active",
+                TrackState::Lost => "lost",
+                TrackState::Ended => "ended",
+            },
+            score: rounded(track.score, 1e4),
+            top_score: rounded(track.top_score, 1e4),
+            xyxy: track.xyxy.map(|edge| rounded(edge, 10.0)),
+            normalized: [left / width, top / height, right / width, bottom / height]
+                .map(|edge| rounded(edge.clamp(0.0, 1.0), 1e5)),
+            age_frames: track.age_frames,
+            hits: track.hits,
+            lost_frames: track.lost_frames,
+            attributes: track.attributes.iter().map(AttributeBody::of).collect(),
+        }
+    }
+
+    /// The label of a class. A class beyond the labels cannot come from a checked model; it is shown as such, since a
+    /// message that names no class would hide the mistake.
+    fn label(&self, class: u16) -> &str {
+        self.labels
+            .get(usize::from(class))
+            .map_or("(class without label)", String::as_str)
+    }
+
+    fn stats<'a>(&'a self, stats: &'a Stats, now: Moment) -> StatsBody<'a> {
+        StatsBody {
+            version: SCHEMA_VERSION,
+            kind: "stats",
+            device: &self.device,
+            sent_at: Utc(now.wall),
+            uptime_ms: whole_milliseconds(stats.uptime),
+            detected_frames: stats.detected_frames,
+            fps: finite(stats.fps),
+            inference_fps: finite(stats.inference_fps),
+            cpu_ms_per_frame: finite(stats.cpu_ms_per_frame),
+            rss_bytes: stats.rss_bytes,
+            peak_rss_bytes: stats.peak_rss_bytes,
+            messages: stats.messages.into(),
+            machine: stats.machine.as_ref().map(MachineBody::of),
+            sources: stats
+                .sources
+                .iter()
+                .map(|source| SourceStatsBody {
+                    source: &source.name,
+                    state: source.state.name(),
+                    frames: source.frames,
+                    dropped_frames: source.dropped,
+                    reconnects: source.reconnects,
+                    fps: finite(source.fps),
+                    tracks: source.tracks,
+                    interval: source.interval,
+                    skipped_frames: source.carried,
+                })
+                .collect(),
+            secondary: stats.secondary.iter().map(SecondaryBody::of).collect(),
+            stages: stats.stages.iter().map(StageBody::of).collect(),
+        }
+    }
+}
+
+fn frame_body(frame: &FrameMeta) -> FrameBody {
+    FrameBody {
+        seq: frame.seq,
+        pts_ms: frame.pts.map(milliseconds),
+        width: frame.source_size.width,
+        height: frame.source_size.height,
+    }
+}
+
+fn latency_ms(frame: &FrameMeta, now: Moment) -> f64 {
+    milliseconds(now.monotonic.saturating_duration_since(frame.entered_at))
+}
+
+fn whole_milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn write(buffer: &mut Vec<u8>, body: &impl serde::Serialize) {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, body)
+        .expect("the bodies have text keys, and a Vec takes every byte");
+}

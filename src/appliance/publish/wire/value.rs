@@ -1,0 +1,130 @@
+//! Values as messages write them: times, identities and rounded numbers.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use jiff::fmt::StdFmtWrite;
+use jiff::fmt::temporal::DateTimePrinter;
+use serde::{Serialize, Serializer};
+
+use jetwatch_types::TrackId;
+
+/// A time of day as RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.250Z`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Utc(pub SystemTime);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+        // Years beyond 9999 have no RFC 3339 form; only a broken clock can ask for one.
+        let time = Timestamp::try_from(self.0).unwrap_or(Timestamp::MAX);
+        PRINTER
+            .print_timestamp(&time, StdFmtWrite(f))
+            .map_err(|_| fmt::Error)
+    }
+}
+
+impl Serialize for Utc {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Identity of a track that no restart repeats: `<start in seconds>.<microseconds>-<source>-<track>`, after Frigate's form.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EventId<'a> {
+    pub started_at: SystemTime,
+    pub source: &'a str,
+    pub track: TrackId,
+}
+
+impl fmt::Display for EventId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self
+            .started_at
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        write!(
+            f,
+            "{}.{:06}-{}-{}",
+            since.as_secs(),
+            since.subsec_micros(),
+            self.source,
+            self.track
+        )
+    }
+}
+
+impl Serialize for EventId<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// `value` with as many decimals as `steps` has zeros. What is no number becomes 0: JSON has no word for it.
+pub(super) fn rounded(value: f32, steps: f32) -> f32 {
+    if value.is_finite() {
+        (value * steps).round() / steps
+    } else {
+        0.0
+    }
+}
+
+/// `value` with three decimals, 0 when it is no number.
+pub(super) fn finite(value: f64) -> f64 {
+    if value.is_finite() {
+        (value * 1e3).round() / 1e3
+    } else {
+        0.0
+    }
+}
+
+/// A duration in milliseconds with microseconds behind the point.
+pub(super) fn milliseconds(time: Duration) -> f64 {
+    finite(time.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc_with_milliseconds() {
+        let at = |ms| Utc(UNIX_EPOCH + Duration::from_millis(ms)).to_string();
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(1_769_860_800_250), "2026-01-31T12:00:00.250Z");
+        let far = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40);
+        assert!(
+            Utc(far).to_string().starts_with("9999-12-30T"),
+            "{}",
+            Utc(far)
+        );
+    }
+
+    #[test]
+    fn event_ids_differ_by_start_source_and_track() {
+        let id = |us, source, track| {
+            let started_at = UNIX_EPOCH + Duration::from_micros(us);
+            EventId {
+                started_at,
+                source,
+                track: TrackId(track),
+            }
+            .to_string()
+        };
+        assert_eq!(
+            id(1_700_000_000_000_042, "gate", 7),
+            "1700000000.000042-gate-7"
+        );
+        assert_ne!(id(1, "gate", 7), id(2, "gate", 7));
+    }
+
+    #[test]
+    fn numbers_are_rounded_and_always_numbers() {
+        assert_eq!(rounded(0.873_312_9, 1e4), 0.8733);
+        assert_eq!(rounded(f32::NAN, 10.0), 0.0);
+        assert_eq!(finite(f64::INFINITY), 0.0);
+        assert_eq!(milliseconds(Duration::from_nanos(1_234_567)), 1.235);
+    }
+}

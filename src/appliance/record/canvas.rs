@@ -1,0 +1,300 @@
+//! A picture in memory that is drawn on, in one of four layouts. Filled rectangles are all there is: everything else is made of
+//! them, and they alone know planes, strides and the picture's edges.
+//!
+//! Only the samples of a rectangle are read and written. In planes with colors of half the size, a color sample belongs to
+//! every rectangle that touches one of its four pixels.
+
+use std::ops::Range;
+
+use jetwatch_types::Size;
+
+use super::color::{Color, Matrix};
+
+/// Pixels from `left` to before `right` and from `top` to before `bottom`; empty when a side is not positive. It may lie outside of
+/// the picture, whole or in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rectangle {
+    /// First column.
+    pub left: i32,
+    /// First row.
+    pub top: i32,
+    /// Column behind the last.
+    pub right: i32,
+    /// Row below the last.
+    pub bottom: i32,
+}
+
+impl Rectangle {
+    /// The smallest one that holds both.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            left: self.left.min(other.left),
+            top: self.top.min(other.top),
+            right: self.right.max(other.right),
+            bottom: self.bottom.max(other.bottom),
+        }
+    }
+
+    /// Shorthand for `Rectangle { left, top, right, bottom }`.
+    #[must_use]
+    pub const fn new(left: i32, top: i32, right: i32, bottom: i32) -> Self {
+        Self {
+            left,
+            top,
+            right,
+            bottom,
+        }
+    }
+}
+
+/// A color made ready for one canvas.
+#[derive(Debug, Clone, Copy)]
+pub struct Ink {
+    /// As the samples of a pixel where they lie side by side.
+    packed: [u8; 4],
+    yuv: [u8; 3],
+    /// 255 covers what is there, 0 leaves it.
+    alpha: u8,
+}
+
+/// Columns to color in some rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// The first column and the one behind the last; none are colored when the second is not larger. They may lie outside of the
+    /// picture, whole or in part.
+    pub columns: [i32; 2],
+    /// With what.
+    pub ink: Ink,
+}
+
+/// Rows of samples.
+struct Plane<'a> {
+    bytes: &'a mut [u8],
+    stride: usize,
+}
+
+impl<'a> Plane<'a> {
+    /// `None` when `bytes` does not hold `rows` rows of `row` bytes.
+    fn new(bytes: &'a mut [u8], stride: usize, row: usize, rows: usize) -> Option<Self> {
+        let needed = match rows {
+            0 => 0,
+            rows => stride.checked_mul(rows - 1)?.checked_add(row)?,
+        };
+        let is_whole = stride >= row.max(1) && bytes.len() >= needed;
+        is_whole.then_some(Self { bytes, stride })
+    }
+
+    /// Colors samples of `N` bytes in these rows: from the first to before the second of each run.
+    fn paint<const N: usize>(
+        &mut self,
+        rows: Range<usize>,
+        runs: impl Iterator<Item = ([usize; 2], [u8; N], u8)> + Clone,
+    ) {
+        let all = self.bytes.chunks_mut(self.stride);
+        for row in all.take(rows.end).skip(rows.start) {
+            for ([first, end], value, alpha) in runs.clone() {
+                let run = &mut row[first * N..end * N];
+                if alpha == 255 {
+                    run.as_chunks_mut::<N>().0.fill(value);
+                } else {
+                    Wash::new(value, alpha).over(run);
+                }
+            }
+        }
+    }
+}
+
+/// Samples that are in part the ones below: many at once, so that it costs little more than writing them.
+struct Wash {
+    /// What each byte gets of the color, in 255 parts of 255, over and over.
+    above: [u16; WASH_BYTES],
+    /// What it keeps of itself, in 255 parts.
+    keep: u16,
+}
+
+/// A multiple of all sizes of samples.
+const WASH_BYTES: usize = 16;
+
+impl Wash {
+    fn new<const N: usize>(value: [u8; N], alpha: u8) -> Self {
+        Self {
+            above: std::array::from_fn(|at| u16::from(value[at % N]) * u16::from(alpha) + 127),
+            keep: u16::from(255 - alpha),
+        }
+    }
+
+    fn blend(&self, below: u8, above: u16) -> u8 {
+        let sum = u16::from(below) * self.keep + above;
+        // Divided by 255: exact for all sums that there are, at most 255 * 255 + 127.
+        ((sum + 1 + (sum >> 8)) >> 8) as u8
+    }
+
+    fn over(&self, run: &mut [u8]) {
+        // Wholes apart from the rest: the compiler knows their length and takes all of their bytes at once.
+        let (wholes, rest) = run.as_chunks_mut::<WASH_BYTES>();
+        for whole in wholes {
+            for (byte, above) in whole.iter_mut().zip(&self.above) {
+                *byte = self.blend(*byte, *above);
+            }
+        }
+        for (byte, above) in rest.iter_mut().zip(&self.above) {
+            *byte = self.blend(*byte, *above);
+        }
+    }
+}
+
+/// The order of a pixel's four bytes.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Bgrx,
+    Rgba,
+}
+
+enum Planes<'a> {
+    Packed(Plane<'a>, Order),
+    Nv12 {
+        luma: Plane<'a>,
+        chroma: Plane<'a>,
+    },
+    I420 {
+        luma: Plane<'a>,
+        blue: Plane<'a>,
+        red: Plane<'a>,
+    },
+}
+
+/// A picture that is drawn on.
+pub struct Canvas<'a> {
+    size: Size,
+    planes: Planes<'a>,
+}
+
+impl<'a> Canvas<'a> {
+    /// Blue, green, red and an unused byte, in rows of `stride` bytes; `None` when `bytes` is too small.
+    pub fn bgrx(size: Size, bytes: &'a mut [u8], stride: usize) -> Option<Self> {
+        Self::packed(size, bytes, stride, Order::Bgrx)
+    }
+
+    /// Red, green, blue and alpha, in rows of `stride` bytes; `None` when `bytes` is too small.
+    pub fn rgba(size: Size, bytes: &'a mut [u8], stride: usize) -> Option<Self> {
+        Self::packed(size, bytes, stride, Order::Rgba)
+    }
+
+    /// Brightness, and pairs of color differences of half the size, rounded up; each with its stride in bytes. `None` when a plane is
+    /// too small.
+    pub fn nv12(
+        size: Size,
+        luma: (&'a mut [u8], usize),
+        chroma: (&'a mut [u8], usize),
+    ) -> Option<Self> {
+        let (width, height) = (size.width as usize, size.height as usize);
+        let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
+        let luma = Plane::new(luma.0, luma.1, width, height)?;
+        let chroma = Plane::new(chroma.0, chroma.1, columns * 2, rows)?;
+        let planes = Planes::Nv12 { luma, chroma };
+        Some(Self { size, planes })
+    }
+
+    /// Brightness, and two planes of color differences of half the size, rounded up; each with its stride in bytes. `None` when a
+    /// plane is too small.
+    pub fn i420(
+        size: Size,
+        luma: (&'a mut [u8], usize),
+        blue: (&'a mut [u8], usize),
+        red: (&'a mut [u8], usize),
+    ) -> Option<Self> {
+        let (width, height) = (size.width as usize, size.height as usize);
+        let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
+        let luma = Plane::new(luma.0, luma.1, width, height)?;
+        let blue = Plane::new(blue.0, blue.1, columns, rows)?;
+        let red = Plane::new(red.0, red.1, columns, rows)?;
+        let planes = Planes::I420 { luma, blue, red };
+        Some(Self { size, planes })
+    }
+
+    fn packed(size: Size, bytes: &'a mut [u8], stride: usize, order: Order) -> Option<Self> {
+        let plane = Plane::new(bytes, stride, size.width as usize * 4, size.height as usize)?;
+        let planes = Planes::Packed(plane, order);
+        Some(Self { size, planes })
+    }
+
+    /// Its size in pixels.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.size
+    }
+
+    /// `color` for this canvas; `alpha` from 0, nothing, to 255, opaque.
+    #[must_use]
+    pub fn ink(&self, color: Color, alpha: u8) -> Ink {
+        let Color { red, green, blue } = color;
+        let packed = match &self.planes {
+            Planes::Packed(_, Order::Rgba) => [red, green, blue, 255],
+            _ => [blue, green, red, 255],
+        };
+        Ink {
+            packed,
+            yuv: color.to_yuv(Matrix::of_height(self.size.height)),
+            alpha,
+        }
+    }
+
+    /// Colors the part of `rectangle` that is in the picture.
+    pub fn fill(&mut self, rectangle: Rectangle, ink: &Ink) {
+        let Rectangle {
+            left,
+            top,
+            right,
+            bottom,
+        } = rectangle;
+        let run = Run {
+            columns: [left, right],
+            ink: *ink,
+        };
+        self.fill_runs([top, bottom], &[run]);
+    }
+
+    /// Colors what is in the picture of several rectangles of the same `rows`, from the first to before the second. What lies in the
+    /// same rows is near in memory, so that this costs less than one after the other.
+    pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[Run]) {
+        let [width, height] = [self.size.width, self.size.height];
+        let inside = |[first, end]: [i32; 2], side: u32| {
+            let clip = |value: i32| u32::try_from(value).unwrap_or(0).min(side) as usize;
+            [clip(first), clip(end)]
+        };
+        let [top, bottom] = inside(rows, height);
+        if top >= bottom {
+            return;
+        }
+        let runs = runs
+            .iter()
+            .map(|run| (inside(run.columns, width), run.ink))
+            .filter(|([first, end], _)| first < end);
+        let halved = runs
+            .clone()
+            .map(|([first, end], ink)| ([first / 2, end.div_ceil(2)], ink));
+        let (rows, half_rows) = (top..bottom, top / 2..bottom.div_ceil(2));
+        // One of brightness and of the two differences.
+        let of =
+            |index: usize| move |(run, ink): ([usize; 2], Ink)| (run, [ink.yuv[index]], ink.alpha);
+        match &mut self.planes {
+            Planes::Packed(plane, _) => {
+                plane.paint(rows, runs.map(|(run, ink)| (run, ink.packed, ink.alpha)));
+            }
+            Planes::Nv12 { luma, chroma } => {
+                luma.paint(rows, runs.map(of(0)));
+                let pair = |ink: Ink| [ink.yuv[1], ink.yuv[2]];
+                let pairs = halved.map(|(run, ink)| (run, pair(ink), ink.alpha));
+                chroma.paint(half_rows, pairs);
+            }
+            Planes::I420 { luma, blue, red } => {
+                luma.paint(rows, runs.map(of(0)));
+                blue.paint(half_rows.clone(), halved.clone().map(of(1)));
+                red.paint(half_rows, halved.map(of(2)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

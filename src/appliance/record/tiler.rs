@@ -1,0 +1,262 @@
+//! One picture of many: a grid of cells of one size, each with the picture of one source, whole and in its own aspect.
+//!
+//! Pure: where cells lie, and pixels scaled into them. A grid of one cell is the picture itself, with even sides, which
+//! encoders want.
+
+use jetwatch_types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
+
+/// Size of the picture when it shows more than one source.
+const TILED: Size = Size::new(1280, 720);
+
+/// A part of the whole picture, in its pixels; it lies inside of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// First column.
+    pub left: u32,
+    /// First row.
+    pub top: u32,
+    /// Width and height.
+    pub size: Size,
+}
+
+/// Where the pictures of sources lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    columns: u32,
+    cell: Size,
+    whole: Size,
+}
+
+impl Grid {
+    /// For `sources` sources, the first of which gives pictures of the size `first`. One source has the picture for itself, at its own
+    /// size; several share 1280×720 pixels in as many columns as rows, or one row less.
+    #[must_use]
+    pub fn new(sources: usize, first: Size) -> Self {
+        let even = |side: u32| side.max(2).next_multiple_of(2);
+        let sources = u32::try_from(sources).unwrap_or(u32::MAX);
+        if sources <= 1 {
+            let whole = Size::new(even(first.width), even(first.height));
+            return Self {
+                columns: 1,
+                cell: whole,
+                whole,
+            };
+        }
+        let columns = sources.isqrt() + u32::from(sources.isqrt().pow(2) < sources);
+        let rows = sources.div_ceil(columns);
+        let cell = Size::new((TILED.width / columns).max(1), (TILED.height / rows).max(1));
+        Self {
+            columns,
+            cell,
+            whole: TILED,
+        }
+    }
+
+    /// Size of the whole picture; both sides are even.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.whole
+    }
+
+    /// The cell of a source.
+    #[must_use]
+    pub fn cell(&self, source: usize) -> Place {
+        let source = u32::try_from(source).unwrap_or(u32::MAX);
+        let left = (source % self.columns).saturating_mul(self.cell.width);
+        let top = (source / self.columns).saturating_mul(self.cell.height);
+        Place {
+            left: left.min(self.whole.width - self.cell.width),
+            top: top.min(self.whole.height - self.cell.height),
+            size: self.cell,
+        }
+    }
+
+    /// Where a picture of the size `source` lies in its cell: as it is where it fits in but for one row or column, else as large as
+    /// the cell allows and in the middle.
+    #[must_use]
+    pub fn place(&self, index: usize, source: Size) -> Place {
+        let cell = self.cell(index);
+        let spare =
+            |cell: u32, source: u32| cell.checked_sub(source).is_some_and(|spare| spare < 2);
+        if spare(cell.size.width, source.width) && spare(cell.size.height, source.height) {
+            return Place {
+                size: source,
+                ..cell
+            };
+        }
+        let fit = Letterbox::new(source, cell.size, Placement::Center);
+        Place {
+            left: cell.left + fit.left,
+            top: cell.top + fit.top,
+            size: fit.inner,
+        }
+    }
+}
+
+/// Writes `picture` to `place` of a `BGRx` picture whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the mean of
+/// four of the picture's that lie evenly in the part that it stands for.
+///
+/// # Panics
+/// When `place` is not inside of `pixels`.
+pub fn copy_into(picture: &Picture, place: Place, pixels: &mut [u8], stride: usize) {
+    let (from, to) = (picture.size, place.size);
+    if from.width == 0 || from.height == 0 {
+        return;
+    }
+    let row_bytes = to.width as usize * PIXEL_BYTES;
+    let start = place.left as usize * PIXEL_BYTES;
+    let rows = pixels.chunks_mut(stride).skip(place.top as usize);
+    for (y, row) in (0..to.height).zip(rows) {
+        let row = &mut row[start..start + row_bytes];
+        if from == to {
+            row.copy_from_slice(picture.row(y));
+            continue;
+        }
+        let [upper, lower] = quarters(y, from.height, to.height).map(|y| picture.row(y));
+        let (to_pixels, _) = row.as_chunks_mut::<PIXEL_BYTES>();
+        for (x, pixel) in (0..to.width).zip(to_pixels) {
+            let [left, right] = quarters(x, from.width, to.width).map(|x| x as usize * PIXEL_BYTES);
+            for (channel, value) in pixel.iter_mut().enumerate() {
+                let sum = [upper, lower]
+                    .iter()
+                    .map(|row| u16::from(row[left + channel]) + u16::from(row[right + channel]))
+                    .sum::<u16>();
+                // A mean of four bytes is one.
+                *value = ((sum + 2) / 4) as u8;
+            }
+        }
+    }
+}
+
+/// The pixels at one and at three quarters of the part of `from` pixels that pixel `at` of `to` stands for.
+fn quarters(at: u32, from: u32, to: u32) -> [u32; 2] {
+    [1, 3].map(|quarter| {
+        let position = (u64::from(at) * 4 + quarter) * u64::from(from) / (u64::from(to) * 4);
+        // Below `from`, which is a u32.
+        position as u32
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_apart_inside_and_enough() {
+        for sources in 1..=64 {
+            let grid = Grid::new(sources, Size::new(641, 359));
+            let whole = grid.size();
+            assert_eq!((whole.width % 2, whole.height % 2), (0, 0), "{sources}");
+            let cells: Vec<Place> = (0..sources).map(|index| grid.cell(index)).collect();
+            for (index, cell) in cells.iter().enumerate() {
+                assert!(
+                    cell.left + cell.size.width <= whole.width,
+                    "{sources}: {cell:?}"
+                );
+                assert!(
+                    cell.top + cell.size.height <= whole.height,
+                    "{sources}: {cell:?}"
+                );
+                let is_apart = |other: &Place| {
+                    other.left.abs_diff(cell.left) >= cell.size.width
+                        || other.top.abs_diff(cell.top) >= cell.size.height
+                };
+                assert!(cells[..index].iter().all(is_apart), "{sources}: {cells:?}");
+            }
+        }
+        let columns = |sources| Grid::new(sources, TILED).columns;
+        assert_eq!([2, 4, 5, 9, 10, 64].map(columns), [2, 2, 3, 3, 4, 8]);
+    }
+
+    #[test]
+    fn one_source_has_its_own_size_made_even() {
+        let grid = Grid::new(1, Size::new(641, 359));
+        assert_eq!(grid.size(), Size::new(642, 360));
+        let place = grid.place(0, Size::new(641, 359));
+        assert_eq!(
+            (place.left, place.top, place.size),
+            (0, 0, Size::new(641, 359))
+        );
+        assert_eq!(Grid::new(1, Size::new(1, 1)).size(), Size::new(2, 2));
+    }
+
+    #[test]
+    fn a_picture_keeps_its_aspect_in_its_cell() {
+        let grid = Grid::new(4, TILED);
+        let cases = [
+            (0, Size::new(1920, 1080), (0, 0, 640, 360)),
+            (1, Size::new(640, 480), (640 + 80, 0, 480, 360)),
+            (2, Size::new(100, 400), (275, 360, 90, 360)),
+            (3, Size::new(10, 10), (640 + 140, 360, 360, 360)),
+        ];
+        for (index, source, (left, top, width, height)) in cases {
+            let size = Size::new(width, height);
+            assert_eq!(
+                grid.place(index, source),
+                Place { left, top, size },
+                "{source}"
+            );
+        }
+    }
+
+    /// A picture whose pixel at column x and row y has the values x, y, 7 and 0.
+    fn picture(width: u32, height: u32) -> Picture {
+        let pixels: Vec<u8> = (0..height)
+            .flat_map(|y| (0..width).flat_map(move |x| [x as u8, y as u8, 7, 0]))
+            .collect();
+        Picture::new(
+            Size::new(width, height),
+            width as usize * 4,
+            Box::new(pixels),
+        )
+        .expect("its own size")
+    }
+
+    #[test]
+    fn pixels_come_to_their_place_and_nowhere_else() {
+        for (width, height) in [(8, 6), (16, 12), (200, 150), (3, 2), (1, 1), (255, 1)] {
+            let place = Place {
+                left: 3,
+                top: 2,
+                size: Size::new(8, 6),
+            };
+            let stride = 60;
+            let mut pixels = vec![99_u8; stride * 10];
+            copy_into(&picture(width, height), place, &mut pixels, stride);
+            for (index, pixel) in pixels.as_chunks::<4>().0.iter().enumerate() {
+                let (x, y) = (index % 15, index / 15);
+                let is_inside = (3..11).contains(&x) && (2..8).contains(&y);
+                if !is_inside {
+                    assert_eq!(pixel, &[99; 4], "{width}×{height} at {x},{y}");
+                    continue;
+                }
+                // The middle of the part of the picture that the pixel stands for.
+                let middle =
+                    |at: usize, from: u32, to: f32| (at as f32 + 0.5) * from as f32 / to - 0.5;
+                let wanted = [middle(x - 3, width, 8.0), middle(y - 2, height, 6.0)];
+                for (value, wanted) in pixel.iter().zip(wanted) {
+                    assert!(
+                        (f32::from(*value) - wanted).abs() <= 1.0,
+                        "{pixel:?}, {wanted:?}"
+                    );
+                }
+                assert_eq!(pixel[2..], [7, 0]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_picture_of_the_same_size_is_copied_as_it_is() {
+        let place = Place {
+            left: 0,
+            top: 0,
+            size: Size::new(5, 4),
+        };
+        let mut pixels = vec![0; 80];
+        let picture = picture(5, 4);
+        copy_into(&picture, place, &mut pixels, 20);
+        for y in 0..4 {
+            assert_eq!(&pixels[y as usize * 20..][..20], picture.row(y));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The first half of a pipeline: from an address to decoded video.
+//!
+//! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment, alone, because
+//! parsing it is what the user asked for.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use crate::elements::make;
+use crate::{SourceContext, SourceError};
+use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
+
+use super::camera;
+use super::decode::{self, How};
+use super::equipment::Equipment;
+use super::findings::Findings;
+use super::scale::{self, Progress};
+
+/// A pipeline ready to play.
+pub(super) struct Launch {
+    pub(super) pipeline: gst::Pipeline,
+    pub(super) progress: Arc<Progress>,
+    pub(super) findings: Arc<Findings>,
+}
+
+/// Builds the pipeline of a source.
+pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<Launch, SourceError> {
+    let uri = &config.uri;
+    let pipeline = gst::Pipeline::with_name(&context.name);
+    let equipment = Equipment::of(&context.machine);
+    let findings = Arc::new(Findings::default());
+    let scaler = scale::add(&pipeline, context, &equipment, config, &findings)?;
+    let how = How {
+        choice: config.decoder,
+        threads: config.decoder_threads,
+    };
+    let decode = || decode::add(&pipeline, scaler.input.clone(), &equipment, how, &findings);
+
+    match uri {
+        SourceUri::File(path) => {
+            check_readable(path)?;
+            let source = make("filesrc", "file")?;
+            source.set_property("location", path);
+            pipeline.add(&source).map_err(build_error)?;
+            source.link(&decode()?).map_err(build_error)?;
+        }
+        SourceUri::Rtsp {
+            location,
+            user,
+            password,
+            transport,
+            latency,
+        } => {
+            let source = make("rtspsrc", "rtsp")?;
+            source.set_property("location", location);
+            source.set_property_from_str(
+                "protocols",
+                match transport {
+                    RtspTransport::Tcp => "tcp",
+                    RtspTransport::Udp => "udp",
+                },
+            );
+            source.set_property(
+                "latency",
+                u32::try_from(latency.as_millis()).unwrap_or(u32::MAX),
+            );
+            if let Some(user) = user {
+                source.set_property("user-id", user);
+            }
+            if let Some(password) = password {
+                source.set_property("user-pw", password.read().map_err(SourceError::Password)?);
+            }
+            pipeline.add(&source).map_err(build_error)?;
+            link_video_of_rtsp(&source, &decode()?);
+        }
+        SourceUri::V4l2 {
+            device,
+            format,
+            size,
+            fps,
+        } => {
+            check_readable(device)?;
+            let source = make("v4l2src", camera::ELEMENT)?;
+            source.set_property("device", device);
+            let wanted = make("capsfilter", "camera-format")?;
+            wanted.set_property("caps", camera::wanted_caps(*format, *size, *fps));
+            pipeline.add_many([&source, &wanted]).map_err(build_error)?;
+            gst::Element::link_many([&source, &wanted, &decode()?]).map_err(build_error)?;
+        }
+        SourceUri::Launch(fragment) => {
+            let bin = gst::parse::bin_from_description(&with_end(fragment), true)
+                .map_err(|error| SourceError::Launch(error.message().to_owned()))?;
+            pipeline.add(&bin).map_err(build_error)?;
+            bin.link(&decode()?)
+                .map_err(|_| SourceError::Launch("it has no free source pad".to_owned()))?;
+        }
+        SourceUri::Csi {
+            sensor,
+            mode,
+            size,
+            fps,
+        } => {
+            let source = csi_camera(&equipment, *sensor, *mode)?;
+            let wanted = make("capsfilter", "camera-format")?;
+            wanted.set_property("caps", camera::csi_caps(*size, *fps));
+            pipeline.add_many([&source, &wanted]).map_err(build_error)?;
+            source.link(&wanted).map_err(build_error)?;
+            let given = wanted.static_pad("src");
+            let given = given.ok_or_else(|| build_error("capsfilter has no source pad"))?;
+            given.link(&scaler.input).map_err(build_error)?;
+        }
+        SourceUri::Images(_) => {
+            return Err(SourceError::Unsupported {
+                uri: uri.to_string(),
+                reason: "pictures are decoded by jetwatch itself".to_owned(),
+            });
+        }
+        SourceUri::Synthetic(_) => {
+            return Err(SourceError::Unsupported {
+                uri: "synthetic://".to_owned(),
+                reason: "the built-in scene needs no GStreamer pipeline".to_owned(),
+            });
+        }
+    }
+    Ok(Launch {
+        pipeline,
+        progress: scaler.progress,
+        findings,
+    })
+}
+
+/// The element of a CSI camera, which only a Jetson has.
+fn csi_camera(
+    equipment: &Equipment,
+    sensor: u32,
+    mode: Option<u32>,
+) -> Result<gst::Element, SourceError> {
+    camera::check_csi(equipment, sensor)?;
+    let source = make("nvarguscamerasrc", camera::ELEMENT)?;
+    source.set_property_from_str("sensor-id", &sensor.to_string());
+    if let Some(mode) = mode {
+        source.set_property_from_str("sensor-mode", &mode.to_string());
+    }
+    Ok(source)
+}
+
+/// Opens and closes it, so that the operating system's own words reach the user.
+fn check_readable(path: &Path) -> Result<(), SourceError> {
+    let fail = |cause| SourceError::File {
+        path: path.to_owned(),
+        cause,
+        user: rustix::process::getuid().as_raw().to_string(),
+    };
+    let metadata = File::open(path)
+        .and_then(|file| file.metadata())
+        .map_err(fail)?;
+    if metadata.is_dir() {
+        return Err(fail(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
+    }
+    if metadata.is_file() && metadata.len() == 0 {
+        return Err(SourceError::Empty);
+    }
+    Ok(())
+}
+
+fn link_video_of_rtsp(source: &gst::Element, decode: &gst::Element) {
+    let Some(input) = decode.static_pad("sink") else {
+        return;
+    };
+    source.connect_pad_added(move |_, pad| {
+        let is_video = pad
+            .current_caps()
+            .or_else(|| Some(pad.query_caps(None)))
+            .and_then(|caps| {
+                caps.structure(0)
+                    .and_then(|media| media.get::<String>("media").ok())
+            })
+            .is_some_and(|media| media == "video");
+        if is_video
+            && !input.is_linked()
+            && let Err(error) = pad.link(&input)
+        {
+            log::warn!("cannot link the RTSP stream to the decoder: {error}");
+        }
+    });
+}
+
+/// A fragment that ends with caps, which are no element, with one behind them that changes nothing.
+fn with_end(fragment: &str) -> Cow<'_, str> {
+    let last = fragment.rsplit('!').next().unwrap_or_default();
+    let word = last
+        .trim()
+        .split(|c: char| c.is_whitespace() || ",(;".contains(c))
+        .next();
+    if word.is_some_and(|word| word.contains('/')) {
+        Cow::Owned(format!("{fragment} ! capsfilter"))
+    } else {
+        Cow::Borrowed(fragment)
+    }
+}
+
+fn build_error(error: impl std::fmt::Display) -> SourceError {
+    SourceError::Build(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_with_caps_gets_an_end() {
+        let ends = |fragment: &str| with_end(fragment) != fragment;
+        assert!(ends("videotestsrc ! video/x-raw,width=640"));
+        assert!(ends("a ! video/x-raw(memory:NVMM), width=640 "));
+        assert!(ends("a !image/jpeg"));
+        assert!(!ends("videotestsrc"));
+        assert!(!ends("a ! filesrc location=/x/y"));
+        assert!(!ends("a ! video/x-raw ! identity sync=true"));
+        assert_eq!(with_end("a ! b/c"), "a ! b/c ! capsfilter");
+    }
+}

@@ -1,0 +1,254 @@
+//! What is asked of a V4L2 camera, what it offers, and the sentence for when these do not meet.
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use crate::SourceError;
+use jetwatch_config::{SourceUri, V4l2Format};
+
+use super::chain::NVMM;
+use super::equipment::Equipment;
+
+/// Name of the camera's element in its pipeline.
+pub(super) const ELEMENT: &str = "camera";
+
+/// Most sizes that an error lists; a camera with more has room for others too.
+const MOST_OFFERS: usize = 24;
+
+/// A variable that must be in the environment before a camera is opened, for the GStreamer in use.
+///
+/// GStreamer 1.22.0, which Debian 12 has, forgets a reference to a camera's buffer pool whenever it stops the camera, and
+/// with it an open file. Each reconnect would cost one, and a camera that is plugged in again would come back as another
+/// device, because the old one is still taken. This variable chooses the way of stopping that has no such mistake.
+#[must_use]
+pub fn needed_variable() -> Option<(&'static str, &'static str)> {
+    let (major, minor, ..) = gst::version();
+    needed_by(major, minor).filter(|(name, _)| std::env::var_os(name).is_none())
+}
+
+fn needed_by(major: u32, minor: u32) -> Option<(&'static str, &'static str)> {
+    // Later 1.22 releases and others may not need it; there it does no harm.
+    ((major, minor) == (1, 22)).then_some(("GST_V4L2_FORCE_DRAIN", "1"))
+}
+
+/// The caps that stand for the keys of the configuration.
+pub(super) fn wanted_caps(
+    format: V4l2Format,
+    size: Option<(u32, u32)>,
+    fps: Option<u32>,
+) -> gst::Caps {
+    let one = |media: &str| {
+        let mut structure = gst::Structure::builder(media);
+        if let Some((width, height)) = size {
+            structure = structure
+                .field("width", width.cast_signed())
+                .field("height", height.cast_signed());
+        }
+        if let Some(fps) = fps {
+            structure = structure.field("framerate", gst::Fraction::new(fps.cast_signed(), 1));
+        }
+        structure.build()
+    };
+    match format {
+        V4l2Format::Raw => gst::Caps::builder_full()
+            .structure(one("video/x-raw"))
+            .build(),
+        V4l2Format::Mjpeg => gst::Caps::builder_full()
+            .structure(one("image/jpeg"))
+            .build(),
+        V4l2Format::Any if size.is_none() && fps.is_none() => gst::Caps::new_any(),
+        V4l2Format::Any => gst::Caps::builder_full()
+            .structure(one("video/x-raw"))
+            .structure(one("image/jpeg"))
+            .build(),
+    }
+}
+
+/// The caps that stand for the keys of a CSI camera, which gives `NV12` in the memory of the Jetson's units.
+pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps {
+    let mut caps = gst::Caps::builder("video/x-raw")
+        .features([NVMM])
+        .field("format", "NV12");
+    if let Some((width, height)) = size {
+        caps = caps
+            .field("width", width.cast_signed())
+            .field("height", height.cast_signed());
+    }
+    if let Some(fps) = fps {
+        caps = caps.field("framerate", gst::Fraction::new(fps.cast_signed(), 1));
+    }
+    caps.build()
+}
+
+/// Whether this machine has what a CSI camera needs.
+pub(super) fn check_csi(equipment: &Equipment, sensor: u32) -> Result<(), SourceError> {
+    match &equipment.camera {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(SourceError::Unsupported {
+            uri: format!("csi://{sensor}"),
+            reason: format!("{reason}; a USB camera is v4l2:///dev/videoN"),
+        }),
+    }
+}
+
+/// What to do when a CSI camera fails, whose driver says little; `None` for what is no CSI camera.
+pub(super) fn csi_hint(uri: &SourceUri, element: &str) -> Option<&'static str> {
+    (matches!(uri, SourceUri::Csi { .. }) && element == ELEMENT).then_some(
+        "check that the camera's daemon runs (systemctl status nvargus-daemon), that the sensor is connected (ls /dev/video*), \
+         that its number is right, and that it has the size and rate asked for",
+    )
+}
+
+/// The error that says what the camera offers, if `message` means that it does not offer what was asked.
+pub(super) fn format_error(
+    uri: &SourceUri,
+    pipeline: &gst::Pipeline,
+    message: &gst::message::Error,
+) -> Option<SourceError> {
+    let SourceUri::V4l2 {
+        device,
+        format,
+        size,
+        fps,
+    } = uri
+    else {
+        return None;
+    };
+    if !message.debug()?.contains("not-negotiated") {
+        return None;
+    }
+    // The camera is still open, so its pad tells what it can do.
+    let offered = pipeline
+        .by_name(ELEMENT)?
+        .static_pad("src")?
+        .query_caps(None);
+    let wanted = wanted_caps(*format, *size, *fps);
+    // When they do meet, something behind the camera is the trouble, and GStreamer's own words are all there is.
+    if wanted.can_intersect(&offered) {
+        return None;
+    }
+    Some(SourceError::CameraFormat {
+        device: device.clone(),
+        wanted: asked(*format, *size, *fps),
+        offered: describe(&offered),
+    })
+}
+
+fn asked(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -> String {
+    let mut parts = Vec::new();
+    match format {
+        V4l2Format::Any => {}
+        V4l2Format::Raw => parts.push("raw".to_owned()),
+        V4l2Format::Mjpeg => parts.push("mjpeg".to_owned()),
+    }
+    parts.extend(size.map(|(width, height)| format!("{width}×{height}")));
+    parts.extend(fps.map(|fps| format!("{fps} frames/s")));
+    parts.join(" ")
+}
+
+/// Formats, sizes and rates, in the camera's order and each once: pixel formats are all taken, so they are not told apart.
+pub(super) fn describe(caps: &gst::Caps) -> String {
+    let mut offers: Vec<String> = Vec::new();
+    for structure in caps.iter() {
+        let format = match structure.name().as_str() {
+            "video/x-raw" => "raw",
+            "image/jpeg" => "mjpeg",
+            // jetwatch cannot ask for the others.
+            _ => continue,
+        };
+        let text = |field: &str| {
+            structure
+                .value(field)
+                .map_or_else(|_| "any".to_owned(), plain)
+        };
+        let offer = format!(
+            "{format} {}×{} at {} frames/s",
+            text("width"),
+            text("height"),
+            text("framerate")
+        );
+        if !offers.contains(&offer) {
+            offers.push(offer);
+        }
+    }
+    if offers.is_empty() {
+        return format!("nothing that jetwatch reads: {caps}");
+    }
+    let more = offers.len().saturating_sub(MOST_OFFERS);
+    offers.truncate(MOST_OFFERS);
+    let mut text = offers.join("; ");
+    if more > 0 {
+        text = format!("{text}; and {more} more");
+    }
+    text
+}
+
+/// A number, range or list of numbers without GStreamer's notation of types.
+fn plain(value: &gst::glib::SendValue) -> String {
+    let fraction = |fraction: gst::Fraction| {
+        let number = f64::from(fraction.numer()) / f64::from(fraction.denom());
+        ((number * 100.0).round() / 100.0).to_string()
+    };
+    if let Ok(number) = value.get::<i32>() {
+        number.to_string()
+    } else if let Ok(range) = value.get::<gst::IntRange<i32>>() {
+        format!("{} to {}", range.min(), range.max())
+    } else if let Ok(rate) = value.get::<gst::Fraction>() {
+        fraction(rate)
+    } else if let Ok(range) = value.get::<gst::FractionRange>() {
+        format!("{} to {}", fraction(range.min()), fraction(range.max()))
+    } else if let Ok(list) = value.get::<gst::List>() {
+        let numbers: Vec<String> = list.iter().map(plain).collect();
+        match numbers.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => "no".to_owned(),
+        }
+    } else {
+        value
+            .serialize()
+            .map_or_else(|_| "?".to_owned(), |text| text.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+
+    #[test]
+    fn offers_are_named_once_and_without_types() {
+        gst::init().expect("GStreamer starts");
+        let caps = gst::Caps::from_str(
+            "video/x-raw, format=YUY2, width=640, height=360, framerate={ (fraction)30/1, (fraction)25/1, (fraction)15/2 }; \
+             video/x-raw, format=NV12, width=640, height=360, framerate={ (fraction)30/1, (fraction)25/1, (fraction)15/2 }; \
+             video/mpegts; \
+             image/jpeg, width=[ 16, 1920 ], height=[ 16, 1080 ], framerate=[ 1/1, 60/1 ]",
+        )
+        .expect("caps");
+        assert_eq!(
+            describe(&caps),
+            "raw 640×360 at 30, 25 or 7.5 frames/s; mjpeg 16 to 1920×16 to 1080 at 1 to 60 frames/s"
+        );
+        let none = gst::Caps::from_str("video/mpegts").expect("caps");
+        assert_eq!(describe(&none), "nothing that jetwatch reads: video/mpegts");
+    }
+
+    #[test]
+    fn what_was_asked_is_named_as_in_the_configuration() {
+        assert_eq!(
+            asked(V4l2Format::Mjpeg, Some((1280, 720)), Some(30)),
+            "mjpeg 1280×720 30 frames/s"
+        );
+        assert_eq!(asked(V4l2Format::Any, None, Some(240)), "240 frames/s");
+    }
+
+    #[test]
+    fn only_the_gstreamer_that_forgets_is_told_to_drain() {
+        assert_eq!(needed_by(1, 22), Some(("GST_V4L2_FORCE_DRAIN", "1")));
+        for version in [(1, 16), (1, 20), (1, 24), (2, 22)] {
+            assert_eq!(needed_by(version.0, version.1), None, "{version:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Bus messages as errors of ours: which element, what it said, what to do.
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use crate::SourceError;
+use crate::elements::package_for;
+
+/// A plug-in that GStreamer looked for in vain.
+pub(super) struct MissingPlugin {
+    what: String,
+    media_type: String,
+}
+
+/// Reads a `missing-plugin` element message; its form is documented with `GstMissingPlugin` in gst-plugins-base.
+pub(super) fn missing_plugin(message: &gst::MessageRef) -> Option<MissingPlugin> {
+    let structure = message
+        .structure()
+        .filter(|structure| structure.name() == "missing-plugin")?;
+    let what = structure
+        .get::<String>("name")
+        .unwrap_or_else(|_| "this media type".to_owned());
+    let caps = structure.get::<gst::Caps>("detail").ok();
+    let media_type = caps
+        .as_ref()
+        .and_then(|caps| caps.structure(0))
+        .map_or_else(
+            || {
+                structure
+                    .get::<String>("detail")
+                    .unwrap_or_else(|_| "unknown".to_owned())
+            },
+            |media| media.name().to_string(),
+        );
+    Some(MissingPlugin { what, media_type })
+}
+
+impl MissingPlugin {
+    /// As the error that names the package.
+    pub(super) fn into_error(self) -> SourceError {
+        SourceError::MissingPlugin {
+            package: package_for(&self.media_type),
+            what: self.what,
+            caps: self.media_type,
+        }
+    }
+}
+
+/// The error to report: a missing plug-in explains more than the element that stumbled over it.
+pub(super) fn element_error(
+    message: &gst::message::Error,
+    missing: Option<MissingPlugin>,
+) -> SourceError {
+    if let Some(missing) = missing {
+        return missing.into_error();
+    }
+    if message.error().matches(gst::CoreError::MissingPlugin)
+        && let Some(error) = message
+            .debug()
+            .and_then(|debug| error_of_missing(&missing_in_text(&debug)))
+    {
+        return error;
+    }
+    let error = message.error();
+    let element = message
+        .src()
+        .map_or_else(|| "pipeline".to_owned(), |object| object.name().to_string());
+    let debug = message
+        .debug()
+        .map(|debug| detail_of(&debug))
+        .unwrap_or_default();
+    let mut text = error.message().trim_end_matches('.').to_owned();
+    if !debug.is_empty() && !text.contains(&debug) {
+        text = format!("{text} ({debug})");
+    }
+    SourceError::Element {
+        element,
+        hint: hint_for(&error),
+        message: text,
+    }
+}
+
+/// What decodebin lists in the debug text of its error, one a line: `Missing decoder: WHAT (CAPS)`. It says so here, and not by
+/// messages, about streams that it could have given out as they are, but was not asked for.
+fn missing_in_text(debug: &str) -> Vec<MissingPlugin> {
+    let listed = debug.lines().filter_map(|line| {
+        let (what, caps) = line
+            .trim()
+            .strip_prefix("Missing ")?
+            .split_once(": ")?
+            .1
+            .rsplit_once(" (")?;
+        let media_type = caps.split([',', ')']).next()?.to_owned();
+        Some(MissingPlugin {
+            what: what.to_owned(),
+            media_type,
+        })
+    });
+    listed.collect()
+}
+
+/// Streams that are no pictures need no plug-in: then there is just no video.
+fn error_of_missing(missing: &[MissingPlugin]) -> Option<SourceError> {
+    let is_picture = |plugin: &&MissingPlugin| {
+        plugin.media_type.starts_with("video/") || plugin.media_type.starts_with("image/")
+    };
+    if let Some(picture) = missing.iter().find(is_picture) {
+        return Some(SourceError::MissingPlugin {
+            what: picture.what.clone(),
+            caps: picture.media_type.clone(),
+            package: package_for(&picture.media_type),
+        });
+    }
+    let found: Vec<&str> = missing.iter().map(|plugin| plugin.what.as_str()).collect();
+    (!found.is_empty()).then(|| SourceError::NoVideo {
+        found: found.join(", "),
+    })
+}
+
+/// The last line of GStreamer's debug text; those before it are file, line and function.
+fn detail_of(debug: &str) -> String {
+    debug
+        .lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty())
+        .unwrap_or_default()
+        .trim_end_matches('.')
+        .to_owned()
+}
+
+fn hint_for(error: &gst::glib::Error) -> Option<&'static str> {
+    if let Some(kind) = error.kind::<gst::ResourceError>() {
+        return match kind {
+            gst::ResourceError::NotAuthorized => Some("check user and password of this source"),
+            gst::ResourceError::NotFound => Some("check the address or device"),
+            gst::ResourceError::OpenRead | gst::ResourceError::OpenReadWrite => {
+                Some("check that it is reachable and that you may open it")
+            }
+            gst::ResourceError::Read => Some("check that it is still connected"),
+            gst::ResourceError::Busy => Some("another program uses it; close that one"),
+            _ => None,
+        };
+    }
+    match error.kind::<gst::StreamError>() {
+        Some(gst::StreamError::Demux | gst::StreamError::Decode) => {
+            Some("the media is damaged or incomplete; try it with: gst-play-1.0")
+        }
+        Some(gst::StreamError::TypeNotFound) => Some("this is no media file that GStreamer knows"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sound_alone_is_no_missing_plugin() {
+        let debug = "gstdecodebin2.c(1): expose ():\nno suitable plugins found:\n\
+                     Missing decoder: Raw 16-bit PCM audio (audio/x-raw, format=(string)S16LE)\n";
+        let error = error_of_missing(&missing_in_text(debug)).expect("something is listed");
+        assert_eq!(
+            error.to_string(),
+            "the media has no video stream (found: Raw 16-bit PCM audio)"
+        );
+    }
+
+    #[test]
+    fn a_codec_without_plugin_names_its_package() {
+        let debug = "Missing decoder: MPEG-4 AAC (audio/mpeg, mpegversion=(int)4)\n\
+                     Missing decoder: H.265 (Main Profile) (video/x-h265)\n";
+        let error = error_of_missing(&missing_in_text(debug)).expect("something is listed");
+        let text = error.to_string();
+        assert!(
+            text.contains("H.265") && text.contains("apt-get install gstreamer1.0-libav"),
+            "{text}"
+        );
+        assert!(error_of_missing(&missing_in_text("no list here")).is_none());
+    }
+}

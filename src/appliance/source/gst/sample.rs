@@ -1,0 +1,128 @@
+//! A sample of the sink as a [`Picture`]: the one place that knows in which memory its pixels lie.
+//!
+//! In the processor's, or, where the detector reads a Jetson's surfaces in place, in `memory:NVMM`: such a picture holds its
+//! surface, and the pool has it back when the picture is dropped.
+
+use std::sync::Arc;
+
+use gstreamer as gst;
+use gstreamer_video as gst_video;
+
+use crate::SourceContext;
+use jetwatch_nvidia::cuda::PixelFormat;
+use jetwatch_nvidia::surface::{NvmmPicture, SurfaceReader};
+use jetwatch_types::{Picture, Size};
+
+use super::chain::NVMM;
+use super::findings::Findings;
+
+/// Reads samples. It remembers the layout of the caps seen last: parsing them for every frame would be waste.
+pub(super) struct Reader {
+    layout: Option<(gst::Caps, Layout)>,
+    surfaces: Option<Arc<SurfaceReader>>,
+    source: String,
+    findings: Arc<Findings>,
+}
+
+#[derive(Clone, Copy)]
+struct Layout {
+    size: Size,
+    stride: usize,
+    offset: usize,
+    is_nvmm: bool,
+}
+
+impl Reader {
+    /// For the samples of one session.
+    pub(super) fn new(context: &SourceContext, findings: &Arc<Findings>) -> Self {
+        Self {
+            layout: None,
+            surfaces: context.surfaces.clone(),
+            source: context.name.clone(),
+            findings: Arc::clone(findings),
+        }
+    }
+
+    /// For samples in the processor's memory, outside of any session.
+    pub(super) fn of_plain_samples() -> Self {
+        Self {
+            layout: None,
+            surfaces: None,
+            source: String::new(),
+            findings: Arc::default(),
+        }
+    }
+
+    /// The picture of a sample, which gives its buffer back when it is dropped; `None` when the buffer does not hold what its
+    /// caps promise.
+    pub(super) fn read(&mut self, sample: &gst::Sample) -> Option<Picture> {
+        let buffer = sample.buffer_owned()?;
+        let layout = self.layout(sample.caps()?, &buffer)?;
+        if layout.is_nvmm {
+            return self.in_place(buffer, layout.size);
+        }
+        let mapped = buffer.into_mapped_buffer_readable().ok()?;
+        Picture::new(
+            layout.size,
+            layout.stride,
+            Box::new(Pixels {
+                mapped,
+                offset: layout.offset,
+            }),
+        )
+    }
+
+    /// A picture of NVMM that stays there. `None` when it cannot be read in place: the next session copies.
+    fn in_place(&self, buffer: gst::Buffer, size: Size) -> Option<Picture> {
+        let picture = NvmmPicture::new(buffer, size.width, size.height, PixelFormat::Bgrx);
+        match self.surfaces.as_ref()?.surface(&picture) {
+            Ok(surface) => Some(Picture::elsewhere(size, surface)),
+            Err(error) => {
+                log::warn!(source = self.source.as_str(); "{error}; from now on pictures are copied");
+                self.findings.lose_place();
+                None
+            }
+        }
+    }
+
+    fn layout(&mut self, caps: &gst::CapsRef, buffer: &gst::Buffer) -> Option<Layout> {
+        if self
+            .layout
+            .as_ref()
+            .is_none_or(|(known, _)| known.as_ref() != caps)
+        {
+            let video = gst_video::VideoInfo::from_caps(caps).ok()?;
+            let layout = Layout {
+                size: Size::new(video.width(), video.height()),
+                stride: usize::try_from(*video.stride().first()?).ok()?,
+                offset: *video.offset().first()?,
+                is_nvmm: caps
+                    .features(0)
+                    .is_some_and(|features| features.contains(NVMM)),
+            };
+            self.layout = Some((caps.to_owned(), layout));
+        }
+        let mut layout = self.layout.as_ref()?.1;
+        // The buffer's own layout wins over the default one of its caps.
+        if let Some(meta) = buffer.meta::<gst_video::VideoMeta>() {
+            layout.stride = usize::try_from(*meta.stride().first()?).ok()?;
+            layout.offset = *meta.offset().first()?;
+        }
+        Some(layout)
+    }
+}
+
+/// A mapped GStreamer buffer, given back to its pool when the frame is dropped.
+struct Pixels {
+    mapped: gst::MappedBuffer<gst::buffer::Readable>,
+    offset: usize,
+}
+
+impl AsRef<[u8]> for Pixels {
+    fn as_ref(&self) -> &[u8] {
+        self.mapped
+            .as_slice()
+            .get(self.offset..)
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,247 @@
+//! One session with a GStreamer pipeline: play, watch its bus, and bring it down whatever happens.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use gstreamer as gst;
+use gstreamer::prelude::*;
+
+use crate::{End, SourceContext, SourceError, WATCH_INTERVAL};
+use jetwatch_config::{SourceConfig, SourceUri};
+
+use super::build::Launch;
+use super::camera;
+use super::dot;
+use super::messages::{MissingPlugin, element_error, missing_plugin};
+use super::scale::ENTRY;
+use super::{survey, timing, view};
+
+/// How long a pipeline that failed may take to say why.
+const EXPLANATION: Duration = Duration::from_secs(2);
+
+pub(super) fn run(
+    config: &SourceConfig,
+    launch: &Launch,
+    context: &SourceContext,
+    first_frame: &dyn Fn(),
+) -> Result<End, SourceError> {
+    let bus = launch
+        .pipeline
+        .bus()
+        .ok_or_else(|| SourceError::Build("the pipeline has no bus".to_owned()))?;
+    let _down = Down(&launch.pipeline);
+    let mut session = Session {
+        config,
+        context,
+        launch,
+        missing: None,
+        dots_done: context.dot.requests.load(Ordering::Relaxed),
+    };
+
+    let refused = start(&launch.pipeline).is_err();
+    let asked_at = Instant::now();
+    let mut announced = false;
+    loop {
+        context.pulse.works();
+        if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(
+            WATCH_INTERVAL.as_millis() as u64,
+        )) {
+            if let Some(end) = session.handle(&message)? {
+                return Ok(end);
+            }
+        } else if refused && asked_at.elapsed() > EXPLANATION {
+            return Err(SourceError::Build(
+                "the pipeline does not start and gives no reason; look at GST_DEBUG=3".to_owned(),
+            ));
+        }
+        if !announced && launch.progress.frames() > 0 {
+            announced = true;
+            session.confirm()?;
+            first_frame();
+        }
+        if context.stop.is_stopped() {
+            return Ok(End::Stopped);
+        }
+        let idle = launch.progress.idle();
+        let patience = match announced {
+            true => config.stall_timeout,
+            false => config.first_frame_timeout(),
+        };
+        if idle >= patience {
+            session.dump("stall");
+            return Err(match announced || config.uri.is_live() {
+                true => SourceError::Stalled { waited: idle },
+                false => SourceError::NoStart { waited: idle },
+            });
+        }
+        session.dump_if_asked();
+    }
+}
+
+/// Starts to play, with the entry of the scaler first. A pipeline begins with the elements that lead nowhere, and what decodes
+/// is one of them until its media is known: it might push its first picture to an entry that does not listen yet, and would
+/// then stand still without a word.
+fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
+    pipeline.set_state(gst::State::Ready)?;
+    for name in [ENTRY].iter().chain(view::PASSAGES) {
+        if let Some(passage) = pipeline.by_name(name) {
+            passage.set_state(gst::State::Paused)?;
+        }
+    }
+    pipeline.set_state(gst::State::Playing).map(|_| ())
+}
+
+/// Brings the pipeline down on every way out, panics included.
+struct Down<'a>(&'a gst::Pipeline);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.set_state(gst::State::Null) {
+            log::warn!("a pipeline does not stop: {error}");
+        }
+    }
+}
+
+struct Session<'a> {
+    config: &'a SourceConfig,
+    context: &'a SourceContext,
+    launch: &'a Launch,
+    missing: Option<MissingPlugin>,
+    dots_done: u64,
+}
+
+/// A CSI camera's driver says little about what is wrong.
+fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
+    match error {
+        SourceError::Element {
+            element,
+            message,
+            hint,
+        } => SourceError::Element {
+            hint: camera::csi_hint(uri, &element).or(hint),
+            element,
+            message,
+        },
+        other => other,
+    }
+}
+
+impl Session<'_> {
+    /// Looks at what the pipeline has really made, and holds it against the configuration.
+    fn confirm(&self) -> Result<(), SourceError> {
+        let found = survey::found(self.launch);
+        let plan = survey::plan(&found, self.launch);
+        log::info!(source = self.context.name.as_str(); "{plan}");
+        for note in &plan.notes {
+            log::info!(source = self.context.name.as_str(); "{note}");
+        }
+        timing::attach(&found, &self.context.recorder);
+        (self.context.on_plan)(&plan);
+        match plan.refused_by(self.config.decoder, self.config.scaling) {
+            Some(reason) => Err(SourceError::Refused(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// `Some` when the session is over.
+    fn handle(&mut self, message: &gst::Message) -> Result<Option<End>, SourceError> {
+        match message.view() {
+            gst::MessageView::Eos(_) => self.end_of_media(),
+            gst::MessageView::Error(error) => {
+                self.dump("error");
+                if self.context.stop.is_stopped() {
+                    return Ok(Some(End::Stopped));
+                }
+                if let Some(reason) = self.launch.findings.take_refusal() {
+                    return Err(SourceError::Refused(reason));
+                }
+                if self.launch.findings.has_lost_place() {
+                    return Err(SourceError::NotInPlace);
+                }
+                let uri = &self.config.uri;
+                Err(
+                    camera::format_error(uri, &self.launch.pipeline, error).unwrap_or_else(|| {
+                        with_camera_hint(uri, element_error(error, self.missing.take()))
+                    }),
+                )
+            }
+            gst::MessageView::Warning(warning) => {
+                log::warn!(source = self.context.name.as_str(); "{}", warning.error().message());
+                Ok(None)
+            }
+            gst::MessageView::Element(_) => {
+                if let Some(missing) = missing_plugin(message) {
+                    self.missing = Some(missing);
+                }
+                Ok(None)
+            }
+            gst::MessageView::StateChanged(change) => {
+                if message.src().is_some_and(|object| {
+                    object == self.launch.pipeline.upcast_ref::<gst::Object>()
+                }) {
+                    self.dump(&format!("{:?}-{:?}", change.old(), change.current()).to_lowercase());
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn end_of_media(&mut self) -> Result<Option<End>, SourceError> {
+        if self.launch.progress.frames() == 0 {
+            if let Some(missing) = self.missing.take() {
+                return Err(missing.into_error());
+            }
+            if matches!(self.config.uri, SourceUri::Csi { .. }) {
+                let element = camera::ELEMENT.to_owned();
+                return Err(SourceError::Element {
+                    hint: camera::csi_hint(&self.config.uri, &element),
+                    element,
+                    message: "the camera's driver ended without a picture".to_owned(),
+                });
+            }
+            let others = self.launch.findings.others();
+            return Err(if others.is_empty() {
+                SourceError::Empty
+            } else {
+                SourceError::NoVideo {
+                    found: others.join(", "),
+                }
+            });
+        }
+        if self.context.stop.is_stopped() {
+            return Ok(Some(End::Stopped));
+        }
+        if !self.config.loop_at_end {
+            return Ok(Some(End::EndOfMedia));
+        }
+        let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::KEY_UNIT;
+        match self
+            .launch
+            .pipeline
+            .seek_simple(flags, gst::ClockTime::ZERO)
+        {
+            Ok(()) => Ok(None),
+            Err(_) => Err(SourceError::Build(
+                "this file cannot be started over (loop: true): it cannot be sought".to_owned(),
+            )),
+        }
+    }
+
+    fn dump(&self, why: &str) {
+        dot::dump(
+            self.context.dot.folder.as_deref(),
+            &self.context.name,
+            why,
+            &self.launch.pipeline,
+        );
+    }
+
+    fn dump_if_asked(&mut self) {
+        let asked = self.context.dot.requests.load(Ordering::Relaxed);
+        if asked != self.dots_done {
+            self.dots_done = asked;
+            self.dump("asked");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Who does what for one source: what is expected before it is opened, and what its running pipeline really made.
+
+use std::fmt;
+
+use jetwatch_config::{DecoderChoice, Scaling};
+use jetwatch_platform::VideoUnit;
+
+/// The work of a source, in the order of the data.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Its steps.
+    pub steps: Vec<PlanStep>,
+    /// What was refused to better units, and why; a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One piece of work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanStep {
+    /// What is done.
+    pub work: Work,
+    /// Who does it.
+    pub unit: VideoUnit,
+    /// The GStreamer element that has it done; `jetwatch` for what is done without one.
+    pub element: String,
+    /// Sizes and formats, or what is not known yet.
+    pub detail: String,
+}
+
+/// Kinds of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Pictures of a camera.
+    Capture,
+    /// Media of a server.
+    Receive,
+    /// Media of a file, or of the user's own elements.
+    Read,
+    /// Pictures out of media.
+    Decode,
+    /// Size, and colors on the way.
+    Scale,
+    /// Colors alone.
+    Color,
+    /// A part of the picture.
+    Crop,
+    /// From one memory to the other.
+    Copy,
+    /// A scene made by jetwatch.
+    Draw,
+}
+
+impl Work {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Capture => "capture",
+            Self::Receive => "receive",
+            Self::Read => "read",
+            Self::Decode => "decode",
+            Self::Scale => "scale",
+            Self::Color => "convert colors",
+            Self::Crop => "crop",
+            Self::Copy => "copy",
+            Self::Draw => "draw",
+        }
+    }
+}
+
+impl Plan {
+    /// What of this plan the configuration does not accept, as a sentence.
+    #[must_use]
+    pub fn refused_by(&self, decoder: DecoderChoice, scaling: Scaling) -> Option<String> {
+        let wanted = match scaling {
+            Scaling::Auto => None,
+            Scaling::Vic => Some(VideoUnit::Vic),
+            Scaling::Gpu => Some(VideoUnit::Gpu),
+            Scaling::Cpu => Some(VideoUnit::Cpu),
+        };
+        self.steps.iter().find_map(|step| {
+            let asked = match step.work {
+                Work::Scale | Work::Color => {
+                    let wanted = wanted.filter(|wanted| *wanted != step.unit)?;
+                    format!("scaling is to run on the {}", wanted.name())
+                }
+                Work::Decode => match decoder {
+                    DecoderChoice::Hardware if step.unit == VideoUnit::Cpu => {
+                        "decoder is hardware".to_owned()
+                    }
+                    DecoderChoice::Software if step.unit != VideoUnit::Cpu => {
+                        "decoder is software".to_owned()
+                    }
+                    _ => return None,
+                },
+                _ => return None,
+            };
+            let notes: String = self.notes.iter().map(|note| format!("; {note}")).collect();
+            Some(format!(
+                "{asked}, but the pipeline does this: {step}{notes}"
+            ))
+        })
+    }
+}
+
+impl fmt::Display for PlanStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (work, unit) = (self.work.name(), self.unit.name());
+        write!(f, "{work} by {unit} ({}", self.element)?;
+        if !self.detail.is_empty() {
+            write!(f, ", {}", self.detail)?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            step.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(work: Work, unit: VideoUnit) -> Plan {
+        let step = PlanStep {
+            work,
+            unit,
+            element: "x".to_owned(),
+            detail: "1×1 to 2×2".to_owned(),
+        };
+        Plan {
+            steps: vec![step],
+            notes: vec!["the reason".to_owned()],
+        }
+    }
+
+    #[test]
+    fn what_runs_elsewhere_than_told_is_refused() {
+        use VideoUnit::{Cpu, Gpu, Nvdec, Vic};
+        let auto = (DecoderChoice::Auto, Scaling::Auto);
+        let vic = (DecoderChoice::Auto, Scaling::Vic);
+        let hardware = (DecoderChoice::Hardware, Scaling::Auto);
+        let software = (DecoderChoice::Software, Scaling::Cpu);
+        let cases = [
+            (Work::Scale, Cpu, auto, false),
+            (Work::Scale, Vic, vic, false),
+            (Work::Scale, Cpu, vic, true),
+            (Work::Color, Gpu, vic, true),
+            (Work::Copy, Cpu, vic, false),
+            (Work::Decode, Cpu, vic, false),
+            (Work::Decode, Cpu, hardware, true),
+            (Work::Decode, Nvdec, hardware, false),
+            (Work::Decode, Nvdec, software, true),
+            (Work::Scale, Vic, software, true),
+        ];
+        for (work, unit, (decoder, scaling), refused) in cases {
+            let reason = plan(work, unit).refused_by(decoder, scaling);
+            assert_eq!(reason.is_some(), refused, "{work:?} {unit:?}");
+            if let Some(reason) = reason {
+                assert!(
+                    reason.contains("1×1 to 2×2") && reason.ends_with("; the reason"),
+                    "{reason}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_is_one_line() {
+        let mut plan = plan(Work::Decode, VideoUnit::Nvdec);
+        plan.steps.extend(plan.clone().steps);
+        plan.steps[1].detail.clear();
+        assert_eq!(
+            plan.to_string(),
+            "decode by NVDEC (x, 1×1 to 2×2); decode by NVDEC (x)"
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! Keeps one source alive: opens it, and opens it anew with growing waits when it fails or stalls.
+//!
+//! Retrying and working never mix: [`Source::run_once`] is one session and may fail; this loop decides what follows.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use jetwatch_config::{SourceConfig, SourceUri};
+use jetwatch_telemetry as telemetry;
+use jetwatch_types::SourceState;
+
+use super::images::ImagesSource;
+use super::{End, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource};
+
+/// A session that delivered frames for at least this long starts the waits anew.
+const STEADY_AFTER: Duration = Duration::from_secs(10);
+
+/// A running source.
+pub struct SourceHandle {
+    thread: JoinHandle<Result<(), SourceError>>,
+}
+
+impl SourceHandle {
+    /// Whether its thread has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the end: the media's, a stop's, or a failure that trying again cannot help. Panics of the thread go on here.
+    pub fn join(self) -> Result<(), SourceError> {
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Starts the source on a thread named `source-NAME`.
+pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<SourceHandle> {
+    let opened = config.clone();
+    spawn(config, context, move || match &opened.uri {
+        SourceUri::Synthetic(scene) => {
+            let source = SyntheticSource::new(scene, opened.loop_at_end).capped(opened.max_fps);
+            Box::new(source.confined(opened.roi))
+        }
+        SourceUri::Images(folder) => Box::new(ImagesSource::of_folder(&opened, folder)),
+        _ => Box::new(GstSource::new(&opened)),
+    })
+}
+
+/// Starts what `make` makes, on a thread named `source-NAME`, where it stays; `config` says how it is kept alive.
+pub(super) fn spawn(
+    config: &SourceConfig,
+    context: SourceContext,
+    make: impl FnOnce() -> Box<dyn Source> + Send + 'static,
+) -> std::io::Result<SourceHandle> {
+    let config = config.clone();
+    // Linux keeps 15 bytes of a thread's name.
+    let thread_name: String = format!("source-{}", context.name)
+        .chars()
+        .take(15)
+        .collect();
+    let thread = thread::Builder::new()
+        .name(thread_name.clone())
+        .spawn(move || {
+            telemetry::name_thread(&thread_name);
+            let result = supervise(make().as_mut(), &config, &context);
+            context.pulse.waits();
+            (context.on_end)(context.id);
+            result
+        })?;
+    Ok(SourceHandle { thread })
+}
+
+fn supervise(
+    source: &mut dyn Source,
+    config: &SourceConfig,
+    context: &SourceContext,
+) -> Result<(), SourceError> {
+    let live = config.uri.is_live();
+    let is_csi = matches!(config.uri, SourceUri::Csi { .. });
+    if is_csi {
+        context.argus.join(&context.counters);
+    }
+    let mut wait = config.reconnect_wait;
+    (context.observe)(context.id, SourceState::Connecting, None);
+    loop {
+        context.pulse.works();
+        let online_since: Cell<Option<Instant>> = Cell::new(None);
+        let result = source.run_once(context, &|| {
+            online_since.set(Some(Instant::now()));
+            log::info!(source = context.name.as_str(); "online");
+            (context.observe)(context.id, SourceState::Online, None);
+        });
+        let error = match result {
+            Ok(End::Stopped) => {
+                (context.observe)(context.id, SourceState::Ended, Some("stopped".to_owned()));
+                return Ok(());
+            }
+            Ok(End::EndOfMedia) if !live || matches!(config.uri, SourceUri::Synthetic(_)) => {
+                log::info!(source = context.name.as_str(), frames = context.counters.frames(); "end of media");
+                (context.observe)(context.id, SourceState::Ended, None);
+                return Ok(());
+            }
+            // A camera or server does not end by itself: somebody closed it.
+            Ok(End::EndOfMedia) => SourceError::Element {
+                element: context.name.clone(),
+                message: "the source ended the stream".to_owned(),
+                hint: None,
+            },
+            // The next session copies, so that this happens once and is no failure of the source.
+            Err(SourceError::NotInPlace) => {
+                log::info!(source = context.name.as_str(); "opened again, with copies");
+                continue;
+            }
+            Err(error) => error,
+        };
+        let mut text = error.to_string();
+        if error.is_permanent(live) {
+            log::error!(source = context.name.as_str(); "failed: {text}");
+            (context.observe)(context.id, SourceState::Offline, Some(text));
+            return Err(error);
+        }
+        let is_steady = online_since
+            .get()
+            .is_some_and(|since| since.elapsed() >= STEADY_AFTER);
+        if is_steady {
+            wait = config.reconnect_wait;
+        }
+        if is_csi && let Some(fault) = context.argus.failed(&error, is_steady, Instant::now()) {
+            text = format!("{text}; {fault}");
+        }
+        log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
+        (context.observe)(context.id, SourceState::Offline, Some(text));
+        context.pulse.waits();
+        if context.stop.wait(wait) {
+            (context.observe)(context.id, SourceState::Ended, Some("stopped".to_owned()));
+            return Ok(());
+        }
+        wait = (wait * 2).min(config.reconnect_max_wait);
+        context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
+        (context.observe)(context.id, SourceState::Connecting, None);
+    }
+}

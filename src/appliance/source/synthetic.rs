@@ -1,0 +1,257 @@
+//! The built-in scene as a source: paced like a camera, or as fast as frames are taken, like a file.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_telemetry::{Level, Stage};
+use jetwatch_types::{Frame, FrameMeta, PIXEL_BYTES, Picture, Region, Size};
+
+use super::cap::Cap;
+use super::cutting::cut;
+use super::pool::PixelPool;
+use super::scene::Scene;
+use super::{End, Flow, Skipping, Source, SourceContext, SourceError, ViewWish};
+
+/// Draws frames of one scene.
+pub struct SyntheticSource {
+    scene: Scene,
+    settings: SyntheticScene,
+    pool: PixelPool,
+    /// The same scene with the pool of its views, once one was asked for: a scene keeps its backdrop in one size.
+    views: Option<(Scene, PixelPool)>,
+    loop_at_end: bool,
+    cap: Option<Cap>,
+    roi: Option<Region>,
+}
+
+impl SyntheticSource {
+    /// A source of the given scene.
+    #[must_use]
+    pub fn new(settings: &SyntheticScene, loop_at_end: bool) -> Self {
+        Self {
+            scene: Scene::new(settings),
+            settings: settings.clone(),
+            pool: PixelPool::default(),
+            views: None,
+            loop_at_end,
+            cap: None,
+            roi: None,
+        }
+    }
+
+    /// Shows the network this part of the scene alone.
+    #[must_use]
+    pub fn confined(mut self, roi: Option<Region>) -> Self {
+        self.roi = roi;
+        self
+    }
+
+    /// Draws at most so many frames a second of the scene's time.
+    #[must_use]
+    pub fn capped(mut self, max_fps: Option<f32>) -> Self {
+        self.cap = max_fps.map(Cap::new);
+        self
+    }
+
+    /// Place of frame `index` in the scene's time.
+    fn time_of(&self, index: u64) -> Duration {
+        let nanoseconds = index.saturating_mul(1_000_000_000);
+        Duration::from_nanos(nanoseconds / u64::from(self.settings.fps.max(1)))
+    }
+
+    /// What is known of frame `index`, which comes now.
+    fn meta(&self, index: u64, context: &SourceContext) -> FrameMeta {
+        FrameMeta {
+            source: context.id,
+            seq: context.counters.next_seq(),
+            pts: Some(self.time_of(index)),
+            captured_at: SystemTime::now(),
+            entered_at: Instant::now(),
+            source_size: Size::new(self.settings.width, self.settings.height),
+        }
+    }
+
+    /// Draws frame `index` at the letterbox's inner size, with its truth in source pixels.
+    fn draw(&mut self, index: u64, meta: FrameMeta, context: &SourceContext) -> Option<Frame> {
+        let source_size = meta.source_size;
+        let _whole = context.recorder.batch(Level::Source, 1);
+        let _range = context
+            .recorder
+            .range_with_payload(Stage::Source, 1, meta.seq);
+        let crop = self.roi.and_then(|roi| roi.of(source_size));
+        let inner = context.picture_size(source_size, crop);
+        let part = context.part(crop);
+        let mut view = match (context.view, part) {
+            (ViewWish::Nothing, None) => None,
+            // A part is cut out of the whole.
+            _ => Some(self.paint_view(index)?),
+        };
+        let picture = match (part, &view) {
+            (Some(crop), Some(whole)) => cut(whole, crop, inner, &self.pool)?,
+            _ => paint(&mut self.scene, index, inner, &self.pool)?,
+        };
+        if context.view == ViewWish::Nothing {
+            view = None;
+        }
+        let mut truth = Vec::with_capacity(self.settings.objects as usize);
+        self.scene.truth_into(index, &mut truth);
+        if let Some(crop) = crop {
+            truth.retain_mut(|object| {
+                let Some((inside, share)) = crop.inside(&object.xyxy) else {
+                    return false;
+                };
+                let [x, y] = [crop.left as f32, crop.top as f32];
+                object.xyxy = [inside[0] + x, inside[1] + y, inside[2] + x, inside[3] + y];
+                object.visible *= share;
+                true
+            });
+        }
+        // Drawing stands for what happens in front of a camera's lens: a frame is captured when it is drawn.
+        let meta = FrameMeta {
+            captured_at: SystemTime::now(),
+            entered_at: Instant::now(),
+            ..meta
+        };
+        Some(Frame {
+            meta,
+            crop,
+            picture,
+            view,
+            truth,
+        })
+    }
+
+    /// Draws frame `index` at source size.
+    fn paint_view(&mut self, index: u64) -> Option<Picture> {
+        let settings = &self.settings;
+        let (scene, pool) = self
+            .views
+            .get_or_insert_with(|| (Scene::new(settings), PixelPool::default()));
+        paint(
+            scene,
+            index,
+            Size::new(settings.width, settings.height),
+            pool,
+        )
+    }
+
+    /// Hands on frame `index` without the network's picture.
+    fn carry(
+        &mut self,
+        index: u64,
+        meta: FrameMeta,
+        skipping: &Skipping,
+    ) -> Result<(), SourceError> {
+        let view = match skipping.view {
+            ViewWish::Nothing => None,
+            ViewWish::SourceSize => Some(self.paint_view(index).ok_or_else(wrong_size)?),
+        };
+        (skipping.carry)(meta, view);
+        Ok(())
+    }
+}
+
+fn wrong_size() -> SourceError {
+    SourceError::Build("a synthetic picture has the wrong size".to_owned())
+}
+
+/// Draws frame `index` at one size.
+fn paint(scene: &mut Scene, index: u64, size: Size, pool: &PixelPool) -> Option<Picture> {
+    let stride = size.width as usize * PIXEL_BYTES;
+    let mut pixels = pool.take(stride * size.height as usize);
+    scene.draw(index, size, pixels.as_mut(), stride);
+    Picture::new(size, stride, Box::new(pixels))
+}
+
+impl Source for SyntheticSource {
+    fn run_once(
+        &mut self,
+        context: &SourceContext,
+        first_frame: &dyn Fn(),
+    ) -> Result<End, SourceError> {
+        let period = Duration::from_secs(1) / self.settings.fps.max(1);
+        let mut due = Instant::now();
+        let mut index = 0;
+        let mut announced = false;
+        loop {
+            if self.settings.frames.is_some_and(|frames| index >= frames) {
+                if !self.loop_at_end || index == 0 {
+                    return if index == 0 {
+                        Err(SourceError::Empty)
+                    } else {
+                        Ok(End::EndOfMedia)
+                    };
+                }
+                index = 0;
+            }
+            if self.settings.pace == Pace::Realtime {
+                if context
+                    .stop
+                    .wait(due.saturating_duration_since(Instant::now()))
+                {
+                    return Ok(End::Stopped);
+                }
+                due = next_tick(due, period, Instant::now());
+            } else if context.stop.is_stopped() {
+                return Ok(End::Stopped);
+            }
+            let time = self.time_of(index);
+            if self.cap.as_mut().is_some_and(|cap| !cap.takes(time)) {
+                index += 1;
+                continue;
+            }
+            context.pulse.works();
+            let meta = self.meta(index, context);
+            // The first is always drawn, so that a source which cannot draw says so at once.
+            if announced
+                && let Some(skipping) = &context.skipping
+                && (skipping.skips)(context.id)
+            {
+                self.carry(index, meta, skipping)?;
+                index += 1;
+                continue;
+            }
+            let frame = self.draw(index, meta, context).ok_or_else(wrong_size)?;
+            if !announced {
+                announced = true;
+                // The first frame draws the backdrop too: the clock starts behind it.
+                due = Instant::now() + period;
+                first_frame();
+            }
+            context.pulse.waits();
+            if (context.deliver)(frame) == Flow::Stop {
+                return Ok(End::Stopped);
+            }
+            index += 1;
+        }
+    }
+}
+
+/// The moment of the frame after the one due at `due`. A camera does not make up for lost time: what it missed while
+/// nobody took its frames never comes, and the beat stays.
+fn next_tick(due: Instant, period: Duration, now: Instant) -> Instant {
+    let next = due + period;
+    let behind = now.saturating_duration_since(next);
+    let missed = (behind.as_nanos() / period.as_nanos().max(1)) as u32;
+    if behind.is_zero() {
+        next
+    } else {
+        next + period * (missed + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beat_stays_and_what_was_missed_never_comes() {
+        let period = Duration::from_millis(10);
+        let due = Instant::now();
+        let tick = |late_ms| next_tick(due, period, due + Duration::from_millis(late_ms)) - due;
+        assert_eq!(tick(0), period);
+        assert_eq!(tick(9), period, "late, but before the next");
+        assert_eq!(tick(11), 2 * period);
+        assert_eq!(tick(35), 4 * period);
+    }
+}

@@ -1,0 +1,46 @@
+//! FLOOR 2: detections to tracks. Pure: no threads, no clock, no I/O but the MOTChallenge text format's parser and writer.
+//!
+//! One [`Tracker`] per source turns the detections of each frame into [`Track`](jetwatch_types::Track)s, and one
+//! [`Lifecycle`] behind it turns the tracks of consecutive frames into the events that subscribers hear of. Both are
+//! plain functions of what they are given in order: the same frames give the same ids and the same events. The pipeline
+//! calls them on one thread per chain; [`track_offline`] does the same for a file of detections, for `jetwatch track`.
+//!
+//! The words are DeepStream's, with `Lost` for its shadow tracking:
+//!
+//! ```text
+//!   detection without a track,                matched in
+//!   score ≥ min_new_track_score               probation_frames frames                 not matched
+//!  ───────────────────────────► Tentative ───────────────────────────► Active ◄───────────────────────► Lost
+//!                                   │        (the id is given here)       │           matched again        │
+//!                                   │ not matched                         │                                │ not matched in more than
+//!                                   ▼                                     │ finish()                       │ max_lost_frames frames,
+//!                               forgotten:                                │                                │ or finish()
+//!                               no id, no report                          └─────────────► Ended ◄──────────┘
+//!                                                                              reported once, then forgotten
+//! ```
+//!
+//! Ids are given at confirmation, from 1, so that what subscribers see has no holes where a false detection lived for
+//! two frames; until then a track carries [`UNCONFIRMED`]. An Active track with `max_lost_frames: 0` goes straight to Ended.
+
+mod assignment;
+mod hungarian;
+mod lifecycle;
+mod metrics;
+mod mot;
+mod motion;
+mod offline;
+mod overlaps;
+mod reassociate;
+mod sparse;
+mod stages;
+mod tracker;
+mod truth;
+
+pub use assignment::{Assigner, Candidate, Pairing};
+pub use hungarian::MaximumWeight;
+pub use lifecycle::{ClassCount, Lifecycle};
+pub use metrics::Metrics;
+pub use mot::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
+pub use offline::{TentativeFrames, track_offline};
+pub use tracker::{Tracker, UNCONFIRMED};
+pub use truth::{TruthRow, parse_truth};

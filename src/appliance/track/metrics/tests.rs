@@ -1,0 +1,152 @@
+//! A scene whose counts are checked by hand, with the figures that motmetrics 1.4.0 and TrackEval 1.3.0 print for it.
+
+use crate::{TrackRow, TruthRow};
+use jetwatch_types::{TrackId, Xyxy};
+
+use super::*;
+
+/// A square of ten pixels.
+fn square(x: f32) -> Xyxy {
+    [x, 0.0, x + 10.0, 10.0]
+}
+
+fn truth(rows: &[(u32, u64, f32)]) -> Vec<TruthRow> {
+    let row = |(frame, object, x): &(u32, u64, f32)| TruthRow {
+        frame: *frame,
+        object: *object,
+        xyxy: square(*x),
+    };
+    rows.iter().map(row).collect()
+}
+
+fn tracks(rows: &[(u32, u64, f32)]) -> Vec<TrackRow> {
+    let row = |(frame, id, x): &(u32, u64, f32)| TrackRow {
+        frame: *frame,
+        id: TrackId(*id),
+        xyxy: square(*x),
+        score: 0.5,
+        class: 0,
+    };
+    rows.iter().map(row).collect()
+}
+
+fn scene() -> (Vec<TruthRow>, Vec<TrackRow>) {
+    let mut objects = Vec::new();
+    objects.extend((1..=6).map(|frame| (frame, 1, 0.0)));
+    objects.extend((1..=6).map(|frame| (frame, 2, 50.0)));
+    objects.extend((2..=5).map(|frame| (frame, 3, 100.0 + 2.0 * frame as f32)));
+    let found = [
+        // Object 1 changes from 7 to 9.
+        [(1, 7, 0.0), (2, 7, 2.0), (3, 7, 0.0)].as_slice(),
+        &[(4, 9, 1.0), (5, 9, 0.0), (6, 9, 0.0)],
+        // Object 2 is missed in frame 3, overlaps too little in frame 4, and is taken over by 7 in frame 6.
+        &[
+            (1, 8, 50.0),
+            (2, 8, 51.0),
+            (4, 8, 54.0),
+            (5, 8, 52.0),
+            (6, 7, 50.0),
+        ],
+        // Object 3 keeps its track where another comes in; 6 is nobody, once after the last object has gone.
+        &[
+            (2, 5, 104.0),
+            (3, 5, 106.0),
+            (4, 5, 109.0),
+            (5, 5, 110.0),
+            (5, 4, 111.0),
+        ],
+        &[(3, 6, 300.0), (8, 6, 300.0)],
+    ];
+    (truth(&objects), tracks(&found.concat()))
+}
+
+fn assert_percent(found: f64, wanted: f64) {
+    assert!(
+        (100.0 * found - wanted).abs() < 0.005,
+        "{} instead of {wanted}",
+        100.0 * found
+    );
+}
+
+#[test]
+fn counts_by_hand_and_figures_as_other_programs_print_them() {
+    let (truth, tracks) = scene();
+    let metrics = Metrics::of(&truth, &tracks);
+    assert_eq!((metrics.objects, metrics.boxes), (16, 18));
+    assert_eq!(
+        (
+            metrics.misses(),
+            metrics.false_positives(),
+            metrics.switches()
+        ),
+        (2, 4, 2)
+    );
+    assert_percent(metrics.mota(), 50.0);
+    assert_percent(metrics.motp(), 91.34);
+    assert_percent(metrics.idf1(), 58.82);
+    assert_percent(metrics.hota(), 60.91);
+    assert_percent(metrics.detection_accuracy(), 65.96);
+    assert_percent(metrics.association_accuracy(), 56.35);
+}
+
+#[test]
+fn the_truth_itself_is_perfect() {
+    let (truth, _) = scene();
+    let same: Vec<_> = truth
+        .iter()
+        .map(|row| (row.frame, 100 - row.object, row.xyxy[0]))
+        .collect();
+    let metrics = Metrics::of(&truth, &tracks(&same));
+    for figure in [
+        metrics.mota(),
+        metrics.motp(),
+        metrics.idf1(),
+        metrics.hota(),
+        metrics.detection_accuracy(),
+        metrics.association_accuracy(),
+    ] {
+        assert_percent(figure, 100.0);
+    }
+}
+
+#[test]
+fn nothing_to_find_and_nothing_found() {
+    let (truth, tracks) = scene();
+    let nobody = Metrics::of(&[], &tracks);
+    assert_eq!(
+        (nobody.mota(), nobody.idf1(), nobody.hota()),
+        (0.0, 0.0, 0.0)
+    );
+    assert_eq!((nobody.false_positives(), nobody.misses()), (18, 0));
+    let nothing = Metrics::of(&truth, &[]);
+    assert_eq!(
+        (nothing.mota(), nothing.motp(), nothing.hota()),
+        (0.0, 0.0, 0.0)
+    );
+    assert_eq!((nothing.false_positives(), nothing.misses()), (0, 16));
+    assert_eq!(Metrics::of(&[], &[]), Metrics::default());
+}
+
+#[test]
+fn sequences_add_up_by_their_counts() {
+    let (truth, tracks) = scene();
+    let one = Metrics::of(&truth, &tracks);
+    let nothing = Metrics::of(&truth, &[]);
+    let mut all = one.clone();
+    all += &nothing;
+    assert_eq!((all.objects, all.misses(), all.switches()), (32, 18, 2));
+    assert_percent(all.mota(), 100.0 * (1.0 - 24.0 / 32.0));
+    // No match is added, so the association stays, and the boxes found are a smaller share.
+    assert_percent(all.association_accuracy(), 56.35);
+    assert!(all.detection_accuracy() < one.detection_accuracy());
+}
+
+#[test]
+fn an_id_that_is_twice_in_a_frame_counts_once() {
+    let metrics = Metrics::of(
+        &truth(&[(1, 1, 0.0)]),
+        &tracks(&[(1, 7, 0.0), (1, 7, 200.0)]),
+    );
+    assert_eq!((metrics.misses(), metrics.false_positives()), (0, 1));
+    assert_percent(metrics.motp(), 100.0);
+}

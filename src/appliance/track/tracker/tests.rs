@@ -1,0 +1,408 @@
+//! The IOU tracker by tables; what holds for every tracker stands in `tests/track_properties.rs`.
+
+use super::*;
+use jetwatch_config::{Association, TrackerKind};
+use jetwatch_types::Xyxy;
+
+mod reassociation;
+
+fn config() -> TrackerConfig {
+    TrackerConfig {
+        max_lost_frames: 2,
+        ..TrackerConfig::new(TrackerKind::Iou)
+    }
+}
+
+fn found(class: u16, score: f32, xyxy: Xyxy) -> Detection {
+    Detection { class, score, xyxy }
+}
+
+/// A square of 100 pixels whose left edge is at `x`.
+fn square(x: f32) -> Detection {
+    found(0, 0.5, [x, 0.0, x + 100.0, 100.0])
+}
+
+/// `(id, state)` of every track.
+fn states(tracks: &[Track]) -> Vec<(u64, TrackState)> {
+    tracks
+        .iter()
+        .map(|track| (track.id.0, track.state))
+        .collect()
+}
+
+#[test]
+fn the_whole_life_of_one_track() {
+    use TrackState::{Active, Ended, Lost, Tentative};
+    let mut tracker = Tracker::new(&config());
+    type Step<'a> = (&'a [Detection], &'a [(u64, TrackState)]);
+    let steps: [Step<'_>; 13] = [
+        (&[], &[]),
+        (&[square(0.0)], &[(0, Tentative)]),
+        (&[square(10.0)], &[(0, Tentative)]),
+        (&[square(20.0)], &[(1, Active)]),
+        (&[square(30.0)], &[(1, Active)]),
+        (&[], &[(1, Lost)]),
+        (&[], &[(1, Lost)]),
+        (&[square(40.0)], &[(1, Active)]),
+        (&[], &[(1, Lost)]),
+        (&[], &[(1, Lost)]),
+        (&[], &[(1, Ended)]),
+        (&[], &[]),
+        (&[square(40.0)], &[(0, Tentative)]),
+    ];
+    for (frame, (detections, wanted)) in steps.iter().enumerate() {
+        assert_eq!(states(tracker.update(detections)), *wanted, "frame {frame}");
+    }
+}
+
+#[test]
+fn what_a_track_tells_about_itself() {
+    let mut tracker = Tracker::new(&TrackerConfig {
+        class_match: ClassMatch::Any,
+        ..config()
+    });
+    tracker.update(&[found(4, 0.6, [0.0, 0.0, 10.0, 10.0])]);
+    tracker.update(&[found(4, 0.9, [1.0, 0.0, 11.0, 10.0])]);
+    tracker.update(&[found(7, 0.7, [2.0, 0.0, 12.0, 10.0])]);
+    let wanted = Track {
+        id: TrackId(1),
+        state: TrackState::Lost,
+        class: 7,
+        score: 0.7,
+        top_score: 0.9,
+        xyxy: [2.0, 0.0, 12.0, 10.0],
+        age_frames: 4,
+        hits: 3,
+        lost_frames: 1,
+        attributes: Default::default(),
+    };
+    assert_eq!(tracker.update(&[]), [wanted]);
+}
+
+#[test]
+fn a_tentative_track_that_misses_a_frame_is_forgotten_and_its_id_never_given() {
+    let mut tracker = Tracker::new(&config());
+    tracker.update(&[square(0.0)]);
+    tracker.update(&[square(0.0)]);
+    assert_eq!(tracker.update(&[]), []);
+    for _ in 0..3 {
+        tracker.update(&[square(500.0)]);
+    }
+    assert_eq!(
+        states(tracker.update(&[square(500.0)])),
+        [(1, TrackState::Active)]
+    );
+}
+
+#[test]
+fn ids_are_dense_in_the_order_of_confirmation() {
+    let mut tracker = Tracker::new(&config());
+    tracker.update(&[square(0.0)]);
+    tracker.update(&[square(0.0), square(300.0)]);
+    tracker.update(&[square(300.0), square(600.0)]);
+    tracker.update(&[square(300.0), square(600.0)]);
+    let last = tracker.update(&[square(600.0), square(300.0)]);
+    assert_eq!(
+        states(last),
+        [(1, TrackState::Active), (2, TrackState::Active)]
+    );
+    assert_eq!(last[0].xyxy[0], 300.0);
+    assert_eq!(tracker.births(), [1, 2]);
+}
+
+#[test]
+fn probation_of_one_confirms_at_once_and_no_patience_ends_at_once() {
+    let mut tracker = Tracker::new(&TrackerConfig {
+        probation_frames: 1,
+        max_lost_frames: 0,
+        ..config()
+    });
+    assert_eq!(
+        states(tracker.update(&[square(0.0)])),
+        [(1, TrackState::Active)]
+    );
+    assert_eq!(
+        states(tracker.update(&[square(300.0)])),
+        [(1, TrackState::Ended), (2, TrackState::Active)]
+    );
+}
+
+#[test]
+fn an_active_track_chooses_before_a_lost_one_with_a_better_box() {
+    for association in [Association::Greedy, Association::Optimal] {
+        let mut tracker = Tracker::new(&TrackerConfig {
+            probation_frames: 1,
+            association,
+            ..config()
+        });
+        tracker.update(&[square(0.0), square(140.0)]);
+        // The first is lost where it stood; the second walks into its place.
+        tracker.update(&[square(90.0)]);
+        tracker.update(&[square(50.0)]);
+        let tracks = tracker.update(&[square(5.0)]);
+        assert_eq!(
+            states(tracks),
+            [(1, TrackState::Ended), (2, TrackState::Active)],
+            "{association:?}"
+        );
+    }
+}
+
+#[test]
+fn classes_stay_apart_unless_any_may_match() {
+    for (class_match, wanted) in [(ClassMatch::Same, 2), (ClassMatch::Any, 1)] {
+        let mut tracker = Tracker::new(&TrackerConfig {
+            probation_frames: 1,
+            class_match,
+            ..config()
+        });
+        tracker.update(&[found(1, 0.5, [0.0, 0.0, 9.0, 9.0])]);
+        assert_eq!(
+            tracker.update(&[found(2, 0.5, [0.0, 0.0, 9.0, 9.0])]).len(),
+            wanted,
+            "{class_match:?}"
+        );
+    }
+}
+
+#[test]
+fn a_weak_detection_keeps_a_track_but_starts_none() {
+    let mut tracker = Tracker::new(&TrackerConfig {
+        probation_frames: 1,
+        min_new_track_score: 0.5,
+        ..config()
+    });
+    assert_eq!(tracker.update(&[found(0, 0.4, [0.0, 0.0, 9.0, 9.0])]), []);
+    tracker.update(&[found(0, 0.5, [0.0, 0.0, 9.0, 9.0])]);
+    assert_eq!(
+        states(tracker.update(&[found(0, 0.4, [0.0, 0.0, 9.0, 9.0])])),
+        [(1, TrackState::Active)]
+    );
+}
+
+#[test]
+fn the_least_overlap_counts_exactly() {
+    let mut tracker = Tracker::new(&TrackerConfig {
+        probation_frames: 1,
+        min_iou: 0.5,
+        ..config()
+    });
+    tracker.update(&[found(0, 0.5, [0.0, 0.0, 10.0, 10.0])]);
+    assert_eq!(
+        tracker
+            .update(&[found(0, 0.5, [0.0, 0.0, 10.0, 5.0])])
+            .len(),
+        1,
+        "an IOU of 0.5 is enough"
+    );
+    assert_eq!(
+        tracker
+            .update(&[found(0, 0.5, [0.0, 0.0, 10.0, 2.4])])
+            .len(),
+        2,
+        "one of 0.48 is not"
+    );
+}
+
+#[test]
+fn a_box_that_is_no_box_starts_a_track_that_matches_nothing() {
+    let mut tracker = Tracker::new(&config());
+    for _ in 0..5 {
+        let tracks = tracker.update(&[found(0, 0.5, [f32::NAN; 4]), found(0, 0.5, [5.0; 4])]);
+        assert!(
+            tracks
+                .iter()
+                .all(|track| track.state == TrackState::Tentative && track.hits == 1)
+        );
+    }
+}
+
+#[test]
+fn finish_ends_the_confirmed_once_and_goes_on_with_new_ids() {
+    let mut tracker = Tracker::new(&config());
+    for _ in 0..3 {
+        tracker.update(&[square(0.0)]);
+    }
+    tracker.update(&[square(0.0), square(300.0)]);
+    assert_eq!(states(tracker.finish()), [(1, TrackState::Ended)]);
+    assert_eq!(tracker.finish(), []);
+    for _ in 0..2 {
+        tracker.update(&[square(0.0)]);
+    }
+    assert_eq!(
+        states(tracker.update(&[square(0.0)])),
+        [(2, TrackState::Active)]
+    );
+}
+
+/// A square of 100 pixels that walks 30 pixels a frame, which SORT and ByteTrack know how to go on with.
+fn walk(frame: u32) -> Detection {
+    Detection {
+        score: 0.9,
+        ..square(30.0 * frame as f32)
+    }
+}
+
+#[test]
+fn a_predicted_box_finds_who_walks_on_unseen() {
+    for (kind, wanted) in [
+        (TrackerKind::Iou, TrackState::Lost),
+        (TrackerKind::Sort, TrackState::Active),
+        (TrackerKind::ByteTrack, TrackState::Active),
+    ] {
+        let mut tracker = Tracker::new(&TrackerConfig {
+            max_lost_frames: 10,
+            ..TrackerConfig::new(kind)
+        });
+        for frame in 0..10 {
+            tracker.update(&[walk(frame)]);
+        }
+        for _ in 10..15 {
+            tracker.update(&[]);
+        }
+        let tracks = tracker.update(&[walk(15)]);
+        assert_eq!((tracks[0].id.0, tracks[0].state), (1, wanted), "{kind:?}");
+    }
+}
+
+#[test]
+fn the_box_of_a_lost_track_goes_on_where_boxes_are_predicted() {
+    for (kind, wanted) in [
+        (TrackerKind::Iou, 270.0),
+        (TrackerKind::Sort, 330.0),
+        (TrackerKind::ByteTrack, 330.0),
+    ] {
+        let mut tracker = Tracker::new(&TrackerConfig {
+            max_lost_frames: 10,
+            ..TrackerConfig::new(kind)
+        });
+        for frame in 0..10 {
+            tracker.update(&[walk(frame)]);
+        }
+        tracker.update(&[]);
+        let lost = &tracker.update(&[])[0];
+        assert_eq!(lost.state, TrackState::Lost);
+        assert!(
+            (lost.xyxy[0] - wanted).abs() < 10.0,
+            "{kind:?}: {:?}",
+            lost.xyxy
+        );
+    }
+}
+
+#[test]
+fn bytetrack_lets_a_weak_detection_continue_a_track_in_sight_only() {
+    let weak = |score| Detection {
+        score,
+        ..square(0.0)
+    };
+    let strong = weak(0.9);
+    let mut tracker = Tracker::new(&TrackerConfig::new(TrackerKind::ByteTrack));
+    for _ in 0..3 {
+        tracker.update(&[strong]);
+    }
+    let state = |tracks: &[Track]| {
+        tracks
+            .iter()
+            .map(|track| (track.id.0, track.state))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        state(tracker.update(&[weak(0.2)])),
+        [(1, TrackState::Active)]
+    );
+    assert_eq!(
+        state(tracker.update(&[weak(0.05)])),
+        [(1, TrackState::Lost)],
+        "too weak to be looked at"
+    );
+    assert_eq!(
+        state(tracker.update(&[weak(0.2)])),
+        [(1, TrackState::Lost)],
+        "a lost one needs a strong one, and none begins"
+    );
+    assert_eq!(state(tracker.update(&[strong])), [(1, TrackState::Active)]);
+}
+
+#[test]
+fn between_looks_every_tracker_goes_on_at_constant_velocity() {
+    for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
+        let mut tracker = Tracker::with_carrying(&TrackerConfig::new(kind));
+        // 30 pixels a look, and two frames between two looks.
+        let mut x = 0.0;
+        for _ in 0..15 {
+            tracker.update(&[found(0, 0.9, [x, 0.0, x + 100.0, 100.0])]);
+            tracker.carry();
+            tracker.carry();
+            x += 30.0;
+        }
+        let [track] = tracker.tracks() else {
+            panic!("{kind:?}: {:?}", tracker.tracks());
+        };
+        assert_eq!((track.state, track.hits), (TrackState::Active, 15));
+        assert_eq!((track.age_frames, track.lost_frames), (45, 0));
+        let expected = x - 10.0;
+        assert!(
+            (track.xyxy[0] - expected).abs() < 3.0,
+            "{kind:?}: {track:?}"
+        );
+        // Two looks without it are two misses, whatever lies between.
+        for _ in 0..2 {
+            tracker.update(&[]);
+            tracker.carry();
+        }
+        assert!(tracker.tracks().iter().all(|track| track.lost_frames <= 2));
+    }
+}
+
+#[test]
+fn probation_counts_the_frames_between_two_looks() {
+    let mut tracker = Tracker::with_carrying(&config());
+    assert_eq!(
+        states(tracker.update(&[square(0.0)])),
+        [(0, TrackState::Tentative)]
+    );
+    for _ in 0..5 {
+        assert_eq!(
+            states(tracker.carry()),
+            [(0, TrackState::Tentative)],
+            "one look is not enough"
+        );
+    }
+    assert_eq!(
+        states(tracker.update(&[square(0.0)])),
+        [(1, TrackState::Active)]
+    );
+}
+
+#[test]
+fn who_came_between_two_looks_has_been_there_for_half_of_the_time() {
+    let sure = found(0, 0.9, [0.0, 0.0, 100.0, 100.0]);
+    for (skipped, wait) in [(0, 2), (1, 2), (2, 1), (4, 0)] {
+        let mut tracker = Tracker::with_carrying(&config());
+        tracker.update(&[]);
+        (0..skipped).for_each(|_| {
+            tracker.carry();
+        });
+        let mut told = vec![tracker.update(&[sure])[0].state];
+        (0..3).for_each(|_| told.push(tracker.carry()[0].state));
+        let waited = told.iter().position(|state| *state == TrackState::Active);
+        assert_eq!(waited, Some(wait), "{skipped} frames skipped");
+        assert_eq!(tracker.tracks()[0].age_frames, 4, "its age is not touched");
+    }
+}
+
+#[test]
+fn the_longer_the_gap_the_farther_a_new_object_is_looked_for() {
+    // A square of 100 pixels goes 150 pixels to the right while nobody looks.
+    for (skipped, is_found) in [(0, false), (1, false), (3, true)] {
+        let mut tracker = Tracker::with_carrying(&config());
+        tracker.update(&[square(0.0)]);
+        (0..skipped).for_each(|_| {
+            tracker.carry();
+        });
+        let tracks = tracker.update(&[square(150.0)]);
+        assert_eq!(tracks.len(), 1, "{tracks:?}");
+        assert_eq!(tracks[0].hits == 2, is_found, "{skipped} frames skipped");
+    }
+}

@@ -1,0 +1,336 @@
+//! `jetwatch demo`: the whole chain at work, with its messages printed as a subscriber receives them.
+
+mod judge;
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write, stdout};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use jetwatch_config::{Backend, Broker, Config, Interval, MqttConfig, SourceUri, SyntheticScene};
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_pipeline::{self as pipeline, Options, Pipeline};
+use jetwatch_publish::Subscriber;
+use jetwatch_telemetry as telemetry;
+
+use judge::Judge;
+
+use super::{Exit, parse_duration, progress, run, signals};
+
+/// The scene that is shown when no source is given.
+const SCENE: &str = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30";
+
+/// Where a subscriber would look first.
+const USUAL_PORT: u16 = 1883;
+
+/// A track is told of this often: enough to see it move, few enough to read.
+const UPDATES_EVERY: Duration = Duration::from_secs(2);
+
+/// What `jetwatch demo` is told.
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…
+    #[arg(long, default_value = SCENE)]
+    source: String,
+    /// Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network.
+    #[arg(long, value_name = "DIR")]
+    model: Option<String>,
+    /// End after this time, such as 20s or 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "20s")]
+    duration: Duration,
+    /// Frames that skip the network after each one that goes through it; the tracker carries the tracks meanwhile.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=30))]
+    interval: u32,
+}
+
+/// Runs the chain with an embedded broker, and a subscriber beside it.
+pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
+    let mut config = Config::for_source(&args.source, args.model.as_deref())?;
+    telemetry::start_logging(log::LevelFilter::Warn);
+    config.publish.update_interval = UPDATES_EVERY;
+    config.detector.interval = Interval::Frames(args.interval);
+    config.publish.stats_interval = Duration::from_secs(5);
+    if let Some(mqtt) = &mut config.publish.mqtt {
+        mqtt.broker = Broker::Embedded {
+            listen: free_address(),
+        };
+    }
+    introduce(&config, args);
+    let judge = match args
+        .model
+        .as_deref()
+        .filter(|_| config.detector.backend != Backend::Scripted)
+    {
+        Some(model) => {
+            let spec = ModelSpec::load(Path::new(model))?;
+            choose_precision(&mut config, &spec)?;
+            scene_of(&config).map(|scene| Judge::new(scene, spec))
+        }
+        None => None,
+    };
+    let options = Options {
+        // Measuring the precisions is not part of starting.
+        process_started: Some(if judge.is_some() {
+            Instant::now()
+        } else {
+            started
+        }),
+        duration: Some(args.duration),
+        tap: judge.as_ref().map(Judge::tap),
+        ..Options::default()
+    };
+    let pipeline = Pipeline::start(&config, options)?;
+    signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
+    progress::show(pipeline.stop_token(), pipeline.glance());
+    let printer = match (&config.publish.mqtt, pipeline.broker_address()) {
+        (Some(mqtt), Some(address)) => Some(print_messages(mqtt, address)?),
+        _ => None,
+    };
+    let outcome = pipeline.wait();
+    let messages = printer
+        .and_then(|printer| printer.join().ok())
+        .unwrap_or_default();
+    let report = &outcome.report;
+    println!();
+    println!(
+        "{} frames in {:.1} s: {:.1} frames/s, {} dropped, {:.2} ms CPU per frame, {:.0} MiB; first event {:.0} ms after the start.",
+        report.frames,
+        report.duration_s,
+        report.fps,
+        report.dropped,
+        report.cpu_ms_per_frame,
+        report.peak_rss_mib,
+        report.first_event_ms.unwrap_or_default()
+    );
+    let counted: Vec<String> = messages
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    println!(
+        "The subscriber received: {}.",
+        if counted.is_empty() {
+            "nothing".to_owned()
+        } else {
+            counted.join(", ")
+        }
+    );
+    if let Some(verdict) = judge.and_then(|judge| judge.verdict()) {
+        println!("{}", verdict.describe());
+    }
+    say_what_next(&config);
+    run::finish(outcome, None)
+}
+
+/// Frames that each precision is measured with.
+const TRIAL_FRAMES: u64 = 24;
+
+/// Takes the precision that this machine runs fastest, where the model has several: which one that is depends on the processor.
+fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()> {
+    if spec.files.len() < 2 || config.sources.is_empty() {
+        return Ok(());
+    }
+    let mut best: Option<(f64, String)> = None;
+    let mut told = Vec::new();
+    for file in &spec.files {
+        let mut trial = config.clone();
+        trial.sources = Config::for_source(SCENE, None)?.sources;
+        trial.detector.precision = Some(file.precision.clone());
+        trial.detector.workers = 1;
+        let alone = pipeline::detector_alone(&trial, 4, 4, TRIAL_FRAMES)?;
+        told.push(format!(
+            "{} {:.1} ms",
+            file.precision, alone.cpu_ms_per_frame
+        ));
+        if best
+            .as_ref()
+            .is_none_or(|(least, _)| alone.cpu_ms_per_frame < *least)
+        {
+            best = Some((alone.cpu_ms_per_frame, file.precision.clone()));
+        }
+    }
+    if let Some((_, precision)) = best {
+        println!(
+            "Precision: {precision}, the fastest here (CPU time per frame: {}).",
+            told.join(", ")
+        );
+        config.detector.precision = Some(precision);
+    }
+    Ok(())
+}
+
+/// The built-in scene, when that is the source and its truth can be known.
+fn scene_of(config: &Config) -> Option<&SyntheticScene> {
+    match &config.sources.first()?.uri {
+        SourceUri::Synthetic(scene) => Some(scene),
+        _ => None,
+    }
+}
+
+fn introduce(config: &Config, args: &DemoArgs) {
+    let source = config.sources.first().map(|source| &source.uri);
+    match source {
+        Some(SourceUri::Synthetic(scene)) => println!(
+            "Source: the built-in street scene, {}×{} at {} frames/s.",
+            scene.width, scene.height, scene.fps
+        ),
+        _ => println!("Source: {}.", jetwatch_config::mask_secrets(&args.source)),
+    }
+    if config.detector.backend == Backend::Scripted {
+        println!(
+            "Detector: scripted. It repeats the scene's ground truth and looks at no pixel: this shows the chain, not a network."
+        );
+        println!(
+            "          A real network: make demo MODEL=folder (a folder with model.yaml and its ONNX file)."
+        );
+    } else {
+        println!(
+            "Detector: ONNX Runtime with {}.",
+            args.model.as_deref().unwrap_or("the configured model")
+        );
+    }
+    println!();
+}
+
+/// The usual port on the loopback interface, or a free one when somebody has it.
+fn free_address() -> SocketAddr {
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, USUAL_PORT));
+    match TcpListener::bind(usual) {
+        Ok(_) => usual,
+        Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+    }
+}
+
+/// Subscribes to everything and prints it, on a thread that ends when the broker does. Gives the number of messages of each kind.
+fn print_messages(
+    mqtt: &MqttConfig,
+    address: SocketAddr,
+) -> anyhow::Result<std::thread::JoinHandle<BTreeMap<String, usize>>> {
+    let reader = MqttConfig {
+        broker: Broker::Embedded { listen: address },
+        client_id: format!("{}-demo", mqtt.client_id),
+        ..mqtt.clone()
+    };
+    let filter = format!("{}/#", mqtt.prefix);
+    println!(
+        "Messages, as received with: mosquitto_sub -h 127.0.0.1 -p {} -t '{filter}' -v",
+        address.port()
+    );
+    println!();
+    let subscriber = Subscriber::start(&reader, &filter)?;
+    Ok(std::thread::Builder::new()
+        .name("demo-reader".to_owned())
+        .spawn(move || {
+            let mut counts = BTreeMap::new();
+            loop {
+                match subscriber.recv_timeout(Duration::from_millis(200)) {
+                    Some((topic, payload)) => {
+                        let seen = counts.entry(kind_of(&topic, &payload)).or_insert(0);
+                        *seen += 1;
+                        // One of each kind as it is, the others in a form that fits a line.
+                        let text = match digest(&payload) {
+                            Some(digest) if *seen > 1 => digest,
+                            _ => String::from_utf8_lossy(&payload).into_owned(),
+                        };
+                        match writeln!(stdout(), "{topic} {text}") {
+                            // Whoever read us has seen enough; the counts go on.
+                            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                                log::warn!("cannot print: {error}")
+                            }
+                            _ => {}
+                        }
+                    }
+                    None if subscriber.ended().is_some() => return counts,
+                    None => {}
+                }
+            }
+        })?)
+}
+
+/// What a message is about, for the count at the end.
+fn kind_of(topic: &str, payload: &[u8]) -> String {
+    let json = serde_json::from_slice::<serde_json::Value>(payload).unwrap_or_default();
+    match json.get("kind").and_then(serde_json::Value::as_str) {
+        Some("event") => format!(
+            "events of type {}",
+            json.get("type")
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or("unknown")
+        ),
+        Some(kind) => format!("messages of kind {kind}"),
+        None if topic.ends_with("/status") => "device states".to_owned(),
+        None => "counts".to_owned(),
+    }
+}
+
+/// An event or a summary in words; `None` for what is short already.
+fn digest(payload: &[u8]) -> Option<String> {
+    let json = serde_json::from_slice::<serde_json::Value>(payload).ok()?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or("?").to_owned();
+    match json.get("kind")?.as_str()? {
+        "event" => {
+            let track = &json["after"];
+            let edges: Vec<String> = track["box"]
+                .as_array()?
+                .iter()
+                .map(|edge| format!("{:.0}", edge.as_f64().unwrap_or_default()))
+                .collect();
+            Some(format!(
+                "{:<6} {} #{} {} box [{}] score {:.2} after {} ms {{…}}",
+                text(&json["type"]),
+                text(&json["label"]),
+                json["track_id"],
+                text(&track["state"]),
+                edges.join(", "),
+                track["score"].as_f64().unwrap_or_default(),
+                json["duration_ms"],
+            ))
+        }
+        "stats" => Some(format!(
+            "{} frames, {} frames/s {{…}}",
+            json["detected_frames"], json["fps"]
+        )),
+        _ => None,
+    }
+}
+
+fn say_what_next(config: &Config) {
+    println!();
+    println!("Next:");
+    println!("  your own video    make demo SOURCE=video.mp4 MODEL=folder");
+    println!(
+        "  a camera          make demo SOURCE=v4l2:///dev/video0 MODEL=folder    (or rtsp://user:password@host/path)"
+    );
+    println!(
+        "  as a daemon       jetwatch run --config configs/jetwatch.yaml         (every key is explained in it)"
+    );
+    if config
+        .publish
+        .mqtt
+        .as_ref()
+        .is_some_and(|mqtt| matches!(mqtt.broker, Broker::Embedded { .. }))
+    {
+        println!(
+            "  your own broker   publish: {{mqtt: {{broker: mqtt://host:1883}}}}       (one line of that file)"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_fits_a_line() {
+        let payload = br#"{"kind":"event","type":"new","label":"car","track_id":7,"duration_ms":66,
+            "after":{"state":"active","score":0.875,"box":[1.4,2.6,30.0,40.0]}}"#;
+        assert_eq!(
+            digest(payload).as_deref(),
+            Some("new    car #7 active box [1, 3, 30, 40] score 0.88 after 66 ms {…}")
+        );
+        assert_eq!(digest(b"3"), None, "a count is short already");
+        assert_eq!(digest(b"online"), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! Cameras: which are here, what they offer, who uses them, and whether the daemon may.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use super::subject::Subject;
+use crate::lines::Lines;
+use jetwatch_config::{SourceConfig, SourceUri};
+use jetwatch_platform::Process;
+use jetwatch_source::gst::trial;
+
+/// The daemon's user, as the package makes it.
+const USER: &str = "jetwatch";
+
+/// Where the device tree tells of CSI cameras.
+const MODULES: &str = "/proc/device-tree/tegra-camera-platform/modules";
+
+/// Devices of a Jetson that the daemon works with, where the machine has them.
+const UNITS: [&str; 6] = [
+    "/dev/nvmap",
+    "/dev/nvhost-ctrl-gpu",
+    "/dev/nvhost-vic",
+    "/dev/v4l2-nvdec",
+    "/dev/dri/renderD128",
+    "/dev/dri/renderD129",
+];
+
+pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
+    let names = subject.root.names("/dev").unwrap_or_default();
+    let is_camera = |name: &&String| {
+        let number = name.strip_prefix("video");
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let devices: Vec<String> = names
+        .iter()
+        .filter(is_camera)
+        .map(|name| format!("/dev/{name}"))
+        .collect();
+    if devices.is_empty() {
+        lines.ok("V4L2 cameras", "none: there is no /dev/video*");
+    }
+    for device in &devices {
+        v4l2(subject, lines, device);
+    }
+    if subject.machine.is_jetson() {
+        argus(subject, lines);
+        for device in UNITS {
+            if let Ok(metadata) = fs::metadata(subject.root.path(device)) {
+                permission(subject, lines, device, &metadata);
+            }
+        }
+    }
+    configured(subject, lines, &devices);
+}
+
+fn v4l2(subject: &Subject, lines: &mut Lines, device: &str) {
+    let what = format!("camera {device}");
+    let path = subject.root.path(device);
+    let name = device.trim_start_matches("/dev/");
+    let name = subject
+        .root
+        .text(&format!("/sys/class/video4linux/{name}/name"));
+    let name = name
+        .ok()
+        .flatten()
+        .unwrap_or_else(|| "without a name".to_owned());
+    let metadata = match fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            subject.unreadable(lines, &what, &error.to_string());
+            return;
+        }
+    };
+    permission(subject, lines, device, &metadata);
+    let holders = Process::holders(&subject.root, Path::new(device)).unwrap_or_default();
+    if !holders.processes.is_empty() {
+        let users = holders.processes.iter();
+        let users: Vec<String> = users
+            .map(|process| format!("{} (process {})", process.name, process.id))
+            .collect();
+        lines.ok(
+            &what,
+            &format!(
+                "{name}, in use by {}, so it is left alone",
+                users.join(", ")
+            ),
+        );
+        return;
+    }
+    if !subject.daemons.is_empty() && !holders.is_complete {
+        subject.unreadable(
+            lines,
+            &what,
+            &format!("{name}; the daemon runs and may use it, so it is left alone"),
+        );
+        return;
+    }
+    if !metadata.file_type().is_char_device() {
+        lines.unknown(
+            &what,
+            &format!("{name}; {device} is no device, so its formats are not asked for"),
+        );
+        return;
+    }
+    match trial::camera_offers(device) {
+        Ok(offers) => lines.ok(&what, &format!("{name}, {offers}")),
+        Err(error) => subject.unreadable(lines, &what, &format!("{name}: {error}")),
+    }
+}
+
+/// Whether the daemon's user may open a device.
+fn permission(subject: &Subject, lines: &mut Lines, device: &str, of: &Metadata) {
+    let what = format!("permission {device}");
+    let text = |path| subject.root.text(path).ok().flatten().unwrap_or_default();
+    let users = text("/etc/passwd");
+    let fields = |line: &str| -> Vec<String> { line.split(':').map(str::to_owned).collect() };
+    let user = users.lines().map(fields).find(|fields| fields[0] == USER);
+    let Some(user) = user else {
+        lines.unknown(
+            &what,
+            &format!("there is no user {USER}: the package is not installed"),
+        );
+        return;
+    };
+    let number = |place: usize| {
+        user.get(place)
+            .and_then(|number| number.parse::<u32>().ok())
+    };
+    let groups: Vec<Vec<String>> = text("/etc/group").lines().map(fields).collect();
+    let is_in = |group: &Vec<String>| {
+        let members = group.get(3).map(String::as_str).unwrap_or_default();
+        members.split(',').any(|member| member == USER)
+    };
+    let group_of = |id: u32| {
+        let is_it =
+            |group: &&Vec<String>| group.get(2).is_some_and(|number| *number == id.to_string());
+        groups.iter().find(is_it)
+    };
+    let group = group_of(of.gid());
+    let group_name = group.map_or_else(|| of.gid().to_string(), |group| group[0].clone());
+    let mode = of.permissions().mode();
+    let is_member = number(3) == Some(of.gid()) || group.is_some_and(is_in);
+    let may = match number(2) == Some(of.uid()) {
+        true => mode & 0o600 == 0o600,
+        false if is_member => mode & 0o060 == 0o060,
+        false => mode & 0o006 == 0o006,
+    };
+    let rights = format!("group {group_name}, mode {:o}", mode & 0o777);
+    if may {
+        lines.ok(&what, &format!("{USER} may read and write it ({rights})"));
+    } else if is_member {
+        lines.wrong(&what, &format!("{USER} may not read and write it ({rights}), although it is in that group; expected mode 660: sudo chmod 660 {device}, and look for the udev rule that says otherwise"));
+    } else {
+        lines.wrong(&what, &format!("{USER} may not read and write it ({rights}): sudo usermod -aG {group_name} {USER} && sudo systemctl restart jetwatch"));
+    }
+}
+
+/// CSI cameras, and the service that gives their pictures.
+fn argus(subject: &Subject, lines: &mut Lines) {
+    let modules = subject.root.names(MODULES).unwrap_or_default();
+    let badges: Vec<String> = modules
+        .iter()
+        .filter_map(|module| {
+            subject
+                .root
+                .text(&format!("{MODULES}/{module}/badge"))
+                .ok()?
+        })
+        .collect();
+    match badges.is_empty() {
+        true => lines.ok("CSI cameras", "none in the device tree; a camera that is plugged in needs its overlay (sudo /opt/nvidia/jetson-io/jetson-io.py)"),
+        false => lines.ok("CSI cameras", &format!("in the device tree: {}", badges.join(", "))),
+    }
+    const WHAT: &str = "nvargus-daemon";
+    let unit = match subject.unit("nvargus-daemon.service") {
+        Ok(unit) => unit,
+        Err(error) => return subject.unreadable(lines, WHAT, &error),
+    };
+    let text = match unit.is_known {
+        false => {
+            "not installed; CSI cameras need it: sudo apt install nvidia-l4t-camera".to_owned()
+        }
+        true if unit.active == "active" => {
+            let text = format!("active, started anew {} times by systemd", unit.restarts);
+            return lines.ok(WHAT, &text);
+        }
+        true => format!(
+            "{} ({}): sudo systemctl restart nvargus-daemon, and journalctl -u nvargus-daemon",
+            unit.active, unit.sub
+        ),
+    };
+    let is_csi = |source: &SourceConfig| matches!(source.uri, SourceUri::Csi { .. });
+    match subject.config() {
+        Some(config) if config.sources.iter().any(is_csi) => lines.wrong(WHAT, &text),
+        // Machines without CSI cameras have it switched off, and rightly so.
+        Some(_) => lines.ok(WHAT, "does not run, and no source is a CSI camera"),
+        None => lines.unknown(WHAT, &text),
+    }
+}
+
+/// Cameras that the configuration names and the machine lacks.
+fn configured(subject: &Subject, lines: &mut Lines, devices: &[String]) {
+    for source in subject
+        .config()
+        .map(|config| config.sources.as_slice())
+        .unwrap_or_default()
+    {
+        let what = format!("source {}", source.name);
+        match &source.uri {
+            SourceUri::V4l2 { device, .. } => {
+                let device = device.display().to_string();
+                let is_there = devices.contains(&device) || subject.root.exists(&device);
+                match is_there {
+                    true => lines.ok(&what, &format!("{device} is here")),
+                    false => lines.wrong(&what, &format!("{device} is missing: plug the camera in; `v4l2-ctl --list-devices` names those that are here")),
+                }
+            }
+            SourceUri::Csi { .. } if !subject.machine.is_jetson() => {
+                lines.wrong(&what, "csi:// needs a Jetson");
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The detector's examination: the same pictures on every machine, each runtime that is here, and recorded detections.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use jetwatch_config::{Backend, Config, DetectorConfig};
+use jetwatch_detect::engines::EngineError;
+use jetwatch_detect::{self as detect, DetectError, Prepared};
+use jetwatch_eval::{Agreement, Golden, GoldenPicture, GoldenSet, SameBox, agreement};
+use jetwatch_pipeline::{
+    DetectorAlone, GOLDEN_SCORE, PipelineError, detections_of, detector_alone, golden_frames,
+    picture_hash,
+};
+use jetwatch_telemetry::{Recorder, StageSummary};
+use jetwatch_types::{Detection, Frame};
+
+use super::super::Exit;
+use super::super::lines::Lines;
+
+/// Name of the recorded detections in a model folder.
+const GOLDEN: &str = "golden.json";
+
+/// Least share of sure boxes that a runtime must share with what was recorded in the same numbers.
+const LEAST_SHARE: f64 = 0.95;
+
+/// Frames that are timed, and those before them that are not.
+const TIMED_FRAMES: u64 = 300;
+const WARMUP_FRAMES: u64 = 30;
+/// On a machine without a GPU a frame takes some tens of milliseconds.
+const TIMED_FRAMES_ONNX: u64 = 60;
+/// Different pictures that are timed in turns.
+const PRELOADED: usize = 32;
+
+/// What was measured.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Numbers {
+    /// Whether TensorRT ran and agreed.
+    pub(super) is_proven: bool,
+    /// Name of the model.
+    model: String,
+    /// Precision that was examined.
+    precision: String,
+    tensorrt: Option<OfBackend>,
+    onnx: Option<OfBackend>,
+    /// TensorRT and ONNX Runtime with each other.
+    each_other: Option<Agreement>,
+}
+
+/// Numbers of one backend.
+#[derive(Debug, Serialize)]
+struct OfBackend {
+    /// Backend, model, precision and what runs it.
+    what: String,
+    /// From the library's opening to the first picture, in ms; an engine's build is part of it.
+    load_ms: f64,
+    /// With what was recorded.
+    recorded: Option<Agreement>,
+    /// Frames per second of all workers on preloaded pictures.
+    fps: f64,
+    workers: usize,
+    /// CPU time of the process for each frame, in ms.
+    cpu_ms_per_frame: f64,
+    stages: Vec<StageSummary>,
+}
+
+/// One backend at work.
+struct Run {
+    backend: Backend,
+    /// As it was asked for.
+    precision: Option<String>,
+    prepared: Prepared,
+    load_ms: f64,
+    found: Vec<Vec<Detection>>,
+    frames: Vec<Frame>,
+}
+
+/// Examines the detector of `config` with every runtime that is here.
+pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numbers> {
+    let Some(folder) = &config.detector.model else {
+        bail!("detector.backend is `scripted`, which looks at no pixel: name a model with --model");
+    };
+    let spec = detect::model::ModelSpec::load(folder).map_err(|error| {
+        // As the daemon would say it, with its exit code.
+        PipelineError::Detect(DetectError::Model(error))
+    })?;
+    let names: Vec<&str> = spec
+        .files
+        .iter()
+        .map(|file| file.precision.as_str())
+        .collect();
+    let precision = match &config.detector.precision {
+        Some(precision) => precision.clone(),
+        None if names.contains(&"int8") => "int8".to_owned(),
+        None => names[0].to_owned(),
+    };
+    let mut numbers = Numbers {
+        model: spec.name.clone(),
+        precision: precision.clone(),
+        ..Numbers::default()
+    };
+    let golden = golden(folder, lines);
+    let settings = |backend| DetectorConfig {
+        backend,
+        precision: Some(precision.clone()),
+        score_threshold: Some(GOLDEN_SCORE),
+        classes: Vec::new(),
+        ..config.detector.clone()
+    };
+    let tensorrt = start(settings(Backend::TensorRt), "tensorrt", lines);
+    // Numbers that the folder has no file for, as fp16, are compared with fp32.
+    let has_file = names.contains(&precision.as_str());
+    let reference = if has_file { &precision } else { names[0] };
+    let onnx = start(
+        DetectorConfig {
+            precision: Some(reference.to_owned()),
+            ..settings(Backend::Onnx)
+        },
+        "onnx",
+        lines,
+    );
+    if tensorrt.is_none() && onnx.is_none() {
+        lines.wrong(
+            "detector",
+            "neither TensorRT nor ONNX Runtime works here; install one of them",
+        );
+        return Ok(numbers);
+    }
+    let recorded = golden.as_ref().and_then(|golden| golden.set(reference));
+    for (name, run) in [("tensorrt", &tensorrt), ("onnx", &onnx)] {
+        let Some(run) = run else { continue };
+        let agreement = recorded.and_then(|set| compare_recorded(name, run, set, lines));
+        let alone = time(config, run, lines)?;
+        let of_backend = OfBackend {
+            what: run.prepared.describe(),
+            load_ms: run.load_ms,
+            recorded: agreement,
+            fps: alone.fps,
+            workers: alone.workers,
+            cpu_ms_per_frame: alone.cpu_ms_per_frame,
+            stages: alone.stages,
+        };
+        match name {
+            "tensorrt" => numbers.tensorrt = Some(of_backend),
+            _ => numbers.onnx = Some(of_backend),
+        }
+    }
+    if let (Some(first), Some(second)) = (&tensorrt, &onnx) {
+        let found = agreement(&first.found, &second.found, &SameBox::default());
+        say_agreement("tensorrt and onnx", "each other", &found, lines);
+        numbers.each_other = Some(found);
+    }
+    let compared = numbers.each_other.is_some()
+        || numbers
+            .tensorrt
+            .as_ref()
+            .is_some_and(|of| of.recorded.is_some());
+    numbers.is_proven = tensorrt.is_some() && compared && lines.is_right();
+    Ok(numbers)
+}
+
+/// The recorded detections of the model, if it has some.
+fn golden(folder: &Path, lines: &mut Lines) -> Option<Golden> {
+    let path = folder.join(GOLDEN);
+    if !path.exists() {
+        let text = format!(
+            "{} is missing, so nothing was recorded to compare with; where ONNX Runtime works, `jetwatch doctor --detector --record {}` makes it",
+            path.display(),
+            path.display()
+        );
+        lines.unknown("recorded", &text);
+        return None;
+    }
+    let read = fs::read_to_string(&path).map_err(|error| error.to_string());
+    let parsed = read.and_then(|text| Golden::parse(&text).map_err(|error| error.to_string()));
+    match parsed {
+        Ok(golden) => Some(golden),
+        Err(error) => {
+            lines.wrong("recorded", &format!("{}: {error}", path.display()));
+            None
+        }
+    }
+}
+
+/// Loads a backend and shows it the pictures; says what came of it.
+fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run> {
+    let started = Instant::now();
+    let prepared = match detect::prepare(&settings, &Recorder::default()) {
+        Ok(prepared) => prepared,
+        // What is not installed or not built is not wrong; what is and does not work, is.
+        Err(error) if error.is_absence() || is_unbuilt(&error) => {
+            lines.unknown(name, &error.to_string());
+            return None;
+        }
+        Err(error) => {
+            lines.wrong(name, &error.to_string());
+            return None;
+        }
+    };
+    let load_ms = started.elapsed().as_secs_f64() * 1e3;
+    let found = golden_frames(&prepared)
+        .and_then(|frames| Ok((detections_of(&prepared, &frames)?, frames)));
+    match found {
+        Ok((found, frames)) => {
+            let text = format!("{}, loaded in {load_ms:.0} ms", prepared.describe());
+            lines.ok(name, &text);
+            Some(Run {
+                backend: settings.backend,
+                precision: settings.precision,
+                prepared,
+                load_ms,
+                found,
+                frames,
+            })
+        }
+        Err(error) => {
+            lines.wrong(name, &error.to_string());
+            None
+        }
+    }
+}
+
+/// Whether an engine is missing that could be built.
+fn is_unbuilt(error: &DetectError) -> bool {
+    matches!(error, DetectError::Engine(EngineError::Missing(_)))
+}
+
+/// Compares a run with what was recorded, if this machine draws the pictures that were.
+fn compare_recorded(
+    name: &str,
+    run: &Run,
+    set: &GoldenSet,
+    lines: &mut Lines,
+) -> Option<Agreement> {
+    let hashes = run.frames.iter().map(picture_hash);
+    let differ = hashes
+        .zip(&set.pictures)
+        .filter(|(hash, picture)| *hash != picture.sha256)
+        .count();
+    if differ > 0 || run.frames.len() != set.pictures.len() {
+        let text = format!(
+            "{differ} of {} pictures are drawn otherwise than when they were recorded ({} of them); record them anew with this version",
+            run.frames.len(),
+            set.pictures.len()
+        );
+        lines.unknown(&format!("{name} against recorded"), &text);
+        return None;
+    }
+    let recorded: Vec<_> = set.pictures.iter().map(GoldenPicture::detections).collect();
+    let found = agreement(&run.found, &recorded, &SameBox::default());
+    say_agreement(name, "the recorded ones", &found, lines);
+    Some(found)
+}
+
+fn say_agreement(name: &str, other: &str, found: &Agreement, lines: &mut Lines) {
+    let what = format!("{name} detections");
+    let text = format!(
+        "{:.1} % of {} and {:.1} % of {} sure boxes agree with {other} on {} pictures (expected {:.0} %), mean overlap {:.3}, scores within {:.3}",
+        100.0 * found.first.share(),
+        found.first.boxes,
+        100.0 * found.second.share(),
+        found.second.boxes,
+        found.pictures,
+        100.0 * LEAST_SHARE,
+        found.mean_iou,
+        found.worst_score_difference
+    );
+    if found.first.boxes == 0 && found.second.boxes == 0 {
+        lines.unknown(&what, &format!("{text}; nothing was found at all"));
+    } else if found.share() >= LEAST_SHARE {
+        lines.ok(&what, &text);
+    } else {
+        let advice = "the precision may lose too much: compare with --precision fp32, and measure with `jetwatch eval`";
+        lines.wrong(&what, &format!("{text}; {advice}"));
+    }
+}
+
+/// Times a backend on preloaded pictures.
+fn time(config: &Config, run: &Run, lines: &mut Lines) -> anyhow::Result<DetectorAlone> {
+    let mut config = config.clone();
+    let street = "synthetic://traffic?realtime=false&width=1280&height=720";
+    config.sources = Config::for_source(street, None)?.sources;
+    config.detector.backend = run.backend;
+    config.detector.precision.clone_from(&run.precision);
+    let frames = match run.backend {
+        Backend::TensorRt => TIMED_FRAMES,
+        _ => TIMED_FRAMES_ONNX,
+    };
+    let alone = detector_alone(&config, PRELOADED, WARMUP_FRAMES, frames)?;
+    let gpu: Vec<String> = alone
+        .stages
+        .iter()
+        .filter(|stage| stage.stage.is_on_gpu())
+        .map(|stage| format!("{} {:.2}", stage.stage.name(), stage.p50_ms))
+        .collect();
+    let gpu = match gpu.is_empty() {
+        true => String::new(),
+        false => format!("; medians on the GPU in ms: {}", gpu.join(", ")),
+    };
+    let text = format!(
+        "{:.0} frames/s with {} worker(s), {:.2} ms CPU a frame{gpu}",
+        alone.fps, alone.workers, alone.cpu_ms_per_frame
+    );
+    lines.ok(&format!("{} speed", run.prepared.backend()), &text);
+    Ok(alone)
+}
+
+/// Writes what ONNX Runtime finds on the processor, in each precision of the model, to `path`.
+pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
+    let Some(folder) = &config.detector.model else {
+        bail!("found no model, expected one: name it with --model");
+    };
+    let spec = detect::model::ModelSpec::load(folder)
+        .map_err(|error| PipelineError::Detect(DetectError::Model(error)))?;
+    let mut golden = Golden::new(&spec.name, "onnx");
+    for file in &spec.files {
+        let settings = DetectorConfig {
+            backend: Backend::Onnx,
+            onnx_provider: jetwatch_config::OnnxProvider::Cpu,
+            precision: Some(file.precision.clone()),
+            score_threshold: Some(GOLDEN_SCORE),
+            classes: Vec::new(),
+            ..config.detector.clone()
+        };
+        let prepared =
+            detect::prepare(&settings, &Recorder::default()).map_err(PipelineError::Detect)?;
+        let frames = golden_frames(&prepared)?;
+        let found = detections_of(&prepared, &frames)?;
+        let boxes: usize = found.iter().map(Vec::len).sum();
+        println!(
+            "{}: {boxes} boxes on {} pictures",
+            prepared.describe(),
+            frames.len()
+        );
+        golden.sets.push(GoldenSet {
+            precision: file.precision.clone(),
+            pictures: frames
+                .iter()
+                .zip(&found)
+                .map(|(frame, found)| GoldenPicture::new(picture_hash(frame), found))
+                .collect(),
+        });
+    }
+    let text = serde_json::to_string(&golden)?;
+    // One picture a line: what changes is seen in a comparison of two versions.
+    let text = text.replace("{\"sha256\"", "\n{\"sha256\"");
+    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    println!("wrote {}", path.display());
+    Ok(Exit::Success)
+}

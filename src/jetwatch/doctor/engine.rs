@@ -1,0 +1,58 @@
+//! The engines that were built, and the detector at work.
+
+use super::detector;
+use super::subject::Subject;
+use crate::lines::Lines;
+use jetwatch_detect::engines::{EngineCache, ListedState, device};
+
+pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
+    let config = match &subject.detector {
+        Ok(config) => config,
+        Err(error) => {
+            lines.wrong("model", error);
+            return;
+        }
+    };
+    let folder = &config.detector.tensorrt.engines;
+    match EngineCache::new(folder).list() {
+        Ok(engines) if engines.is_empty() => lines.unknown(
+            "engines",
+            &format!("none in {} yet; `jetwatch engine build --config FILE` builds the one of a configuration", folder.display()),
+        ),
+        Ok(engines) => {
+            for engine in engines {
+                let what = format!("engine {}", engine.path.file_name().unwrap_or_default().to_string_lossy());
+                match engine.state {
+                    ListedState::Whole => {
+                        let manifest = engine.manifest.map(|manifest| manifest.recipe);
+                        let text = manifest.map_or_else(String::new, |of| {
+                            format!("{} in {} for {}, by {} {}", of.model, of.precision, of.gpu, of.builder, of.builder_version)
+                        });
+                        lines.ok(&what, &format!("whole: {text}"));
+                    }
+                    ListedState::Damaged(why) | ListedState::Incomplete(why) => {
+                        lines.wrong(&what, &format!("{why}; remove it and build it anew with `jetwatch engine build`"));
+                    }
+                }
+            }
+        }
+        Err(error) => subject.unreadable(lines, "engines", &error.to_string()),
+    }
+    if let Ok(memory) = device().and_then(|device| Ok(device.memory()?)) {
+        let (free, total) = (memory.free >> 20, memory.total >> 20);
+        lines.ok(
+            "memory of the GPU",
+            &format!("{free} MiB of {total} MiB are free"),
+        );
+    }
+    if !subject.daemons.is_empty() {
+        lines.unknown("detector", "the daemon runs and would be slowed down: stop it (sudo systemctl stop jetwatch), then `jetwatch doctor --detector`");
+        return;
+    }
+    if let Err(error) = detector::examine(config, lines) {
+        match config.detector.model.is_none() {
+            true => lines.unknown("detector", &format!("{error:#}")),
+            false => lines.wrong("detector", &format!("{error:#}")),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Libraries that are opened at run time: where they are, their versions, and what this release of JetPack brings.
+
+use std::fs;
+
+use super::subject::Subject;
+use crate::lines::Lines;
+use jetwatch_detect::engines::{device, open_library};
+use jetwatch_detect::{DetectError, runtime};
+use jetwatch_platform as platform;
+use jetwatch_source as source;
+
+/// What the releases of L4T bring, by their first number: CUDA and TensorRT from and to.
+const EXPECTED: [Expected; 2] = [
+    Expected {
+        release: 35,
+        cuda: [(11, 4), (11, 4)],
+        tensorrt: [(8, 4), (8, 5)],
+    },
+    Expected {
+        release: 36,
+        cuda: [(12, 2), (12, 6)],
+        tensorrt: [(8, 6), (10, 7)],
+    },
+];
+
+/// Versions from and to, each as its first two numbers.
+type Range = [(u32, u32); 2];
+
+/// What a release brings.
+#[derive(Clone, Copy)]
+struct Expected {
+    release: u32,
+    cuda: Range,
+    tensorrt: Range,
+}
+
+/// Where L4T keeps libnvbufsurface: JetPack 5, then 6.
+const SURFACES: [&str; 3] = [
+    "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libnvbufsurface.so.1.0.0",
+    "/usr/lib/aarch64-linux-gnu/libnvbufsurface.so.1.0.0",
+];
+
+pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
+    cuda(subject, lines);
+    tensorrt(subject, lines);
+    onnxruntime(subject, lines);
+    surfaces(subject, lines);
+    match source::gst::init("*:1") {
+        Ok(()) => {
+            let version = source::gst::version().unwrap_or_default();
+            lines.ok("GStreamer", &version);
+        }
+        Err(error) => lines.wrong("GStreamer", &error.to_string()),
+    }
+}
+
+fn cuda(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "libcuda";
+    match device() {
+        Ok(device) => {
+            let version = device.driver_version();
+            let (major, minor) = device.compute_capability();
+            let text = format!(
+                "CUDA {version} by the driver, {} (compute capability {major}.{minor}){}",
+                device.name(),
+                from("libcuda.so")
+            );
+            let expected = expected(subject).map(|expected| expected.cuda);
+            versioned(lines, WHAT, &text, (version.major, version.minor), expected);
+        }
+        Err(error) => {
+            let error = DetectError::Engine(error);
+            let advice = "on a Jetson it comes with the package nvidia-l4t-cuda; the user needs the groups video and render";
+            let text = format!("{error}; {advice}");
+            match error.is_absence() {
+                true => subject.missing(lines, WHAT, &text),
+                false => lines.wrong(WHAT, &text),
+            }
+        }
+    }
+}
+
+fn tensorrt(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "TensorRT";
+    let configured = subject.detector.as_ref().ok();
+    let configured = configured.and_then(|config| config.detector.tensorrt.library.clone());
+    let library = match open_library(configured.as_deref()) {
+        Ok(library) => library,
+        Err(error) => {
+            let error = DetectError::Engine(error);
+            let text = format!("{error}; on a Jetson: sudo apt install tensorrt-libs");
+            match error.is_absence() {
+                true => subject.missing(lines, WHAT, &text),
+                false => lines.wrong(WHAT, &text),
+            }
+            return;
+        }
+    };
+    let version = library.version();
+    let file = library
+        .path()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let text = format!("{} {version}{}", library.flavor(), from(&file));
+    let expected = expected(subject).map(|expected| expected.tensorrt);
+    versioned(
+        lines,
+        WHAT,
+        &text,
+        (version.major.into(), version.minor.into()),
+        expected,
+    );
+    match library.parser() {
+        Ok(path) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            lines.ok("ONNX parser", &format!("{name}{}", from(&name)));
+        }
+        Err(error) => lines.wrong("ONNX parser", &format!("{error}; on a Jetson: sudo apt install libnvonnxparsers8 (JetPack 5) or libnvonnxparsers10 (JetPack 6)")),
+    }
+}
+
+fn onnxruntime(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "ONNX Runtime";
+    let configured = subject.detector.as_ref().ok();
+    let configured = configured.and_then(|config| config.detector.onnxruntime.clone());
+    let found = runtime::find(configured.as_deref());
+    match found.and_then(|path| runtime::open(&path).map(|_| path)) {
+        Ok(path) => {
+            let real = fs::canonicalize(&path).unwrap_or(path);
+            lines.ok(
+                WHAT,
+                &format!("{} ({} or newer)", real.display(), runtime::OLDEST),
+            );
+        }
+        // It is one of two, and a Jetson has the other.
+        Err(error @ runtime::RuntimeError::Missing { .. }) => {
+            lines.unknown(WHAT, &error.to_string())
+        }
+        Err(error) => lines.wrong(WHAT, &error.to_string()),
+    }
+}
+
+fn surfaces(subject: &Subject, lines: &mut Lines) {
+    const WHAT: &str = "libnvbufsurface";
+    if !subject.machine.is_jetson() {
+        lines.unknown(WHAT, "not looked for: this machine is no Jetson");
+        return;
+    }
+    match SURFACES.iter().find(|path| subject.root.exists(path)) {
+        Some(path) => lines.ok(WHAT, path),
+        None => lines.wrong(
+            WHAT,
+            "not found where L4T puts it; install it with: sudo apt install nvidia-l4t-multimedia nvidia-l4t-multimedia-utils",
+        ),
+    }
+}
+
+fn expected(subject: &Subject) -> Option<Expected> {
+    let release = subject.machine.release?;
+    EXPECTED
+        .into_iter()
+        .find(|expected| expected.release == release.major)
+}
+
+/// Says a version, and whether the machine's release brings it.
+fn versioned(
+    lines: &mut Lines,
+    what: &str,
+    text: &str,
+    found: (u32, u32),
+    expected: Option<Range>,
+) {
+    match expected {
+        Some([from, to]) if found < from || found > to => {
+            let range = match from == to {
+                true => format!("{}.{}", from.0, from.1),
+                false => format!("{}.{} to {}.{}", from.0, from.1, to.0, to.1),
+            };
+            lines.unknown(what, &format!("{text}; this release of L4T brings {range}: it may have been changed on purpose"));
+        }
+        _ => lines.ok(what, text),
+    }
+}
+
+/// Where the loader found an open library, by the part of its name before the version.
+fn from(name: &str) -> String {
+    let stem = name.split_inclusive(".so").next().unwrap_or(name);
+    let path = platform::open_libraries().into_iter().find(|path| {
+        let file = path.file_name().and_then(|name| name.to_str());
+        file.is_some_and(|file| file.starts_with(stem))
+    });
+    path.map_or_else(String::new, |path| format!(", {}", path.display()))
+}

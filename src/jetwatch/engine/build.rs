@@ -1,0 +1,211 @@
+//! `jetwatch engine build`: the engine of a model for this machine's GPU, into the folder where the daemon looks.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, stderr};
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+
+use super::{BuildArgs, Exit, layers_in_words};
+use crate::{progress, signals};
+use jetwatch_config::{Config, DetectorConfig};
+use jetwatch_detect::DetectError;
+use jetwatch_detect::engines::{
+    self, EngineCache, EngineError, EngineState, Gpu, Lookup, Order, Recipe, Stored,
+};
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_pipeline::{CalibrationPictures, PipelineError};
+use jetwatch_source::StopToken;
+use jetwatch_telemetry as telemetry;
+
+/// Builds, prints what came of it.
+pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
+    // On a terminal a line shows how it goes; elsewhere the log does.
+    telemetry::start_logging(if stderr().is_terminal() {
+        log::LevelFilter::Warn
+    } else {
+        log::LevelFilter::Info
+    });
+    let detector = detector(args)?;
+    let folder = detector.model.as_deref().ok_or(DetectError::NoModel);
+    let spec = ModelSpec::load(folder.map_err(PipelineError::from)?).map_err(EngineError::from)?;
+    let settings = &detector.tensorrt;
+    let library = engines::open_library(settings.library.as_deref())?;
+    let (device, gpu) = match args.compute_capability {
+        Some(capability) => (
+            None,
+            Gpu {
+                name: None,
+                capability,
+            },
+        ),
+        None => {
+            let device = engines::device()?;
+            let gpu = Gpu::of(&device);
+            (Some(device), gpu)
+        }
+    };
+    let cache = EngineCache::new(&settings.engines);
+    let recipe = match calibration_path(args, &detector, &spec) {
+        Some(path) => Recipe::to_be_calibrated(&detector, &spec, &library, gpu, &path)?,
+        None => Recipe::new(&detector, &spec, &library, gpu)?,
+    };
+    let mut pictures = match &args.calibration_images {
+        Some(images) => {
+            let batch = engines::calibration_batch(&recipe)?;
+            Some(CalibrationPictures::start(images, &spec, batch)?)
+        }
+        None => None,
+    };
+    let stop = StopToken::default();
+    if engines::can_cancel(&library) {
+        signals::listen(stop.clone(), || ())?;
+    }
+    if recipe
+        .calibration
+        .as_ref()
+        .is_none_or(|calibration| calibration.sha256.is_some())
+        && let Lookup::Missing(missing) = cache.find(&recipe)?
+    {
+        println!("why        {}", missing.reason);
+    }
+    let was_there = Cell::new(false);
+    let notify = |state: EngineState| {
+        was_there.set(matches!(state, EngineState::Ready { cached: true, .. }));
+        progress::show_build(&state);
+    };
+    // TensorRT 8 asks nobody whether to go on: there the signal ends the process, which leaves nothing half-written either.
+    let order = Order {
+        pictures: pictures.as_mut().map(|pictures| pictures as _),
+        is_forced: args.force,
+        stop: &|| stop.is_stopped(),
+        notify: &notify,
+    };
+    let stored = engines::build(&cache, &recipe, &library, device.as_ref(), order);
+    progress::clear_build();
+    let stored = stored?;
+    if was_there.get() {
+        println!("found      it is there already; --force builds it anew");
+    }
+    say(
+        &stored,
+        &recipe,
+        pictures.as_ref().map(CalibrationPictures::handed_over),
+    );
+    if let Some(output) = &args.output {
+        stored.copy_to(output)?;
+        println!("copied     to {}", output.display());
+    }
+    say_outdated(args, &cache, &stored)?;
+    Ok(Exit::Success)
+}
+
+/// The detector of the configuration, or that of a command line, as the options say otherwise.
+fn detector(args: &BuildArgs) -> anyhow::Result<DetectorConfig> {
+    let mut detector = match (&args.config, &args.model) {
+        (Some(path), _) => Config::load(path)?.detector,
+        (None, model) => {
+            let model = model.as_ref().map(|model| model.display().to_string());
+            Config::for_source("synthetic://traffic", model.as_deref())?.detector
+        }
+    };
+    if args.calibration_images.is_some() {
+        let precision = args.precision.as_deref().unwrap_or("int8");
+        if !precision.starts_with("int8") {
+            let text = format!(
+                "--calibration-images is for INT8, and --precision is {precision}; write --precision int8\n"
+            );
+            clap::Error::raw(ErrorKind::ArgumentConflict, text).exit();
+        }
+        detector.precision = Some(precision.to_owned());
+    } else if args.precision.is_some() {
+        detector.precision.clone_from(&args.precision);
+    }
+    if let Some(batch) = args.batch {
+        detector.batch_size = usize::from(batch);
+    }
+    if let Some(workers) = args.workers {
+        detector.workers = usize::from(workers);
+    }
+    let settings = &mut detector.tensorrt;
+    settings.dla = args.dla.or(settings.dla);
+    settings.gpu_fallback = match (args.gpu_fallback, args.no_gpu_fallback) {
+        (true, _) => true,
+        (_, true) => false,
+        _ => settings.gpu_fallback,
+    };
+    settings.workspace_mib = args.workspace.or(settings.workspace_mib);
+    let replaced = |given: &Option<PathBuf>, own: &mut Option<PathBuf>| {
+        if given.is_some() {
+            own.clone_from(given);
+        }
+    };
+    replaced(&args.calibration, &mut settings.calibration);
+    replaced(&args.tensorrt, &mut settings.library);
+    if let Some(engines) = &args.engines {
+        settings.engines.clone_from(engines);
+    }
+    Ok(detector)
+}
+
+/// Where the calibration that is to be made goes; `None` when none is to be made.
+fn calibration_path(
+    args: &BuildArgs,
+    detector: &DetectorConfig,
+    spec: &ModelSpec,
+) -> Option<PathBuf> {
+    args.calibration_images.as_ref()?;
+    let settings = &detector.tensorrt;
+    Some(settings.calibration.clone().unwrap_or_else(|| {
+        let name: String = spec
+            .name
+            .chars()
+            .map(|c| if c == '/' { '_' } else { c })
+            .collect();
+        settings.engines.join(format!("{name}.calibration"))
+    }))
+}
+
+fn say(stored: &Stored, recipe: &Recipe, calibrated: Option<usize>) {
+    let manifest = &stored.manifest;
+    let of = &manifest.recipe;
+    println!("engine     {}", stored.path.display());
+    println!(
+        "built      {} in {:.1} s by {} {} for {} (compute capability {}), {:.1} MB",
+        manifest.built_at,
+        manifest.build_seconds,
+        of.builder,
+        of.builder_version,
+        of.gpu,
+        of.compute_capability,
+        manifest.plan_bytes as f64 / 1e6
+    );
+    match &manifest.layers {
+        Some(layers) => println!("layers     {}", layers_in_words(layers)),
+        None => println!("layers     unknown: the engine could not be loaded here to be asked"),
+    }
+    if let (Some(pictures), Some(calibration)) = (calibrated, &recipe.calibration) {
+        println!(
+            "calibrated with {pictures} pictures; use it: detector.tensorrt.calibration: {}",
+            calibration.path.display()
+        );
+    }
+}
+
+/// Removes engines of other versions when that was asked for, else says how.
+fn say_outdated(args: &BuildArgs, cache: &EngineCache, stored: &Stored) -> anyhow::Result<()> {
+    if args.prune {
+        for path in cache.prune(&stored.manifest)? {
+            println!("removed    {}", path.display());
+        }
+        return Ok(());
+    }
+    let outdated = cache.outdated(&stored.manifest)?;
+    if !outdated.is_empty() {
+        println!(
+            "outdated   {} engines of the same model differ in the version of TensorRT alone; the same command with --prune removes them",
+            outdated.len()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Exit codes, and what happens on a panic.
+
+use std::process::ExitCode;
+
+use jetwatch_config::ConfigError;
+use jetwatch_detect::DetectError;
+use jetwatch_detect::engines::EngineError;
+use jetwatch_nsys::profile::ProfileError;
+use jetwatch_pipeline::PipelineError;
+use jetwatch_telemetry::marked_as_error;
+
+/// Shown below `--help`, and in the README.
+pub(super) const HELP: &str = "\
+Exit codes:
+  0    ended as asked, or by itself
+  1    the chain failed: detector, publishing, or a thread that did not end; or a command did
+  2    the command line is wrong
+  3    a source failed for good
+  78   the configuration or the model is wrong (systemd does not restart on it)
+  128+N  ended at once by a second signal N; 141: nobody reads the output any more";
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// As asked, or by itself.
+    Success,
+    /// The chain failed.
+    Failure,
+    /// A source failed for good.
+    SourceFailed,
+    /// The configuration or the model is wrong (`EX_CONFIG` of sysexits.h).
+    Config,
+}
+
+impl Exit {
+    /// What a daemon that another program ran ended with.
+    pub(super) fn of_daemon(status: u8) -> Self {
+        match status {
+            0 => Self::Success,
+            3 => Self::SourceFailed,
+            78 => Self::Config,
+            _ => Self::Failure,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::SourceFailed => 3,
+            Exit::Config => 78,
+        })
+    }
+}
+
+/// Prints an error with its causes and picks the exit code.
+pub(super) fn report(error: &anyhow::Error) -> Exit {
+    eprintln!("{}", marked_as_error(&format!("jetwatch: {error:#}")));
+    if error.downcast_ref::<ConfigError>().is_some() {
+        return Exit::Config;
+    }
+    if let Some(engine) = error.downcast_ref::<EngineError>() {
+        return if engine.is_configuration() {
+            Exit::Config
+        } else {
+            Exit::Failure
+        };
+    }
+    if let Some(ProfileError::Daemon { status, .. }) = error.downcast_ref::<ProfileError>() {
+        return Exit::of_daemon(*status);
+    }
+    let detect = match error.downcast_ref::<PipelineError>() {
+        Some(
+            PipelineError::Config(_)
+            | PipelineError::SecondaryClass { .. }
+            | PipelineError::SecondaryBatch { .. },
+        ) => return Exit::Config,
+        Some(PipelineError::Secondary { cause, .. }) => Some(cause.as_ref()),
+        Some(PipelineError::Detect(detect)) => Some(detect),
+        Some(PipelineError::Picture { cause, .. }) => Some(cause.as_ref()),
+        _ => None,
+    };
+    if detect.is_some_and(DetectError::is_configuration) {
+        Exit::Config
+    } else {
+        Exit::Failure
+    }
+}
+
+/// A panic is a bug: say thread and place in the log, then abort so that systemd restarts the daemon.
+pub(super) fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let text = format!(
+            "bug: thread {} panicked at {place}: {}",
+            thread.name().unwrap_or("unnamed"),
+            panic.payload_as_str().unwrap_or("no message")
+        );
+        log::error!("{text}");
+        log::logger().flush();
+        eprintln!("{}", marked_as_error(&format!("jetwatch: {text}")));
+        std::process::abort();
+    }));
+}

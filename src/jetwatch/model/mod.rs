@@ -1,0 +1,134 @@
+//! `jetwatch model`: networks to fetch, to look into, and to describe for the daemon.
+
+mod fetch;
+mod init;
+mod inspect;
+mod list;
+mod place;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Exit;
+use jetwatch_types::Size;
+
+/// What `jetwatch model` is told.
+#[derive(Debug, Args)]
+pub(super) struct ModelArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the networks that can be fetched.
+    List(ListArgs),
+    /// Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash.
+    Fetch(FetchArgs),
+    /// Say what an ONNX file holds, and what the runtimes will say to it.
+    Inspect(InspectArgs),
+    /// Write a model folder for an ONNX file: its description with what could be read, and what had to be guessed.
+    Init(InitArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct FetchArgs {
+    /// Name in the list.
+    name: String,
+    /// The model folder; by default models/NAME.
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Fetch the same file from another address, such as a mirror inside a plant.
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// Take a file whose hash nobody knows yet.
+    #[arg(long)]
+    accept_unverified: bool,
+    /// Replace a file or description that is there.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+struct InspectArgs {
+    /// The ONNX file.
+    file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct InitArgs {
+    /// The ONNX file.
+    file: PathBuf,
+    /// The model folder; by default models/NAME, after the file. The file is copied there unless it is there already.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Take this output layout instead of the most likely one.
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<String>,
+    /// Names of the classes, one a line, in the network's order.
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// Size of the input where the network leaves it open.
+    #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = parse_size)]
+    size: Option<Size>,
+    /// Replace files that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Does what it is told.
+pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::List(args) => list::run(args),
+        Command::Fetch(args) => fetch::run(args),
+        Command::Inspect(args) => inspect::run(args),
+        Command::Init(args) => init::run(args),
+    }
+}
+
+/// Reads `640x480`.
+fn parse_size(text: &str) -> Result<Size, String> {
+    let side = |text: &str| {
+        text.parse::<u32>()
+            .ok()
+            .filter(|side| (1..=8192).contains(side))
+    };
+    text.split_once('x')
+        .and_then(|(width, height)| Some(Size::new(side(width)?, side(height)?)))
+        .ok_or_else(|| {
+            format!("found {text:?}, expected width and height in pixels, such as 640x480")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_width_and_height() {
+        assert_eq!(parse_size("640x480"), Ok(Size::new(640, 480)));
+        for text in [
+            "",
+            "640",
+            "640x",
+            "x480",
+            "0x1",
+            "640x480x3",
+            "-1x2",
+            "99999x1",
+        ] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

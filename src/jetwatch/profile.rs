@@ -1,0 +1,325 @@
+//! `jetwatch profile`: nsys around the daemon, here or over ssh, and its report.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use jetwatch_config::MAX_BATCH_SIZE;
+use jetwatch_nsys::profile::nsys::Sampling;
+use jetwatch_nsys::profile::{
+    Configuration, Exporter, Order, Place, ProfileError, Stopper, Subject, Taken, Taker, User,
+};
+
+use super::report::{self, ReportArgs};
+use super::{Exit, parse_duration};
+
+/// What `jetwatch profile` is told.
+#[derive(Debug, Args)]
+pub(super) struct ProfileArgs {
+    /// Configuration file of this machine; it is copied to another one.
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG)]
+    config: PathBuf,
+    /// Profile on this machine, over ssh.
+    #[arg(long, value_name = "USER@MACHINE")]
+    host: Option<String>,
+    /// Option for ssh, such as Port=2222, IdentityFile=key or ProxyJump=gate; what begins with `-` is an argument of its own, such as -Ffile.
+    #[arg(
+        long = "ssh-option",
+        value_name = "OPTION",
+        requires = "host",
+        allow_hyphen_values = true
+    )]
+    ssh_options: Vec<String>,
+    /// The ssh to use.
+    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
+    ssh: String,
+    /// Work as this user there, by sudo without a password; sessions of nsys are seen by their own user alone.
+    #[arg(long, value_name = "USER", num_args = 0..=1, require_equals = true, default_missing_value = "root", value_parser = user_name)]
+    sudo: Option<String>,
+    /// Record for this long, such as 20s or 5m; by default 10s, or as long as --frames needs.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Begin to record this long after the start.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    warmup: Option<Duration>,
+    /// End after this many frames, over all sources.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    frames: Option<u64>,
+    /// Make one profile with each of these batch sizes.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=MAX_BATCH_SIZE))]
+    batch_sizes: Vec<u8>,
+    /// Traces; by default cuda, nvtx, osrt and those of the machine's units for video, DLA and so on that its nsys knows.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    trace: Vec<String>,
+    /// Whether nsys samples the CPU.
+    #[arg(long, value_enum, default_value_t = Sample::Auto)]
+    sampling: Sample,
+    /// Profile the running service, which nsys must have started (systemd/drop-ins/profiling.conf).
+    #[arg(long, conflicts_with_all = ["config", "frames", "batch_sizes", "trace", "warmup", "program"])]
+    attach: bool,
+    /// The session of nsys in which the service runs.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "jetwatch",
+        requires = "attach"
+    )]
+    session: String,
+    /// Where to write: NAME.nsys-rep, NAME.sqlite and NAME.stats.json.
+    #[arg(short, long, value_name = "NAME", default_value = "profile")]
+    output: PathBuf,
+    /// Overwrite what is there.
+    #[arg(long)]
+    force: bool,
+    /// Bring the profile here, without exporting it and without a report.
+    #[arg(long)]
+    fetch_only: bool,
+    /// The jetwatch to profile; by default this one, and over ssh the one in the search path there.
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<String>,
+    /// Folder of the other machine that relative paths of the configuration refer to: models, secrets.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/etc/jetwatch",
+        requires = "host"
+    )]
+    remote_dir: String,
+    /// Folder for temporary files where the daemon runs.
+    #[arg(long, value_name = "DIR")]
+    target_folder: Option<String>,
+    /// The nsys that records.
+    #[arg(long, value_name = "PROGRAM", default_value = "nsys")]
+    target_nsys: String,
+    /// The nsys of this machine that exports.
+    #[arg(long, value_name = "PROGRAM", default_value = "nsys")]
+    nsys: PathBuf,
+    /// How long nsys may take beyond the time to record, on a slow machine.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2m")]
+    export_timeout: Duration,
+}
+
+/// Where the configuration is by default.
+const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
+
+/// How long to record by default.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// Whether nsys samples the CPU.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Sample {
+    /// Where the machine allows it.
+    Auto,
+    /// Even where the machine says that it does not work.
+    On,
+    /// Never.
+    Off,
+}
+
+/// The files of one profile.
+struct Files {
+    batch_size: Option<u8>,
+    report: PathBuf,
+    export: PathBuf,
+    stats: PathBuf,
+}
+
+/// Makes the profiles, then their exports and one report.
+pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
+    let files = files(args);
+    if !args.force {
+        let all = files.iter();
+        let mut all = all.flat_map(|files| [&files.report, &files.export, &files.stats]);
+        if let Some(path) = all.find(|path| path.exists()) {
+            return Err(ProfileError::Exists(path.clone()).into());
+        }
+    }
+    let exporter = if args.fetch_only {
+        None
+    } else {
+        Some(Exporter::find(&args.nsys)?)
+    };
+    let subject = subject(args)?;
+    let stopper = Stopper::default();
+    stop_on_signals(stopper.clone())?;
+    let place = Place {
+        host: args.host.clone(),
+        ssh: args.ssh.clone(),
+        ssh_options: args.ssh_options.clone(),
+        user: args.sudo.clone().map_or(User::Oneself, User::Other),
+    };
+    let folder = args.target_folder.as_deref();
+    let mut taker = Taker::connect(&place, &stopper, folder, &args.target_nsys)?;
+    let there = taker.target().version;
+    if let Some(here) = exporter.as_ref().map(Exporter::version)
+        && here < there
+    {
+        return Err(ProfileError::OlderHere {
+            place: place.to_string(),
+            there,
+            here,
+        }
+        .into());
+    }
+    let note = &mut |note: String| eprintln!("jetwatch: note: {note}");
+    taker.prepare(&subject, note)?;
+    let mut status = 0;
+    for (number, files) in files.iter().enumerate() {
+        let order = order(args, files.batch_size);
+        if let Some(note) = taker.sampling_note(&order).filter(|_| number == 0) {
+            eprintln!("jetwatch: note: {note}");
+        }
+        eprintln!("jetwatch: {}", in_words(&place, files, &order));
+        let taken = taker.take(&subject, &order, &files.report, &files.stats, note)?;
+        eprintln!("jetwatch: {}", told(files, &taken));
+        status = status.max(taken.status);
+    }
+    taker.end()?;
+    if let Some(exporter) = exporter {
+        for files in &files {
+            exporter.export(&files.report, &files.export)?;
+            eprintln!("jetwatch: exported to {}", files.export.display());
+        }
+        let exports = files.into_iter().map(|files| files.export).collect();
+        report::run(&ReportArgs::of(exports, &args.nsys))?;
+    }
+    Ok(if status == 0 {
+        Exit::Success
+    } else {
+        Exit::of_daemon(status)
+    })
+}
+
+fn subject(args: &ProfileArgs) -> anyhow::Result<Subject> {
+    if args.attach {
+        return Ok(Subject::Service {
+            session: args.session.clone(),
+        });
+    }
+    let own = || std::env::current_exe().context("cannot tell where this program is");
+    let program = match (&args.program, &args.host) {
+        (Some(program), _) => program.clone(),
+        (None, Some(_)) => "jetwatch".to_owned(),
+        (None, None) => own()?.display().to_string(),
+    };
+    let configuration = if args.host.is_some() {
+        Configuration::Copied {
+            file: args.config.clone(),
+            beside: args.remote_dir.clone(),
+        }
+    } else {
+        Configuration::InPlace(
+            std::path::absolute(&args.config)
+                .with_context(|| format!("cannot tell where {} is", args.config.display()))?,
+        )
+    };
+    Ok(Subject::Run {
+        program,
+        configuration,
+    })
+}
+
+fn order(args: &ProfileArgs, batch_size: Option<u8>) -> Order {
+    Order {
+        traces: args.trace.clone(),
+        sampling: match args.sampling {
+            Sample::Auto => Sampling::WherePossible,
+            Sample::On => Sampling::On,
+            Sample::Off => Sampling::Off,
+        },
+        warmup: args.warmup.unwrap_or_default(),
+        duration: args
+            .duration
+            .or_else(|| args.frames.is_none().then_some(DURATION)),
+        grace: args.export_timeout,
+        frames: args.frames,
+        batch_size,
+    }
+}
+
+/// The files of each profile: `NAME`, or `NAME-batch4` with batch sizes.
+fn files(args: &ProfileArgs) -> Vec<Files> {
+    let of = |batch_size: Option<u8>| {
+        let end = batch_size.map_or_else(String::new, |size| format!("-batch{size}"));
+        let named = |extension: &str| beside(&args.output, &format!("{end}.{extension}"));
+        Files {
+            batch_size,
+            report: named("nsys-rep"),
+            export: named("sqlite"),
+            stats: named("stats.json"),
+        }
+    };
+    if args.batch_sizes.is_empty() {
+        vec![of(None)]
+    } else {
+        args.batch_sizes
+            .iter()
+            .map(|size| of(Some(*size)))
+            .collect()
+    }
+}
+
+/// `path` with `end` behind its name, whatever dots the name has.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+fn in_words(place: &Place, files: &Files, order: &Order) -> String {
+    let mut text = format!("profiling on {place}");
+    if let Some(size) = files.batch_size {
+        text += &format!(" with batches of {size}");
+    }
+    if let Some(frames) = order.frames {
+        text += &format!(" for {frames} frames");
+    }
+    if let Some(duration) = order.duration {
+        text += &format!(" for {} s", duration.as_secs_f64());
+    }
+    text
+}
+
+fn told(files: &Files, taken: &Taken) -> String {
+    let mut text = format!("wrote {}", files.report.display());
+    if let Some(frames) = taken.frames {
+        text += &format!(" of a run with {frames} frames");
+    }
+    if taken.status != 0 {
+        text += &format!("; the daemon ended with exit status {}", taken.status);
+    }
+    text
+}
+
+/// A name that means the same to every shell.
+fn user_name(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if text.is_empty() || text.starts_with('-') || !text.chars().all(is_plain) {
+        return Err(format!("found {text:?}, expected the name of a user"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A signal closes the connection, upon which the target's side ends what it started.
+fn stop_on_signals(stopper: Stopper) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            let mut seen = 0;
+            for signal in signals.forever() {
+                seen += 1;
+                if seen > 1 {
+                    std::process::exit(128 + signal);
+                }
+                stopper.stop();
+            }
+        })
+        .context("cannot start the thread that waits for signals")?;
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! `jetwatch report`: what profiles and benchmarks say, alone and beside each other.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, ensure};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use jetwatch_nsys::report::capture::{Window, parse_time};
+use jetwatch_nsys::report::table::Table;
+use jetwatch_nsys::report::{
+    ALL, Analysis, Digest, Plots, ReportError, Request, VERDICT, analyze, compare, page,
+    table_names,
+};
+
+use super::Exit;
+
+/// Most rows of a table without `--rows`.
+const ROWS: usize = 50;
+
+/// What `jetwatch report` is told.
+#[derive(Debug, Args)]
+#[command(after_help = tables_in_words())]
+pub(super) struct ReportArgs {
+    /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite) and benchmark.json files.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Tables to show, or all of them.
+    #[arg(short, long = "table", value_name = "NAMES", value_delimiter = ',', value_parser = known_tables())]
+    tables: Vec<String>,
+    /// How to write them.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write one page with tables and plots to this file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Say what changed from the first of two files to the second.
+    #[arg(long)]
+    diff: bool,
+    /// Look at events from this time after the capture's start on, such as 1.5s or 300ms.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    from: Option<i64>,
+    /// Look at events up to this time.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    until: Option<i64>,
+    /// Look at events during this NVTX range: `jetwatch:infer`, or `infer@jetwatch` as nsys has it; `jetwatch:infer#3` is its third.
+    #[arg(long, value_name = "RANGE")]
+    within: Option<String>,
+    /// Most rows of a table for a terminal or a page, and of one that lists single events; 0: all.
+    #[arg(long, value_name = "N", default_value_t = ROWS)]
+    rows: usize,
+    /// The nsys that exports reports.
+    #[arg(long, value_name = "PROGRAM", default_value = "nsys")]
+    nsys: PathBuf,
+}
+
+/// How tables are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal.
+    Text,
+    /// With the headings and units of `nsys stats`.
+    Csv,
+    /// One object with everything.
+    Json,
+}
+
+impl ReportArgs {
+    /// What is asked for without options: the verdict and the first tables of `files`, exported by `nsys` where need be.
+    pub(super) fn of(files: Vec<PathBuf>, nsys: &Path) -> Self {
+        Self {
+            files,
+            tables: Vec::new(),
+            format: Format::Text,
+            html: None,
+            diff: false,
+            from: None,
+            until: None,
+            within: None,
+            rows: ROWS,
+            nsys: nsys.to_owned(),
+        }
+    }
+}
+
+fn known_tables() -> PossibleValuesParser {
+    let names = table_names().map(|(name, _)| name);
+    PossibleValuesParser::new(names.chain([ALL]))
+}
+
+fn tables_in_words() -> String {
+    let mut text = "Tables:\n".to_owned();
+    for (name, about) in table_names() {
+        text.push_str(&format!("  {name:<22} {about}\n"));
+    }
+    text
+}
+
+/// Reads all files, then writes what was asked for.
+pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
+    ensure!(
+        !args.diff || args.files.len() == 2,
+        "--diff takes two files, and {} were given: the one before and the one after",
+        args.files.len()
+    );
+    let rows = if args.rows == 0 {
+        usize::MAX
+    } else {
+        args.rows
+    };
+    let everything = Window::default();
+    let request = Request {
+        tables: &args.tables,
+        rows,
+        window: Window {
+            from: args.from.unwrap_or(everything.from),
+            until: args.until.unwrap_or(everything.until),
+        },
+        within: args.within.as_deref(),
+        plots: if args.html.is_some() {
+            Plots::Drawn
+        } else {
+            Plots::Unwanted
+        },
+        nsys: &args.nsys,
+    };
+    let mut analyses = Vec::with_capacity(args.files.len());
+    for (file, title) in args.files.iter().zip(titles(&args.files)) {
+        let bar = Bar::new(&title);
+        analyses.push(analyze(file, &title, &request, &|done, total| {
+            bar.show(done, total)
+        })?);
+        bar.clear();
+    }
+    let digests: Vec<Digest> = analyses
+        .iter()
+        .map(|analysis| analysis.digest.clone())
+        .collect();
+    let warnings = warnings(&digests);
+    for warning in &warnings {
+        eprintln!("jetwatch: warning: {warning}");
+    }
+    let compared = compared(args, &digests);
+    if let Some(path) = &args.html {
+        write_page(path, &mut analyses, &compared, &warnings, rows)?;
+    }
+    let text = match args.format {
+        Format::Text => in_text(args, analyses, compared, rows),
+        Format::Csv => in_csv(args, &analyses, &compared),
+        Format::Json => in_json(&analyses, &compared, &warnings)?,
+    };
+    print(&text)?;
+    Ok(Exit::Success)
+}
+
+/// File names, or whole paths where two are the same.
+fn titles(files: &[PathBuf]) -> Vec<String> {
+    let names = files.iter().map(|file| {
+        let name = file.file_name().unwrap_or(file.as_os_str());
+        name.to_string_lossy().into_owned()
+    });
+    let names: Vec<String> = names.collect();
+    let distinct: HashSet<&String> = names.iter().collect();
+    if distinct.len() == names.len() {
+        names
+    } else {
+        files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect()
+    }
+}
+
+/// Why reports do not belong beside each other, each compared with the first.
+fn warnings(digests: &[Digest]) -> Vec<String> {
+    let Some((first, others)) = digests.split_first() else {
+        return Vec::new();
+    };
+    let with_first = others
+        .iter()
+        .flat_map(|other| compare::differences(first, other));
+    with_first
+        .map(|difference| {
+            format!("different workloads, so that times say little about each other: {difference}")
+        })
+        .collect()
+}
+
+/// Tables that set reports beside each other.
+fn compared(args: &ReportArgs, digests: &[Digest]) -> Vec<Table> {
+    match digests {
+        [before, after] if args.diff => {
+            vec![
+                compare::overview(digests),
+                compare::diff(before, after),
+                compare::verdicts(before, after),
+            ]
+        }
+        [_] => Vec::new(),
+        _ => vec![
+            compare::overview(digests),
+            compare::ranges(digests),
+            compare::outliers(digests),
+        ],
+    }
+}
+
+fn write_page(
+    path: &Path,
+    analyses: &mut [Analysis],
+    compared: &[Table],
+    warnings: &[String],
+    rows: usize,
+) -> Result<(), ReportError> {
+    let whole: Vec<Vec<Table>> = analyses
+        .iter()
+        .map(|analysis| analysis.tables.clone())
+        .collect();
+    for table in analyses
+        .iter_mut()
+        .flat_map(|analysis| &mut analysis.tables)
+    {
+        table.keep(rows);
+    }
+    let text = page(analyses, compared, warnings);
+    for (analysis, tables) in analyses.iter_mut().zip(whole) {
+        analysis.tables = tables;
+    }
+    fs::write(path, text).map_err(|cause| ReportError::Write {
+        path: path.to_owned(),
+        cause,
+    })
+}
+
+fn in_text(
+    args: &ReportArgs,
+    analyses: Vec<Analysis>,
+    compared: Vec<Table>,
+    rows: usize,
+) -> String {
+    let mut text = String::new();
+    let shows_each = !args.diff || !args.tables.is_empty();
+    for analysis in analyses {
+        if analyses_need_heading(args) {
+            text.push_str(&format!("== {} ({})\n\n", analysis.title, analysis.version));
+        }
+        let is_wanted = args.tables.is_empty()
+            || args
+                .tables
+                .iter()
+                .any(|name| name == VERDICT || name == ALL);
+        if let Some(findings) = analysis.verdict.filter(|_| is_wanted) {
+            text.push_str("Verdict\n");
+            if findings.is_empty() {
+                text.push_str("  nothing stands out\n");
+            }
+            for finding in findings {
+                text.push_str(&format!("  {finding}"));
+            }
+            text.push('\n');
+        }
+        let tables = analysis.tables.into_iter();
+        for mut table in tables.filter(|table| shows_each && table.name != VERDICT) {
+            table.keep(rows);
+            text.push_str(&table.in_text());
+            text.push('\n');
+        }
+    }
+    for mut table in compared {
+        table.keep(rows);
+        text.push_str(&table.in_text());
+        text.push('\n');
+    }
+    text
+}
+
+fn analyses_need_heading(args: &ReportArgs) -> bool {
+    args.files.len() > 1 || args.tables.is_empty()
+}
+
+/// One table stands alone, as other programs want it; several have a line with report and name before each.
+fn in_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> String {
+    let shows_each = !args.diff || !args.tables.is_empty();
+    let of_reports = analyses.iter().filter(|_| shows_each).flat_map(|analysis| {
+        analysis
+            .tables
+            .iter()
+            .map(|table| (analysis.title.as_str(), table))
+    });
+    let of_all = compared.iter().map(|table| ("all", table));
+    // Who names tables for one file wants those alone.
+    let all: Vec<(&str, &Table)> = of_reports.chain(of_all).collect();
+    if let [(_, only)] = all.as_slice() {
+        return only.in_csv();
+    }
+    let parts = all
+        .iter()
+        .map(|(title, table)| format!("# {title}: {}\n{}", table.name, table.in_csv()));
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn in_json(
+    analyses: &[Analysis],
+    compared: &[Table],
+    warnings: &[String],
+) -> anyhow::Result<String> {
+    let named = |tables: &[Table]| {
+        let each = tables
+            .iter()
+            .map(|table| (table.name.to_owned(), table.in_json()));
+        Value::Object(Map::from_iter(each))
+    };
+    let reports: Vec<Value> = analyses
+        .iter()
+        .map(|analysis| {
+            json!({
+                "report": analysis.title,
+                "version": analysis.version,
+                "tables": named(&analysis.tables),
+            })
+        })
+        .collect();
+    let document = json!({
+        "reports": reports,
+        "compared": named(compared),
+        "warnings": warnings,
+    });
+    let text = serde_json::to_string_pretty(&document).context("cannot write tables as JSON")?;
+    Ok(text + "\n")
+}
+
+/// Writes to standard output; a reader that has seen enough is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A line on a terminal that says how far reading is.
+struct Bar<'a> {
+    title: &'a str,
+    shown: bool,
+    percent: AtomicU64,
+}
+
+impl<'a> Bar<'a> {
+    fn new(title: &'a str) -> Self {
+        Self {
+            title,
+            shown: stderr().is_terminal(),
+            percent: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    fn show(&self, done: u64, total: u64) {
+        let percent = done * 100 / total.max(1);
+        // Several threads read: each hundredth is written once.
+        if self.shown && self.percent.swap(percent, Ordering::Relaxed) != percent {
+            let line = if percent < 100 {
+                format!("reading {}: {percent} % of {total} events", self.title)
+            } else {
+                format!("counting {}", self.title)
+            };
+            let _ = write!(stderr(), "\x1b[K{line}\r");
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            let _ = write!(stderr(), "\x1b[K");
+        }
+    }
+}

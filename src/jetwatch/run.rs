@@ -1,0 +1,287 @@
+//! `jetwatch run`: the daemon.
+
+mod targets;
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+
+use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
+use jetwatch_pipeline::{Options, Outcome, Pipeline, Report, Reread, Tap};
+use jetwatch_platform::Root;
+use jetwatch_record::Container;
+use jetwatch_telemetry::{self as telemetry, service};
+use jetwatch_types::{Detection, FrameMeta, Track};
+
+use super::{Exit, parse_duration, progress, signals};
+
+/// The configuration that the package's units take, also the one that sets the machine.
+const TUNED: &str = "/etc/jetwatch/jetwatch.yaml";
+
+/// What `jetwatch run` is told.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// Configuration file.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = TUNED
+    )]
+    config: PathBuf,
+    /// End after this time, such as 20s or 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// End after this many frames, over all sources.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_frames: Option<u64>,
+    /// Measure only after this many frames.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warmup_frames: u64,
+    /// Most frames in one batch, instead of detector.batch_size.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_BATCH_SIZE))]
+    batch_size: Option<u8>,
+    /// Write the run's numbers to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+    /// Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1.
+    #[arg(long, value_name = "DIR", env = "GST_DEBUG_DUMP_DOT_DIR")]
+    dot: Option<PathBuf>,
+    /// Write every frame's detections, before the tracker, as MOTChallenge text (one source only).
+    #[arg(long, value_name = "FILE")]
+    dump_detections: Option<PathBuf>,
+    /// Record video of all sources with their tracks drawn in to this file: .mp4, .mkv or .webm. What the encoder cannot keep up with is dropped, never the detection.
+    #[arg(long, value_name = "FILE", value_parser = parse_recording)]
+    record: Option<PathBuf>,
+    /// Folder that stands for the whole system, for tests.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+/// Runs the daemon until it ends.
+pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
+    let config = load(&args.config, args.batch_size)?;
+    let targets = [
+        ("--stats", args.stats.as_deref()),
+        ("--dump-detections", args.dump_detections.as_deref()),
+        ("--record", args.record.as_deref()),
+    ];
+    targets::check(&targets, &config)?;
+    telemetry::start_logging(config.log.level);
+    if service::is_managed()
+        && args.config != Path::new(TUNED)
+        && config.tune != TuneConfig::default()
+    {
+        log::warn!(
+            "`tune` of {} is left out: jetwatch-tune.service takes it from {TUNED} alone, as it is one machine",
+            args.config.display()
+        );
+    }
+    let options = Options {
+        process_started: Some(started),
+        duration: args.duration,
+        max_frames: args.max_frames,
+        warmup_frames: args.warmup_frames,
+        dot_folder: args.dot.clone(),
+        tap: args
+            .dump_detections
+            .as_deref()
+            .map(|path| dump_to(path, &config))
+            .transpose()?,
+        record: args.record.clone(),
+        root: Root::new(&args.root),
+        reread: Some(reread(args)),
+        ..Options::default()
+    };
+    let pipeline = Pipeline::start(&config, options)?;
+    log::info!(sources = config.sources.len(); "running as {}", config.device);
+    signals::listen_for_reloads(
+        pipeline.stop_token(),
+        pipeline.dot_request(),
+        pipeline.reload_request(),
+    )?;
+    progress::show(pipeline.stop_token(), pipeline.glance());
+    finish(pipeline.wait(), args.stats.as_deref())
+}
+
+fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
+    let mut config = Config::load(path)?;
+    if let Some(size) = batch_size {
+        config.detector.batch_size = usize::from(size);
+    }
+    Ok(config)
+}
+
+fn reread(args: &RunArgs) -> Reread {
+    let (path, batch_size) = (args.config.clone(), args.batch_size);
+    Box::new(move || load(&path, batch_size))
+}
+
+/// Says how the run ended, writes its numbers, and picks the exit code.
+pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<Exit> {
+    let report = &outcome.report;
+    log::info!(
+        frames = report.frames, dropped = report.dropped, events = report.events;
+        "ended: {:.1} frames/s, network alone {:.1} frames/s, {:.2} ms CPU per frame, peak {:.0} MiB",
+        report.fps, report.inference_fps, report.cpu_ms_per_frame, report.peak_rss_mib
+    );
+    if report.messages_dropped + report.messages_undelivered > 0 {
+        log::warn!(dropped = report.messages_dropped, undelivered = report.messages_undelivered; "messages were lost");
+    }
+    if let Some(recorded) = &report.recording {
+        log::info!(
+            frames = recorded.frames, dropped = recorded.dropped, pictures = recorded.pictures;
+            "recorded to {} by {}",
+            recorded.path.display(), recorded.encoder
+        );
+    }
+    if let Some(path) = stats {
+        write_stats(path, report)?;
+    }
+    if let Some(failure) = outcome.failure {
+        return Err(failure.into());
+    }
+    for (name, error) in &outcome.failed_sources {
+        let text = format!("jetwatch: source {name}: {error}");
+        eprintln!("{}", telemetry::marked_as_error(&text));
+    }
+    if let Some(failure) = outcome
+        .recording_failure
+        .filter(|_| outcome.failed_sources.is_empty())
+    {
+        return Err(failure.into());
+    }
+    Ok(if outcome.failed_sources.is_empty() {
+        Exit::Success
+    } else {
+        Exit::SourceFailed
+    })
+}
+
+/// A file whose name says which kind of video it is to hold.
+fn parse_recording(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    Container::of(&path).map_err(|error| error.to_string())?;
+    Ok(path)
+}
+
+/// Writes beside the file first, so that a reader never sees half a report.
+fn write_stats(path: &Path, report: &Report) -> anyhow::Result<()> {
+    let text =
+        serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
+    let partial = path.with_extension("json.partial");
+    fs::write(&partial, text + "\n")
+        .and_then(|()| fs::rename(&partial, path))
+        .with_context(|| {
+            format!(
+                "cannot write {}; choose a writable place with --stats",
+                path.display()
+            )
+        })
+}
+
+/// A tap that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
+fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
+    anyhow::ensure!(
+        config.sources.len() == 1,
+        "--dump-detections needs a configuration with one source, this one has {}; MOTChallenge text has no column for the source",
+        config.sources.len()
+    );
+    let file = File::create(path).with_context(|| {
+        format!(
+            "cannot write {}; choose a writable place with --dump-detections",
+            path.display()
+        )
+    })?;
+    Ok(dump_into(BufWriter::new(file)))
+}
+
+/// Takes the first source's frames alone: others may join later, and the text could not tell them apart.
+fn dump_into(mut out: impl Write + Send + 'static) -> Tap {
+    let (mut failed, mut first, mut told) = (false, None, false);
+    Box::new(
+        move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {
+            let Some(detections) = detections else { return };
+            if *first.get_or_insert(meta.source) != meta.source {
+                if !told {
+                    told = true;
+                    log::warn!(
+                        "--dump-detections: a source joined, or began anew; its detections are left out, since MOTChallenge text has no column for the source"
+                    );
+                }
+                return;
+            }
+            if !failed && let Err(error) = write_detections(&mut out, meta, detections) {
+                failed = true;
+                log::error!("cannot go on writing detections: {error}; the file is incomplete");
+            }
+        },
+    )
+}
+
+fn write_detections(
+    out: &mut impl Write,
+    meta: &FrameMeta,
+    detections: &[Detection],
+) -> std::io::Result<()> {
+    for found in detections {
+        let [left, top, right, bottom] = found.xyxy;
+        let (width, height) = (right - left, bottom - top);
+        writeln!(
+            out,
+            "{},-1,{left:.2},{top:.2},{width:.2},{height:.2},{:.4},{},-1,-1",
+            meta.seq + 1,
+            found.score,
+            found.class
+        )?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use jetwatch_types::Size;
+
+    /// A file that can be read while it is written.
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("whole").write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_source_that_joins_later_does_not_get_into_the_dump() {
+        let page = Page::default();
+        let mut tap = dump_into(page.clone());
+        let found = |class| Detection {
+            class,
+            score: 0.5,
+            xyxy: [0.0, 0.0, 2.0, 3.0],
+        };
+        let mut see = |source, seq, class| {
+            let meta = FrameMeta::for_test(source, seq, Size::new(4, 4));
+            tap(&meta, Some(&[found(class)]), &[]);
+        };
+        see(3, 0, 1);
+        see(4, 0, 2);
+        see(3, 1, 1);
+        let text = String::from_utf8(page.0.lock().expect("whole").clone()).expect("text");
+        let wanted =
+            "1,-1,0.00,0.00,2.00,3.00,0.5000,1,-1,-1\n2,-1,0.00,0.00,2.00,3.00,0.5000,1,-1,-1\n";
+        assert_eq!(text, wanted);
+    }
+}

@@ -1,0 +1,434 @@
+//! `jetwatch track`: files of detections through the tracker that the daemon runs, in the text format of MOTChallenge.
+//!
+//! It is how the trackers are scored on public sequences, and how settings are tried on recorded detections without a
+//! camera. The defaults are the daemon's own, so that the score is the daemon's too; only [`TentativeArg`] differs.
+
+mod figures;
+mod files;
+mod search;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+
+use jetwatch_config::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
+use jetwatch_track::{
+    MotDetection, TentativeFrames, TruthRow, parse_detections, parse_truth, track_offline,
+    write_tracks,
+};
+
+pub(super) use self::files::write;
+use self::files::{is_dash, read};
+pub use self::search::FigureArg;
+
+use super::output::print;
+
+/// Track the objects in files of detections
+#[derive(Debug, Clone, Args)]
+pub struct TrackArgs {
+    /// Detections, one per line: frame,-1,x,y,width,height,score[,class[,-1,-1]]; `-` reads standard input. May be given
+    /// several times, once for each sequence
+    #[arg(long, value_name = "FILE", required = true)]
+    pub detections: Vec<PathBuf>,
+
+    /// Where tracks go, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output. As
+    /// often as --detections, in the same order
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["metrics", "search"])]
+    pub out: Vec<PathBuf>,
+
+    /// Print how well the tracks follow this ground truth, one box per line: frame,id,x,y,width,height,counts[,…]. As often
+    /// as --detections, in the same order
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Vec<PathBuf>,
+
+    /// Try other settings around those given: for each sequence, those that are best on all others, and what they are worth
+    /// on the one that was held out. Needs --metrics and two sequences or more
+    #[arg(long, value_enum, value_name = "FIGURE", requires = "metrics")]
+    pub search: Option<FigureArg>,
+
+    /// Which tracker
+    #[arg(long, value_enum, default_value_t = TrackerArg::Iou)]
+    pub tracker: TrackerArg,
+
+    /// How detections and tracks are paired [default: greedy; sort and bytetrack: optimal]
+    #[arg(long, value_enum)]
+    pub association: Option<AssociationArg>,
+
+    /// Least intersection over union of a detection and the box that a track is expected to have, above 0 to 1; bytetrack
+    /// takes it times the score [default: 0.3; bytetrack: 0.2]
+    #[arg(long, value_name = "IOU", value_parser = parse_iou)]
+    pub min_iou: Option<f32>,
+
+    /// Frames in which a new object must be seen in a row before it is a track [default: 3]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub probation_frames: Option<u32>,
+
+    /// Frames that a track may go unseen before it ends [default: 30; sort: 1]
+    #[arg(long, value_name = "FRAMES")]
+    pub max_lost_frames: Option<u32>,
+
+    /// Frames more for which a lost track is kept for a new one that begins where it would have gone [default: 0]
+    #[arg(long, value_name = "FRAMES")]
+    pub reassociate_frames: Option<u32>,
+
+    /// Ignore detections below this score, whatever the scale of the file's scores [default: none; bytetrack: 0.1]
+    #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
+    pub min_score: Option<f32>,
+
+    /// Start no track from a detection below this score, but let it continue one [default: any may; bytetrack: 0.6]
+    #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
+    pub min_new_track_score: Option<f32>,
+
+    /// bytetrack: pair detections below this score after the others, with tracks in sight only [default: 0.5]
+    #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
+    pub tentative_score: Option<f32>,
+
+    /// bytetrack: least intersection over union of such a detection, above 0 to 1 [default: 0.5]
+    #[arg(long, value_name = "IOU", value_parser = parse_iou)]
+    pub tentative_min_iou: Option<f32>,
+
+    /// Let detections of any class continue a track
+    #[arg(long)]
+    pub match_any_class: bool,
+
+    /// What to do with the frames before a track was confirmed
+    #[arg(long, value_enum, default_value_t = TentativeArg::Restore)]
+    pub tentative_frames: TentativeArg,
+}
+
+/// Values of `--tracker`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TrackerArg {
+    /// Compare with the last box
+    Iou,
+    /// Compare with the box that a Kalman filter predicts
+    Sort,
+    /// The same, with weak detections in a second stage
+    Bytetrack,
+}
+
+/// Values of `--association`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AssociationArg {
+    /// Best pair first
+    Greedy,
+    /// Greatest total intersection over union
+    Optimal,
+}
+
+/// Values of `--tentative-frames`.
+///
+/// The daemon cannot publish what it does not know yet. With the whole file at hand, the frames of a track's probation are
+/// known to be its own, and leaving them out would count as misses that say nothing about the tracker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TentativeArg {
+    /// Write them once the track is confirmed
+    Restore,
+    /// Leave them out, as the daemon must
+    Omit,
+}
+
+/// One sequence: its detections, and the truth about it where that is asked for.
+struct Sequence {
+    name: String,
+    detections: Vec<MotDetection>,
+    truth: Vec<TruthRow>,
+}
+
+/// Runs the command: reads all, tracks, and writes each result whole or not at all.
+///
+/// # Errors
+/// Options that do not fit together; an input that cannot be read or parsed, with the line and field; or an output that
+/// cannot be written.
+pub fn run(args: &TrackArgs) -> Result<()> {
+    check(args)?;
+    let config = tracker_config(args);
+    let tentative = match args.tentative_frames {
+        TentativeArg::Restore => TentativeFrames::Restored,
+        TentativeArg::Omit => TentativeFrames::Omitted,
+    };
+    let sequences = (0..args.detections.len())
+        .map(|index| sequence(args, index))
+        .collect::<Result<Vec<_>>>()?;
+    let mut tracks = Vec::with_capacity(sequences.len());
+    for (index, sequence) in sequences.iter().enumerate() {
+        let rows = track_offline(&sequence.detections, &config, tentative);
+        if let Some(out) = args.out.get(index) {
+            write(out, &write_tracks(&rows))
+                .with_context(|| format!("cannot write tracks to {}", out.display()))?;
+        }
+        tracks.push(rows);
+    }
+    if !args.metrics.is_empty() {
+        print(format_args!("{}", figures::table(&sequences, &tracks)));
+    }
+    if let Some(figure) = args.search {
+        let searched = search::search(&sequences, &config, tentative, figure);
+        print(format_args!("\n{searched}"));
+    }
+    Ok(())
+}
+
+/// Refuses options that do not fit together.
+fn check(args: &TrackArgs) -> Result<()> {
+    let sequences = args.detections.len();
+    for (option, given) in [("--out", args.out.len()), ("--metrics", args.metrics.len())] {
+        ensure!(
+            given == 0 || given == sequences,
+            "{option} is given {given} times and --detections {sequences} times, expected one for each sequence"
+        );
+    }
+    let dashes = |paths: &[PathBuf]| paths.iter().filter(|path| is_dash(path)).count();
+    let read = dashes(&args.detections) + dashes(&args.metrics);
+    ensure!(
+        read <= 1,
+        "standard input is named {read} times, expected once; give files for the others"
+    );
+    ensure!(
+        dashes(&args.out) <= usize::from(args.metrics.is_empty()),
+        "standard output takes the tracks of one sequence and no metrics beside them; give files for the tracks"
+    );
+    ensure!(
+        args.search.is_none() || sequences > 1,
+        "--search holds out one sequence after the other, so it needs two or more; {sequences} is given"
+    );
+    ensure!(
+        args.tracker == TrackerArg::Bytetrack
+            || (args.tentative_score.is_none() && args.tentative_min_iou.is_none()),
+        "--tentative-score and --tentative-min-iou belong to --tracker bytetrack"
+    );
+    Ok(())
+}
+
+/// Reads the sequence with this place among the options.
+fn sequence(args: &TrackArgs, index: usize) -> Result<Sequence> {
+    let path = &args.detections[index];
+    let text =
+        read(path).with_context(|| format!("cannot read detections from {}", path.display()))?;
+    let mut detections = parse_detections(&text)
+        .with_context(|| format!("{} is not in MOTChallenge format", path.display()))?;
+    if let Some(least) = args.min_score {
+        detections.retain(|line: &MotDetection| line.detection.score >= least);
+    }
+    let truth = match args.metrics.get(index) {
+        Some(path) => truth(path)?,
+        None => Vec::new(),
+    };
+    Ok(Sequence {
+        name: name_of(path),
+        detections,
+        truth,
+    })
+}
+
+/// The name of a sequence: its file's, or in MOTChallenge's layout, `NAME/det/det.txt`, its folder's.
+fn name_of(path: &Path) -> String {
+    let named = |part: Option<&OsStr>| part.map(|name| name.to_string_lossy().into_owned());
+    let stem = named(path.file_stem()).unwrap_or_default();
+    if path.parent().is_some_and(|folder| folder.ends_with("det")) && stem == "det" {
+        let folder = path.parent().and_then(Path::parent);
+        return named(folder.and_then(Path::file_name)).unwrap_or(stem);
+    }
+    stem
+}
+
+fn truth(path: &Path) -> Result<Vec<TruthRow>> {
+    let text = read(path)
+        .with_context(|| format!("cannot read the ground truth from {}", path.display()))?;
+    let rows = parse_truth(&text)
+        .with_context(|| format!("{} is not in MOTChallenge format", path.display()))?;
+    ensure!(
+        !rows.is_empty(),
+        "{} has no object, so that nothing can be scored by it; expected a line for each object and frame",
+        path.display()
+    );
+    Ok(rows)
+}
+
+fn tracker_config(args: &TrackArgs) -> TrackerConfig {
+    let usual = TrackerConfig::new(match args.tracker {
+        TrackerArg::Iou => TrackerKind::Iou,
+        TrackerArg::Sort => TrackerKind::Sort,
+        TrackerArg::Bytetrack => TrackerKind::ByteTrack,
+    });
+    // Scores of files can be on any scale, so that a least score of 0 is not the same as none.
+    let any = match usual.kind {
+        TrackerKind::Iou | TrackerKind::Sort => f32::NEG_INFINITY,
+        TrackerKind::ByteTrack => usual.min_new_track_score,
+    };
+    TrackerConfig {
+        association: match args.association {
+            Some(AssociationArg::Greedy) => Association::Greedy,
+            Some(AssociationArg::Optimal) => Association::Optimal,
+            None => usual.association,
+        },
+        min_iou: args.min_iou.unwrap_or(usual.min_iou),
+        probation_frames: args.probation_frames.unwrap_or(usual.probation_frames),
+        max_lost_frames: args.max_lost_frames.unwrap_or(usual.max_lost_frames),
+        reassociate_frames: args.reassociate_frames.unwrap_or(usual.reassociate_frames),
+        class_match: if args.match_any_class {
+            ClassMatch::Any
+        } else {
+            ClassMatch::Same
+        },
+        min_new_track_score: args.min_new_track_score.unwrap_or(any),
+        low_scores: LowScores {
+            min_score: args.min_score.unwrap_or(usual.low_scores.min_score),
+            tentative_score: args
+                .tentative_score
+                .unwrap_or(usual.low_scores.tentative_score),
+            tentative_min_iou: args
+                .tentative_min_iou
+                .unwrap_or(usual.low_scores.tentative_min_iou),
+        },
+        ..usual
+    }
+}
+
+fn parse_iou(text: &str) -> Result<f32, String> {
+    let accepted = text
+        .parse()
+        .ok()
+        .filter(|value| *value > 0.0 && *value <= 1.0);
+    accepted.ok_or_else(|| "expected a number above 0, at most 1".to_owned())
+}
+
+fn parse_score(text: &str) -> Result<f32, String> {
+    let accepted = text.parse().ok().filter(|value: &f32| value.is_finite());
+    accepted.ok_or_else(|| "expected a number, such as 0.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        track: TrackArgs,
+    }
+
+    fn parse(options: &[&str]) -> Result<TrackArgs, String> {
+        let line = ["track", "--detections", "in.txt", "--out", "out.txt"]
+            .iter()
+            .chain(options);
+        Line::try_parse_from(line)
+            .map(|line| line.track)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sequences_are_named_by_file_or_folder() {
+        assert_eq!(name_of(Path::new("a/KITTI-17.txt")), "KITTI-17");
+        assert_eq!(name_of(Path::new("a/KITTI-17/det/det.txt")), "KITTI-17");
+        assert_eq!(name_of(Path::new("det/det.txt")), "det");
+        assert_eq!(name_of(Path::new("det.txt")), "det");
+    }
+
+    #[test]
+    fn the_defaults_are_the_daemons() {
+        let args = parse(&[]).expect("both files are given");
+        let wanted = TrackerConfig {
+            min_new_track_score: f32::NEG_INFINITY,
+            ..TrackerConfig::new(TrackerKind::Iou)
+        };
+        assert_eq!(tracker_config(&args), wanted);
+        let args = parse(&["--tracker", "bytetrack"]).expect("a tracker");
+        assert_eq!(
+            tracker_config(&args),
+            TrackerConfig::new(TrackerKind::ByteTrack)
+        );
+        assert_eq!(
+            (args.min_score, args.tentative_frames),
+            (None, TentativeArg::Restore)
+        );
+    }
+
+    #[test]
+    fn every_option_arrives() {
+        let options = "--association optimal --min-iou 0.5 --probation-frames 1 --max-lost-frames 0 --reassociate-frames 5 --min-score -1.5 \
+                       --min-new-track-score 0.6 --match-any-class --tentative-frames omit --tracker bytetrack \
+                       --tentative-score 0.4 --tentative-min-iou 0.7";
+        let args = parse(&options.split_whitespace().collect::<Vec<_>>())
+            .expect("all options are well formed");
+        let wanted = TrackerConfig {
+            association: Association::Optimal,
+            min_iou: 0.5,
+            probation_frames: 1,
+            max_lost_frames: 0,
+            reassociate_frames: 5,
+            class_match: ClassMatch::Any,
+            min_new_track_score: 0.6,
+            low_scores: LowScores {
+                min_score: -1.5,
+                tentative_score: 0.4,
+                tentative_min_iou: 0.7,
+            },
+            ..TrackerConfig::new(TrackerKind::ByteTrack)
+        };
+        assert_eq!(tracker_config(&args), wanted);
+        assert_eq!(
+            (args.min_score, args.tentative_frames),
+            (Some(-1.5), TentativeArg::Omit)
+        );
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_with_the_accepted_form() {
+        let cases = [
+            (["--min-iou", "0"], "expected a number above 0, at most 1"),
+            (["--min-iou", "1.1"], "expected a number above 0, at most 1"),
+            (["--min-iou", "nan"], "expected a number above 0, at most 1"),
+            (["--min-score", "inf"], "expected a number, such as 0.5"),
+            (["--probation-frames", "0"], "0 is not in 1.."),
+            (
+                ["--association", "best"],
+                "[possible values: greedy, optimal]",
+            ),
+        ];
+        for (options, wanted) in cases {
+            let error = parse(&options).expect_err("the value is out of range");
+            assert!(error.contains(wanted), "{options:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_fit_together_are_refused() {
+        let cases = [
+            (
+                "--detections b.txt",
+                "--out is given 1 times and --detections 2 times, expected one for each sequence",
+            ),
+            (
+                "--metrics a.gt --metrics b.gt",
+                "--metrics is given 2 times and --detections 1 times, expected one for each sequence",
+            ),
+            (
+                "--metrics a.gt --detections - --metrics - --out b",
+                "standard input is named 2 times, expected once; give files for the others",
+            ),
+            (
+                "--detections b.txt --metrics a.gt --metrics b.gt --out -",
+                "standard output takes the tracks of one sequence and no metrics beside them; give files for the tracks",
+            ),
+            (
+                "--metrics a.gt --search hota",
+                "--search holds out one sequence after the other, so it needs two or more; 1 is given",
+            ),
+            (
+                "--tracker sort --tentative-score 0.5",
+                "--tentative-score and --tentative-min-iou belong to --tracker bytetrack",
+            ),
+        ];
+        for (options, wanted) in cases {
+            let args = parse(&options.split_whitespace().collect::<Vec<_>>())
+                .expect("each option is well formed");
+            let error = run(&args).expect_err("they do not fit together");
+            assert_eq!(error.to_string(), wanted, "{options}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! `jetwatch tune`: what the configuration wants of the machine itself, compared, made, and given back.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::json;
+
+use super::Exit;
+use jetwatch_config::{ClockTuning, Config, TuneConfig};
+use jetwatch_platform::tune::{self, Clocks, Outcome, Restored, Step, StepState, Wanted};
+use jetwatch_platform::{Machine, Readings, Root};
+
+/// What `jetwatch tune` is told.
+#[derive(Debug, Args)]
+pub(super) struct TuneArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compare the machine with the configuration, and say what slows it down. Fails when something differs.
+    Status(CommonArgs),
+    /// Say what `apply` would do. Fails when it would refuse.
+    Plan(CommonArgs),
+    /// Make the settings of the configuration, as root. What fails half-way is undone; a reboot is never confirmed.
+    Apply(ApplyArgs),
+    /// Give back what `apply` has changed, as root.
+    Restore(RestoreArgs),
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// Configuration file.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "/etc/jetwatch/jetwatch.yaml"
+    )]
+    config: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Folder that stands for the whole system, for tests.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct ApplyArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Hold the clocks anew where `apply` holds them and a change of the power mode has freed them; leave all else.
+    #[arg(long)]
+    after_mode_change: bool,
+}
+
+#[derive(Debug, Args)]
+struct RestoreArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Only when the configuration says tune.restore_on_stop, as the unit does when it stops.
+    #[arg(long)]
+    on_stop: bool,
+}
+
+/// Does what it is told.
+pub(super) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Status(args) => status(args),
+        Command::Plan(args) => plan(args),
+        Command::Apply(args) => apply(args),
+        Command::Restore(args) => restore(args),
+    }
+}
+
+/// What `status` finds.
+#[derive(Serialize)]
+struct Status {
+    machine: Machine,
+    settings: Vec<Step>,
+    throttled: Vec<String>,
+    readings: Readings,
+}
+
+fn status(args: &CommonArgs) -> anyhow::Result<Exit> {
+    let wanted = wanted(&Config::load(&args.config)?.tune);
+    let root = Root::new(&args.root);
+    let machine = Machine::find(&root);
+    let readings = Readings::read(&root, &machine);
+    let status = Status {
+        settings: tune::plan(&root, &wanted),
+        throttled: readings.throttled(),
+        machine,
+        readings,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&status)?);
+    } else {
+        println!("machine: {}", status.machine.describe());
+        for note in &status.machine.notes {
+            println!("note: {note}");
+        }
+        print_steps(&status.settings);
+        for cause in &status.throttled {
+            println!("throttled: {cause}");
+        }
+        for counter in &status.readings.over_current {
+            if counter.count > 0 {
+                println!(
+                    "since the start: {} happened {} times",
+                    counter.name, counter.count
+                );
+            }
+        }
+    }
+    let is_right = status
+        .settings
+        .iter()
+        .all(|step| step.state == StepState::Right);
+    Ok(if is_right {
+        Exit::Success
+    } else {
+        Exit::Failure
+    })
+}
+
+fn plan(args: &CommonArgs) -> anyhow::Result<Exit> {
+    let wanted = wanted(&Config::load(&args.config)?.tune);
+    let steps = tune::plan(&Root::new(&args.root), &wanted);
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&json!({ "settings": steps }))?
+        );
+    } else {
+        print_steps(&steps);
+    }
+    let is_refused = |step: &Step| matches!(step.state, StepState::Refused(_));
+    Ok(if steps.iter().any(is_refused) {
+        Exit::Failure
+    } else {
+        Exit::Success
+    })
+}
+
+fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
+    let common = &args.common;
+    let root = Root::new(&common.root);
+    let steps = if args.after_mode_change {
+        let step = tune::hold_again(&root)?;
+        if step.is_none() && !common.json {
+            println!("no clocks are held by `apply`: nothing to do");
+            return Ok(Exit::Success);
+        }
+        Vec::from_iter(step)
+    } else {
+        let wanted = wanted(&Config::load(&common.config)?.tune);
+        // First, or what a killed benchmark held would count as what was there before.
+        tune::end_of_crashed(&root)?;
+        tune::apply(&root, &wanted)?
+    };
+    if common.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&json!({ "settings": steps }))?
+        );
+        return Ok(Exit::Success);
+    }
+    if steps.is_empty() {
+        println!("the configuration names no setting below `tune`: nothing to do");
+    }
+    for step in &steps {
+        let (name, wanted) = (step.setting.name(), &step.wanted);
+        let before = step.real.as_deref().unwrap_or("unknown");
+        match step.state {
+            StepState::Differs => println!("{name}: {wanted}, was {before}"),
+            _ => println!("{name}: {wanted} already"),
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
+    let common = &args.common;
+    if args.on_stop && !Config::load(&common.config)?.tune.restore_on_stop {
+        println!("tune.restore_on_stop is not set: all stays as it is");
+        return Ok(Exit::Success);
+    }
+    let restored = tune::restore(&Root::new(&common.root))?;
+    if common.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&json!({ "settings": restored }))?
+        );
+        return Ok(Exit::Success);
+    }
+    if restored.is_empty() {
+        println!("nothing is changed: nothing to give back");
+    }
+    for Restored {
+        setting,
+        before,
+        outcome,
+    } in &restored
+    {
+        let name = setting.name();
+        match outcome {
+            Outcome::GivenBack => println!("{name}: {before} again"),
+            Outcome::ChangedSince => {
+                println!("{name}: somebody has changed it since, it stays so (it was {before})");
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// What a configuration wants of the machine.
+pub(super) fn wanted(config: &TuneConfig) -> Wanted {
+    Wanted {
+        perf_event_paranoid: config.perf_event_paranoid,
+        power_mode: config.power_mode.clone(),
+        clocks: match config.clocks {
+            ClockTuning::Leave => None,
+            ClockTuning::Max => Some(Clocks::Max),
+        },
+        fan_profile: config.fan_profile.clone(),
+    }
+}
+
+/// A table of what is wanted and what is, with the reasons of refusals below it.
+fn print_steps(steps: &[Step]) {
+    if steps.is_empty() {
+        println!("the configuration names no setting below `tune`");
+        return;
+    }
+    let row = |cells: [&str; 4]| {
+        println!(
+            "{:<20} {:<20} {:<20} {}",
+            cells[0], cells[1], cells[2], cells[3]
+        );
+    };
+    row(["setting", "wanted", "real", "state"]);
+    for step in steps {
+        let state = match step.state {
+            StepState::Right => "right",
+            StepState::Differs => "differs",
+            StepState::Refused(_) => "refused",
+        };
+        let real = step.real.as_deref().unwrap_or("unknown");
+        row([step.setting.name(), &step.wanted, real, state]);
+    }
+    for step in steps {
+        if let StepState::Refused(reason) = &step.state {
+            println!("{}: {reason}", step.setting.name());
+        }
+    }
+}

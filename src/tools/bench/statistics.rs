@@ -1,0 +1,98 @@
+//! What a row of numbers is described by. The definitions are those of numpy, as CV-CUDA's benchmark script uses them.
+
+use serde::Serialize;
+
+use jetwatch_types::quantile;
+
+/// Describes at least one number, all in one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Statistics {
+    /// How many.
+    pub count: usize,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation of the numbers themselves (divided by their count, not by one less).
+    pub std: f64,
+    /// Median.
+    pub median: f64,
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+    /// 16th percentile. Percentiles lie between two numbers in proportion.
+    pub percentile_16: f64,
+    /// 84th percentile.
+    pub percentile_84: f64,
+    /// 95th percentile.
+    pub percentile_95: f64,
+    /// 99th percentile.
+    pub percentile_99: f64,
+}
+
+impl Statistics {
+    /// Describes `numbers`; `None` when there is none.
+    #[must_use]
+    pub fn of(numbers: &[f64]) -> Option<Self> {
+        if numbers.is_empty() {
+            return None;
+        }
+        let mut sorted = numbers.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let count = sorted.len() as f64;
+        let mean = sorted.iter().sum::<f64>() / count;
+        let squares: f64 = sorted.iter().map(|number| (number - mean).powi(2)).sum();
+        Some(Self {
+            count: sorted.len(),
+            mean,
+            std: (squares / count).sqrt(),
+            median: quantile(&sorted, 0.5),
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
+            percentile_16: quantile(&sorted, 0.16),
+            percentile_84: quantile(&sorted, 0.84),
+            percentile_95: quantile(&sorted, 0.95),
+            percentile_99: quantile(&sorted, 0.99),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: f64, wanted: f64) {
+        assert!((found - wanted).abs() < 1e-9, "{found}, wanted {wanted}");
+    }
+
+    #[test]
+    fn numbers_computed_by_hand() {
+        // Deviations from the mean 5: -3 -1 -1 -1 0 0 2 4; their squares sum up to 32.
+        let found = Statistics::of(&[9.0, 4.0, 2.0, 5.0, 4.0, 7.0, 5.0, 4.0]).expect("numbers");
+        assert_eq!(found.count, 8);
+        close(found.mean, 5.0);
+        close(found.std, 2.0);
+        close(found.median, 4.5);
+        close(found.min, 2.0);
+        close(found.max, 9.0);
+        // Places among 0 to 7: 1.12, 5.88, 6.65, 6.93 of 2 4 4 4 5 5 7 9.
+        close(found.percentile_16, 4.0);
+        close(found.percentile_84, 5.0 + 2.0 * 0.88);
+        close(found.percentile_95, 7.0 + 2.0 * 0.65);
+        close(found.percentile_99, 7.0 + 2.0 * 0.93);
+    }
+
+    #[test]
+    fn one_number_is_all_of_them() {
+        let found = Statistics::of(&[3.0]).expect("a number");
+        assert_eq!(
+            (
+                found.mean,
+                found.std,
+                found.percentile_16,
+                found.percentile_99
+            ),
+            (3.0, 0.0, 3.0, 3.0)
+        );
+        assert_eq!(Statistics::of(&[]), None);
+    }
+}

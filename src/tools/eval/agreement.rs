@@ -1,0 +1,200 @@
+//! How far two detectors agree on the same pictures. Pure.
+//!
+//! Two runtimes never give the same last bits, and a box whose score lies at the threshold is there with one and missing
+//! with the other. So the sure boxes of each side are looked for among all boxes of the other.
+
+use jetwatch_types::{Detection, intersection_over_union};
+
+/// What counts as the same box.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SameBox {
+    /// Boxes with at least this score must be found on the other side, 0 to 1.
+    pub sure_score: f32,
+    /// Boxes of the other side with at least this score are looked at, 0 to 1.
+    pub least_score: f32,
+    /// Least overlap (intersection over union), 0 to 1.
+    pub least_iou: f32,
+}
+
+impl Default for SameBox {
+    fn default() -> Self {
+        Self {
+            sure_score: 0.5,
+            least_score: 0.3,
+            least_iou: 0.8,
+        }
+    }
+}
+
+/// The sure boxes of one side, and what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Sure {
+    /// How many there are.
+    pub boxes: u64,
+    /// How many the other side has too.
+    pub matched: u64,
+}
+
+impl Sure {
+    /// Share that the other side has, 0 to 1; 1 where there are none.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        match self.boxes {
+            0 => 1.0,
+            boxes => self.matched as f64 / boxes as f64,
+        }
+    }
+}
+
+/// How far two sides agree.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
+pub struct Agreement {
+    /// Pictures compared.
+    pub pictures: u64,
+    /// Sure boxes of the first side.
+    pub first: Sure,
+    /// Sure boxes of the second side.
+    pub second: Sure,
+    /// Mean overlap of the pairs.
+    pub mean_iou: f64,
+    /// Greatest difference of two scores of a pair.
+    pub worst_score_difference: f32,
+}
+
+impl Agreement {
+    /// The smaller share of both sides, 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.first.share().min(self.second.share())
+    }
+}
+
+/// Compares the detections of the same pictures. Lists of different lengths are compared as far as both go.
+#[must_use]
+pub fn agreement(first: &[Vec<Detection>], second: &[Vec<Detection>], rule: &SameBox) -> Agreement {
+    let mut agreement = Agreement::default();
+    let (mut pairs, mut overlaps) = (0_u64, 0.0);
+    for (first, second) in first.iter().zip(second) {
+        agreement.pictures += 1;
+        let sides = [
+            (&mut agreement.first, first, second),
+            (&mut agreement.second, second, first),
+        ];
+        for (sure, ours, theirs) in sides {
+            for (of_ours, found) in matches(ours, theirs, rule) {
+                sure.boxes += 1;
+                let Some((iou, of_theirs)) = found else {
+                    continue;
+                };
+                sure.matched += 1;
+                pairs += 1;
+                overlaps += f64::from(iou);
+                let difference = (of_ours.score - of_theirs.score).abs();
+                agreement.worst_score_difference = agreement.worst_score_difference.max(difference);
+            }
+        }
+    }
+    if pairs > 0 {
+        agreement.mean_iou = overlaps / pairs as f64;
+    }
+    agreement
+}
+
+/// The sure boxes of `ours`, each with the box of `theirs` that it overlaps most, which no better box has taken.
+fn matches<'d>(
+    ours: &'d [Detection],
+    theirs: &'d [Detection],
+    rule: &SameBox,
+) -> Vec<(&'d Detection, Option<(f32, &'d Detection)>)> {
+    let mut sure: Vec<&Detection> = ours
+        .iter()
+        .filter(|detection| detection.score >= rule.sure_score)
+        .collect();
+    sure.sort_by(|a, b| b.score.total_cmp(&a.score));
+    let mut is_taken = vec![false; theirs.len()];
+    sure.into_iter()
+        .map(|of_ours| {
+            let candidates = theirs.iter().enumerate().filter(|(index, of_theirs)| {
+                !is_taken[*index]
+                    && of_theirs.class == of_ours.class
+                    && of_theirs.score >= rule.least_score
+            });
+            let best = candidates
+                .map(|(index, of_theirs)| {
+                    let iou = intersection_over_union(&of_ours.xyxy, &of_theirs.xyxy);
+                    (iou, index, of_theirs)
+                })
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .filter(|(iou, ..)| *iou >= rule.least_iou);
+            let found = best.map(|(iou, index, of_theirs)| {
+                is_taken[index] = true;
+                (iou, of_theirs)
+            });
+            (of_ours, found)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detection(class: u16, score: f32, left: f32) -> Detection {
+        Detection {
+            class,
+            score,
+            xyxy: [left, 0.0, left + 10.0, 10.0],
+        }
+    }
+
+    #[test]
+    fn sure_boxes_are_looked_for_on_the_other_side() {
+        let first = vec![
+            // At the same place, one of them unsure on the other side; another class; only here; unsure here.
+            vec![
+                detection(0, 0.9, 0.0),
+                detection(0, 0.6, 40.0),
+                detection(1, 0.8, 80.0),
+                detection(0, 0.7, 120.0),
+                detection(0, 0.45, 160.0),
+            ],
+            vec![],
+        ];
+        let second = vec![
+            vec![
+                detection(0, 0.8, 0.0),
+                detection(0, 0.4, 41.0),
+                detection(0, 0.8, 80.0),
+                detection(0, 0.55, 160.0),
+            ],
+            vec![detection(0, 0.2, 0.0)],
+        ];
+        let found = agreement(&first, &second, &SameBox::default());
+        assert_eq!(found.pictures, 2);
+        assert_eq!((found.first.boxes, found.first.matched), (4, 2));
+        // Sure on the second side: at 0, at 80 (another class there) and at 160.
+        assert_eq!((found.second.boxes, found.second.matched), (3, 2));
+        assert!((found.share() - 0.5).abs() < 1e-9);
+        assert!(
+            (found.worst_score_difference - 0.2).abs() < 1e-6,
+            "{found:?}"
+        );
+        // Of four pairs one is shifted by a tenth: 90 of 110.
+        assert!((found.mean_iou - (3.0 + 90.0 / 110.0) / 4.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn one_box_is_no_match_for_two() {
+        let first = vec![vec![detection(0, 0.9, 0.0), detection(0, 0.8, 0.5)]];
+        let second = vec![vec![detection(0, 0.9, 0.0)]];
+        let found = agreement(&first, &second, &SameBox::default());
+        assert_eq!((found.first.matched, found.second.matched), (1, 1));
+        assert!((found.share() - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nothing_agrees_with_nothing() {
+        let found = agreement(&[vec![]], &[vec![]], &SameBox::default());
+        assert!((found.share() - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,267 @@
+//! How much of a figure is owed to the choice of pictures: the bootstrap over pictures.
+//!
+//! Each round draws as many pictures as there are, with repetition, and judges them anew. Two networks are judged on the
+//! same draws, so that the difference between them scatters less than either figure: a hard picture is hard for both.
+//! The same seed gives the same intervals on every machine, however many threads work on it.
+//!
+//! A class that is rare is missing from some draws, and rare classes are often the hard ones: the interval of a single
+//! figure therefore lies somewhat higher around it than a new set of pictures would fall. The interval of a difference does not.
+
+use std::thread;
+
+use serde::Serialize;
+
+use super::average::{Points, curves, mean};
+use super::judgement::Judgement;
+use super::matching::MOST_FOUND;
+use jetwatch_types::quantile;
+
+/// The range that holds 95 of 100 rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// 2.5 of 100 rounds are below.
+    pub low: f64,
+    /// 2.5 of 100 rounds are above.
+    pub high: f64,
+}
+
+/// Intervals of average precision at all overlaps, and at 0.5.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Of [`ap`](super::Accuracy::ap).
+    pub ap: Interval,
+    /// Of [`ap50`](super::Accuracy::ap50).
+    pub ap50: Interval,
+}
+
+/// One round: average precision at all overlaps and at 0.5, for each network.
+type Round = Vec<[f64; 2]>;
+
+/// Intervals of each judgement, and of each one's difference to the first, over `rounds` draws of the `images` pictures
+/// that all of `judgements` were made on; by `threads` threads.
+///
+/// `None` without pictures or where no draw holds an object. The difference of the first to itself is left out.
+#[must_use]
+pub fn bootstrap(
+    judgements: &[&Judgement],
+    images: usize,
+    rounds: u32,
+    seed: u64,
+    threads: usize,
+) -> Option<(Vec<Spread>, Vec<Spread>)> {
+    if images == 0 {
+        return None;
+    }
+    let threads = threads.clamp(1, 256) as u32;
+    let drawn: Vec<Round> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|first| {
+                scope.spawn(move || {
+                    let mut work = Work::new(images);
+                    (first..rounds)
+                        .step_by(threads as usize)
+                        .filter_map(|round| work.round(judgements, seed, round))
+                        .collect::<Vec<Round>>()
+                })
+            })
+            .collect();
+        let results = workers.into_iter().map(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        results.flatten().collect()
+    });
+    if drawn.is_empty() {
+        return None;
+    }
+    let spread = |of: &dyn Fn(&Round) -> [f64; 2]| {
+        let [ap, ap50] = [0, 1].map(|kind| interval(drawn.iter().map(|round| of(round)[kind])));
+        Spread { ap, ap50 }
+    };
+    let own = (0..judgements.len()).map(|index| spread(&|round| round[index]));
+    let differences = (1..judgements.len())
+        .map(|index| spread(&|round| [0, 1].map(|kind| round[index][kind] - round[0][kind])));
+    Some((own.collect(), differences.collect()))
+}
+
+/// What one thread works with.
+struct Work {
+    /// How often each picture was drawn.
+    weights: Vec<u32>,
+    points: Points,
+}
+
+impl Work {
+    fn new(images: usize) -> Self {
+        Self {
+            weights: vec![0; images],
+            points: Points::default(),
+        }
+    }
+
+    /// `None` when the draw holds no object.
+    fn round(&mut self, judgements: &[&Judgement], seed: u64, round: u32) -> Option<Round> {
+        let Self { weights, points } = self;
+        // Rounds are numbered, so that it does not matter which thread does them.
+        let mut state = mixed(seed ^ mixed(u64::from(round) + 1));
+        weights.fill(0);
+        for _ in 0..weights.len() {
+            state = state.wrapping_add(STEP);
+            let drawn = below(mixed(state), weights.len());
+            weights[drawn] += 1;
+        }
+        let of_network = |judgement: &&Judgement| {
+            let classes: Vec<[f64; 2]> = judgement
+                .rankings
+                .iter()
+                .filter_map(|ranking| {
+                    let weight = |image: usize| weights[image];
+                    let curves = curves(ranking, MOST_FOUND, weight, points)?;
+                    let all = mean(curves.iter().map(|curve| curve.precision))?;
+                    Some([all, curves[0].precision])
+                })
+                .collect();
+            let over = |kind: usize| mean(classes.iter().map(|class| class[kind]));
+            Some([over(0)?, over(1)?])
+        };
+        judgements.iter().map(of_network).collect()
+    }
+}
+
+/// Increment of the generator below: 2⁶⁴ divided by the golden ratio, odd.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The mixing function of SplitMix64 (Steele, Lea and Flood, 2014).
+fn mixed(state: u64) -> u64 {
+    let mut bits = state;
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// A number from 0 below `count`, by multiplication: the bias is `count` in 2⁶⁴.
+fn below(bits: u64, count: usize) -> usize {
+    ((u128::from(bits) * count as u128) >> 64) as usize
+}
+
+fn interval(values: impl Iterator<Item = f64>) -> Interval {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    Interval {
+        low: quantile(&sorted, 0.025),
+        high: quantile(&sorted, 0.975),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Category, Found, Image, Object, Truth};
+    use jetwatch_types::Size;
+
+    /// One object in each of `images` pictures.
+    fn truth(images: usize) -> Truth {
+        Truth {
+            images: (0..images)
+                .map(|id| Image {
+                    id: id as i64,
+                    file_name: format!("{id}.png"),
+                    size: Size::new(64, 64),
+                })
+                .collect(),
+            categories: vec![Category {
+                id: 1,
+                name: "car".to_owned(),
+            }],
+            objects: (0..images)
+                .map(|image| Object {
+                    image,
+                    category: 0,
+                    xywh: [0.0, 0.0, 32.0, 32.0],
+                    area: 1024.0,
+                    crowd: false,
+                })
+                .collect(),
+        }
+    }
+
+    /// Finds the object in the pictures for which `sees` is true.
+    fn judgement(truth: &Truth, sees: impl Fn(usize) -> bool) -> Judgement {
+        let found: Vec<Found> = (0..truth.images.len())
+            .filter(|image| sees(*image))
+            .map(|image| Found {
+                image,
+                category: 0,
+                score: 0.9,
+                xywh: [0.0, 0.0, 32.0, 32.0],
+            })
+            .collect();
+        Judgement::new(truth, &found, 0.5)
+    }
+
+    #[test]
+    fn a_perfect_network_has_no_spread_and_a_middling_one_has_the_binomials() {
+        let truth = truth(400);
+        let (perfect, half) = (
+            judgement(&truth, |_| true),
+            judgement(&truth, |image| image % 2 == 0),
+        );
+        let (own, differences) =
+            bootstrap(&[&perfect, &half], 400, 2000, 1, 2).expect("there are objects");
+        assert_eq!((own[0].ap.low, own[0].ap.high), (1.0, 1.0));
+        // Without wrong detections average precision is the recall, up to the step of 0.01: a share of 400 draws at one half
+        // has the standard deviation 0.025.
+        let Interval { low, high } = own[1].ap;
+        assert!(
+            (low - 0.451).abs() < 0.012 && (high - 0.549).abs() < 0.012,
+            "{low} {high}"
+        );
+        assert_eq!(differences.len(), 1);
+        assert!((differences[0].ap.low - (low - 1.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_seed_decides_and_the_threads_do_not() {
+        let truth = truth(50);
+        let some = judgement(&truth, |image| image % 3 == 0);
+        let draw = |seed, threads| bootstrap(&[&some], 50, 101, seed, threads);
+        assert_eq!(draw(7, 1), draw(7, 3));
+        assert_ne!(draw(7, 1), draw(8, 1));
+    }
+
+    #[test]
+    fn a_difference_of_a_network_to_itself_is_none() {
+        let truth = truth(50);
+        let some = judgement(&truth, |image| image % 3 == 0);
+        let (_, differences) = bootstrap(&[&some, &some], 50, 100, 1, 1).expect("objects");
+        assert_eq!(
+            differences[0].ap,
+            Interval {
+                low: 0.0,
+                high: 0.0
+            }
+        );
+    }
+
+    #[test]
+    fn nothing_to_draw_from_is_no_interval() {
+        let empty = judgement(&Truth::default(), |_| true);
+        assert_eq!(bootstrap(&[&empty], 0, 100, 1, 1), None);
+        let nothing = Truth {
+            objects: Vec::new(),
+            ..truth(3)
+        };
+        let judged = judgement(&nothing, |_| true);
+        assert_eq!(bootstrap(&[&judged], 3, 100, 1, 1), None);
+    }
+
+    #[test]
+    fn quantiles_lie_between_neighbors() {
+        let sorted = [0.0, 1.0, 2.0, 3.0, 4.0];
+        assert_eq!(quantile(&sorted, 0.5), 2.0);
+        assert_eq!(quantile(&sorted, 0.625), 2.5);
+        assert_eq!(quantile(&sorted, 1.0), 4.0);
+        assert_eq!(quantile(&[7.0], 0.025), 7.0);
+    }
+}

@@ -1,0 +1,349 @@
+//! The JSON of COCO's object annotations. Bytes only; the file is the caller's.
+//!
+//! [`parse`] takes any bytes and never panics: every wrong value is an error that names its list, index, id and key.
+
+use std::collections::HashMap;
+use std::path::{Component, Path};
+
+use serde::Deserialize;
+
+use super::error::MOST_LISTED;
+use super::fields::Field;
+use super::{AccuracyError, Category, Image, Object, Problem, Truth};
+use jetwatch_types::Size;
+
+/// Longest side of a picture: what JPEG can hold.
+const LONGEST_SIDE: i64 = 65_535;
+
+/// Characters of text shown before the place of a syntax error.
+const EXCERPT: usize = 60;
+
+/// Outer form of the file. Further keys, such as licenses, are passed over.
+#[derive(Deserialize)]
+struct File {
+    images: Vec<RawImage>,
+    categories: Vec<RawCategory>,
+    annotations: Vec<RawAnnotation>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawImage {
+    id: Field,
+    file_name: Field,
+    width: Field,
+    height: Field,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawCategory {
+    id: Field,
+    name: Field,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawAnnotation {
+    id: Field,
+    image_id: Field,
+    category_id: Field,
+    bbox: Field,
+    area: Field,
+    iscrowd: Field,
+}
+
+/// Reads an annotation file. All wrong values are reported at once, up to a number of them.
+///
+/// A missing `iscrowd` is 0; every other key of an annotation must be there. An `ignore` key has no meaning, as in COCO's
+/// own program.
+pub fn parse(bytes: &[u8]) -> Result<Truth, AccuracyError> {
+    // Some editors begin a file with a byte order mark, which is no JSON.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let file: File = serde_json::from_slice(bytes).map_err(|error| AccuracyError::Syntax {
+        excerpt: excerpt(bytes, error.line(), error.column()),
+        reason: error.to_string(),
+    })?;
+    let mut problems = Problems::default();
+    let (images, image_places) = images(file.images, &mut problems);
+    let (categories, category_places) = categories(file.categories, &mut problems);
+    let objects = objects(
+        file.annotations,
+        &image_places,
+        &category_places,
+        &mut problems,
+    );
+    problems.finish(Truth {
+        images,
+        categories,
+        objects,
+    })
+}
+
+/// Collects what is wrong.
+#[derive(Default)]
+struct Problems {
+    listed: Vec<Problem>,
+    more: usize,
+}
+
+impl Problems {
+    fn add(&mut self, place: String, found: String, expected: &str) {
+        if self.listed.len() == MOST_LISTED {
+            self.more += 1;
+            return;
+        }
+        self.listed.push(Problem {
+            place,
+            found,
+            expected: expected.to_owned(),
+        });
+    }
+
+    fn finish(self, truth: Truth) -> Result<Truth, AccuracyError> {
+        if self.listed.is_empty() {
+            return Ok(truth);
+        }
+        Err(AccuracyError::Values {
+            problems: self.listed,
+            more: self.more,
+        })
+    }
+}
+
+/// An entry of one of the lists, for saying where something is wrong.
+struct Entry<'a> {
+    list: &'static str,
+    index: usize,
+    id: &'a Field,
+}
+
+impl Entry<'_> {
+    fn place(&self, key: &str) -> String {
+        let Self { list, index, id } = self;
+        match id {
+            Field::Whole(id) if key != "id" => format!("{list}[{index}] (id {id}): {key}"),
+            _ => format!("{list}[{index}]: {key}"),
+        }
+    }
+
+    /// The value of `key`, if `read` takes it.
+    fn read<'f, T>(
+        &self,
+        key: &str,
+        field: &'f Field,
+        expected: &str,
+        problems: &mut Problems,
+        read: impl FnOnce(&'f Field) -> Option<T>,
+    ) -> Option<T> {
+        let value = read(field);
+        if value.is_none() {
+            problems.add(self.place(key), field.shown(), expected);
+        }
+        value
+    }
+
+    /// The id, if no other entry has it.
+    fn id(&self, seen: &mut HashMap<i64, usize>, problems: &mut Problems) -> Option<i64> {
+        let id = self.read("id", self.id, "a whole number", problems, Field::whole)?;
+        if let Some(first) = seen.insert(id, self.index) {
+            let found = format!("{id}, which {}[{first}] has too", self.list);
+            problems.add(
+                self.place("id"),
+                found,
+                "a number that no other entry of the list has",
+            );
+            return None;
+        }
+        Some(id)
+    }
+}
+
+/// The pictures by id, and the place of each id.
+fn images(raw: Vec<RawImage>, problems: &mut Problems) -> (Vec<Image>, HashMap<i64, usize>) {
+    let mut seen = HashMap::with_capacity(raw.len());
+    let mut images = Vec::with_capacity(raw.len());
+    for (index, raw) in raw.iter().enumerate() {
+        let entry = Entry {
+            list: "images",
+            index,
+            id: &raw.id,
+        };
+        let id = entry.id(&mut seen, problems);
+        let name = "the name of a file below the folder of pictures, such as 000000000009.jpg";
+        let file_name = entry.read("file_name", &raw.file_name, name, problems, |field| {
+            field.text().filter(|text| stays_below(text))
+        });
+        let mut side = |key, field: &Field| {
+            entry.read(key, field, "1 to 65535 pixels", problems, |field| {
+                let side = field
+                    .whole()
+                    .filter(|side| (1..=LONGEST_SIDE).contains(side))?;
+                u32::try_from(side).ok()
+            })
+        };
+        let (width, height) = (side("width", &raw.width), side("height", &raw.height));
+        if let (Some(id), Some(file_name), Some(width), Some(height)) =
+            (id, file_name, width, height)
+        {
+            images.push(Image {
+                id,
+                file_name: file_name.to_owned(),
+                size: Size::new(width, height),
+            });
+        }
+    }
+    images.sort_by_key(|image| image.id);
+    places(images, |image| image.id, &seen)
+}
+
+/// The categories by id, and the place of each id.
+fn categories(
+    raw: Vec<RawCategory>,
+    problems: &mut Problems,
+) -> (Vec<Category>, HashMap<i64, usize>) {
+    let mut seen = HashMap::with_capacity(raw.len());
+    let mut names = HashMap::with_capacity(raw.len());
+    let mut categories = Vec::with_capacity(raw.len());
+    for (index, raw) in raw.iter().enumerate() {
+        let entry = Entry {
+            list: "categories",
+            index,
+            id: &raw.id,
+        };
+        let id = entry.id(&mut seen, problems);
+        let name = entry.read("name", &raw.name, "a name", problems, Field::text);
+        let (Some(id), Some(name)) = (id, name) else {
+            continue;
+        };
+        if let Some(first) = names.insert(name, index) {
+            let found = format!("{name:?}, which categories[{first}] has too");
+            problems.add(
+                entry.place("name"),
+                found,
+                "a name that no other category has",
+            );
+        }
+        categories.push(Category {
+            id,
+            name: name.to_owned(),
+        });
+    }
+    categories.sort_by_key(|category| category.id);
+    places(categories, |category| category.id, &seen)
+}
+
+/// Items with the place of each one's id. An id whose entry was left out for another fault is known all the same, so that
+/// what refers to it is not called wrong too; its place is never used, since there is an error then.
+fn places<T>(
+    items: Vec<T>,
+    id: impl Fn(&T) -> i64,
+    seen: &HashMap<i64, usize>,
+) -> (Vec<T>, HashMap<i64, usize>) {
+    let mut places: HashMap<i64, usize> = seen.keys().map(|id| (*id, 0)).collect();
+    places.extend(
+        items
+            .iter()
+            .enumerate()
+            .map(|(place, item)| (id(item), place)),
+    );
+    (items, places)
+}
+
+fn objects(
+    raw: Vec<RawAnnotation>,
+    images: &HashMap<i64, usize>,
+    categories: &HashMap<i64, usize>,
+    problems: &mut Problems,
+) -> Vec<Object> {
+    let mut seen = HashMap::with_capacity(raw.len());
+    let mut objects = Vec::with_capacity(raw.len());
+    for (index, raw) in raw.iter().enumerate() {
+        let entry = Entry {
+            list: "annotations",
+            index,
+            id: &raw.id,
+        };
+        let id = entry.id(&mut seen, problems);
+        let image = entry.read(
+            "image_id",
+            &raw.image_id,
+            "the id of one of the images",
+            problems,
+            |field| images.get(&field.whole()?).copied(),
+        );
+        let category = entry.read(
+            "category_id",
+            &raw.category_id,
+            "the id of one of the categories",
+            problems,
+            |field| categories.get(&field.whole()?).copied(),
+        );
+        let xywh = entry.read(
+            "bbox",
+            &raw.bbox,
+            "[left, top, width, height] in pixels, width and height not negative",
+            problems,
+            Field::xywh,
+        );
+        let area = entry.read(
+            "area",
+            &raw.area,
+            "an area in square pixels, not negative",
+            problems,
+            Field::not_negative,
+        );
+        let crowd = entry.read(
+            "iscrowd",
+            &raw.iscrowd,
+            "0 or 1",
+            problems,
+            |field| match field {
+                Field::Missing | Field::Whole(0) => Some(false),
+                Field::Whole(1) => Some(true),
+                _ => None,
+            },
+        );
+        if let (Some(_), Some(image), Some(category), Some(xywh), Some(area), Some(crowd)) =
+            (id, image, category, xywh, area, crowd)
+        {
+            objects.push(Object {
+                image,
+                category,
+                xywh,
+                area,
+                crowd,
+            });
+        }
+    }
+    objects
+}
+
+/// Whether a file name leads nowhere but down.
+fn stays_below(name: &str) -> bool {
+    !name.contains('\0')
+        && Path::new(name)
+            .components()
+            .all(|step| matches!(step, Component::Normal(_) | Component::CurDir))
+}
+
+/// The last characters before `line` and `column`, both from 1.
+fn excerpt(bytes: &[u8], line: usize, column: usize) -> String {
+    let starts = std::iter::once(0).chain(
+        bytes
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'\n')
+            .map(|(at, _)| at + 1),
+    );
+    let Some(start) = starts.take(line).last() else {
+        return String::new();
+    };
+    let end = start.saturating_add(column).min(bytes.len());
+    let begin = end.saturating_sub(EXCERPT);
+    let text = String::from_utf8_lossy(&bytes[begin..end]);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

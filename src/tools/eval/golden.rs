@@ -1,0 +1,148 @@
+//! What a detector found on known pictures, kept beside the model: other machines are compared with it.
+
+use serde::{Deserialize, Serialize};
+
+use jetwatch_types::Detection;
+
+/// Version of the file's form.
+const FORMAT: u32 = 1;
+
+/// Detections of one model on the pictures of the examination.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Golden {
+    /// Version of the form: 1.
+    pub format: u32,
+    /// Name of the model.
+    pub model: String,
+    /// What found them, such as `onnx`.
+    pub backend: String,
+    /// One set a precision.
+    pub sets: Vec<GoldenSet>,
+}
+
+/// Detections in one precision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoldenSet {
+    /// The precision.
+    pub precision: String,
+    /// Each picture in order.
+    pub pictures: Vec<GoldenPicture>,
+}
+
+/// One picture and what is on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoldenPicture {
+    /// SHA-256 of its pixels, in hexadecimal digits.
+    pub sha256: String,
+    /// Each detection as `[class, score, left, top, right, bottom]`, in source pixels, best first.
+    pub detections: Vec<(u16, f32, f32, f32, f32, f32)>,
+}
+
+/// Why a file is no golden file.
+#[derive(Debug, thiserror::Error)]
+pub enum GoldenError {
+    /// It is not JSON of that form.
+    #[error(
+        "expected recorded detections as `jetwatch doctor --detector --record` writes them: {0}"
+    )]
+    Form(#[from] serde_json::Error),
+    /// It is of a later form.
+    #[error(
+        "recorded detections are in form {0}, expected {FORMAT}: update jetwatch, or record them anew"
+    )]
+    Format(u32),
+}
+
+impl Golden {
+    /// An empty one.
+    #[must_use]
+    pub fn new(model: &str, backend: &str) -> Self {
+        Self {
+            format: FORMAT,
+            model: model.to_owned(),
+            backend: backend.to_owned(),
+            sets: Vec::new(),
+        }
+    }
+
+    /// Reads the text of a file.
+    pub fn parse(text: &str) -> Result<Self, GoldenError> {
+        let golden: Self = serde_json::from_str(text)?;
+        match golden.format {
+            FORMAT => Ok(golden),
+            other => Err(GoldenError::Format(other)),
+        }
+    }
+
+    /// The set of a precision.
+    #[must_use]
+    pub fn set(&self, precision: &str) -> Option<&GoldenSet> {
+        self.sets.iter().find(|set| set.precision == precision)
+    }
+}
+
+impl GoldenPicture {
+    /// A picture with its detections; places are kept to a hundredth of a pixel, scores to a ten-thousandth.
+    #[must_use]
+    pub fn new(sha256: String, detections: &[Detection]) -> Self {
+        let rounded = |value: f32, steps: f32| (value * steps).round() / steps;
+        let of = |detection: &Detection| {
+            let [left, top, right, bottom] = detection.xyxy.map(|edge| rounded(edge, 100.0));
+            let score = rounded(detection.score, 10_000.0);
+            (detection.class, score, left, top, right, bottom)
+        };
+        Self {
+            sha256,
+            detections: detections.iter().map(of).collect(),
+        }
+    }
+
+    /// Its detections.
+    #[must_use]
+    pub fn detections(&self) -> Vec<Detection> {
+        let of = |&(class, score, left, top, right, bottom): &(u16, f32, f32, f32, f32, f32)| {
+            Detection {
+                class,
+                score,
+                xyxy: [left, top, right, bottom],
+            }
+        };
+        self.detections.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again_and_other_forms_are_refused() {
+        let detection = Detection {
+            class: 2,
+            score: 0.876_54,
+            xyxy: [1.004, 2.0, 30.129, 40.5],
+        };
+        let mut golden = Golden::new("tiny", "onnx");
+        golden.sets.push(GoldenSet {
+            precision: "fp32".to_owned(),
+            pictures: vec![GoldenPicture::new("ab".to_owned(), &[detection])],
+        });
+        let text = serde_json::to_string(&golden).expect("it is JSON");
+        let read = Golden::parse(&text).expect("its own form");
+        assert_eq!(read, golden);
+        assert!(read.set("int8").is_none());
+        let found = read.set("fp32").expect("it is there").pictures[0].detections();
+        assert_eq!(found[0].xyxy, [1.0, 2.0, 30.13, 40.5]);
+        assert!((found[0].score - 0.8765).abs() < 1e-6);
+
+        let error = Golden::parse(&text.replace("\"format\":1", "\"format\":2"));
+        assert!(
+            error
+                .expect_err("a later form")
+                .to_string()
+                .contains("form 2, expected 1")
+        );
+        let error = Golden::parse("{}").expect_err("not the form");
+        assert!(error.to_string().contains("missing field"), "{error}");
+    }
+}
