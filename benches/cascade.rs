@@ -27,7 +27,7 @@ use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{DetectError, Detector, Resizer, prepare};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
 };
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 

@@ -12,9 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch_nvidia::loopback::{LoopbackNetwork, GraphMode};
+use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::{
-    Execution, ExecutionError, LetterboxRect, InputPlan, InputSource, OutputPlan, Plan, StageTimes,
+    Execution, ExecutionError, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan, StageTimes,
 };
 use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Library, Precision, Runtime};
 use onnx_graph::{FLOAT, Graph};

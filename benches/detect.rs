@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jetwatch_detect::decoders::yolox::Yolox;
-use jetwatch_detect::decoders::{DType, OutputDecoder, TensorView, TensorShape};
+use jetwatch_detect::decoders::{DType, OutputDecoder, TensorShape, TensorView};
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{ClassFilter, nms};
-use jetwatch_types::{Letterbox, PIXEL_BYTES, Image, Placement, Size};
+use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 const THRESHOLD: f32 = 0.3;
 const IOU: f32 = 0.45;

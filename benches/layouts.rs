@@ -11,7 +11,7 @@ use jetwatch_detect::decoders::detr::{DetrActivation, DetrParameters};
 use jetwatch_detect::decoders::fcos::{FcosParameters, FcosScore};
 use jetwatch_detect::decoders::gfl::{CellCenter, GflParameters, GflTensors};
 use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use jetwatch_detect::decoders::{DecodeDiagnostics, DType, TensorView, TensorShape};
+use jetwatch_detect::decoders::{DType, DecodeDiagnostics, TensorShape, TensorView};
 use jetwatch_detect::model::OutputLayout;
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_types::Size;
@@ -365,7 +365,10 @@ fn layouts(criterion: &mut Criterion) {
         let element = DType::F32;
         let shape = |(axes, _): &'_ (Vec<usize>, Vec<f32>)| axes.clone();
         let axes: Vec<Vec<usize>> = case.tensors.iter().map(shape).collect();
-        let shapes: Vec<TensorShape<'_>> = axes.iter().map(|axes| TensorShape { element, axes }).collect();
+        let shapes: Vec<TensorShape<'_>> = axes
+            .iter()
+            .map(|axes| TensorShape { element, axes })
+            .collect();
         let head = case
             .layout
             .create_decoder(case.input, CLASSES, &shapes)

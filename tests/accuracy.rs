@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use jetwatch_eval::{Accuracy, Prediction, Evaluation, Truth, coco};
+use jetwatch_eval::{Accuracy, Evaluation, Prediction, Truth, coco};
 use serde_json::Value;
 
 const SCRIPT: &str = "tests/reference/accuracy.py";

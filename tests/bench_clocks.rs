@@ -6,7 +6,7 @@ use crate::support::virtual_jetson;
 
 use std::process::{Command, Stdio};
 
-use support::daemon::{Setup, wait_until_some, finish, json_lines_config, stderr};
+use support::daemon::{Setup, finish, json_lines_config, stderr, wait_until_some};
 use virtual_jetson::VirtualJetson;
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=2&width=64&height=36&fps=30";

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::program;
 use serde_json::{Value, json};
-use support::daemon::{Setup, wait_until_some, finish, json_lines, start, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
 
 const SCENE: &str = "synthetic://traffic?objects=2&width=160&height=90&fps=4";
 
@@ -333,7 +333,11 @@ fn a_template_with_a_label_that_the_network_lacks_is_refused_where_it_stands() {
     };
     let reported = reload("persn", 0);
     let problems = reported["problems"].as_array().expect("a list");
-    assert_eq!(problems.len(), 1, "not for the added source too: {reported}");
+    assert_eq!(
+        problems.len(),
+        1,
+        "not for the added source too: {reported}"
+    );
     let text = problems[0]["text"].as_str().expect("a text");
     assert!(text.contains(key), "{text}");
     let reported = reload("person", 1);

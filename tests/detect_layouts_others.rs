@@ -14,7 +14,9 @@ use jetwatch_detect::decoders::nms_plugin::{NmsPlugin, NmsPluginParameters, Supp
 use jetwatch_detect::decoders::picodet_nms::PicoDetNms;
 use jetwatch_detect::decoders::ssd::{Ssd, SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use jetwatch_detect::decoders::ssd_anchors::{AnchorGrid, AnchorLimit, generate};
-use jetwatch_detect::decoders::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use jetwatch_detect::decoders::{
+    DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView,
+};
 use jetwatch_types::Size;
 use serde_json::Value;
 

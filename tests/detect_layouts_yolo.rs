@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use jetwatch_detect::ClassFilter;
-use jetwatch_detect::decoders::{DecodeDiagnostics, DType, TensorView, TensorShape};
+use jetwatch_detect::decoders::{DType, DecodeDiagnostics, TensorShape, TensorView};
 use jetwatch_detect::model::ModelSpec;
 use serde_json::Value;
 
@@ -58,8 +58,14 @@ fn agrees(name: &str) {
         .map(|tensor| list(&tensor["numbers"]).map(number).collect())
         .collect();
     let element = DType::F32;
-    let shapes: Vec<TensorShape<'_>> = axes.iter().map(|axes| TensorShape { element, axes }).collect();
-    let tensors: Vec<TensorView<'_>> = floats.iter().map(|floats| TensorView::F32(floats)).collect();
+    let shapes: Vec<TensorShape<'_>> = axes
+        .iter()
+        .map(|axes| TensorShape { element, axes })
+        .collect();
+    let tensors: Vec<TensorView<'_>> = floats
+        .iter()
+        .map(|floats| TensorView::F32(floats))
+        .collect();
     let head = spec
         .output
         .layout

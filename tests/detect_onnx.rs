@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{Config, DetectorConfig, OnnxProvider};
-use jetwatch_detect::{DetectError, DetectorFactory, prepare, ort_library};
+use jetwatch_detect::{DetectError, DetectorFactory, ort_library, prepare};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
 };
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};

@@ -21,9 +21,7 @@ use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{DetectError, prepare};
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{
-    Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image, Placement, Size, SourceId,
-};
+use jetwatch_types::{Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId};
 use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 use sha2::{Digest, Sha256};
 

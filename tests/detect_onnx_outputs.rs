@@ -15,7 +15,7 @@ use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{DetectError, prepare};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
 };
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use sha2::{Digest, Sha256};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jetwatch_detect::decoders::yolox::Yolox;
-use jetwatch_detect::decoders::{DecodeDiagnostics, DType, OutputDecoder, TensorView, TensorShape};
+use jetwatch_detect::decoders::{DType, DecodeDiagnostics, OutputDecoder, TensorShape, TensorView};
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_types::Size;
 use serde_json::Value;

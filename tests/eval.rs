@@ -56,8 +56,7 @@ impl Case {
         };
         case.write_model();
         fs::create_dir(case.path("images")).expect("made");
-        let image =
-            |width, height| RgbImage::from_pixel(width, height, image::Rgb([90, 120, 30]));
+        let image = |width, height| RgbImage::from_pixel(width, height, image::Rgb([90, 120, 30]));
         image(96, 64)
             .save(case.path("images/a.png"))
             .expect("written");

@@ -7,10 +7,10 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, GroundTruthObject};
+use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_source::scene::Scene;
 use serde_json::Value;
-use support::daemon::{Setup, wait_until_some, finish, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
 
 const FRAMES: u64 = 300;
 
@@ -256,8 +256,14 @@ publish:
     let last = reported().pop().expect("one at the end");
     let report = fs::read(setup.path("stats.json")).expect("the report was written");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
-    assert_eq!(source_values(&report, "interval"), source_values(&last, "interval"));
-    assert_eq!(source_values(&report, "skipped"), source_values(&last, "skipped_frames"));
+    assert_eq!(
+        source_values(&report, "interval"),
+        source_values(&last, "interval")
+    );
+    assert_eq!(
+        source_values(&report, "skipped"),
+        source_values(&last, "skipped_frames")
+    );
     let (frames, skipped, gone): (u64, u64, u64) = (
         source_values(&report, "frames").iter().sum(),
         source_values(&report, "skipped").iter().sum(),

@@ -5,10 +5,10 @@
 //! seen of an object, objects that are missed for several frames in a row, and boxes where nothing is.
 
 use jetwatch_config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
-use jetwatch_eval::{ClearMotCounter, Hypothesis, GroundTruthObject};
+use jetwatch_eval::{ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_source::scene::Scene;
 use jetwatch_track::Tracker;
-use jetwatch_types::{Detection, TrackState, GroundTruthBox, Xyxy};
+use jetwatch_types::{Detection, GroundTruthBox, TrackState, Xyxy};
 
 const FRAMES: u64 = 300;
 const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];

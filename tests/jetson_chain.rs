@@ -27,7 +27,7 @@ use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
 use support::collector::{Collector, INPUT, config};
-use support::daemon::{Setup, wait_until_some, finish, stderr};
+use support::daemon::{Setup, finish, stderr, wait_until_some};
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
 
@@ -80,7 +80,11 @@ fn vic(uri: SourceUri) -> SourceConfig {
 }
 
 /// Takes `frames` frames on the machine, and gives its plan and the size of its pictures.
-fn collect_frames(machine: &VirtualJetson, config: &SourceConfig, frames: usize) -> (ProcessingPlan, Size) {
+fn collect_frames(
+    machine: &VirtualJetson,
+    config: &SourceConfig,
+    frames: usize,
+) -> (ProcessingPlan, Size) {
     let collector = Collector::start_on(&machine.root(), config, frames);
     let plans = std::sync::Arc::clone(&collector.plans);
     let (seen, result) = collector.join();
@@ -113,8 +117,8 @@ fn units_by_step(plan: &ProcessingPlan) -> Vec<(StepKind, VideoUnit)> {
         .collect()
 }
 
-use VideoUnit::{Cpu, Isp, Nvdec, Nvjpg, Vic};
 use StepKind::{Capture, Color, Copy, Decode, Read, Receive, Scale};
+use VideoUnit::{Cpu, Isp, Nvdec, Nvjpg, Vic};
 
 #[test]
 fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
@@ -124,7 +128,10 @@ fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
         &vic(csi(Some((1920, 1080)))),
         5,
     );
-    assert_eq!(units_by_step(&plan), [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
+    assert_eq!(
+        units_by_step(&plan),
+        [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
+    );
     assert_eq!(size, Size::new(416, 234));
     let scale = &plan.steps[1];
     assert_eq!(scale.element, "nvvidconv");
@@ -149,7 +156,10 @@ fn views_leave_nvmm_at_the_size_of_the_source() {
     }
     // The way to the network is the same.
     let plan = plans.lock().unwrap().last().cloned().expect("a plan");
-    assert_eq!(units_by_step(&plan), [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
+    assert_eq!(
+        units_by_step(&plan),
+        [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
+    );
 }
 
 #[test]
@@ -382,7 +392,11 @@ fn a_part_is_cut_out_by_the_step_that_scales() {
     };
     let (whole, _) = collect_frames(&machine, &camera, 5);
     let (plan, size) = collect_frames(&machine, &part, 5);
-    assert_eq!(units_by_step(&plan), units_by_step(&whole), "no step and no copy more");
+    assert_eq!(
+        units_by_step(&plan),
+        units_by_step(&whole),
+        "no step and no copy more"
+    );
     assert_eq!(size, Size::new(416, 117));
     let scale = plan.steps.iter().find(|step| step.kind == Scale);
     let detail = &scale.expect("it is scaled").detail;
@@ -393,7 +407,10 @@ fn a_part_is_cut_out_by_the_step_that_scales() {
     // Known before anything runs, as is what the VIC cannot cut.
     let found = Machine::find(&machine.root());
     let reported = predict_plan(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
-    assert!(reported.to_string().contains("960×270 at 480,540 of"), "{reported}");
+    assert!(
+        reported.to_string().contains("960×270 at 480,540 of"),
+        "{reported}"
+    );
     let small = SourceConfig {
         roi: region(0.004, 0.25),
         ..camera
@@ -446,7 +463,10 @@ fn the_configuration_can_leave_the_units_alone() {
         ..config(uri)
     };
     let (plan, _) = collect_frames(&machine, &gpu, usize::MAX);
-    assert!(units_by_step(&plan).contains(&(Scale, VideoUnit::Gpu)), "{plan}");
+    assert!(
+        units_by_step(&plan).contains(&(Scale, VideoUnit::Gpu)),
+        "{plan}"
+    );
 }
 
 #[test]
@@ -500,7 +520,10 @@ fn the_plan_is_known_before_anything_is_opened() {
         "1920×1080 NV12 in NVMM to 416×234 BGRx"
     );
     let two = plan(&vic(csi(Some((7680, 4320))))).expect("possible");
-    assert_eq!(units_by_step(&two), [(Capture, Isp), (Scale, Vic), (Scale, Vic)]);
+    assert_eq!(
+        units_by_step(&two),
+        [(Capture, Isp), (Scale, Vic), (Scale, Vic)]
+    );
     let refused = plan(&vic(csi(Some((1920, 32))))).expect_err("too flat for the VIC");
     assert!(matches!(refused, SourceError::Refused(_)), "{refused}");
     let file = plan(&vic(SourceUri::File(Path::new("/nowhere.mp4").into()))).expect("possible");
@@ -719,7 +742,8 @@ fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
     assert_eq!(bare.status.code(), Some(0), "{output}");
     assert!(
         output.contains(plan)
-            && output.contains("the CPU scales, not the VIC: GStreamer element nvvidconv is missing"),
+            && output
+                .contains("the CPU scales, not the VIC: GStreamer element nvvidconv is missing"),
         "{output}"
     );
     // The elements alone make no Jetson.

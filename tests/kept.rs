@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::{Mosquitto, program};
 use serde_json::Value;
-use support::daemon::{Setup, wait_until_some, finish, stderr, wait_for_output};
+use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
 
 const BASE: &str = "jetwatch/box";
 
@@ -122,9 +122,10 @@ fn values_of_a_daemon_that_was_killed_are_put_right_by_the_next_one() {
     let after = wait_until_some("the values put right", || {
         let kept = retained(port);
         let is_over = |source: &str| state(&kept, source).as_deref() == Some("ended");
-        let is_right = is_over("goes") && is_over("extra") && nonzero_counts(&kept, "stays").is_empty();
-        let is_taken_back =
-            remaining_topics(&kept, "goes") == ["note", "status"] && remaining_topics(&kept, "extra") == ["status"];
+        let is_right =
+            is_over("goes") && is_over("extra") && nonzero_counts(&kept, "stays").is_empty();
+        let is_taken_back = remaining_topics(&kept, "goes") == ["note", "status"]
+            && remaining_topics(&kept, "extra") == ["status"];
         (is_right && is_taken_back).then_some(kept)
     });
     assert_eq!(state(&after, "stays").as_deref(), Some("online"));

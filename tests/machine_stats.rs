@@ -12,7 +12,7 @@ use jetson::VirtualJetson;
 use jetwatch_config::{Broker, Config, MqttConfig};
 use jetwatch_publish::Subscriber;
 use serde_json::Value;
-use support::daemon::{TEST_TIMEOUT, Setup, wait_until_some, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, TEST_TIMEOUT, json_lines, stderr, wait_for_output, wait_until_some};
 
 /// The daemon on a Jetson made of files.
 struct Running {

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use file_server::{Answer, FileServer, Tunnel};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_models::model_zoo::{self, Download, FetchError, DownloadResult, RetryPolicy, Progress, download};
+use jetwatch_models::model_zoo::{
+    self, Download, DownloadResult, FetchError, Progress, RetryPolicy, download,
+};
 use sha2::{Digest, Sha256};
 
 /// More than one read of anybody's buffers, and not a multiple of them.
@@ -117,7 +119,12 @@ fn a_file_is_fetched_verified_and_not_fetched_again() {
         (sha256(&file()).as_str(), false)
     );
     assert!(place.has_only_file());
-    assert!(place.fetch_verified(&server).expect("it is there").was_present);
+    assert!(
+        place
+            .fetch_verified(&server)
+            .expect("it is there")
+            .was_present
+    );
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -129,7 +136,9 @@ fn a_broken_connection_is_resumed_where_it_broke() {
         Answer::File,
     ]);
     let mut place = Target::new();
-    place.fetch_verified(&server).expect("it comes in three parts");
+    place
+        .fetch_verified(&server)
+        .expect("it comes in three parts");
     assert!(place.has_only_file());
     let requests = server.requests();
     assert!(!requests[0].contains("\nrange:"), "{}", requests[0]);
@@ -461,7 +470,10 @@ fn a_full_disk_and_a_folder_that_is_none_are_told() {
     let mut place = Target::new();
     // A device that has no room for a single byte stands in for a full disk.
     std::os::unix::fs::symlink("/dev/full", place.path("net.onnx.part")).expect("a link");
-    let error = place.fetch_verified(&server).expect_err("no room").to_string();
+    let error = place
+        .fetch_verified(&server)
+        .expect_err("no room")
+        .to_string();
     assert!(
         error.contains("cannot write") && error.contains("make room"),
         "{error}"

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 use rusqlite::Connection;
 use serde_json::Value;
-use support::daemon::{Setup, wait_until_some, finish, stderr, wait_for_output};
+use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
 
 /// Frames of each of the two sources.
 const FRAMES: u64 = 60;

@@ -12,8 +12,8 @@ use jetwatch_nvidia::cuda::{
     CudaError, Device, DeviceBuffer, Element, Event, EventKind, PinnedBuffer, PixelFormat, Stream,
     Version,
 };
-use jetwatch_nvidia::loopback::{LoopbackNetwork, GraphMode};
-use jetwatch_nvidia::session::{Execution, ExecutionError, LetterboxRect, InputSource};
+use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
+use jetwatch_nvidia::session::{Execution, ExecutionError, InputSource, LetterboxRect};
 
 /// Writes noise as a picture of the whole tensor into slot `index`.
 fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {
@@ -281,8 +281,8 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
             execution.run(1).expect("it still runs");
             assert_eq!(execution.output_f32(0)[0], first_number(5));
             for (batch, width) in [(0, 32), (1 << 16, 32), (1, 0)] {
-                let error = echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch)
-                    .session(&device);
+                let error =
+                    echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch).session(&device);
                 assert!(
                     matches!(error, Err(ExecutionError::Plan { .. })),
                     "{batch} {width} {error:?}"

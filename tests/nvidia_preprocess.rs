@@ -12,7 +12,7 @@ use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
 use jetwatch_nvidia::session::LetterboxRect;
-use jetwatch_types::{Letterbox, Image, Placement, Size};
+use jetwatch_types::{Image, Letterbox, Placement, Size};
 
 /// Mean and scale of each plane: none, and those of a well-known data set.
 const NORMALIZATIONS: [([f32; 3], [f32; 3]); 2] = [

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use support::daemon::{Setup, wait_until_some, finish, stderr, wait_for_output};
+use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
 
 const ENDLESS: &str = "synthetic://traffic?seed=3&objects=3&width=160&height=120&fps=50";
 

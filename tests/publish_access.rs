@@ -10,9 +10,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
-use jetwatch_publish::{ConnectionState, MqttSink, PublishError, Publication, Sink, Subscriber, probe};
+use jetwatch_publish::{
+    ConnectionState, MqttSink, Publication, PublishError, Sink, Subscriber, probe,
+};
 use support::mosquitto::{Mosquitto, client, program};
-use support::records::{TEST_TIMEOUT, at, wait_until, next, publish_event};
+use support::records::{TEST_TIMEOUT, at, next, publish_event, wait_until};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -372,5 +374,6 @@ fn a_broker_that_wants_a_client_certificate_gets_it() {
         key_file: Some(at("good-client.key")),
         ..anonymous
     };
-    probe(&tls_client(broker.port(), "127.0.0.1", known), TIMEOUT).expect("known by its certificate");
+    probe(&tls_client(broker.port(), "127.0.0.1", known), TIMEOUT)
+        .expect("known by its certificate");
 }

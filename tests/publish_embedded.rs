@@ -8,10 +8,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
-use jetwatch_publish::{EmbeddedBroker, MqttSink, PublishError, Publication, Sink, Subscriber, probe};
+use jetwatch_publish::{
+    EmbeddedBroker, MqttSink, Publication, PublishError, Sink, Subscriber, probe,
+};
 use support::mosquitto::{client, program};
 use support::proxy::Proxy;
-use support::records::{TEST_TIMEOUT, at, wait_until, next, publish_event};
+use support::records::{TEST_TIMEOUT, at, next, publish_event, wait_until};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

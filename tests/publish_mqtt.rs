@@ -11,7 +11,7 @@ use jetwatch_types::EventKind;
 use jetwatch_types::SourceState;
 use support::mosquitto::{Mosquitto, client};
 use support::proxy::Proxy;
-use support::records::{TEST_TIMEOUT, at, event, wait_until, frame, next, publish_event, stats};
+use support::records::{TEST_TIMEOUT, at, event, frame, next, publish_event, stats, wait_until};
 
 fn labels() -> Vec<String> {
     vec!["person".to_owned(), "car".to_owned()]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use jetwatch_config::MqttConfig;
 use jetwatch_publish::{MqttSink, Sink};
 use support::mosquitto::client;
-use support::records::{TEST_TIMEOUT, wait_until, publish_event};
+use support::records::{TEST_TIMEOUT, publish_event, wait_until};
 
 /// Accepts MQTT 5 without properties.
 const CONNACK: [u8; 5] = [0x20, 3, 0, 0, 0];

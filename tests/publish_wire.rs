@@ -8,16 +8,17 @@ use std::time::Duration;
 use jetwatch_config::{Config, SceneRules};
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
-    DetectorStatus, Encoder, Timestamp, Publication, ReloadProblem, ReloadState, ReloadStatus, Reply,
-    AnalyticsMessage,
+    AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
+    ReloadStatus, Reply, Timestamp,
 };
 use jetwatch_types::SourceState;
 use jetwatch_types::{
-    Attribute, Attributes, Crossings, EventKind, AnalyticsEvent, AnalyticsEventKind, ZoneCount, Side, TrackId,
+    AnalyticsEvent, AnalyticsEventKind, Attribute, Attributes, Crossings, EventKind, Side, TrackId,
+    ZoneCount,
 };
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use support::records::{at, event, frame, stats, machine_stats, track};
+use support::records::{at, event, frame, machine_stats, stats, track};
 
 fn validator() -> Validator {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/messages.schema.json");
@@ -410,7 +411,10 @@ fn facts_name_their_rules_and_tracks() {
         "overcrowding_over yard null null",
     ];
     assert_eq!(reported, wanted);
-    assert_eq!(analytics_events[0]["id"], "1700000000.099000-cam-3", "as its events");
+    assert_eq!(
+        analytics_events[0]["id"], "1700000000.099000-cam-3",
+        "as its events"
+    );
     assert_eq!(analytics_events[0]["label"], "traffic light");
     assert_eq!(
         (&analytics_events[8]["id"], &analytics_events[8]["count"]),

@@ -17,7 +17,7 @@ use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::mp4;
 use support::daemon::{
-    Setup, wait_until_some, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
+    Setup, finish, json_lines, json_lines_config, start, stderr, wait_for_output, wait_until_some,
 };
 
 /// A network, for what is no drawn scene.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::process::{Child, Command};
 
 use serde_json::Value;
-use support::daemon::{Setup, wait_until_some, json_lines, start, stderr, wait_for_output};
+use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
 
 /// A source of four small frames a second.
 fn source(name: &str, seed: u32) -> String {
@@ -184,7 +184,10 @@ fn a_file_with_problems_or_with_what_cannot_change_leaves_all_as_it_was() {
     let restart = yaml(&[source("cam", 1), source("new", 2)], "  workers: 1\n");
     let reported = running.reload(&restart);
     assert_eq!(reported["state"], "refused", "{reported}");
-    assert_eq!(reported["problems"][0]["key"], "detector.workers", "{reported}");
+    assert_eq!(
+        reported["problems"][0]["key"], "detector.workers",
+        "{reported}"
+    );
     let text = reported["problems"][0]["text"].as_str().expect("a text");
     assert!(text.contains("systemctl restart jetwatch"), "{text}");
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nsys_export::{Generation, write_export, export_file};
+use nsys_export::{Generation, export_file, write_export};
 use serde_json::{Value, json};
 
 fn report(arguments: &[&str], files: &[&Path]) -> Output {

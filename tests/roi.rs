@@ -97,12 +97,7 @@ fn color_bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(StepKind, String)>)
     let plan = plans.lock().expect("whole").last().cloned();
     let steps = plan.expect("a plan").steps.into_iter();
     let steps = steps.map(|step| (step.kind, step.detail)).collect();
-    (
-        seen[0].meta.source_size,
-        seen[0].image,
-        seen[0].mean,
-        steps,
-    )
+    (seen[0].meta.source_size, seen[0].image, seen[0].mean, steps)
 }
 
 #[test]

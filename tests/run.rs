@@ -7,7 +7,7 @@ use std::process::Command;
 
 use support::clips;
 use support::daemon::{
-    Setup, wait_until_some, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
+    Setup, finish, json_lines, json_lines_config, start, stderr, wait_for_output, wait_until_some,
 };
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30&frames=90&realtime=false";

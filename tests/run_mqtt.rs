@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
-use support::daemon::{Setup, wait_until_some, finish, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 

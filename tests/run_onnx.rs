@@ -11,7 +11,7 @@ use std::fs;
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
-use support::daemon::{Setup, wait_until_some, finish, json_lines, start, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
 use support::rtsp::RtspServer;
 
 const CELLS: usize = 126;

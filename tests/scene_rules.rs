@@ -192,7 +192,9 @@ fn counts_and_facts_are_those_of_the_truth() {
     );
 
     // The last word about the line is the sum of its facts.
-    let gate = *messages_of_kind(&lines, "line").last().expect("the line is told");
+    let gate = *messages_of_kind(&lines, "line")
+        .last()
+        .expect("the line is told");
     for crossings in gate["crossings"].as_array().expect("a list") {
         let label = text(&crossings["label"]);
         for (key, side) in [("to_left", "left"), ("to_right", "right")] {

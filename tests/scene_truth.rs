@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_source::scene::{Appearance, Scene};
-use jetwatch_types::{PIXEL_BYTES, Size, GroundTruthBox, intersection_over_union};
+use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, intersection_over_union};
 
 const TARGET: Size = Size::new(208, 117);
 

@@ -12,7 +12,7 @@ use jetwatch_source::SourceError;
 use jetwatch_types::{Size, SourceState};
 
 use support::clips;
-use support::collector::{Collector, CollectedFrame, config};
+use support::collector::{CollectedFrame, Collector, config};
 use support::daemon::wait_until_some;
 use support::rtsp::RtspServer;
 
@@ -101,7 +101,10 @@ fn views_come_with_their_frames_where_they_are_asked_for() {
     assert_eq!(with_full_images(SourceUri::Synthetic(scene)).len(), 10);
     let (frames, result) = Collector::start(&config(clip), usize::MAX).join();
     result.expect("the file is sound");
-    assert!(frames.iter().all(|frame| frame.full_image.is_none()), "not asked");
+    assert!(
+        frames.iter().all(|frame| frame.full_image.is_none()),
+        "not asked"
+    );
 }
 
 #[test]
@@ -109,7 +112,8 @@ fn a_view_belongs_to_its_frame() {
     // Each picture is of one brightness, which differs from that of the next; their size is odd.
     let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1 ! identity name=video";
     let source = config(SourceUri::Launch(elements.to_owned()));
-    let (frames, result) = Collector::start_with_full_images(&SysRoot::default(), &source, 20).join();
+    let (frames, result) =
+        Collector::start_with_full_images(&SysRoot::default(), &source, 20).join();
     result.expect("it was stopped");
     assert_eq!(frames.len(), 20);
     for (place, frame) in frames.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use support::daemon::{TEST_TIMEOUT, Setup, wait_for_output};
+use support::daemon::{Setup, TEST_TIMEOUT, wait_for_output};
 
 const STREET: &str = "synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=20";
 

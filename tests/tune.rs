@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use jetwatch_platform::tune::{
-    Clocks, Outcome, Setting, StepState, TuneError, DesiredSettings, apply, reapply, plan, restore,
+    Clocks, DesiredSettings, Outcome, Setting, StepState, TuneError, apply, plan, reapply, restore,
 };
 use jetwatch_platform::{EngineKind, Family, Machine, PlatformError, SensorSnapshot, SysRoot};
 use virtual_jetson::VirtualJetson;

@@ -493,6 +493,7 @@ fn a_camera_gives_frames_and_breaks_as_asked() {
 #[test]
 fn jpeg_needs_its_property() {
     let machine = JetsonElements::new();
-    let said = machine.run_to_error("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");
+    let said =
+        machine.run_to_error("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");
     assert!(said.contains("JPEG needs mjpeg=1"), "{said}");
 }

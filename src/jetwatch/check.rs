@@ -307,7 +307,9 @@ fn check_broker(config: &Config, report: &mut CheckReport) {
                     broker.stop();
                     report.ok("broker", &format!("embedded, {listen} is free"));
                 }
-                Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
+                Err(error) if error.is_units_alone() => {
+                    report.unknown("broker", &error.to_string())
+                }
                 Err(error) => report.failed("broker", &error.to_string()),
             }
         }

@@ -16,9 +16,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use jetwatch_source::dataset::{DatasetGenerator, LabeledImage};
 use jetwatch_source::image_codec;
-use jetwatch_source::dataset::{LabeledImage, DatasetGenerator};
-use jetwatch_types::{Size, GroundTruthBox};
+use jetwatch_types::{GroundTruthBox, Size};
 
 use super::Exit;
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use jetwatch_config::Config;
 use jetwatch_detect::DetectError;
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_eval::{ClassMap, Prediction, Evaluation, Truth, bootstrap, coco};
+use jetwatch_eval::{ClassMap, Evaluation, Prediction, Truth, bootstrap, coco};
 use jetwatch_pipeline::{Evaluation, Evaluator, ImageList, PipelineError};
 use jetwatch_telemetry as telemetry;
 use jetwatch_types::Detection;

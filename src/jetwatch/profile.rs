@@ -12,7 +12,8 @@ use signal_hook::iterator::Signals;
 use jetwatch_config::MAX_BATCH_SIZE;
 use jetwatch_nsys::profile::nsys::Sampling;
 use jetwatch_nsys::profile::{
-    ConfigSource, Exporter, ProfileRequest, Host, ProfileError, CancelHandle, ProfileTarget, ProfileResult, ProfileRunner, User,
+    CancelHandle, ConfigSource, Exporter, Host, ProfileError, ProfileRequest, ProfileResult,
+    ProfileRunner, ProfileTarget, User,
 };
 
 use super::report::{self, ReportArgs};

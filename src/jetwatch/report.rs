@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use jetwatch_nsys::report::capture::{TimeWindow, parse_time};
 use jetwatch_nsys::report::table::Table;
 use jetwatch_nsys::report::{
-    ALL_TABLES, Analysis, ReportSummary, Plots, ReportError, Request, VERDICT, analyze, compare, page,
-    table_names,
+    ALL_TABLES, Analysis, Plots, ReportError, ReportSummary, Request, VERDICT, analyze, compare,
+    page, table_names,
 };
 
 use super::Exit;

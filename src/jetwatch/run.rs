@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 
 use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
-use jetwatch_pipeline::{Options, Outcome, Pipeline, RunReport, ConfigLoader, FrameCallback};
+use jetwatch_pipeline::{ConfigLoader, FrameCallback, Options, Outcome, Pipeline, RunReport};
 use jetwatch_platform::SysRoot;
 use jetwatch_record::Container;
 use jetwatch_telemetry::{self as telemetry, systemd};

@@ -3,9 +3,9 @@
 //! It is how the trackers are scored on public sequences, and how settings are tried on recorded detections without a
 //! camera. The defaults are the daemon's own, so that the score is the daemon's too; only [`TentativeArg`] differs.
 
-mod metrics_table;
-mod io;
 mod grid_search;
+mod io;
+mod metrics_table;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ use jetwatch_track::{
     write_tracks,
 };
 
+pub use self::grid_search::MetricArg;
 pub(super) use self::io::write;
 use self::io::{is_dash, read};
-pub use self::grid_search::MetricArg;
 
 use super::output::print;
 
@@ -162,7 +162,10 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         tracks.push(rows);
     }
     if !args.metrics.is_empty() {
-        print(format_args!("{}", metrics_table::table(&sequences, &tracks)));
+        print(format_args!(
+            "{}",
+            metrics_table::table(&sequences, &tracks)
+        ));
     }
     if let Some(figure) = args.search {
         let searched = grid_search::search(&sequences, &config, tentative, figure);
@@ -324,7 +327,10 @@ mod tests {
     #[test]
     fn sequences_are_named_by_file_or_folder() {
         assert_eq!(sequence_name(Path::new("a/KITTI-17.txt")), "KITTI-17");
-        assert_eq!(sequence_name(Path::new("a/KITTI-17/det/det.txt")), "KITTI-17");
+        assert_eq!(
+            sequence_name(Path::new("a/KITTI-17/det/det.txt")),
+            "KITTI-17"
+        );
         assert_eq!(sequence_name(Path::new("det/det.txt")), "det");
         assert_eq!(sequence_name(Path::new("det.txt")), "det");
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Exit;
 use jetwatch_config::{ClockTuning, Config, TuneConfig};
-use jetwatch_platform::tune::{self, Clocks, Outcome, Restored, Step, StepState, DesiredSettings};
+use jetwatch_platform::tune::{self, Clocks, DesiredSettings, Outcome, Restored, Step, StepState};
 use jetwatch_platform::{Machine, SensorSnapshot, SysRoot};
 
 /// What `jetwatch tune` is told.

@@ -1,7 +1,9 @@
 //! The networks of these tests, and what a double of TensorRT makes of a picture.
 
 use jetwatch_nvidia::cuda::{Element, PixelFormat};
-use jetwatch_nvidia::session::{Execution, LetterboxRect, InputPlan, InputSource, OutputPlan, Plan};
+use jetwatch_nvidia::session::{
+    Execution, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
+};
 use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Precision, Runtime};
 use std::sync::Arc;
 

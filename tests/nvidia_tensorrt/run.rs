@@ -335,9 +335,7 @@ fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
             ),
             (
                 |plan| {
-                    plan.input.source = InputSource::Tensor {
-                        bytes_per_image: 4,
-                    };
+                    plan.input.source = InputSource::Tensor { bytes_per_image: 4 };
                 },
                 "input `images` is fp32 [-1, 3, 64, 96] of 73728 bytes a picture, expected 4 bytes a picture",
             ),
@@ -411,7 +409,9 @@ fn times_of_layers_are_told_run_by_run() {
             assert_eq!(layer.runs, 10, "{layers:?}");
             assert!(!layer.name.is_empty() && layer.total_ms > 0.0, "{layers:?}");
         }
-        execution.enable_layer_ranges().expect("it was built with details");
+        execution
+            .enable_layer_ranges()
+            .expect("it was built with details");
         run_and_compare(&mut execution, 2, 1);
     });
 }

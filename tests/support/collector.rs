@@ -7,8 +7,8 @@ use std::time::Duration;
 use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_source::{
-    self as source, Dot, Flow, ImageSize, ProcessingPlan, SourceContext, SourceCounters, SourceError,
-    SourceHandle, StopToken, FullImage,
+    self as source, Dot, Flow, FullImage, ImageSize, ProcessingPlan, SourceContext, SourceCounters,
+    SourceError, SourceHandle, StopToken,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder};
 use jetwatch_types::{FrameMeta, Image, Placement, Size, SourceId, SourceState};
@@ -138,7 +138,10 @@ impl Collector {
                     meta: frame.meta,
                     image: frame.image.size,
                     mean: mean(&frame.image),
-                    full_image: frame.full_image.as_ref().map(|view| (view.size, mean(view))),
+                    full_image: frame
+                        .full_image
+                        .as_ref()
+                        .map(|view| (view.size, mean(view))),
                 });
                 if frames.len() < most {
                     return Flow::Continue;

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use jetwatch_nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch_nvidia::loopback::{LoopbackNetwork, GraphMode};
+use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
 use jetwatch_nvidia::session::InputSource;
 
 /// Says to a child which test it is to run.

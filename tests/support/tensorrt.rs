@@ -49,7 +49,11 @@ impl Double {
 }
 
 /// Runs `body` with each double and `settings`; gives what the children said on stderr.
-pub fn run_on_each(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Double)) -> Vec<String> {
+pub fn run_on_each(
+    test: &str,
+    settings: &[(&str, &str)],
+    body: impl FnOnce(Double),
+) -> Vec<String> {
     if let Some(double) = child(test) {
         body(double);
         return Vec::new();

@@ -65,16 +65,25 @@ mod tests {
     fn a_medium_is_measured_by_its_own_times() {
         let frames = [(500, 9000), (1500, 9003), (2500, 9001), (500, 9004)];
         let frames = frames.map(|(pts, came)| (Some(pts), came));
-        assert_eq!(times(AnalyticsClock::with_media_time(), &frames), [0, 1000, 2000, 2040]);
+        assert_eq!(
+            times(AnalyticsClock::with_media_time(), &frames),
+            [0, 1000, 2000, 2040]
+        );
         assert_eq!(times(AnalyticsClock::default(), &frames), [0, 3, 3, 4]);
     }
 
     #[test]
     fn frames_without_a_place_in_the_medium_go_by_when_they_came() {
         let none = [(None, 100), (None, 150), (None, 120), (None, 250)];
-        assert_eq!(times(AnalyticsClock::with_media_time(), &none), [0, 50, 50, 150]);
+        assert_eq!(
+            times(AnalyticsClock::with_media_time(), &none),
+            [0, 50, 50, 150]
+        );
         // One of many does not shift those behind it.
         let one = [(Some(0), 0), (Some(1000), 2), (None, 4), (Some(2000), 6)];
-        assert_eq!(times(AnalyticsClock::with_media_time(), &one), [0, 1000, 1002, 2000]);
+        assert_eq!(
+            times(AnalyticsClock::with_media_time(), &one),
+            [0, 1000, 1002, 2000]
+        );
     }
 }

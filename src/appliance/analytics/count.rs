@@ -1,6 +1,6 @@
 //! Objects and crossings counted by class, in lists that are sorted by it.
 
-use jetwatch_types::{Crossings, ZoneCount, Side};
+use jetwatch_types::{Crossings, Side, ZoneCount};
 
 /// Adds an object to the counts, which are sorted by class.
 pub(super) fn present(counts: &mut Vec<ZoneCount>, class: u16) {

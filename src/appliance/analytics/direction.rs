@@ -36,7 +36,10 @@ impl Heading {
         bottom_center: Point,
         image_size: Size,
     ) -> Option<Option<usize>> {
-        let displacement = [bottom_center[0] - self.from[0], bottom_center[1] - self.from[1]];
+        let displacement = [
+            bottom_center[0] - self.from[0],
+            bottom_center[1] - self.from[1],
+        ];
         let distance = displacement[0].hypot(displacement[1]);
         let farthest = rules
             .iter()
@@ -48,7 +51,10 @@ impl Heading {
             return None;
         }
         self.from = bottom_center;
-        let sides = [image_size.width.max(1) as f32, image_size.height.max(1) as f32];
+        let sides = [
+            image_size.width.max(1) as f32,
+            image_size.height.max(1) as f32,
+        ];
         let in_pixels = |vector: Point| [vector[0] * sides[0], vector[1] * sides[1]];
         let displacement = in_pixels(displacement);
         let fits = |rule: &DirectionRule| {
@@ -104,7 +110,11 @@ impl Rest {
 
     /// Whether the object has come to rest, to be asked after [`step`](Self::step). Where it was just seen elsewhere it is not
     /// sure yet that it moves, and less so that it rests, however long ago it came.
-    pub(super) fn settle(&mut self, rule: &StationaryRule, now: Duration) -> Option<AnalyticsEventKind> {
+    pub(super) fn settle(
+        &mut self,
+        rule: &StationaryRule,
+        now: Duration,
+    ) -> Option<AnalyticsEventKind> {
         let since = now.saturating_sub(self.since);
         if self.is_still || self.moved.is_opposed() || since < rule.after {
             return None;
@@ -151,11 +161,17 @@ mod tests {
         let found = [(0, 0.0), (9, 60.0), (10, 60.0), (11, 60.0), (12, 60.0)];
         assert_eq!(events_of(&found), []);
         let stays: Vec<_> = found.into_iter().chain([(13, 60.0)]).collect();
-        assert_eq!(events_of(&stays), [(13, AnalyticsEventKind::Stationary { since })]);
+        assert_eq!(
+            events_of(&stays),
+            [(13, AnalyticsEventKind::Stationary { since })]
+        );
         // A box that trembles once does not begin anew.
         let trembles = [(0, 0.0), (1, 0.0), (2, 40.0), (3, 0.0)];
         let since = Duration::from_secs(3);
-        assert_eq!(events_of(&trembles), [(3, AnalyticsEventKind::Stationary { since })]);
+        assert_eq!(
+            events_of(&trembles),
+            [(3, AnalyticsEventKind::Stationary { since })]
+        );
     }
 
     #[test]
@@ -183,7 +199,11 @@ mod tests {
             let mut heading = Heading::new(foot(320.0, 180.0));
             let at = foot(320.0 + displacement[0], 180.0 + displacement[1]);
             let event = heading.step(&[rule(to)], at, image_size);
-            assert_eq!(event, fits.then_some(Some(0)), "{displacement:?} against {to:?}");
+            assert_eq!(
+                event,
+                fits.then_some(Some(0)),
+                "{displacement:?} against {to:?}"
+            );
         }
     }
 }

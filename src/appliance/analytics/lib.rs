@@ -10,9 +10,9 @@
 
 mod clock;
 mod count;
-mod direction;
 mod crossing;
 mod debounce;
+mod direction;
 mod zone;
 
 use std::collections::BTreeMap;
@@ -20,13 +20,14 @@ use std::time::{Duration, SystemTime};
 
 use jetwatch_config::{Point, SceneRules};
 use jetwatch_types::{
-    Crossings, AnalyticsEvent, AnalyticsEventKind, FrameMeta, ZoneCount, Size, Track, TrackId, TrackState,
+    AnalyticsEvent, AnalyticsEventKind, Crossings, FrameMeta, Size, Track, TrackId, TrackState,
+    ZoneCount,
 };
 
 use self::clock::AnalyticsClock;
-use self::direction::{Heading, Rest};
 use self::crossing::LineCrossing;
 use self::debounce::Debounce;
+use self::direction::{Heading, Rest};
 use self::zone::ZoneVisit;
 
 /// The memory of one source's scene. Allocates for a new track, a new class, and nothing else.
@@ -187,7 +188,12 @@ impl Analytics {
             }
             visit.step(zone, rule, bottom_center, now, &mut emit);
         }
-        for (line, (crossing, rule)) in object.line_crossings.iter_mut().zip(&rules.lines).enumerate() {
+        for (line, (crossing, rule)) in object
+            .line_crossings
+            .iter_mut()
+            .zip(&rules.lines)
+            .enumerate()
+        {
             if let Some(to) = crossing.step(rule, bottom_center)
                 && self.line_objects[line].include(track.class)
             {
@@ -195,7 +201,10 @@ impl Analytics {
                 emit(AnalyticsEventKind::LineCrossed { line, to });
             }
         }
-        if let Some(direction) = object.heading.step(&rules.directions, bottom_center, image_size) {
+        if let Some(direction) = object
+            .heading
+            .step(&rules.directions, bottom_center, image_size)
+        {
             emit(AnalyticsEventKind::Direction { direction });
         }
         if let Some(rule) = &rules.stationary {

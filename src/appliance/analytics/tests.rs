@@ -105,7 +105,10 @@ fn timed_kinds(events: &[AnalyticsEvent]) -> Vec<(u64, AnalyticsEventKind)> {
         let since = event.at.duration_since(SystemTime::UNIX_EPOCH);
         since.expect("after the epoch").as_secs()
     };
-    events.iter().map(|event| (second(event), event.kind)).collect()
+    events
+        .iter()
+        .map(|event| (second(event), event.kind))
+        .collect()
 }
 
 /// Rules with only some of their parts.
@@ -229,13 +232,17 @@ fn zones_are_counted_by_class_and_report_overcrowding() {
         .filter(|(_, kind)| {
             matches!(
                 kind,
-                AnalyticsEventKind::Overcrowded { .. } | AnalyticsEventKind::OvercrowdingEnded { .. }
+                AnalyticsEventKind::Overcrowded { .. }
+                    | AnalyticsEventKind::OvercrowdingEnded { .. }
             )
         })
         .collect();
     let wanted = [
         (2, AnalyticsEventKind::Overcrowded { zone: 0, count: 2 }),
-        (5, AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 }),
+        (
+            5,
+            AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 },
+        ),
     ];
     assert_eq!(crowds, wanted);
 }
@@ -250,7 +257,10 @@ fn a_crowd_ends_with_its_source() {
     events.clear();
     scene.finish(&mut events);
     assert_eq!(scene.is_overcrowded(0), Some(false));
-    let over = (3, AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 0 });
+    let over = (
+        3,
+        AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 0 },
+    );
     assert_eq!(timed_kinds(&events).last(), Some(&over));
     // It goes on as one that has just begun.
     scene.step(&meta(9), &both, &mut events);

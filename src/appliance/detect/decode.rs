@@ -96,7 +96,10 @@ mod tests {
             element: DType::F32,
             axes: &[126, 7],
         };
-        let head = spec.output.layout.create_decoder(spec.input.size, 2, &[shape]);
+        let head = spec
+            .output
+            .layout
+            .create_decoder(spec.input.size, 2, &[shape]);
         let mut decoder = Decoder::new(head.expect("the shape is right"), limits);
 
         let mut output = vec![0.0; 126 * 7];

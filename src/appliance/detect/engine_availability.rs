@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::DetectError;
-use super::engines::{self, EngineCache, Gpu, Lookup, CacheMiss, EngineSpec};
+use super::engines::{self, CacheMiss, EngineCache, EngineSpec, Gpu, Lookup};
 use super::model::ModelSpec;
 use jetwatch_config::DetectorConfig;
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::graph::{self, Malformed, ExternalTensor};
+use super::graph::{self, ExternalTensor, Malformed};
 use super::model::{FILE_NAME, ModelError, ModelFile};
 
 /// Longest network that the runtimes read out of memory, in bytes: one protobuf message.

@@ -12,32 +12,32 @@
 //! ```
 
 pub mod decode;
+pub mod decoders;
+mod engine_availability;
 pub mod engines;
 mod error;
+pub mod external_data;
+mod factory;
 pub mod graph;
 mod labels;
-mod engine_availability;
-pub mod decoders;
 pub mod model;
 mod model_yaml;
-mod signature;
 pub mod nms;
 pub mod onnx;
+pub mod ort_library;
 mod ort_session;
-mod shared_model;
-mod factory;
 mod reading;
 mod resize;
-pub mod ort_library;
 pub mod scripted;
+mod shared_model;
+mod signature;
 pub mod tensor;
 pub mod tensorrt;
-pub mod external_data;
 
-pub use error::DetectError;
-pub use labels::{ClassFilter, suggest_labels};
 pub use engine_availability::{EngineAvailability, check_engines};
+pub use error::DetectError;
 pub use factory::{DetectorFactory, labels, load, load_with_progress};
+pub use labels::{ClassFilter, suggest_labels};
 pub use resize::Resizer;
 pub use tensor::check_size;
 pub use tensorrt::LayerTime;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 pub use super::decoders::spec::{OutputLayout, OutputSpec};
-use super::model_yaml;
 use super::external_data::{self, WeightsError, WeightsFile};
+use super::model_yaml;
 use jetwatch_config::{ConfigError, Document};
 use jetwatch_types::{Placement, Size};
 

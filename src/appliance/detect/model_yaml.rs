@@ -12,10 +12,10 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 
+use super::external_data::{self, WeightsFile};
 use super::model::{
     ColorOrder, InputElement, InputSpec, License, ModelFile, ModelSpec, OutputSpec,
 };
-use super::external_data::{self, WeightsFile};
 use jetwatch_config::{Node, Unit, mask_secrets};
 use jetwatch_types::{Placement, Size};
 

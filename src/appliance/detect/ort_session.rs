@@ -212,7 +212,13 @@ impl OrtSession {
         let slots = self.slots;
         let image_input = (self.input_name.as_str(), &self.input);
         let session = &mut self.session;
-        let outputs = infer(session, image_input, &self.extra_inputs, &self.options, slots)?;
+        let outputs = infer(
+            session,
+            image_input,
+            &self.extra_inputs,
+            &self.options,
+            slots,
+        )?;
         let shape = |name: &String| {
             let value = &outputs[name.as_str()];
             let element = match tensor_view(name, value)? {
@@ -245,7 +251,13 @@ impl OrtSession {
     ) -> ort::Result<T> {
         let image_input = (self.input_name.as_str(), &self.input);
         let session = &mut self.session;
-        let outputs = infer(session, image_input, &self.extra_inputs, &self.options, count)?;
+        let outputs = infer(
+            session,
+            image_input,
+            &self.extra_inputs,
+            &self.options,
+            count,
+        )?;
         let mut tensors = [TensorView::F32(&[]); MAX_TENSORS];
         let expected = self.output_names.iter().zip(&self.output_lens);
         for (tensor, (name, len)) in tensors.iter_mut().zip(expected) {

@@ -1,9 +1,9 @@
 //! What is the same whichever runtime it is: a batch in runs, and the outputs of a run to the detections of its frames.
 
 use super::DetectError;
-use super::decode::{Decoder, DecodeParams};
+use super::decode::{DecodeParams, Decoder};
 use super::decoders::spec::MAX_TENSORS;
-use super::decoders::{DecodeDiagnostics, OutputDecoder, TensorView, ElementIndex};
+use super::decoders::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView};
 use super::model::ModelSpec;
 use jetwatch_types::{Detection, Frame, FrameMeta, Letterbox};
 
@@ -18,7 +18,11 @@ pub(super) struct Postprocessor {
 
 impl Postprocessor {
     /// Of networks that `spec` describes, whose outputs `head` reads.
-    pub(super) fn new(spec: &ModelSpec, head: Box<dyn OutputDecoder>, limits: DecodeParams) -> Self {
+    pub(super) fn new(
+        spec: &ModelSpec,
+        head: Box<dyn OutputDecoder>,
+        limits: DecodeParams,
+    ) -> Self {
         Self {
             decoder: Decoder::new(head, limits),
             tensors: spec.output.tensors.clone(),
@@ -60,7 +64,10 @@ pub(super) fn run_chunked(
 ) -> Result<(), DetectError> {
     if batch.is_empty() || batch.len() > max_frames {
         let found = batch.len();
-        return Err(DetectError::BatchSize { found, most: max_frames });
+        return Err(DetectError::BatchSize {
+            found,
+            most: max_frames,
+        });
     }
     results.resize_with(batch.len(), Vec::new);
     for (frames, results) in batch.chunks(slots).zip(results.chunks_mut(slots)) {

@@ -7,7 +7,7 @@
 use super::{ClassFilter, DetectError, Detector, check_size};
 use jetwatch_config::ScriptedConfig;
 use jetwatch_telemetry::{Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Placement, Size, GroundTruthBox};
+use jetwatch_types::{Detection, Frame, FrameMeta, GroundTruthBox, Placement, Size};
 
 /// The classes that it knows, as synthetic scenes name them.
 pub const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
@@ -250,7 +250,10 @@ mod tests {
         assert_eq!(boxes.len(), 200);
         for xyxy in &boxes {
             for (edge, max_shift) in [(0, 4.0), (1, 2.0), (2, 4.0), (3, 2.0)] {
-                assert!((xyxy[edge] - wanted[edge]).abs() <= max_shift + 1e-3, "{xyxy:?}");
+                assert!(
+                    (xyxy[edge] - wanted[edge]).abs() <= max_shift + 1e-3,
+                    "{xyxy:?}"
+                );
             }
             assert!(
                 xyxy[2] <= 640.0 && xyxy[0] < xyxy[2] && xyxy[1] < xyxy[3],

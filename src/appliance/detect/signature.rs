@@ -71,11 +71,7 @@ pub(super) fn check_signature(
     let mut batch = vec![side("input", "").shape(input, &element, &shape, advice)?];
     let further = [
         (&spec.input.sizes_name, "input.sizes_name", DType::I64),
-        (
-            &spec.input.scales_name,
-            "input.scales_name",
-            DType::F32,
-        ),
+        (&spec.input.scales_name, "input.scales_name", DType::F32),
     ];
     for (name, key, element) in further {
         if let Some(name) = name {

@@ -5,7 +5,7 @@
 
 use super::DetectError;
 use super::model::{ColorOrder, InputSpec};
-use jetwatch_types::{Frame, Letterbox, PIXEL_BYTES, Image, Placement, Size};
+use jetwatch_types::{Frame, Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 /// Planes of the tensor.
 pub const CHANNELS: usize = 3;
@@ -201,7 +201,11 @@ fn split<T>(
 }
 
 /// How `frame` lies in the input, or an error when its picture was not scaled for that.
-pub fn check_size(frame: &Frame, input: Size, placement: Placement) -> Result<Letterbox, DetectError> {
+pub fn check_size(
+    frame: &Frame,
+    input: Size,
+    placement: Placement,
+) -> Result<Letterbox, DetectError> {
     let letterbox = Letterbox::with_crop(frame.meta.source_size, frame.crop, input, placement);
     if frame.image.size == letterbox.inner {
         return Ok(letterbox);

@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::decode::DecodeParams;
-use super::engines::{self, EngineCache, EngineState, Gpu, EngineSpec};
 use super::decoders::{DType, OutputDecoder, TensorView};
+use super::engines::{self, EngineCache, EngineSpec, EngineState, Gpu};
 use super::model::{ColorOrder, InputElement, InputSpec, ModelSpec};
-use super::signature::{self, BatchAxis, Element, TensorInfo};
 use super::ort_session::RunShape;
 use super::reading::{Postprocessor, run_chunked};
+use super::signature::{self, BatchAxis, Element, TensorInfo};
 use super::{DetectError, Detector, check_size};
 use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
 pub use jetwatch_nvidia::session::LayerTime;
 use jetwatch_nvidia::session::{
-    ConstantPlan, Execution, GpuTimes, LetterboxRect, InputPlan, InputSource, OutputPlan, Plan,
+    ConstantPlan, Execution, GpuTimes, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
 };
 use jetwatch_nvidia::surface::{Surface, SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
@@ -73,7 +73,8 @@ impl TensorRtModel {
         let recipe = EngineSpec::new(config, &spec, &library, Gpu::from_device(&device))?;
         let settings = &config.tensorrt;
         let cache = EngineCache::new(&settings.engines);
-        let plan = engines::find_or_build(&cache, &recipe, settings.build, &library, &device, notify)?;
+        let plan =
+            engines::find_or_build(&cache, &recipe, settings.build, &library, &device, notify)?;
         let path = cache.path_of(&recipe);
         let file = EngineFile {
             path: &path,

@@ -157,7 +157,10 @@ impl Network {
     /// # Safety
     /// As of [`Enqueue::enqueue`].
     unsafe fn copy(&self, stream: &Stream) -> Result<(), CudaError> {
-        let (input, output) = (self.config.input.bytes_per_image(), self.config.output_bytes);
+        let (input, output) = (
+            self.config.input.bytes_per_image(),
+            self.config.output_bytes,
+        );
         if input == output {
             // SAFETY: both tensors hold the plan's batch; the caller vouches for them.
             return unsafe { stream.copy(self.output, self.input, input * self.count) };

@@ -4,13 +4,13 @@
 //! the [echo](super::echo)) and used by the detectors, one by each worker. Executions on several threads overlap: each has
 //! a stream, memory and execution contexts of its own. After the first runs nothing is allocated.
 
+mod contexts;
 mod enqueue;
 mod error;
-mod contexts;
 mod plan;
 mod staging;
-mod timing;
 mod submission;
+mod timing;
 
 use std::fmt;
 use std::sync::Arc;

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use jetwatch_analytics::Analytics;
 use jetwatch_config::{Config, Problem, SceneRules, SourceConfig};
 use jetwatch_detect as detect;
-use jetwatch_publish::{Publication, AnalyticsMessage};
+use jetwatch_publish::{AnalyticsMessage, Publication};
 use jetwatch_track::TrackEventGenerator;
 use jetwatch_types::{
-    Crossings, AnalyticsEvent, FrameMeta, ZoneCount, Track, TrackEvent, TrackId, TrackState,
+    AnalyticsEvent, Crossings, FrameMeta, Track, TrackEvent, TrackId, TrackState, ZoneCount,
 };
 
 use super::error::suggestion;
@@ -74,8 +74,16 @@ impl SourceAnalytics {
             analytics_events: Vec::new(),
             before_end: Vec::new(),
             rest: Vec::new(),
-            zones: rules.zones.iter().map(|_| LastPublished::default()).collect(),
-            lines: rules.lines.iter().map(|_| LastPublished::default()).collect(),
+            zones: rules
+                .zones
+                .iter()
+                .map(|_| LastPublished::default())
+                .collect(),
+            lines: rules
+                .lines
+                .iter()
+                .map(|_| LastPublished::default())
+                .collect(),
             since: SystemTime::now(),
             rules: rules.clone(),
         })
@@ -89,7 +97,8 @@ impl SourceAnalytics {
         lifecycle: &TrackEventGenerator,
         events: &[TrackEvent],
     ) {
-        self.analytics.step(meta, tracks, &mut self.analytics_events);
+        self.analytics
+            .step(meta, tracks, &mut self.analytics_events);
         self.split_events(lifecycle, events);
     }
 
@@ -173,7 +182,10 @@ impl SourceAnalytics {
                 .and_then(|track| lifecycle.started_at(track))
                 .or(event.map(|event| event.started_at));
             let has_ended = event.is_some_and(|event| event.after.state == TrackState::Ended);
-            let analytics_event = AnalyticsMessage { event: fact, started_at };
+            let analytics_event = AnalyticsMessage {
+                event: fact,
+                started_at,
+            };
             if has_ended {
                 self.before_end.push(analytics_event);
             } else {
@@ -209,10 +221,7 @@ pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
 }
 
 /// What `source` calls for that is not among `labels`, each with its key: `classes`, and the `objects` of its rules.
-pub(super) fn unknown_labels_of(
-    source: &SourceConfig,
-    labels: &[String],
-) -> Vec<(String, String)> {
+pub(super) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec<(String, String)> {
     let classes = source.classes.iter();
     let classes = classes.filter(|label| !labels.contains(label));
     let classes = classes.map(|label| ("classes".to_owned(), label.as_str()));

@@ -235,7 +235,10 @@ impl Batcher {
         let deadline = Instant::now() + timeout;
         while batch.len() < size {
             let now = Instant::now();
-            let Some(until) = state.wait_deadline(now, deadline).filter(|until| *until > now) else {
+            let Some(until) = state
+                .wait_deadline(now, deadline)
+                .filter(|until| *until > now)
+            else {
                 break;
             };
             state = self
@@ -326,7 +329,9 @@ impl State {
     /// Until when a batch that is sent at `deadline` waits for company; `None`: no frame is due by then.
     fn wait_deadline(&self, now: Instant, deadline: Instant) -> Option<Instant> {
         let lanes = self.round_robin.iter().map(|&index| &self.queues[index]);
-        lanes.filter_map(|lane| lane.expected_by(now, deadline)).max()
+        lanes
+            .filter_map(|lane| lane.expected_by(now, deadline))
+            .max()
     }
 
     /// Moves waiting frames into `batch` until it has `size`, in turns.

@@ -106,8 +106,8 @@ impl CalibrationInput for CalibrationImages {
         while written < self.batch {
             let Ok(frame) = frames.recv() else { break };
             let input = &self.spec.input;
-            let letterbox =
-                check_size(&frame, input.size, input.placement).map_err(|error| error.to_string())?;
+            let letterbox = check_size(&frame, input.size, input.placement)
+                .map_err(|error| error.to_string())?;
             let len = self.writer.slot_len();
             let slot = &mut self.tensor[written * len..(written + 1) * len];
             self.writer.write(written, slot, &frame.image, &letterbox);
@@ -147,7 +147,7 @@ mod tests {
     use jetwatch_types::Size;
 
     fn street_nano() -> ModelSpec {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/street-nano");
         ModelSpec::load(&folder).expect("our model")
     }
 

@@ -7,10 +7,10 @@ use jetwatch_config::{Config, MAX_SOURCES, SourceConfig};
 use jetwatch_publish::{Command, CommandListener, EmbeddedBroker, PublishError, Reply};
 
 use super::Pipeline;
-use super::track::TrackMessage;
-use super::control::ReceivedCommand;
 use super::analytics::unknown_labels_of;
+use super::control::ReceivedCommand;
 use super::sinks::with_bound_address;
+use super::track::TrackMessage;
 
 /// How a source came that is not in the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,12 @@ impl Pipeline {
             return Ok(None);
         }
         let on_payload = self.control.command_handler(self.messages.clone());
-        CommandListener::start(&with_bound_address(mqtt, broker), &self.config.device, on_payload).map(Some)
+        CommandListener::start(
+            &with_bound_address(mqtt, broker),
+            &self.config.device,
+            on_payload,
+        )
+        .map(Some)
     }
 
     /// Carries out what was sent, and answers.
@@ -107,7 +112,8 @@ impl Pipeline {
         {
             return Err("there is a source of this name (case is ignored)".to_owned());
         }
-        if let Some((key, label)) = unknown_labels_of(&source, &self.source_defaults.labels).first() {
+        if let Some((key, label)) = unknown_labels_of(&source, &self.source_defaults.labels).first()
+        {
             return Err(format!("{key}: the model has no label `{label}`"));
         }
         self.add_source(&source)

@@ -63,12 +63,16 @@ impl ControlQueue {
     }
 
     /// Takes commands as they were sent. One that finds no room in time is answered through `news`.
-    pub(super) fn command_handler(&self, messages: Sender<TrackMessage>) -> impl Fn(Vec<u8>) + Send + use<> {
+    pub(super) fn command_handler(
+        &self,
+        messages: Sender<TrackMessage>,
+    ) -> impl Fn(Vec<u8>) + Send + use<> {
         let asking = self.tx.clone();
         move |payload| {
             // Read here, so that what waits is as small as a command may be.
             let sent = Command::read(&payload);
-            if let Err(SendTimeoutError::Timeout(sent)) = asking.send_timeout(sent, ENQUEUE_TIMEOUT) {
+            if let Err(SendTimeoutError::Timeout(sent)) = asking.send_timeout(sent, ENQUEUE_TIMEOUT)
+            {
                 log::warn!("a command was refused: {MAX_PENDING} others wait");
                 let busy = format!("busy: {MAX_PENDING} commands wait; send it again later");
                 let _ = messages.send(TrackMessage::CommandReply(refused(sent, busy)));
@@ -79,7 +83,10 @@ impl ControlQueue {
     /// Answers what is still waiting when the chain ends.
     pub(super) fn close(&self, messages: &Sender<TrackMessage>) {
         for sent in self.rx.try_iter() {
-            let _ = messages.send(TrackMessage::CommandReply(refused(sent, "the daemon ends".to_owned())));
+            let _ = messages.send(TrackMessage::CommandReply(refused(
+                sent,
+                "the daemon ends".to_owned(),
+            )));
         }
     }
 }

@@ -29,7 +29,11 @@ pub(super) struct Sinks {
 }
 
 impl Sinks {
-    fn start(config: &Config, labels: &[String], pulses: &Heartbeats) -> Result<Self, PipelineError> {
+    fn start(
+        config: &Config,
+        labels: &[String],
+        pulses: &Heartbeats,
+    ) -> Result<Self, PipelineError> {
         let broker = embedded_broker(config)?;
         let sinks = start_sinks(config, labels, broker.as_ref(), pulses)?;
         Ok(Self { sinks, broker })
@@ -66,8 +70,9 @@ impl<'c> DetectorStatusPublisher<'c> {
 
     /// See [`detect::prepare_telling`].
     pub(super) fn prepare(&self, recorder: &Recorder) -> Result<DetectorFactory, PipelineError> {
-        let prepared =
-            detect::load_with_progress(&self.config.detector, recorder, &|state| self.on_engine_state(state));
+        let prepared = detect::load_with_progress(&self.config.detector, recorder, &|state| {
+            self.on_engine_state(state)
+        });
         prepared.map_err(|error| {
             if let Some(mut outlets) = self.sinks.take() {
                 outlets.publish(&DetectorStatus::Failed {
@@ -132,7 +137,11 @@ impl<'c> DetectorStatusPublisher<'c> {
                 (status, line)
             }
         };
-        if self.last_published.get().is_some_and(|told| told.elapsed() < PUBLISH_INTERVAL) {
+        if self
+            .last_published
+            .get()
+            .is_some_and(|told| told.elapsed() < PUBLISH_INTERVAL)
+        {
             return;
         }
         let is_missing = matches!(status, DetectorStatus::EngineMissing { .. });

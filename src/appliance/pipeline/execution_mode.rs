@@ -9,13 +9,13 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use jetwatch_config::{Config, SourceConfig};
-use jetwatch_record::{OverflowPolicy, Recording, ImageBudget};
-use jetwatch_source::{Flow, ImageSize, FullImage};
+use jetwatch_record::{ImageBudget, OverflowPolicy, Recording};
+use jetwatch_source::{Flow, FullImage, ImageSize};
 use jetwatch_types::Frame;
 
 use super::CHANNEL_DEPTH;
-use super::track::TrackMessage;
 use super::intervals;
+use super::track::TrackMessage;
 
 /// Batches of each worker that may be in the chain at once in the ablation: one that is formed, one in the network, one behind it.
 const BATCHES_IN_FLIGHT: usize = 3;
@@ -96,13 +96,21 @@ impl ExecutionMode {
         let (room, crops) = match self.backpressure {
             Backpressure::Drop => return InFlightLimit::default(),
             Backpressure::Serial => (1, 0),
-            Backpressure::Block => (BATCHES_IN_FLIGHT * batches + config.sources.len(), crops.sum()),
+            Backpressure::Block => (
+                BATCHES_IN_FLIGHT * batches + config.sources.len(),
+                crops.sum(),
+            ),
         };
         InFlightLimit::new(room, crops)
     }
 
     /// Where pictures are kept for later steps; `None` where none looks at them.
-    pub(super) fn image_budget(self, config: &Config, records: bool, in_flight: &InFlightLimit) -> Option<ImageBudget> {
+    pub(super) fn image_budget(
+        self,
+        config: &Config,
+        records: bool,
+        in_flight: &InFlightLimit,
+    ) -> Option<ImageBudget> {
         let in_hand = max_in_flight(config);
         if !records && config.secondary.is_empty() {
             return None;
@@ -234,7 +242,9 @@ impl InFlightLimit {
 
 impl Inner {
     fn is_full(&self, counts: &Counts) -> bool {
-        counts.frames >= self.max_frames || counts.full_images >= self.max_frames || counts.crops > self.max_crops
+        counts.frames >= self.max_frames
+            || counts.full_images >= self.max_frames
+            || counts.crops > self.max_crops
     }
 
     fn change(&self, change: impl FnOnce(&mut Counts)) {

@@ -26,7 +26,8 @@ impl DetectionFilter {
 
     /// Takes out what is not kept; the order stays.
     pub(super) fn apply(&self, detections: &mut Vec<Detection>) {
-        detections.retain(|found| found.score >= self.min_score && self.classes.accepts(found.class));
+        detections
+            .retain(|found| found.score >= self.min_score && self.classes.accepts(found.class));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use jetwatch_detect::Resizer;
 use jetwatch_source::{PixelPool, PooledPixels};
-use jetwatch_types::{Crop, Frame, Letterbox, PIXEL_BYTES, Image, Placement, Size};
+use jetwatch_types::{Crop, Frame, Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 /// What pictures are scaled for.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,8 @@ impl FrameScaler {
     /// Gives a frame its picture in the network's size. The one at source size becomes its view, where it `is_kept`.
     pub(super) fn resize(&mut self, frame: &mut Frame, is_kept: bool) {
         let InputSize { input, placement } = self.input;
-        let inner = Letterbox::with_crop(frame.meta.source_size, frame.crop, input, placement).inner;
+        let inner =
+            Letterbox::with_crop(frame.meta.source_size, frame.crop, input, placement).inner;
         let is_whole = frame.crop.is_none();
         if !frame.image.is_cpu_readable() || (is_whole && frame.image.size == inner && !is_kept) {
             return;
@@ -106,7 +107,10 @@ mod tests {
             );
             let pixels = frame.image.row(3).chunks_exact(PIXEL_BYTES);
             assert!(pixels.into_iter().all(|pixel| pixel[..3] == [200; 3]));
-            assert_eq!(frame.full_image.map(|view| view.size), is_kept.then_some(size));
+            assert_eq!(
+                frame.full_image.map(|view| view.size),
+                is_kept.then_some(size)
+            );
         }
     }
 }

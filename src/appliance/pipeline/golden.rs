@@ -37,7 +37,11 @@ pub fn golden_frames(prepared: &DetectorFactory) -> Result<Vec<Frame>, PipelineE
             frames: Some(IMAGES_PER_SCENE),
             pace: Pace::AsFast,
         });
-        frames.extend(preload_frames(&source, prepared, IMAGES_PER_SCENE as usize)?);
+        frames.extend(preload_frames(
+            &source,
+            prepared,
+            IMAGES_PER_SCENE as usize,
+        )?);
     }
     Ok(frames)
 }

@@ -13,8 +13,8 @@ use jetwatch_telemetry::{Heartbeats, systemd};
 use jetwatch_types::SourceState;
 
 use super::batcher::Batcher;
-use super::stats::StatsCollector;
 use super::reload_notice::Notice;
+use super::stats::StatsCollector;
 
 /// How often the attendant looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -86,7 +86,8 @@ impl ServiceNotifier {
     }
 
     fn status(&self) -> String {
-        self.reload_notice.prepend_to(status_line(&self.stats.progress()))
+        self.reload_notice
+            .prepend_to(status_line(&self.stats.progress()))
     }
 
     fn is_ready(&self, waited: Duration) -> bool {

@@ -10,12 +10,12 @@ use crossbeam_channel::Sender;
 
 use jetwatch_detect::{DetectError, Detector};
 use jetwatch_record::{BudgetedImage, ImageBudget};
-use jetwatch_telemetry::{Level, Heartbeat, Recorder, Stage};
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta};
 
-use super::track::TrackMessage;
 use super::batcher::{Batcher, QueuedFrame};
 use super::frame_scaler::{FrameScaler, InputSize};
+use super::track::TrackMessage;
 
 /// Settings of a worker.
 #[derive(Debug, Clone, Copy)]
@@ -96,5 +96,8 @@ fn keep_full_image(shelf: &ImageBudget, frame: Frame) -> Option<BudgetedImage> {
     // A part of the picture is no view.
     let uncropped = frame.crop.is_none().then_some(frame.image);
     let image = frame.full_image.or(uncropped)?;
-    image.is_cpu_readable().then(|| shelf.try_acquire(image)).flatten()
+    image
+        .is_cpu_readable()
+        .then(|| shelf.try_acquire(image))
+        .flatten()
 }

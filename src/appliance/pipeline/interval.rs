@@ -165,8 +165,12 @@ impl IntervalController {
 
     /// Whether the load is to be looked at.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        let since = self.last_sample.at.map(|at| now.saturating_duration_since(at));
-        since.is_none_or(|since| since >= SAMPLE_INTERVAL) && self.sources.iter().any(SourceInterval::is_adaptive_now)
+        let since = self
+            .last_sample
+            .at
+            .map(|at| now.saturating_duration_since(at));
+        since.is_none_or(|since| since >= SAMPLE_INTERVAL)
+            && self.sources.iter().any(SourceInterval::is_adaptive_now)
     }
 
     /// Looks at the load, and chooses the interval anew.
@@ -199,7 +203,11 @@ impl IntervalController {
         let is_new = |beat: &SourceInterval| beat.is_adaptive_now() && beat.interval != chosen;
         if self.sources.iter().any(is_new) {
             log::info!(interval = chosen; "frames that skip the network after each that goes through it: {chosen}");
-            for beat in self.sources.iter_mut().filter(|beat| beat.is_adaptive_now()) {
+            for beat in self
+                .sources
+                .iter_mut()
+                .filter(|beat| beat.is_adaptive_now())
+            {
                 beat.interval = chosen;
             }
             self.stagger(SourceInterval::is_adaptive_now);

@@ -6,17 +6,25 @@ use crossbeam_channel::Sender;
 
 use jetwatch_config::{Config, Interval, SourceConfig};
 use jetwatch_record::ImageBudget;
-use jetwatch_source::{SkipPolicy, FullImage};
+use jetwatch_source::{FullImage, SkipPolicy};
 use jetwatch_track::Tracker;
 
-use super::track::TrackMessage;
 use super::batcher::Batcher;
+use super::track::TrackMessage;
 
 /// The lanes, which let frames skip the network where a source asks for it; `news` hears of them.
-pub(super) fn with_intervals(lanes: Batcher, config: &Config, messages: Sender<TrackMessage>) -> Batcher {
+pub(super) fn with_intervals(
+    lanes: Batcher,
+    config: &Config,
+    messages: Sender<TrackMessage>,
+) -> Batcher {
     let on_skipped = move |ticket, (meta, full_image)| {
         // A follower that is gone wants nothing more.
-        let _ = messages.send(TrackMessage::Skipped { order: ticket, meta, full_image });
+        let _ = messages.send(TrackMessage::Skipped {
+            order: ticket,
+            meta,
+            full_image,
+        });
     };
     let detector = &config.detector;
     lanes.with_intervals(
@@ -54,7 +62,10 @@ pub(super) fn skip_policy(
         should_skip: Arc::new(move |id| asking.should_skip(id)),
         on_skipped: Arc::new(move |meta, image| {
             let full_image = image.zip(shelf.as_ref());
-            taking.push_skipped(meta, full_image.and_then(|(picture, shelf)| shelf.try_acquire(picture)));
+            taking.push_skipped(
+                meta,
+                full_image.and_then(|(picture, shelf)| shelf.try_acquire(picture)),
+            );
         }),
         full_image: view,
     })

@@ -9,39 +9,39 @@
 //! Stopping runs the way data runs: sources end, lanes drain, workers end, the follower ends the tracks, sinks deliver what
 //! they hold. Each join has a deadline that names who is late.
 
+mod analytics;
+mod batcher;
+mod calibration_images;
+mod command;
+mod control;
 mod detector_only;
 mod detector_status;
-mod health;
-mod interval;
-mod calibration_images;
-mod secondary;
-mod command;
-mod execution_mode;
 mod error;
 mod evaluate;
-mod track;
-mod golden;
-mod intervals;
-mod batcher;
+mod execution_mode;
+mod filter;
 mod frame_scaler;
-mod source_table;
-mod sysmon;
-mod stats;
-mod reload_notice;
+mod golden;
+mod health;
+mod infer;
+mod interval;
+mod intervals;
+mod nvmm;
 mod reload;
+mod reload_notice;
 mod reorder;
 mod report;
-mod control;
 mod roster;
-mod analytics;
-mod filter;
-mod sinks;
+mod secondary;
 mod single_stage;
+mod sinks;
+mod source_table;
 mod start;
 mod start_secondary;
-mod nvmm;
+mod stats;
+mod sysmon;
 mod threads;
-mod infer;
+mod track;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,37 +54,37 @@ use crossbeam_channel::Sender;
 use jetwatch_config::{Config, ConfigError, SourceConfig};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
-use jetwatch_record::{Recording, RenderError, ImageBudget};
+use jetwatch_record::{ImageBudget, Recording, RenderError};
 use jetwatch_source::{
-    self as source, ArgusSupervisor, Dot, SourceError, StopToken, Surfaces, FullImage,
+    self as source, ArgusSupervisor, Dot, FullImage, SourceError, StopToken, Surfaces,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
 use jetwatch_types::{Placement, Size};
 
-pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
+pub use analytics::unknown_labels;
 pub use calibration_images::CalibrationImages;
-pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
-pub use execution_mode::{ExecutionMode, ScaleAt, Backpressure};
+pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
 pub use error::PipelineError;
 pub use evaluate::{Evaluation, Evaluator, ImageList};
-pub use track::FrameCallback;
+pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
 pub use reload::ConfigLoader;
 pub use report::{RunReport, SourceReport};
-pub use analytics::unknown_labels;
-pub use single_stage::{RunLimit, BenchStage, bench_stage};
+pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
+pub use single_stage::{BenchStage, RunLimit, bench_stage};
+pub use track::FrameCallback;
 
-use detector_status::{DetectorStatusPublisher, Sinks};
-use secondary::SecondaryInference;
-use execution_mode::InFlightLimit;
-use track::{SINK_CLOSE_TIMEOUT, TrackStageReport, TrackStage, TrackMessage};
 use batcher::Batcher;
+use control::ControlQueue;
+use detector_status::{DetectorStatusPublisher, Sinks};
+use execution_mode::InFlightLimit;
+use reload_notice::Notice;
+use roster::RunningSource;
+use secondary::SecondaryInference;
 use source_table::SourceTable;
 use stats::StatsCollector;
-use reload_notice::Notice;
-use control::ControlQueue;
-use roster::RunningSource;
-use threads::{wait_until, join, spawn};
+use threads::{join, spawn, wait_until};
+use track::{SINK_CLOSE_TIMEOUT, TrackMessage, TrackStage, TrackStageReport};
 
 /// Longest that each group of threads may take to end after a stop.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -218,7 +218,10 @@ impl Pipeline {
                 choice,
                 names.collect(),
                 recorder.clone(),
-                (course.overflow_policy(), execution_mode::max_in_flight(config)),
+                (
+                    course.overflow_policy(),
+                    execution_mode::max_in_flight(config),
+                ),
                 RECORDING_CLOSE_TIMEOUT,
             )
         });
@@ -237,7 +240,8 @@ impl Pipeline {
         let (messages, received) = course.message_channel();
         let lanes = intervals::with_intervals(lanes, config, messages.clone());
         let lanes = Arc::new(lanes.with_max_batches(options.max_batches));
-        let (cascade, stations) = SecondaryInference::new(&prepared_secondary, course.overflow_policy());
+        let (cascade, stations) =
+            SecondaryInference::new(&prepared_secondary, course.overflow_policy());
         let meter = StatsCollector::new(
             started,
             options.warmup_frames,

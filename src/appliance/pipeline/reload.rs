@@ -7,10 +7,10 @@ use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
 use super::Pipeline;
-use super::command::FromTemplate;
-use super::track::TrackMessage;
-use super::control::Request;
 use super::analytics::unknown_labels;
+use super::command::FromTemplate;
+use super::control::Request;
+use super::track::TrackMessage;
 
 /// Reads the configuration once more, as it was read for the start.
 pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;

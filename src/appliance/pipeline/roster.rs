@@ -16,13 +16,13 @@ use jetwatch_source::{self as source, SourceContext, SourceCounters, SourceHandl
 use jetwatch_track::TrackEventGenerator;
 use jetwatch_types::{SourceId, SourceState};
 
+use super::analytics::SourceAnalytics;
 use super::command::FromTemplate;
-use super::track::{REMOVED_REASON, TrackMessage};
+use super::filter::DetectionFilter;
 use super::intervals;
 use super::source_table::TrackedSource;
-use super::analytics::SourceAnalytics;
-use super::filter::DetectionFilter;
 use super::threads::wait_until;
+use super::track::{REMOVED_REASON, TrackMessage};
 use super::{Pipeline, PipelineError, needs_gstreamer};
 
 /// Longest that a source may take to leave; then it is left behind.
@@ -61,7 +61,9 @@ impl Pipeline {
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
         let interval = intervals::interval(&self.config, source);
-        let id = self.batcher.add(self.execution_mode.drops_frames(source), interval);
+        let id = self
+            .batcher
+            .add(self.execution_mode.drops_frames(source), interval);
         let id = id.ok_or_else(|| thread(used_up()))?;
         let counters: Arc<SourceCounters> = Arc::default();
         self.stats.add_source(&source.name, Arc::clone(&counters));
@@ -166,7 +168,9 @@ impl Pipeline {
         has_ended: &Arc<AtomicBool>,
     ) -> SourceContext {
         let gate = self.in_flight.clone();
-        let (image_size, full_image) = self.execution_mode.image_requests(self.image_budget.is_some());
+        let (image_size, full_image) = self
+            .execution_mode
+            .image_requests(self.image_budget.is_some());
         let (lanes, running, ending, messages, messages_of_end) = (
             Arc::clone(&self.batcher),
             Arc::clone(&self.batcher),

@@ -10,14 +10,14 @@ use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_publish::Publication;
 use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
-use jetwatch_telemetry::{Level, Heartbeats, Recorder, Stage, Trace};
+use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
 
 use super::detector_only::preload_frames;
-use super::track::SINK_CLOSE_TIMEOUT;
 use super::sinks::{embedded_broker, start_sinks};
-use super::{PipelineError, POLL_INTERVAL, join, needs_gstreamer, spawn};
+use super::track::SINK_CLOSE_TIMEOUT;
+use super::{POLL_INTERVAL, PipelineError, join, needs_gstreamer, spawn};
 
 /// Parts of the chain that can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,8 @@ pub fn bench_stage(
         }
         BenchStage::Detect => bench_workers(config, &prepared, preload, budget, &recorder),
         BenchStage::Track => {
-            Ok(DetectedFrames::collect(config, &prepared, preload)?.track(config, &budget, &recorder))
+            Ok(DetectedFrames::collect(config, &prepared, preload)?
+                .track(config, &budget, &recorder))
         }
         BenchStage::Publish => {
             let detected = DetectedFrames::collect(config, &prepared, preload)?;
@@ -111,7 +112,10 @@ pub fn bench_stage(
 }
 
 /// The same source with one picture of its size, in the format that video decoders give, over and over.
-fn static_source(source: &SourceConfig, prepared: &DetectorFactory) -> Result<SourceConfig, PipelineError> {
+fn static_source(
+    source: &SourceConfig,
+    prepared: &DetectorFactory,
+) -> Result<SourceConfig, PipelineError> {
     let first = preload_frames(source, prepared, 1)?;
     let Size { width, height } = first[0].meta.source_size;
     let elements = format!(

@@ -10,9 +10,9 @@ use jetwatch_record::BudgetedImage;
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent};
 
-use super::reorder::ReorderBuffer;
 use super::analytics::SourceAnalytics;
 use super::filter::DetectionFilter;
+use super::reorder::ReorderBuffer;
 
 /// One place for each id that was ever given.
 #[derive(Default)]

@@ -12,14 +12,14 @@ use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_source as source;
 use jetwatch_telemetry::{Recorder, systemd, thread_names};
 
-use super::health::ServiceNotifier;
-use super::secondary::{PreparedSecondary, prepare_secondary};
 use super::execution_mode::ScaleAt;
-use super::track::TrackMessage;
 use super::frame_scaler::InputSize;
+use super::health::ServiceNotifier;
+use super::infer::{self, BatchSettings};
+use super::secondary::{PreparedSecondary, prepare_secondary};
 use super::sysmon::SystemMonitor;
 use super::threads::spawn;
-use super::infer::{self, BatchSettings};
+use super::track::TrackMessage;
 use super::{Pipeline, PipelineError};
 
 /// The file to record to and what encodes for it, where one was asked for.

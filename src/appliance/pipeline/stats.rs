@@ -10,9 +10,9 @@ use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
 use jetwatch_types::{FrameMeta, SourceId, SourceState};
 
-use super::secondary::NamedCounters;
 use super::batcher::Batcher;
 use super::report::{RunReport, SourceReport};
+use super::secondary::NamedCounters;
 
 /// Shared by the follower, who feeds it, and whoever wants to know.
 pub(super) struct StatsCollector {

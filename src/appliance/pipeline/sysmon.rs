@@ -14,8 +14,8 @@ use jetwatch_platform::{EngineKind, Machine, PowerModes, SensorSnapshot, SysRoot
 use jetwatch_source::StopToken;
 use jetwatch_telemetry::process_usage;
 
-use super::track::TrackMessage;
 use super::stats::StatsCollector;
+use super::track::TrackMessage;
 
 /// Longest that readings are older than the message that carries them, for a machine whose sensors answer in time.
 const LEAD: Duration = Duration::from_millis(250);

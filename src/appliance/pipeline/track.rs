@@ -9,13 +9,13 @@ use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{Publication, ReloadStatus, Reply, Sink, SinkCounts};
 use jetwatch_record::{BudgetedImage, Overlay, Recording, RecordingEnd};
 use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Level, Heartbeat, Recorder, Stage};
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
 
-use super::secondary::{SecondaryInference, SecondaryResult};
-use super::execution_mode::InFlightLimit;
 use super::batcher::Batcher;
-use super::source_table::{TrackedSource, SourceTable, PendingFrame};
+use super::execution_mode::InFlightLimit;
+use super::secondary::{SecondaryInference, SecondaryResult};
+use super::source_table::{PendingFrame, SourceTable, TrackedSource};
 use super::stats::StatsCollector;
 
 /// Longest that sinks may take to deliver what they hold when the daemon ends.
@@ -108,7 +108,8 @@ impl TrackStage {
         let mut stats_due = Instant::now() + self.stats_interval;
         loop {
             self.heartbeat.idle();
-            let message = messages.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
+            let message =
+                messages.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
             self.heartbeat.busy();
             match message {
                 Ok(TrackMessage::Detections {
@@ -117,12 +118,24 @@ impl TrackStage {
                     detections,
                     full_image: view,
                 }) => self.on_frame_result(ticket, (meta, Some(detections), view)),
-                Ok(TrackMessage::Skipped { order: ticket, meta, full_image: view }) => self.on_frame_result(ticket, (meta, None, view)),
+                Ok(TrackMessage::Skipped {
+                    order: ticket,
+                    meta,
+                    full_image: view,
+                }) => self.on_frame_result(ticket, (meta, None, view)),
                 Ok(TrackMessage::SecondaryResult(finding)) => self.on_secondary_result(finding),
-                Ok(TrackMessage::SourceAdded { id, source: line, overlay }) => self.add_source(id, line, overlay),
-                Ok(TrackMessage::SourcesReady) => self.sinks.iter_mut().for_each(|s| s.sources_ready()),
+                Ok(TrackMessage::SourceAdded {
+                    id,
+                    source: line,
+                    overlay,
+                }) => self.add_source(id, line, overlay),
+                Ok(TrackMessage::SourcesReady) => {
+                    self.sinks.iter_mut().for_each(|s| s.sources_ready())
+                }
                 Ok(TrackMessage::SourceRemoved { id, done: gone }) => self.remove_source(id, gone),
-                Ok(TrackMessage::SourceState { id, state, reason }) => self.on_source_state(id, state, reason),
+                Ok(TrackMessage::SourceState { id, state, reason }) => {
+                    self.on_source_state(id, state, reason)
+                }
                 Ok(TrackMessage::Throttling(change)) => publish(
                     &mut self.sinks,
                     &Publication::Throttling {
@@ -211,7 +224,12 @@ impl TrackStage {
     }
 
     /// Goes on by one frame of a source; without detections it skipped the network.
-    fn process_frame(&mut self, meta: FrameMeta, detections: Option<&[Detection]>, full_image: Option<BudgetedImage>) {
+    fn process_frame(
+        &mut self,
+        meta: FrameMeta,
+        detections: Option<&[Detection]>,
+        full_image: Option<BudgetedImage>,
+    ) {
         let recorder = self.recorder.clone();
         let whole = recorder.batch(Level::Track, 1);
         let line = &mut self.sources[meta.source.index()];
@@ -237,7 +255,8 @@ impl TrackStage {
                     self.secondary.remove_track(meta.source, event.after.id);
                 }
             }
-            self.secondary.attach_attributes(meta.source, &mut line.visible_tracks);
+            self.secondary
+                .attach_attributes(meta.source, &mut line.visible_tracks);
         }
         if let Some(tap) = &mut self.frame_callback {
             tap(&meta, detections, &line.visible_tracks);
@@ -251,10 +270,12 @@ impl TrackStage {
         let line = &mut self.sources[meta.source.index()];
         line.last_meta = Some(meta);
         let skipped = detections.is_none();
-        self.stats.frame_done(&meta, line.visible_tracks.len(), skipped);
+        self.stats
+            .frame_done(&meta, line.visible_tracks.len(), skipped);
         // After its messages, which wait for none of these.
         if !skipped {
-            self.secondary.enqueue(&meta, &line.visible_tracks, full_image.as_deref());
+            self.secondary
+                .enqueue(&meta, &line.visible_tracks, full_image.as_deref());
         }
         if let Some(recording) = &mut self.recording {
             recording.push(&meta, full_image, &line.visible_tracks);
@@ -469,7 +490,11 @@ impl TrackStage {
         }
         self.publish_stats();
         TrackStageReport {
-            messages: self.sinks.into_iter().map(|sink| sink.close(SINK_CLOSE_TIMEOUT)).sum(),
+            messages: self
+                .sinks
+                .into_iter()
+                .map(|sink| sink.close(SINK_CLOSE_TIMEOUT))
+                .sum(),
             recording: self.recording.map(Recording::close),
         }
     }

@@ -61,7 +61,11 @@ impl Tool {
     ///
     /// # Errors
     /// It is not installed, does not start, or does not end. How it ended is the caller's to judge.
-    pub(super) fn run(self, root: &SysRoot, arguments: &[&str]) -> Result<ToolOutput, PlatformError> {
+    pub(super) fn run(
+        self,
+        root: &SysRoot,
+        arguments: &[&str],
+    ) -> Result<ToolOutput, PlatformError> {
         self.run_with_timeout(root, arguments, TOOL_TIMEOUT)
     }
 

@@ -5,20 +5,21 @@
 //! judged for the processors' part and left out: it reads the running system alone, and what is taken from `/proc` here is
 //! one file. Any Linux is fine: what a machine lacks is `None` or an empty list, what cannot be read is told by its path.
 
+mod command;
 mod error;
+mod l4t_release;
 mod machine;
 mod power_modes;
 mod process;
 mod sensors;
-mod l4t_release;
 mod sysroot;
-pub mod throttling;
-mod command;
-pub mod tune;
 mod systemd_unit;
+pub mod throttling;
+pub mod tune;
 mod video;
 
 pub use error::PlatformError;
+pub use l4t_release::L4tRelease;
 pub use machine::{ComputeUnits, Family, Machine};
 pub use power_modes::{PowerMode, PowerModes};
 pub use process::{OpenFileOwners, Process, open_libraries};
@@ -26,7 +27,6 @@ pub use sensors::{
     Cpu, CpuTicks, Engine, EngineKind, EventCounter, Rail, SensorSnapshot, Temperature, Throttle,
     Unreadable,
 };
-pub use l4t_release::L4tRelease;
 pub use sysroot::SysRoot;
 pub use systemd_unit::SystemdUnit;
 pub use video::{UnitElement, VideoUnit, VideoUnits};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{PlatformError, L4tRelease, SysRoot};
+use super::{L4tRelease, PlatformError, SysRoot};
 
 /// Where the device tree says what the machine is.
 const COMPATIBLE: &str = "/proc/device-tree/compatible";
@@ -135,7 +135,9 @@ impl Machine {
         let module = found.map(|(module, ..)| module.to_owned());
         let (family, units) = match found {
             _ if !is_jetson => (Family::NoJetson, without_engines()),
-            Some((_, family, dla_cores, nvenc)) => (family, ComputeUnits::from_specs(dla_cores, nvenc)),
+            Some((_, family, dla_cores, nvenc)) => {
+                (family, ComputeUnits::from_specs(dla_cores, nvenc))
+            }
             None => by_model(model.as_deref()),
         };
         if family == Family::UnknownJetson {
@@ -236,7 +238,10 @@ fn without_engines() -> ComputeUnits {
     }
 }
 
-fn ok_or_note(read: Result<Option<String>, PlatformError>, notes: &mut Vec<String>) -> Option<String> {
+fn ok_or_note(
+    read: Result<Option<String>, PlatformError>,
+    notes: &mut Vec<String>,
+) -> Option<String> {
     read.unwrap_or_else(|error| {
         notes.push(error.to_string());
         None

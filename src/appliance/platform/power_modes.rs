@@ -186,7 +186,8 @@ impl PowerModes {
         }
         let output = Tool::NVPMODEL.run(root, &["-q"])?.done()?;
         // The mode's name, and its number on a line of its own.
-        output.text
+        output
+            .text
             .lines()
             .find_map(|line| line.trim().parse().ok())
             .ok_or_else(|| output.unexpected_output("the mode's number on a line of its own"))

@@ -32,7 +32,11 @@ impl SystemdUnit {
     /// systemd is not installed, does not run, or does not answer.
     pub fn find(root: &SysRoot, name: &str) -> Result<Self, PlatformError> {
         let properties = "--property=LoadState,ActiveState,SubState,Result,NRestarts,WatchdogUSec";
-        let output = Tool::SYSTEMCTL.run_with_timeout(root, &["show", properties, name], SYSTEMCTL_TIMEOUT)?;
+        let output = Tool::SYSTEMCTL.run_with_timeout(
+            root,
+            &["show", properties, name],
+            SYSTEMCTL_TIMEOUT,
+        )?;
         Ok(Self::read(&output.done()?.text))
     }
 
@@ -69,7 +73,8 @@ mod tests {
             ("active", "running")
         );
         assert_eq!((unit.restarts, unit.watchdog.as_deref()), (2, Some("30s")));
-        let missing = SystemdUnit::read("LoadState=not-found\nActiveState=inactive\nWatchdogUSec=0\n");
+        let missing =
+            SystemdUnit::read("LoadState=not-found\nActiveState=inactive\nWatchdogUSec=0\n");
         assert!(!missing.is_known && missing.watchdog.is_none());
     }
 }

@@ -311,7 +311,10 @@ mod tests {
         throttling.update(&readings(1, false, 0));
         throttling.update(&readings(1, false, 0));
         let ended = throttling.update(&readings(1, false, 0));
-        assert_eq!(describe_events(&ended), ["ended VDD_IN (3200 mA, limit 3000 mA)"]);
+        assert_eq!(
+            describe_events(&ended),
+            ["ended VDD_IN (3200 mA, limit 3000 mA)"]
+        );
         assert_eq!(
             ended[0].active,
             [Cause::Heat("gpu-throttle-alert".to_owned())]
@@ -338,7 +341,11 @@ mod tests {
         ] {
             let mut readings = readings(state, false, 0);
             readings.engines.push(gpu(max, hardware));
-            assert_eq!(capped_gpu(&readings).is_some(), held, "{max:?} {hardware:?}");
+            assert_eq!(
+                capped_gpu(&readings).is_some(),
+                held,
+                "{max:?} {hardware:?}"
+            );
         }
     }
 }

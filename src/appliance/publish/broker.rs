@@ -151,7 +151,11 @@ impl Drop for EmbeddedBroker {
 
 type Started = Result<(SocketAddr, BrokerShutdownHandle), String>;
 
-async fn serve(listen: SocketAddr, authenticator: Option<Authenticator>, ready: &crossbeam_channel::Sender<Started>) {
+async fn serve(
+    listen: SocketAddr,
+    authenticator: Option<Authenticator>,
+    ready: &crossbeam_channel::Sender<Started>,
+) {
     let storage = StorageConfig::new()
         .with_backend(StorageBackend::Memory)
         .with_max_queued_messages_per_client(CLIENT_QUEUE);
@@ -166,7 +170,7 @@ async fn serve(listen: SocketAddr, authenticator: Option<Authenticator>, ready: 
         Ok(broker) => broker,
         Err(error) => return drop(ready.send(Err(error.to_string()))),
     };
-    if let Some(gate) = gate {
+    if let Some(gate) = authenticator {
         broker = broker.with_auth_provider(Arc::new(gate));
     }
     let Some(address) = broker.local_addr() else {
@@ -210,8 +214,8 @@ impl AuthProvider for Authenticator {
     ) -> AuthFuture<'a, mqtt5::Result<AuthResult>> {
         let user = connect.username.as_deref().unwrap_or_default();
         let password = connect.password.as_deref().unwrap_or_default();
-        let known =
-            constant_time_eq(user.as_bytes(), self.user.as_bytes()) & constant_time_eq(password, self.password.as_bytes());
+        let known = constant_time_eq(user.as_bytes(), self.user.as_bytes())
+            & constant_time_eq(password, self.password.as_bytes());
         Box::pin(async move {
             Ok(if known {
                 AuthResult::success_with_user(user)

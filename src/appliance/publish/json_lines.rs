@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 
 use self::line_writer::{FileOutput, LineWriter, Output};
-use super::{Encoder, Timestamp, PublishError, Publication, Sink, SinkCounts};
+use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
 use jetwatch_config::JsonLinesConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 

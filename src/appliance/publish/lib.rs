@@ -10,9 +10,9 @@
 
 mod broker;
 mod command;
+mod command_listener;
 mod error;
 mod json_lines;
-mod command_listener;
 mod mqtt;
 mod reload;
 mod round_trip;
@@ -27,21 +27,23 @@ use std::time::{Duration, SystemTime};
 
 pub use broker::EmbeddedBroker;
 pub use command::{Command, MAX_COMMAND_BYTES, Reply};
+pub use command_listener::CommandListener;
 pub use error::PublishError;
 pub use json_lines::JsonLinesSink;
-pub use command_listener::CommandListener;
 pub use mqtt::{BrokerInfo, ConnectionState, MqttMonitor, MqttSink, probe};
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
-pub use wire::{Encoder, Timestamp, SCHEMA_VERSION};
+pub use wire::{Encoder, SCHEMA_VERSION, Timestamp};
 
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_telemetry::StageSummary;
-use jetwatch_types::{Crossings, AnalyticsEvent, FrameMeta, ZoneCount, SourceState, Track, TrackEvent};
+use jetwatch_types::{
+    AnalyticsEvent, Crossings, FrameMeta, SourceState, Track, TrackEvent, ZoneCount,
+};
 
 /// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
 #[derive(Debug)]

@@ -13,13 +13,13 @@
 
 mod backoff;
 pub(crate) mod connect;
-mod retained;
 pub(crate) mod connection;
-mod outbox;
 mod log_dedup;
+mod outbox;
+mod retained;
+mod retained_cleanup;
 mod session;
 mod shared;
-mod retained_cleanup;
 mod tls;
 mod worker;
 
@@ -34,12 +34,12 @@ use crossbeam_channel::{Receiver, bounded};
 use self::connect::{ClientIdentity, connect};
 use self::connection::Protocol;
 use self::outbox::{Message, Outbox};
+use self::retained_cleanup::Cleanup;
 use self::session::ONLINE;
 use self::shared::Shared;
-use self::retained_cleanup::Cleanup;
 use self::worker::Worker;
 use super::{
-    Delivery, Encoder, Timestamp, PublishError, Publication, Sink, SinkCounts, SourceState, Topics,
+    Delivery, Encoder, Publication, PublishError, Sink, SinkCounts, SourceState, Timestamp, Topics,
 };
 use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};

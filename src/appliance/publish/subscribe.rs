@@ -62,7 +62,11 @@ impl Subscriber {
         Self::start_with(config, filter, RetainedPolicy::Ignore)
     }
 
-    fn start_with(config: &MqttConfig, filter: &str, retained: RetainedPolicy) -> Result<Self, PublishError> {
+    fn start_with(
+        config: &MqttConfig,
+        filter: &str,
+        retained: RetainedPolicy,
+    ) -> Result<Self, PublishError> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let client_id = format!(
@@ -162,7 +166,10 @@ pub(super) async fn subscribe(link: &mut Connection, filter: &str) -> Result<(),
         waited: CONNECT_TIMEOUT,
     };
     // Nothing can come before the confirmation but the confirmation: mosquitto and our broker send retained values after it.
-    match timeout(CONNECT_TIMEOUT, link.read()).await.map_err(|_| timed_out)?? {
+    match timeout(CONNECT_TIMEOUT, link.read())
+        .await
+        .map_err(|_| timed_out)??
+    {
         Packet::SubAck(answer) if answer.reason_codes.iter().all(|code| code.is_success()) => {
             Ok(())
         }
@@ -195,7 +202,7 @@ async fn receive(
                     Packet::Publish(publish) => {
                         let id = publish.packet_id;
                         // Blocks this thread alone while the caller is slow: that is the back-pressure. An error: the caller is gone.
-                        if (kept == RetainedPolicy::Deliver || !publish.retain)
+                        if (retained == RetainedPolicy::Deliver || !publish.retain)
                             && sender.send((publish.topic_name, publish.payload.to_vec())).is_err()
                         {
                             return Ok(());

@@ -181,7 +181,9 @@ impl Topics {
             Publication::Source { source, .. } => {
                 (Arc::clone(&self.source(source).status), Delivery::State)
             }
-            Publication::Count { source, label, .. } => (self.count(source, label), Delivery::State),
+            Publication::Count { source, label, .. } => {
+                (self.count(source, label), Delivery::State)
+            }
             Publication::Analytics { source, .. } => (
                 Arc::clone(&self.source(source).analytics),
                 Delivery::AtLeastOnce,

@@ -3,9 +3,9 @@
 //! The bodies are in [`body`]; this file chooses which one a record becomes and fills it. MQTT and JSON lines carry the
 //! same bytes, but for counts, which are bare integers on MQTT.
 
+mod analytics;
 mod body;
 mod machine;
-mod analytics;
 mod value;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -64,7 +64,12 @@ impl Encoder {
     }
 
     /// Calls `each` with the JSON of every message that `record` becomes: one per event or fact, otherwise one. No line breaks inside.
-    pub fn encode(&mut self, record: &Publication<'_>, now: Timestamp, mut each: impl FnMut(&[u8])) {
+    pub fn encode(
+        &mut self,
+        record: &Publication<'_>,
+        now: Timestamp,
+        mut each: impl FnMut(&[u8]),
+    ) {
         let mut buffer = std::mem::take(&mut self.buffer);
         match record {
             Publication::Events {
@@ -123,7 +128,10 @@ impl Encoder {
                 events: facts,
             } => {
                 for event in *facts {
-                    write(&mut buffer, &self.analytics_event(source, rules, frame, event, now));
+                    write(
+                        &mut buffer,
+                        &self.analytics_event(source, rules, frame, event, now),
+                    );
                     each(&buffer);
                 }
             }
@@ -301,7 +309,10 @@ impl Encoder {
     fn track<'a>(&'a self, track: &'a Track, image_size: Size) -> TrackBody<'a> {
         let [left, top, right, bottom] = track.xyxy;
         // A picture is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
-        let (width, height) = (image_size.width.max(1) as f32, image_size.height.max(1) as f32);
+        let (width, height) = (
+            image_size.width.max(1) as f32,
+            image_size.height.max(1) as f32,
+        );
         TrackBody {
             track_id: track.id.0,
             label: self.label(track.class),

@@ -2,7 +2,7 @@
 
 use jetwatch_types::{Size, Xyxy};
 
-use super::canvas::{Canvas, Fill, Rectangle, PixelRun};
+use super::canvas::{Canvas, Fill, PixelRun, Rectangle};
 use super::font;
 
 /// Coordinates beyond this are as good as there: no picture is as large.
@@ -100,7 +100,9 @@ impl Painter {
             .chars()
             .zip((0_i32..).map(|place| left.saturating_add(place.saturating_mul(advance))));
         let visible = visible.take_while(|(_, x)| *x < canvas.size().width.cast_signed());
-        let letters: Vec<_> = visible.map(|(letter, x)| (font::glyph(letter), x)).collect();
+        let letters: Vec<_> = visible
+            .map(|(letter, x)| (font::glyph(letter), x))
+            .collect();
         let mut runs = Vec::with_capacity(letters.len() * 3);
         for row in 0..font::HEIGHT {
             runs.clear();
@@ -114,7 +116,14 @@ impl Painter {
 
     /// Draws `text` on a filled background whose lower left corner is at `left`, `bottom`, moved as little as it takes to be in the
     /// picture.
-    pub fn draw_label(self, canvas: &mut Canvas<'_>, left: i32, bottom: i32, text: &str, colors: &Colors) {
+    pub fn draw_label(
+        self,
+        canvas: &mut Canvas<'_>,
+        left: i32,
+        bottom: i32,
+        text: &str,
+        colors: &Colors,
+    ) {
         let (size, scale) = (canvas.size(), self.scale);
         let letters = i32::try_from(text.chars().count()).unwrap_or(i32::MAX);
         let letters = letters.min(size.width.cast_signed());
@@ -153,7 +162,10 @@ fn push_runs(bits: u8, x: i32, scale: i32, ink: &Fill, runs: &mut Vec<PixelRun>)
         }
         if column > start {
             let columns = [start, column].map(|column| x.saturating_add(column * scale));
-            runs.push(PixelRun { columns, fill: *ink });
+            runs.push(PixelRun {
+                columns,
+                fill: *ink,
+            });
         }
         column += 1;
     }

@@ -238,7 +238,8 @@ mod tests {
     use super::*;
 
     fn chosen(name: &str, installed: &[&str]) -> Result<&'static str, String> {
-        let choice = EncoderChoice::select_from(Path::new(name), &|element| installed.contains(&element));
+        let choice =
+            EncoderChoice::select_from(Path::new(name), &|element| installed.contains(&element));
         choice
             .map(|choice| choice.encoder.element)
             .map_err(|error| error.to_string())

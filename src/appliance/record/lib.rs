@@ -11,24 +11,24 @@
 
 mod canvas;
 mod color;
+mod draw;
 mod encoders;
 mod error;
-mod video_writer;
 mod font;
-mod overlay;
-mod draw;
-mod recording;
-mod recorder_thread;
-mod tiles;
 mod image_budget;
+mod overlay;
+mod recorder_thread;
+mod recording;
 mod tiler;
+mod tiles;
+mod video_writer;
 
-pub use canvas::{Canvas, Fill, Rectangle, PixelRun};
+pub use canvas::{Canvas, Fill, PixelRun, Rectangle};
 pub use color::Color;
-pub use encoders::{EncoderChoice, Container, Encoder};
-pub use error::RenderError;
-pub use overlay::{Overlay, Viewport};
 pub use draw::{Colors, Painter};
+pub use encoders::{Container, Encoder, EncoderChoice};
+pub use error::RenderError;
+pub use image_budget::{BudgetObserver, BudgetedImage, ImageBudget};
+pub use overlay::{Overlay, Viewport};
 pub use recording::{OverflowPolicy, Recording, RecordingEnd, RecordingReport};
-pub use image_budget::{BudgetedImage, ImageBudget, BudgetObserver};
 pub use tiler::{Grid, TileRect, copy_into};

@@ -13,10 +13,10 @@ use jetwatch_types::{FrameMeta, MediaClock, PIXEL_BYTES, Track};
 use super::RenderError;
 use super::canvas::Canvas;
 use super::encoders::EncoderChoice;
-use super::video_writer::VideoWriter;
-use super::overlay::{Overlay, Viewport};
 use super::image_budget::BudgetedImage;
+use super::overlay::{Overlay, Viewport};
 use super::tiler::{Grid, TileRect, copy_into};
+use super::video_writer::VideoWriter;
 
 /// Least time between two pictures that show several sources.
 const TILED_INTERVAL: Duration = Duration::from_micros(66_667);
@@ -110,7 +110,9 @@ impl RecorderThread {
         for task in commands {
             let done = match task {
                 Command::Draw(shot) => self.draw(*shot).map(|pictures| (1, pictures)),
-                Command::ClearTile { tile: seat, since } => self.clear_source(seat, since).map(|shown| (0, shown)),
+                Command::ClearTile { tile: seat, since } => {
+                    self.clear_source(seat, since).map(|shown| (0, shown))
+                }
             };
             match done {
                 Ok((frames, pictures)) => {
@@ -214,7 +216,13 @@ impl RecorderThread {
 }
 
 /// Puts the frame to its place and draws over it.
-fn annotate(request: &DrawRequest, place: TileRect, pixels: &mut [u8], stride: usize, overlay: &mut Overlay) {
+fn annotate(
+    request: &DrawRequest,
+    place: TileRect,
+    pixels: &mut [u8],
+    stride: usize,
+    overlay: &mut Overlay,
+) {
     copy_into(&request.full_image, place, pixels, stride);
     let start = place.top as usize * stride + place.left as usize * PIXEL_BYTES;
     let viewport = Viewport {
@@ -227,7 +235,11 @@ fn annotate(request: &DrawRequest, place: TileRect, pixels: &mut [u8], stride: u
 }
 
 impl OpenOutput {
-    fn open(choice: &EncoderChoice, sources: usize, first: &DrawRequest) -> Result<Self, RenderError> {
+    fn open(
+        choice: &EncoderChoice,
+        sources: usize,
+        first: &DrawRequest,
+    ) -> Result<Self, RenderError> {
         let grid = Grid::new(sources, first.full_image.size);
         let whole = grid.size();
         let stride = whole.width as usize * PIXEL_BYTES;

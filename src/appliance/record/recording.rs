@@ -16,10 +16,10 @@ use jetwatch_types::{FrameMeta, SourceId, Track};
 
 use super::RenderError;
 use super::encoders::EncoderChoice;
-use super::overlay::Overlay;
-use super::recorder_thread::{RecordingStats, RecorderThread, DrawRequest, Command};
-use super::tiles::TileAssignment;
 use super::image_budget::{BudgetedImage, ImageBudget};
+use super::overlay::Overlay;
+use super::recorder_thread::{Command, DrawRequest, RecorderThread, RecordingStats};
+use super::tiles::TileAssignment;
 
 /// Frames that may wait to be drawn, where fewer come at once.
 const QUEUE_CAPACITY: usize = 4;
@@ -120,7 +120,8 @@ impl Recording {
         // What is no frame must come through, and is little: frames are bounded where they are taken.
         let (commands, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
-        let recorder_thread = RecorderThread::new(choice.clone(), sources.len(), recorder, deadline);
+        let recorder_thread =
+            RecorderThread::new(choice.clone(), sources.len(), recorder, deadline);
         let thread = thread::Builder::new().name(thread_names::RECORD.to_owned());
         let thread = thread
             .spawn(move || {
@@ -195,7 +196,9 @@ impl Recording {
         // A picture of another size shows the boxes elsewhere.
         let is_offline = self.tiles.is_offline(meta.source);
         let fits = |view: &BudgetedImage| {
-            !is_offline && view.size == meta.source_size && self.commands.len() < self.queue_capacity
+            !is_offline
+                && view.size == meta.source_size
+                && self.commands.len() < self.queue_capacity
         };
         let Some(full_image) = full_image.filter(fits) else {
             return;
@@ -247,12 +250,17 @@ mod tests {
 
     #[test]
     fn as_many_frames_may_wait_as_come_at_once() {
-        assert_eq!([1, 4, 16].map(|burst| OverflowPolicy::Drop.queue_capacity(burst)), [4, 4, 16]);
+        assert_eq!(
+            [1, 4, 16].map(|burst| OverflowPolicy::Drop.queue_capacity(burst)),
+            [4, 4, 16]
+        );
         assert_eq!(OverflowPolicy::Block.queue_capacity(1), usize::MAX);
         // While a batch waits, the next one is on its way.
         let picture = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
         let shelf = Recording::image_budget(16, 16);
-        let kept: Vec<_> = (0..100).map_while(|_| shelf.try_acquire(picture())).collect();
+        let kept: Vec<_> = (0..100)
+            .map_while(|_| shelf.try_acquire(picture()))
+            .collect();
         assert_eq!(kept.len(), 16 + 16 + IN_FLIGHT_IMAGES);
     }
 }

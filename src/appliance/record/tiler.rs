@@ -3,7 +3,7 @@
 //! Pure: where cells lie, and pixels scaled into them. A grid of one cell is the picture itself, with even sides, which
 //! encoders want.
 
-use jetwatch_types::{Letterbox, PIXEL_BYTES, Image, Placement, Size};
+use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 /// Size of the picture when it shows more than one source.
 const MOSAIC_SIZE: Size = Size::new(1280, 720);
@@ -44,7 +44,10 @@ impl Grid {
         }
         let columns = sources.isqrt() + u32::from(sources.isqrt().pow(2) < sources);
         let rows = sources.div_ceil(columns);
-        let cell = Size::new((MOSAIC_SIZE.width / columns).max(1), (MOSAIC_SIZE.height / rows).max(1));
+        let cell = Size::new(
+            (MOSAIC_SIZE.width / columns).max(1),
+            (MOSAIC_SIZE.height / rows).max(1),
+        );
         Self {
             columns,
             cell,

@@ -55,7 +55,10 @@ impl VideoWriter {
         source.set_format(gst::Format::Time);
 
         let (converter, form) = match encoder.is_of_jetson {
-            true => ("nvvidconv", raw_video_caps("NV12").features(["memory:NVMM"]).build()),
+            true => (
+                "nvvidconv",
+                raw_video_caps("NV12").features(["memory:NVMM"]).build(),
+            ),
             false => ("videoconvert", raw_video_caps("I420").build()),
         };
         let filter = make("capsfilter")?;
@@ -112,7 +115,9 @@ impl VideoWriter {
         };
         if writer.pipeline.set_state(gst::State::Playing).is_err() {
             let fallback = || failed(encoder.element, "it does not start".to_owned());
-            return Err(writer.bus_error(gst::ClockTime::SECOND).unwrap_or_else(fallback));
+            return Err(writer
+                .bus_error(gst::ClockTime::SECOND)
+                .unwrap_or_else(fallback));
         }
         Ok(writer)
     }
@@ -160,7 +165,9 @@ impl VideoWriter {
             Ok(_) => Ok(()),
             Err(flow) => {
                 let fallback = || refused(flow.to_string());
-                Err(self.bus_error(gst::ClockTime::SECOND).unwrap_or_else(fallback))
+                Err(self
+                    .bus_error(gst::ClockTime::SECOND)
+                    .unwrap_or_else(fallback))
             }
         }
     }
@@ -201,7 +208,8 @@ impl VideoWriter {
             return None;
         };
         let gst_error = error.error();
-        let is_full = gst_error.kind::<gst::ResourceError>() == Some(gst::ResourceError::NoSpaceLeft);
+        let is_full =
+            gst_error.kind::<gst::ResourceError>() == Some(gst::ResourceError::NoSpaceLeft);
         Some(RenderError::Broken {
             path: self.choice.path.clone(),
             element: error.src().map_or_else(

@@ -143,7 +143,12 @@ impl ArgusSupervisor {
 
     /// A CSI session failed with `error`; `steady`: after it had delivered frames for a good while. Asks for a restart when
     /// it must be the service; what to add to the error's text.
-    pub(super) fn on_failure(&self, error: &SourceError, steady: bool, now: Instant) -> Option<String> {
+    pub(super) fn on_failure(
+        &self,
+        error: &SourceError,
+        steady: bool,
+        now: Instant,
+    ) -> Option<String> {
         let verdict = {
             let mut state = self.state();
             if steady {
@@ -246,7 +251,11 @@ mod tests {
             other.next_seq();
             assert_eq!(restarts.on_failure(&stall(), false, Instant::now()), None);
         }
-        assert!(restarts.on_failure(&stall(), false, Instant::now()).is_some());
+        assert!(
+            restarts
+                .on_failure(&stall(), false, Instant::now())
+                .is_some()
+        );
     }
 
     #[test]
@@ -277,7 +286,8 @@ mod tests {
         let written = fs::read_to_string(&file).expect("the request");
         assert!(written.contains("no frame for 5000 ms"), "{written}");
 
-        let missing = ArgusSupervisor::with_request_file(Some(folder.path().join("no/restart-argus")));
+        let missing =
+            ArgusSupervisor::with_request_file(Some(folder.path().join("no/restart-argus")));
         missing.on_failure(&stall(), false, now);
         let told = missing.on_failure(&stall(), false, now).expect("it hangs");
         assert!(

@@ -182,7 +182,10 @@ pub(super) fn plan_crop_conversion(
 
 /// The way from `from` to `BGRx` of the same size in the processor's memory, or why there is none. Nothing is scaled, so that the
 /// VIC's limits do not matter; what is in the processor's memory already stays with the processor.
-pub(super) fn plan_full_size(from: &VideoFormat, scalers: &ScalerAvailability) -> Result<Vec<ConvertStep>, String> {
+pub(super) fn plan_full_size(
+    from: &VideoFormat,
+    scalers: &ScalerAvailability,
+) -> Result<Vec<ConvertStep>, String> {
     let unit = match (from.memory, &scalers.vic, &scalers.gpu) {
         (Memory::System, ..) => VideoUnit::Cpu,
         (Memory::Nvmm, Ok(()), _) => VideoUnit::Vic,
@@ -197,7 +200,11 @@ pub(super) fn plan_full_size(from: &VideoFormat, scalers: &ScalerAvailability) -
 }
 
 /// On the processor. A picture in NVMM is copied to its memory first, which only `nvvidconv` can do.
-fn cpu(from: &VideoFormat, inner: Size, scalers: &ScalerAvailability) -> Result<Vec<ConvertStep>, String> {
+fn cpu(
+    from: &VideoFormat,
+    inner: Size,
+    scalers: &ScalerAvailability,
+) -> Result<Vec<ConvertStep>, String> {
     let mut steps = Vec::new();
     if from.memory == Memory::Nvmm {
         let unit = match (&scalers.vic, &scalers.gpu) {

@@ -2,12 +2,17 @@
 //!
 //! Bilinear between the four nearest pixels, as GStreamer's and a Jetson's scalers are set here.
 
-use jetwatch_types::{Crop, PIXEL_BYTES, Image, Size};
+use jetwatch_types::{Crop, Image, PIXEL_BYTES, Size};
 
 use super::pool::PixelPool;
 
 /// Scales the part `crop` of `whole` to `size`. `None` when the pixels cannot be read, or the part is not inside.
-pub(super) fn crop_resize(whole: &Image, crop: Crop, size: Size, pool: &PixelPool) -> Option<Image> {
+pub(super) fn crop_resize(
+    whole: &Image,
+    crop: Crop,
+    size: Size,
+    pool: &PixelPool,
+) -> Option<Image> {
     let fits = crop.left + crop.size.width <= whole.size.width
         && crop.top + crop.size.height <= whole.size.height;
     if !fits || !whole.is_cpu_readable() {

@@ -6,7 +6,7 @@
 //! another each time.
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_types::{PIXEL_BYTES, Size, GroundTruthBox};
+use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size};
 
 use super::scene::Scene;
 

@@ -28,7 +28,12 @@ pub enum ImageFormat {
 ///
 /// # Errors
 /// The file cannot be written; or `rgb` does not hold the picture.
-pub fn write_rgb(path: &Path, format: ImageFormat, size: Size, rgb: &[u8]) -> Result<(), ImageError> {
+pub fn write_rgb(
+    path: &Path,
+    format: ImageFormat,
+    size: Size,
+    rgb: &[u8],
+) -> Result<(), ImageError> {
     let mut file = BufWriter::new(File::create(path)?);
     let color = ExtendedColorType::Rgb8;
     match format {

@@ -13,23 +13,23 @@
 //! ```
 
 mod argus;
-mod rate_limit;
-mod test_clip;
+mod convert_plan;
 mod crop_resize;
+pub mod dataset;
 mod elements;
 mod error;
 pub mod gst;
+pub mod image_codec;
 mod image_folder;
 mod jpeg;
-pub mod image_codec;
 mod plan;
 mod pool;
+mod rate_limit;
 pub mod scene;
-pub mod dataset;
-mod convert_plan;
 mod stop;
 mod supervisor;
 pub mod synthetic;
+mod test_clip;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,14 +40,14 @@ pub use jetwatch_nvidia::surface::SurfaceReader as Surfaces;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder};
 use jetwatch_types::{
-    Crop, Frame, FrameMeta, Letterbox, Image, Placement, Size, SourceId, SourceState,
+    Crop, Frame, FrameMeta, Image, Letterbox, Placement, Size, SourceId, SourceState,
 };
 
 pub use argus::ArgusSupervisor;
 pub use elements::{ELEMENTS, ElementSpec, ElementState, inspect_element};
 pub use error::SourceError;
 pub use image_folder::{UnreadableHandler, start_image_source};
-pub use plan::{ProcessingPlan, PlanStep, StepKind};
+pub use plan::{PlanStep, ProcessingPlan, StepKind};
 pub use pool::{PixelPool, PooledPixels};
 pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};

@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn a_start_over_and_a_gap_owe_nothing() {
-        assert_eq!(admitted(10.0, [0, 50, 100, 150, 0, 50, 100]), [0, 100, 0, 100]);
+        assert_eq!(
+            admitted(10.0, [0, 50, 100, 150, 0, 50, 100]),
+            [0, 100, 0, 100]
+        );
         // Behind the gap the beat begins anew, without a burst.
         assert_eq!(
             admitted(10.0, [0, 5000, 5050, 5100, 5150, 5200]),

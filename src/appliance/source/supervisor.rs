@@ -12,7 +12,9 @@ use jetwatch_telemetry as telemetry;
 use jetwatch_types::SourceState;
 
 use super::image_folder::ImageFolderSource;
-use super::{SessionEnd, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource};
+use super::{
+    SessionEnd, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource,
+};
 
 /// A session that delivered frames for at least this long starts the waits anew.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
@@ -42,7 +44,8 @@ pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<S
     let opened = config.clone();
     spawn(config, context, move || match &opened.uri {
         SourceUri::Synthetic(scene) => {
-            let source = SyntheticSource::new(scene, opened.loop_at_end).with_max_fps(opened.max_fps);
+            let source =
+                SyntheticSource::new(scene, opened.loop_at_end).with_max_fps(opened.max_fps);
             Box::new(source.with_roi(opened.roi))
         }
         SourceUri::Images(folder) => Box::new(ImageFolderSource::from_folder(&opened, folder)),
@@ -96,10 +99,16 @@ fn supervise(
         });
         let error = match result {
             Ok(SessionEnd::Stopped) => {
-                (context.on_state_changed)(context.id, SourceState::Ended, Some("stopped".to_owned()));
+                (context.on_state_changed)(
+                    context.id,
+                    SourceState::Ended,
+                    Some("stopped".to_owned()),
+                );
                 return Ok(());
             }
-            Ok(SessionEnd::EndOfMedia) if !live || matches!(config.uri, SourceUri::Synthetic(_)) => {
+            Ok(SessionEnd::EndOfMedia)
+                if !live || matches!(config.uri, SourceUri::Synthetic(_)) =>
+            {
                 log::info!(source = context.name.as_str(), frames = context.counters.frames(); "end of media");
                 (context.on_state_changed)(context.id, SourceState::Ended, None);
                 return Ok(());

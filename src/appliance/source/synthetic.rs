@@ -4,13 +4,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_telemetry::{Level, Stage};
-use jetwatch_types::{Frame, FrameMeta, PIXEL_BYTES, Image, Region, Size};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Region, Size};
 
-use super::rate_limit::RateLimiter;
 use super::crop_resize::crop_resize;
 use super::pool::PixelPool;
+use super::rate_limit::RateLimiter;
 use super::scene::Scene;
-use super::{SessionEnd, Flow, SkipPolicy, Source, SourceContext, SourceError, FullImage};
+use super::{Flow, FullImage, SessionEnd, SkipPolicy, Source, SourceContext, SourceError};
 
 /// Draws frames of one scene.
 pub struct SyntheticSource {
@@ -196,7 +196,11 @@ impl Source for SyntheticSource {
                 return Ok(SessionEnd::Stopped);
             }
             let time = self.time_of(index);
-            if self.rate_limiter.as_mut().is_some_and(|cap| !cap.admit(time)) {
+            if self
+                .rate_limiter
+                .as_mut()
+                .is_some_and(|cap| !cap.admit(time))
+            {
                 index += 1;
                 continue;
             }

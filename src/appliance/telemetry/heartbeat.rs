@@ -115,7 +115,9 @@ mod tests {
         worker.busy();
         idle.busy();
         idle.idle();
-        let (name, worked) = pulses.stalled_at(later, limit).expect("the worker is stuck");
+        let (name, worked) = pulses
+            .stalled_at(later, limit)
+            .expect("the worker is stuck");
         assert_eq!(name, "worker");
         assert!(worked >= Duration::from_secs(59), "{worked:?}");
         assert!(

@@ -159,8 +159,7 @@ fn attributes(
     (message, category): &(RegisteredString<'static>, Category<'static>),
     payload: u64,
 ) -> EventAttributes<'static> {
-    NVTX
-        .domain
+    NVTX.domain
         .event_attributes_builder()
         .message(*message)
         .category(*category)
@@ -256,8 +255,7 @@ impl Recorder {
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
         Range {
             _nvtx: (!self.is_silent).then(|| {
-                NVTX
-                    .domain
+                NVTX.domain
                     .local_range(attributes(&NVTX.stages[stage as usize], payload))
             }),
             recorder: self,

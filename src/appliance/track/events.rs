@@ -134,7 +134,11 @@ impl TrackEventGenerator {
             return;
         };
         entry.current.attributes = attributes;
-        if !entry.current.attributes.same_labels(&entry.last_published.attributes) {
+        if !entry
+            .current
+            .attributes
+            .same_labels(&entry.last_published.attributes)
+        {
             events.push(entry.event(EventKind::Update, at));
         }
     }

@@ -33,7 +33,8 @@ impl IouIndex {
     /// Takes the boxes of a frame. Allocates only when there are more than ever before.
     pub(super) fn build(&mut self, detections: &[Detection]) {
         // What is no number overlaps nothing, and has no place in an order.
-        let is_valid = |(_, seen): &(usize, &Detection)| seen.xyxy.iter().all(|edge| !edge.is_nan());
+        let is_valid =
+            |(_, seen): &(usize, &Detection)| seen.xyxy.iter().all(|edge| !edge.is_nan());
         // An index beyond 32 bits would need a frame with four thousand million boxes.
         let entry =
             |(index, seen): (usize, &Detection)| u64::from(rank(seen.xyxy[0])) << 32 | index as u64;
@@ -62,7 +63,11 @@ impl IouIndex {
 
     /// The indices of the boxes whose intersection over union with this one is above 0 and at least `least`, with that, in any
     /// order. What only touches does not overlap.
-    pub(super) fn query(&mut self, xyxy: &Xyxy, min_iou: f32) -> impl Iterator<Item = (usize, f32)> {
+    pub(super) fn query(
+        &mut self,
+        xyxy: &Xyxy,
+        min_iou: f32,
+    ) -> impl Iterator<Item = (usize, f32)> {
         let [left, _, right, _] = *xyxy;
         let first = if xyxy.iter().any(|edge| edge.is_nan()) {
             self.max_right.len()

@@ -23,24 +23,24 @@
 //! two frames; until then a track carries [`UNCONFIRMED`]. An Active track with `max_lost_frames: 0` goes straight to Ended.
 
 mod assignment;
-mod hungarian;
 mod events;
+mod hungarian;
+mod iou_index;
+mod kalman;
 mod metrics;
 mod mot;
-mod kalman;
+mod mot_truth;
 mod offline;
-mod iou_index;
 mod reassociate;
 mod sparse_assignment;
 mod stages;
 mod tracker;
-mod mot_truth;
 
 pub use assignment::{Assigner, Candidate, Pairing};
-pub use hungarian::HungarianSolver;
 pub use events::{ClassCount, TrackEventGenerator};
+pub use hungarian::HungarianSolver;
 pub use metrics::Metrics;
 pub use mot::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
+pub use mot_truth::{TruthRow, parse_truth};
 pub use offline::{TentativeFrames, track_offline};
 pub use tracker::{Tracker, UNCONFIRMED};
-pub use mot_truth::{TruthRow, parse_truth};

@@ -76,7 +76,9 @@ impl Trajectory {
     pub(super) fn distance(&self, own_age: u32, newer: &Self, newer_age: u32) -> Option<f32> {
         let frames_since_match = own_age.checked_sub(self.last_matched_age)?;
         // Frames from the last sight of the one to the first of the other.
-        let gap = (frames_since_match + 1).checked_sub(newer_age).filter(|gap| *gap > 0)? as f32;
+        let gap = (frames_since_match + 1)
+            .checked_sub(newer_age)
+            .filter(|gap| *gap > 0)? as f32;
         if self.observations < 3 {
             // Nobody knows where it went.
             return None;

@@ -14,10 +14,10 @@ use jetwatch_config::{ClassMatch, TrackerConfig, TrackerKind};
 use jetwatch_types::{Detection, Track, TrackId, TrackState, Xyxy, intersection_over_union};
 
 use super::assignment::{Assigner, Candidate};
-use super::kalman::{Visibility, KalmanBox, MotionModel};
 use super::iou_index::IouIndex;
+use super::kalman::{KalmanBox, MotionModel, Visibility};
 use super::reassociate::Trajectory;
-use super::stages::{SimilarityKind, AssociationStages};
+use super::stages::{AssociationStages, SimilarityKind};
 
 /// The id of a track that has none yet, because it is [`TrackState::Tentative`].
 pub const UNCONFIRMED: TrackId = TrackId(0);
@@ -156,8 +156,10 @@ impl Tracker {
             if track.is_none() && detection.score >= self.config.min_new_track_score {
                 self.tracks.push(start(detection));
                 self.creation_ids.push(self.next_creation_id);
-                self.kalman_boxes
-                    .extend(self.model.map(|model| KalmanBox::new(model, &detection.xyxy)));
+                self.kalman_boxes.extend(
+                    self.model
+                        .map(|model| KalmanBox::new(model, &detection.xyxy)),
+                );
                 if self.config.reassociate_frames > 0 {
                     self.trajectories.push(Trajectory::new(&detection.xyxy));
                 }
@@ -297,7 +299,11 @@ impl Tracker {
             let track = &self.tracks[index];
             let is_sure = self.is_coasting && track.score >= CONFIRM_SCORE;
             // Who was found by the last look came in one of the frames before it that nobody looked at, on average in the middle.
-            let head_start = if track.hits == 1 { self.frames_before_update / 2 } else { 0 };
+            let head_start = if track.hits == 1 {
+                self.frames_before_update / 2
+            } else {
+                0
+            };
             let age = track.age_frames.saturating_add(head_start);
             let has_passed = age >= min_frames && (is_sure || track.hits >= min_frames.min(2));
             if track.state != TrackState::Tentative || !has_passed {
@@ -321,13 +327,16 @@ impl Tracker {
     fn find_lost_match(&self, index: usize) -> Option<usize> {
         let (new, trajectory) = (&self.tracks[index], self.trajectories.get(index)?);
         let mut best: Option<(f32, usize)> = None;
-        for (at, (lost, lost_trajectory)) in self.tracks.iter().zip(&self.trajectories).enumerate() {
+        for (at, (lost, lost_trajectory)) in self.tracks.iter().zip(&self.trajectories).enumerate()
+        {
             let other_class =
                 self.config.class_match == ClassMatch::Same && lost.class != new.class;
             if lost.state != TrackState::Lost || other_class {
                 continue;
             }
-            let Some(distance) = lost_trajectory.distance(lost.age_frames, trajectory, new.age_frames) else {
+            let Some(distance) =
+                lost_trajectory.distance(lost.age_frames, trajectory, new.age_frames)
+            else {
                 continue;
             };
             // Of equals the older one.

@@ -9,17 +9,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use jetwatch_bench::{Gain, Capabilities, StepConfig, AblationStep, compute_gains, cpu_per_frame};
+use jetwatch_bench::{AblationStep, Capabilities, Gain, StepConfig, compute_gains, cpu_per_frame};
 use jetwatch_config::{Backend, Config, DetectorConfig, EngineBuild, Interval, OnnxProvider};
 use jetwatch_detect::graph::{self, Axis};
 use jetwatch_detect::{self as detect, engines, model::ModelSpec};
-use jetwatch_pipeline::{self as pipeline, ExecutionMode, Options, PipelineError, ScaleAt, Backpressure};
+use jetwatch_pipeline::{
+    self as pipeline, Backpressure, ExecutionMode, Options, PipelineError, ScaleAt,
+};
 use jetwatch_record::Recording;
 
 use super::super::Exit;
 use super::BenchArgs;
-use super::series::PointResult;
 use super::run::{FILE, write};
+use super::series::PointResult;
 
 /// The recording of the steps that draw, in the folder of the run.
 const RECORDING: &str = "recording.mkv";
@@ -75,7 +77,10 @@ impl StepRun {
             false => ScaleAt::Source,
         };
         Options {
-            execution_mode: ExecutionMode { backpressure: turns, scale_at: scaling },
+            execution_mode: ExecutionMode {
+                backpressure: turns,
+                scale_at: scaling,
+            },
             record: self.record.clone(),
             ..options
         }
@@ -171,7 +176,8 @@ pub(super) fn common_runtime(config: &Config) -> anyhow::Result<Option<(String, 
         return Ok(None);
     }
     let capabilities = capabilities(config)?;
-    let of_step = |step: &AblationStep| pipeline::all_networks(&step.apply(config, &capabilities).config);
+    let of_step =
+        |step: &AblationStep| pipeline::all_networks(&step.apply(config, &capabilities).config);
     let networks: Vec<_> = AblationStep::ALL.iter().flat_map(of_step).collect();
     let networks: Vec<_> = (networks.into_iter())
         .filter(|network| network.backend != Backend::Scripted)
@@ -228,7 +234,9 @@ pub(super) fn check_prerequisites(args: &BenchArgs, config: &Config) -> anyhow::
             args.warmup
         );
     }
-    let level = AblationStep::Naive.apply(config, &Capabilities::default()).config;
+    let level = AblationStep::Naive
+        .apply(config, &Capabilities::default())
+        .config;
     let live = level.sources.iter().filter(|source| source.uri.is_live());
     for source in live {
         eprintln!(
@@ -240,7 +248,11 @@ pub(super) fn check_prerequisites(args: &BenchArgs, config: &Config) -> anyhow::
 }
 
 /// Writes `ablation.json` and prints what each step gained.
-pub(super) fn write_result(args: &BenchArgs, results: &[PointResult], rounds: u32) -> anyhow::Result<Exit> {
+pub(super) fn write_result(
+    args: &BenchArgs,
+    results: &[PointResult],
+    rounds: u32,
+) -> anyhow::Result<Exit> {
     let speeds: Vec<Vec<Option<f64>>> = results
         .iter()
         .map(|point| point.runs.iter().map(|run| run.fps).collect())

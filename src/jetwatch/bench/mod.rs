@@ -3,11 +3,11 @@
 //! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`) are processes of their
 //! own, so that one that fails does not take the others with it, and none finds the caches of another.
 
-mod system_info;
 mod ablation;
 mod layers;
-mod series;
 mod run;
+mod series;
+mod system_info;
 mod table;
 
 use std::fs;

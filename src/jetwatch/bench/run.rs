@@ -8,16 +8,16 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use jetwatch_bench::{TraceStats, AblationStep, document};
+use jetwatch_bench::{AblationStep, TraceStats, document};
 use jetwatch_config::{Broker, Config, TlsConfig};
-use jetwatch_pipeline::{self as pipeline, RunLimit, Options, Pipeline};
+use jetwatch_pipeline::{self as pipeline, Options, Pipeline, RunLimit};
 use jetwatch_platform::SysRoot;
 use jetwatch_source::StopToken;
-use jetwatch_telemetry::{Level, Trace, with_error_prefix, process_usage};
+use jetwatch_telemetry::{Level, Trace, process_usage, with_error_prefix};
 
 use super::super::{Exit, progress, signals};
-use super::system_info::SystemObserver;
 use super::ablation::StepRun;
+use super::system_info::SystemObserver;
 use super::{BenchArgs, table};
 
 /// The name of the result.
@@ -107,7 +107,10 @@ fn run_pipeline(
         match Pipeline::start(&config, options) {
             Ok(pipeline) => break (pipeline, config),
             Err(error) => {
-                if !step.as_mut().is_some_and(|step| step.retry_single_crops(&error)) {
+                if !step
+                    .as_mut()
+                    .is_some_and(|step| step.retry_single_crops(&error))
+                {
                     return Err(error.into());
                 }
             }

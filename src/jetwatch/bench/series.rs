@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use jetwatch_bench::{Comparison, Noise, AblationStep, Statistics, cartesian, mean};
+use jetwatch_bench::{AblationStep, Comparison, Noise, Statistics, cartesian, mean};
 use jetwatch_source::StopToken;
 
 use super::super::{Exit, signals};
@@ -201,7 +201,10 @@ impl<'a> RunPlan<'a> {
             (Some(error), _) => format!("failed: {error}"),
             (None, fps) => format!("{:.1} frames/s", fps.unwrap_or_default()),
         };
-        eprintln!("{name}, round {} of {}: {reported}", result.round, self.rounds);
+        eprintln!(
+            "{name}, round {} of {}: {reported}",
+            result.round, self.rounds
+        );
     }
 
     /// One round of one point: all of its processes, side by side.

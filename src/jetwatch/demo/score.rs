@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jetwatch_config::SyntheticScene;
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, GroundTruthObject};
+use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_pipeline::FrameCallback;
 use jetwatch_source::scene::Scene;
 use jetwatch_types::{Detection, FrameMeta, Track};
@@ -93,10 +93,8 @@ impl Scorer {
     pub(super) fn score(&self) -> Option<Score> {
         let frames = std::mem::take(&mut *lock(&self.frames));
         let mut scene = Scene::new(&self.scene);
-        let (mut of_detections, mut of_tracks) = (
-            ClearMotCounter::new(MIN_IOU),
-            ClearMotCounter::new(MIN_IOU),
-        );
+        let (mut of_detections, mut of_tracks) =
+            (ClearMotCounter::new(MIN_IOU), ClearMotCounter::new(MIN_IOU));
         let mut truth = Vec::new();
         for frame in &frames {
             scene.truth_into(frame.index, &mut truth);

@@ -36,7 +36,13 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
             Err(_) => mqtt.broker = url(listen),
         }
     }
-    check_connection(context, config.device.as_str(), &mqtt, own.is_some(), report);
+    check_connection(
+        context,
+        config.device.as_str(),
+        &mqtt,
+        own.is_some(),
+        report,
+    );
     if let Some(broker) = own {
         broker.stop();
     }
@@ -55,7 +61,13 @@ fn url(listen: std::net::SocketAddr) -> Broker {
     }
 }
 
-fn check_connection(context: &DoctorContext, device: &str, mqtt: &MqttConfig, is_own: bool, report: &mut CheckReport) {
+fn check_connection(
+    context: &DoctorContext,
+    device: &str,
+    mqtt: &MqttConfig,
+    is_own: bool,
+    report: &mut CheckReport,
+) {
     let info = match publish::probe(mqtt, TIMEOUT) {
         Ok(info) => info,
         // The file of a password is for root and the daemon alone.

@@ -110,7 +110,12 @@ fn v4l2(context: &DoctorContext, report: &mut CheckReport, device: &str) {
 }
 
 /// Whether the daemon's user may open a device.
-fn check_permission(context: &DoctorContext, report: &mut CheckReport, device: &str, of: &Metadata) {
+fn check_permission(
+    context: &DoctorContext,
+    report: &mut CheckReport,
+    device: &str,
+    of: &Metadata,
+) {
     let what = format!("permission {device}");
     let text = |path| context.root.text(path).ok().flatten().unwrap_or_default();
     let users = text("/etc/passwd");

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
 use super::subject::DoctorContext;
 use super::{broker, cameras, engine, libraries, platform, power, profiling, service, video};
-use crate::check_report::{CheckResult, CheckReport};
+use crate::check_report::{CheckReport, CheckResult};
 
 /// What can be examined alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -67,10 +67,15 @@ impl Check {
     }
 
     /// Examines it, on another thread, and takes the results as they come.
-    pub(super) fn run(self, context: &Arc<DoctorContext>, report: &mut CheckReport) -> anyhow::Result<()> {
+    pub(super) fn run(
+        self,
+        context: &Arc<DoctorContext>,
+        report: &mut CheckReport,
+    ) -> anyhow::Result<()> {
         let (sender, results) = unbounded();
         let subject = Arc::clone(context);
-        let body = move || self.run_here(&subject, &mut CheckReport::for_check(self.name(), sender));
+        let body =
+            move || self.run_here(&subject, &mut CheckReport::for_check(self.name(), sender));
         thread::Builder::new()
             .name(self.name().to_owned())
             .spawn(body)?;
@@ -96,7 +101,12 @@ impl Check {
 }
 
 /// Takes the results of a part until it has ended, or its time is over.
-fn collect(check: &'static str, results: &Receiver<CheckResult>, timeout: Duration, report: &mut CheckReport) {
+fn collect(
+    check: &'static str,
+    results: &Receiver<CheckResult>,
+    timeout: Duration,
+    report: &mut CheckReport,
+) {
     let deadline = Instant::now() + timeout;
     loop {
         match results.recv_deadline(deadline) {

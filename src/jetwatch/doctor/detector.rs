@@ -12,7 +12,7 @@ use jetwatch_detect::engines::EngineError;
 use jetwatch_detect::{self as detect, DetectError, DetectorFactory};
 use jetwatch_eval::{Agreement, Golden, GoldenImage, GoldenSet, MatchCriteria, agreement};
 use jetwatch_pipeline::{
-    DetectorAlone, GOLDEN_SCORE, PipelineError, detections_of, bench_detector, golden_frames,
+    DetectorAlone, GOLDEN_SCORE, PipelineError, bench_detector, detections_of, golden_frames,
     image_hash,
 };
 use jetwatch_telemetry::{Recorder, StageSummary};
@@ -279,7 +279,11 @@ fn add_agreement(name: &str, other: &str, found: &Agreement, report: &mut CheckR
 }
 
 /// Times a backend on preloaded pictures.
-fn measure_speed(config: &Config, run: &Run, report: &mut CheckReport) -> anyhow::Result<DetectorAlone> {
+fn measure_speed(
+    config: &Config,
+    run: &Run,
+    report: &mut CheckReport,
+) -> anyhow::Result<DetectorAlone> {
     let mut config = config.clone();
     let street = "synthetic://traffic?realtime=false&width=1280&height=720";
     config.sources = Config::for_source(street, None)?.sources;

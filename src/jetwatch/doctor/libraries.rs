@@ -67,7 +67,13 @@ fn cuda(context: &DoctorContext, report: &mut CheckReport) {
                 origin("libcuda.so")
             );
             let expected = expected(context).map(|expected| expected.cuda);
-            add_version(report, WHAT, &text, (version.major, version.minor), expected);
+            add_version(
+                report,
+                WHAT,
+                &text,
+                (version.major, version.minor),
+                expected,
+            );
         }
         Err(error) => {
             let error = DetectError::Engine(error);

@@ -5,10 +5,10 @@
 
 mod broker;
 mod cameras;
+mod checks;
 mod detector;
 mod engine;
 mod libraries;
-mod checks;
 mod platform;
 mod power;
 mod profiling;

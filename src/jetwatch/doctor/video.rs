@@ -80,12 +80,14 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
         Err(error) => report.unknown("decoding by the CPU", &error),
     }
     match (&units.decoder, &units.vic) {
-        (Ok(decoder), Ok(converter)) => match video_selftest::test_decoding(Some((*decoder, *converter))) {
-            Ok((outcome, wanted)) => {
-                compare(report, "decoding by NVDEC", &outcome, &wanted, 0.0);
+        (Ok(decoder), Ok(converter)) => {
+            match video_selftest::test_decoding(Some((*decoder, *converter))) {
+                Ok((outcome, wanted)) => {
+                    compare(report, "decoding by NVDEC", &outcome, &wanted, 0.0);
+                }
+                Err(error) => report.failed("decoding by NVDEC", &error),
             }
-            Err(error) => report.failed("decoding by NVDEC", &error),
-        },
+        }
         (Err(reason), _) | (_, Err(reason)) => report.unknown("decoding by NVDEC", reason),
     }
 }

@@ -11,7 +11,7 @@ use crate::{progress, signals};
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::DetectError;
 use jetwatch_detect::engines::{
-    self, EngineCache, EngineError, EngineState, Gpu, Lookup, BuildOptions, EngineSpec, Stored,
+    self, BuildOptions, EngineCache, EngineError, EngineSpec, EngineState, Gpu, Lookup, Stored,
 };
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_pipeline::{CalibrationImages, PipelineError};

@@ -19,11 +19,13 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
         print_plan(&file, layers.as_ref());
     }
     let is_known = file.manifest.is_some() || is_plan(&file.kind);
-    Ok(if is_known && file.mismatch.is_none() && is_complete(&file) {
-        Exit::Success
-    } else {
-        Exit::Failure
-    })
+    Ok(
+        if is_known && file.mismatch.is_none() && is_complete(&file) {
+            Exit::Success
+        } else {
+            Exit::Failure
+        },
+    )
 }
 
 fn is_plan(kind: &PlanKind) -> bool {
@@ -65,7 +67,11 @@ fn print_plan(file: &PlanFile, layers: Option<&Layers>) {
     if let PlanKind::Wrapped { description, .. } = &file.kind {
         for (key, value) in description.as_object().into_iter().flatten() {
             let value: String = value.to_string().chars().take(80).collect();
-            println!("           {}: {}", strip_control(key), strip_control(&value));
+            println!(
+                "           {}: {}",
+                strip_control(key),
+                strip_control(&value)
+            );
         }
     }
     match &file.manifest {

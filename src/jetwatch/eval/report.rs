@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use jetwatch_eval::{
-    Accuracy, Category, ClassAccuracy, ClassMap, Evaluation, MatchedBy, OperatingPoint, ConfidenceIntervals, Truth,
+    Accuracy, Category, ClassAccuracy, ClassMap, ConfidenceIntervals, Evaluation, MatchedBy,
+    OperatingPoint, Truth,
 };
 use jetwatch_pipeline::Evaluation;
 

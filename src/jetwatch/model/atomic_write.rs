@@ -55,7 +55,10 @@ pub(super) fn reject_existing<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) 
     Ok(())
 }
 
-fn for_each_chunk(file: &mut File, mut consume: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn for_each_chunk(
+    file: &mut File,
+    mut consume: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     loop {
         match file.read(&mut buffer)? {
@@ -65,7 +68,10 @@ fn for_each_chunk(file: &mut File, mut consume: impl FnMut(&[u8]) -> io::Result<
     }
 }
 
-fn write_atomically(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+fn write_atomically(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let beside = path.with_file_name(format!(
         ".{}.{}.new",

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{Exit, FetchArgs, atomic_write};
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
-use jetwatch_models::model_zoo::{self, Download, Entry, RetryPolicy, Progress};
+use jetwatch_models::model_zoo::{self, Download, Entry, Progress, RetryPolicy};
 use jetwatch_telemetry as telemetry;
 
 /// Name of the labels file in the folder.

@@ -32,7 +32,11 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit> {
         draft.inferred().layout,
         draft.inferred().reason
     );
-    println!("{} classes: {}", spec.labels.len(), first_labels(&spec.labels));
+    println!(
+        "{} classes: {}",
+        spec.labels.len(),
+        first_labels(&spec.labels)
+    );
     println!(
         "Look at the lines of {} that say GUESS before you trust it.",
         folder.join(FILE_NAME).display()

@@ -171,7 +171,10 @@ mod tests {
         use jetwatch_track::{parse_detections, parse_truth};
         let line = |frame: u32, id: i32| format!("{frame},{id},{},0,100,200,1\n", 2 * frame);
         let observed = |frame: &u32| *frame <= 10 || *frame > 10 + hidden;
-        let detections: String = (1..=30).filter(observed).map(|frame| line(frame, -1)).collect();
+        let detections: String = (1..=30)
+            .filter(observed)
+            .map(|frame| line(frame, -1))
+            .collect();
         let truth: String = (1..=30).map(|frame| line(frame, 1)).collect();
         Sequence {
             name: name.to_owned(),

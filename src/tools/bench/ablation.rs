@@ -9,7 +9,7 @@ use jetwatch_config::{
     Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pace, SourceConfig, SourceUri,
 };
 
-pub use climb::{Gain, CpuPerFrame, compute_gains, cpu_per_frame};
+pub use climb::{CpuPerFrame, Gain, compute_gains, cpu_per_frame};
 
 /// Frames that skip the network after each one that goes through it, where the configuration names no number.
 const INTERVAL: u32 = 3;
@@ -229,7 +229,12 @@ impl StepConfig {
         }
     }
 
-    fn choose_precision(&mut self, step: AblationStep, config: &Config, capabilities: &Capabilities) {
+    fn choose_precision(
+        &mut self,
+        step: AblationStep,
+        config: &Config,
+        capabilities: &Capabilities,
+    ) {
         let Some(primary) = &capabilities.primary else {
             self.choose_secondary_precision(step, capabilities);
             if step == AblationStep::Int8 {
@@ -240,7 +245,12 @@ impl StepConfig {
         let has_full = primary.iter().any(|known| known == FP32);
         let detector = &mut self.config.detector;
         let notes = if step == AblationStep::Int8 {
-            int8(detector, &config.detector, has_full, capabilities.int8(primary))
+            int8(
+                detector,
+                &config.detector,
+                has_full,
+                capabilities.int8(primary),
+            )
         } else {
             let notes = fp32(detector, has_full).into_iter();
             notes.filter(|_| step == AblationStep::Naive).collect()
@@ -250,7 +260,11 @@ impl StepConfig {
     }
 
     fn choose_secondary_precision(&mut self, step: AblationStep, capabilities: &Capabilities) {
-        let networks = self.config.secondary.iter_mut().zip(&capabilities.secondary);
+        let networks = self
+            .config
+            .secondary
+            .iter_mut()
+            .zip(&capabilities.secondary);
         for (network, known) in networks {
             if step == AblationStep::Int8 && is_int8(network.precision.as_deref()) {
                 continue;

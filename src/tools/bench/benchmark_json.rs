@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use jetwatch_telemetry::Stage;
 
-use super::{Batch, LevelStats, TraceStats, Statistics, Times};
+use super::{Batch, LevelStats, Statistics, Times, TraceStats};
 
 /// The name at the root of the ranges.
 pub const ROOT: &str = "jetwatch";
@@ -55,7 +55,10 @@ fn root_range(stats: &TraceStats) -> Map<String, Value> {
     let ended = batches()
         .map(|batch| batch.started + batch.times.wall)
         .max();
-    let last = stats.levels.iter().rfind(|run| !run.level.is_asynchronous());
+    let last = stats
+        .levels
+        .iter()
+        .rfind(|run| !run.level.is_asynchronous());
     let times = Times {
         items: last.map_or(0, |run| items(&run.batches)),
         wall: ended

@@ -27,7 +27,8 @@ impl Noise {
     /// What is wrong with runs at these speeds, in the order in which they ran. Fewer than three say nothing.
     #[must_use]
     pub fn detect(speeds: &[f64]) -> Vec<Self> {
-        let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3) else {
+        let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3)
+        else {
             return Vec::new();
         };
         let distances: Vec<f64> = speeds
@@ -159,7 +160,8 @@ mod tests {
 
     #[test]
     fn ratios_are_of_pairs() {
-        let found = Comparison::paired(&[100.0, 50.0, 200.0], &[110.0, 60.0, 210.0]).expect("pairs");
+        let found =
+            Comparison::paired(&[100.0, 50.0, 200.0], &[110.0, 60.0, 210.0]).expect("pairs");
         let wanted = [1.1, 1.2, 1.05];
         assert!(
             found
@@ -171,7 +173,8 @@ mod tests {
         );
         assert!((found.statistics.median - 1.1).abs() < 1e-12 && found.is_clear);
         assert!(found.describe("a", "b").ends_with("the second is faster"));
-        let alike = Comparison::paired(&[100.0, 100.0, 100.0], &[90.0, 110.0, 100.0]).expect("pairs");
+        let alike =
+            Comparison::paired(&[100.0, 100.0, 100.0], &[90.0, 110.0, 100.0]).expect("pairs");
         assert!(!alike.is_clear);
         assert_eq!(Comparison::paired(&[0.0], &[1.0]), None);
     }

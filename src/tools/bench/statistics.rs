@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn numbers_computed_by_hand() {
         // Deviations from the mean 5: -3 -1 -1 -1 0 0 2 4; their squares sum up to 32.
-        let found = Statistics::from_values(&[9.0, 4.0, 2.0, 5.0, 4.0, 7.0, 5.0, 4.0]).expect("numbers");
+        let found =
+            Statistics::from_values(&[9.0, 4.0, 2.0, 5.0, 4.0, 7.0, 5.0, 4.0]).expect("numbers");
         assert_eq!(found.count, 8);
         close(found.mean, 5.0);
         close(found.std, 2.0);

@@ -115,6 +115,8 @@ mod tests {
         );
         assert_eq!(cartesian(&[]).expect("no keys"), [vec![]]);
         let twice = [axes[0].clone(), axes[0].clone()];
-        assert!(matches!(cartesian(&twice), Err(BenchmarkError::DuplicateKey { key }) if key == "a"));
+        assert!(
+            matches!(cartesian(&twice), Err(BenchmarkError::DuplicateKey { key }) if key == "a")
+        );
     }
 }

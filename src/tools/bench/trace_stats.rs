@@ -129,7 +129,10 @@ impl TraceStats {
         let measured = run.without_warmup();
         let ended = measured.iter().map(Batch::ended).max();
         // From the end of the warm-up: results come in bursts, and a burst's own beginning is too late.
-        let warm = run.batches[..run.dropped_front].iter().map(Batch::ended).max();
+        let warm = run.batches[..run.dropped_front]
+            .iter()
+            .map(Batch::ended)
+            .max();
         let began = warm.or_else(|| {
             let all = self.levels.iter().flat_map(|run| &run.batches);
             all.map(|batch| batch.started).min()
@@ -158,7 +161,8 @@ impl TraceStats {
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for run in &self.levels {
-            let whole = |batches: &[Batch]| RangeStats::from_times(batches.iter().map(|b| &b.times));
+            let whole =
+                |batches: &[Batch]| RangeStats::from_times(batches.iter().map(|b| &b.times));
             rows.extend(row(run.level.name().to_owned(), run, whole));
             for stage in Stage::ALL {
                 let name = format!("{}/{}", run.level.name(), stage.name());
@@ -239,7 +243,9 @@ impl LevelStats {
     #[must_use]
     pub fn without_warmup(&self) -> &[Batch] {
         let end = self.batches.len().saturating_sub(self.dropped_back);
-        self.batches.get(self.dropped_front..end).unwrap_or_default()
+        self.batches
+            .get(self.dropped_front..end)
+            .unwrap_or_default()
     }
 }
 

@@ -71,7 +71,11 @@ impl Agreement {
 
 /// Compares the detections of the same pictures. Lists of different lengths are compared as far as both go.
 #[must_use]
-pub fn agreement(first: &[Vec<Detection>], second: &[Vec<Detection>], rule: &MatchCriteria) -> Agreement {
+pub fn agreement(
+    first: &[Vec<Detection>],
+    second: &[Vec<Detection>],
+    rule: &MatchCriteria,
+) -> Agreement {
     let mut agreement = Agreement::default();
     let (mut pairs, mut overlaps) = (0_u64, 0.0);
     for (first, second) in first.iter().zip(second) {
@@ -112,7 +116,8 @@ fn matches<'d>(
         .collect();
     confident.sort_by(|a, b| b.score.total_cmp(&a.score));
     let mut is_taken = vec![false; theirs.len()];
-    confident.into_iter()
+    confident
+        .into_iter()
         .map(|of_ours| {
             let candidates = theirs.iter().enumerate().filter(|(index, of_theirs)| {
                 !is_taken[*index]

@@ -3,7 +3,7 @@
 //! Pictures have weights, so that a sample with repetitions is judged without copying anything: weight 2 is the same as
 //! the picture being there twice.
 
-use super::matching::{ScoredMatch, IOU_THRESHOLDS, ScoredMatches};
+use super::matching::{IOU_THRESHOLDS, ScoredMatch, ScoredMatches};
 
 /// Recalls at which precision is read: 0, 0.01, … 1.
 const RECALL_LEVELS: usize = 101;

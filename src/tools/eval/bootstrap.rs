@@ -157,7 +157,7 @@ fn interval(values: impl Iterator<Item = f64>) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Category, Prediction, Image, Object, Truth};
+    use crate::{Category, Image, Object, Prediction, Truth};
     use jetwatch_types::Size;
 
     /// One object in each of `images` pictures.

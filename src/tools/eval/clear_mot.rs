@@ -109,7 +109,8 @@ impl ClearMotCounter {
             let Some(last) = self.last.get(&object.id) else {
                 continue;
             };
-            let same = (0..tracks.len()).find(|track| tracks[*track].id == *last && !is_matched[*track]);
+            let same =
+                (0..tracks.len()).find(|track| tracks[*track].id == *last && !is_matched[*track]);
             if let Some(track) = same
                 && overlap(object, &tracks[track]) >= self.min_iou
             {

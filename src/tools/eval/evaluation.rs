@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
+use super::annotations::{Object, Prediction, Truth};
 use super::average_precision::{Curves, Points, curves, mean};
-use super::matching::{AreaRange, MAX_PREDICTIONS, IOU_THRESHOLDS, ScoredMatches, ImageMatches};
-use super::annotations::{Prediction, Object, Truth};
+use super::matching::{AreaRange, IOU_THRESHOLDS, ImageMatches, MAX_PREDICTIONS, ScoredMatches};
 
 /// COCO's twelve numbers, each 0 to 1; `None` where the truth holds nothing of the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -104,7 +104,8 @@ impl Evaluation {
             each.collect()
         };
         let whole = curves_of(&all, MAX_PREDICTIONS);
-        let [small, medium, large] = [small, medium, large].map(|part| curves_of(&part, MAX_PREDICTIONS));
+        let [small, medium, large] =
+            [small, medium, large].map(|part| curves_of(&part, MAX_PREDICTIONS));
         let accuracy = Accuracy {
             ap: precision(&whole, 0..IOU_THRESHOLDS),
             ap50: precision(&whole, 0..1),
@@ -186,7 +187,10 @@ impl OperatingPoint {
 }
 
 /// The pictures of each class that show it or were said to, in order.
-fn image_matches<'a>(truth: &'a Truth, predictions: &'a [Prediction]) -> Vec<Vec<(usize, ImageMatches<'a>)>> {
+fn image_matches<'a>(
+    truth: &'a Truth,
+    predictions: &'a [Prediction],
+) -> Vec<Vec<(usize, ImageMatches<'a>)>> {
     let mut objects: Vec<&Object> = truth.objects.iter().collect();
     let mut found: Vec<&Prediction> = predictions.iter().collect();
     // Stable: the order within a picture decides between equals.
@@ -214,8 +218,12 @@ fn image_matches<'a>(truth: &'a Truth, predictions: &'a [Prediction]) -> Vec<Vec
         let here = take_while(&mut objects, |object| {
             (object.category, object.image) == place
         });
-        let image_predictions = take_while(&mut found, |found| (found.category, found.image) == place);
-        scenes[category].push((image, ImageMatches::new(here.to_vec(), image_predictions.to_vec())));
+        let image_predictions =
+            take_while(&mut found, |found| (found.category, found.image) == place);
+        scenes[category].push((
+            image,
+            ImageMatches::new(here.to_vec(), image_predictions.to_vec()),
+        ));
     }
 }
 
@@ -230,7 +238,11 @@ fn take_while<'a, T>(items: &mut &'a [T], wanted: impl Fn(&T) -> bool) -> &'a [T
     first
 }
 
-fn rankings(truth: &Truth, scenes: &[Vec<(usize, ImageMatches<'_>)>], range: AreaRange) -> Vec<ScoredMatches> {
+fn rankings(
+    truth: &Truth,
+    scenes: &[Vec<(usize, ImageMatches<'_>)>],
+    range: AreaRange,
+) -> Vec<ScoredMatches> {
     debug_assert_eq!(truth.categories.len(), scenes.len());
     let ranking_of = |scenes: &Vec<(usize, ImageMatches<'_>)>| {
         let mut ranking = ScoredMatches::default();
@@ -333,7 +345,8 @@ mod tests {
         let judged = Evaluation::new(&truth, &some, 0.5);
         let (car, bus) = (&judged.classes[0], &judged.classes[1]);
         assert_eq!(car.ap, Some(1.0));
-        let counts = |operating: &OperatingPoint| (operating.right, operating.wrong, operating.missed);
+        let counts =
+            |operating: &OperatingPoint| (operating.right, operating.wrong, operating.missed);
         assert_eq!(counts(&car.operating), (1, 0, 1));
         assert_eq!((bus.ap, counts(&bus.operating)), (Some(0.0), (0, 1, 1)));
         assert_eq!(counts(&judged.operating), (1, 1, 2));

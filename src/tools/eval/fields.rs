@@ -42,7 +42,9 @@ impl From<Value> for Field {
             Value::Number(number) => match (number.as_i64(), number.as_f64()) {
                 (Some(whole), _) => Self::Integer(whole),
                 // Numeric tools write whole numbers as `1.0`.
-                (None, Some(number)) if number.fract() == 0.0 && number.abs() < MAX_EXACT_INTEGER => {
+                (None, Some(number))
+                    if number.fract() == 0.0 && number.abs() < MAX_EXACT_INTEGER =>
+                {
                     Self::Integer(number as i64)
                 }
                 (None, Some(number)) if number.is_finite() => Self::Number(number),
@@ -81,7 +83,9 @@ impl Field {
             Self::Number(number) => *number,
             _ => return None,
         };
-        (0.0..=MAX_EXACT_INTEGER).contains(&number).then_some(number)
+        (0.0..=MAX_EXACT_INTEGER)
+            .contains(&number)
+            .then_some(number)
     }
 
     /// A box whose sides are not negative and whose corners are within [`GREATEST`].

@@ -16,24 +16,24 @@
 //! as a file: `jetwatch doctor` asks both. Boxes here are `[left, top, width, height]` in `f64`, as annotation files have them.
 
 mod agreement;
+mod annotations;
 mod average_precision;
 mod bootstrap;
 mod classes;
 mod clear_mot;
 pub mod coco;
 mod error;
+mod evaluation;
 mod fields;
 mod golden;
-mod evaluation;
 mod matching;
-mod annotations;
 
-pub use agreement::{Agreement, MatchCriteria, ConfidentBoxes, agreement};
-pub use bootstrap::{Interval, ConfidenceIntervals, bootstrap};
+pub use agreement::{Agreement, ConfidentBoxes, MatchCriteria, agreement};
+pub use annotations::{Category, Image, Object, Prediction, Truth, Xywh};
+pub use bootstrap::{ConfidenceIntervals, Interval, bootstrap};
 pub use classes::{ClassMap, MatchedBy};
-pub use clear_mot::{ClearMot, ClearMotCounter, Hypothesis, GroundTruthObject};
+pub use clear_mot::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
 pub use error::{AccuracyError, Problem};
-pub use golden::{Golden, GoldenError, GoldenImage, GoldenSet};
 pub use evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
+pub use golden::{Golden, GoldenError, GoldenImage, GoldenSet};
 pub use matching::MAX_PREDICTIONS;
-pub use annotations::{Category, Prediction, Image, Object, Truth, Xywh};

@@ -4,7 +4,7 @@
 //! taken any number of times, and an object outside of the range of sizes once, but only by what finds no better object;
 //! neither counts, for or against. A detection that finds nothing is wrong, unless its own size is outside of the range.
 
-use super::{Prediction, Object, Xywh};
+use super::{Object, Prediction, Xywh};
 
 /// Most detections that are judged in one picture of one class.
 pub const MAX_PREDICTIONS: usize = 100;
@@ -108,13 +108,17 @@ impl<'a> ImageMatches<'a> {
             ranking.objects.push((image, counting as u32));
         }
         let first = ranking.matches.len();
-        let judged = self.predictions.iter().enumerate().map(|(rank, found)| ScoredMatch {
-            score: found.score,
-            image,
-            rank: rank as u16,
-            matched: 0,
-            unmatched: 0,
-        });
+        let judged = self
+            .predictions
+            .iter()
+            .enumerate()
+            .map(|(rank, found)| ScoredMatch {
+                score: found.score,
+                image,
+                rank: rank as u16,
+                matched: 0,
+                unmatched: 0,
+            });
         ranking.matches.extend(judged);
         let judged = &mut ranking.matches[first..];
         let mut is_matched = vec![false; self.objects.len()];
@@ -129,7 +133,9 @@ impl<'a> ImageMatches<'a> {
                             judged.matched |= bit;
                         }
                     }
-                    None if range.contains(area(&self.predictions[row].xywh)) => judged.unmatched |= bit,
+                    None if range.contains(area(&self.predictions[row].xywh)) => {
+                        judged.unmatched |= bit
+                    }
                     None => {}
                 }
             }
@@ -217,9 +223,17 @@ mod tests {
     }
 
     /// For each detection, best first: right and wrong at the overlap 0.5; and the number of objects that count.
-    fn evaluate(objects: &[Object], found: &[Prediction], range: AreaRange) -> (Vec<(bool, bool)>, u32) {
+    fn evaluate(
+        objects: &[Object],
+        found: &[Prediction],
+        range: AreaRange,
+    ) -> (Vec<(bool, bool)>, u32) {
         let mut ranking = ScoredMatches::default();
-        ImageMatches::new(objects.iter().collect(), found.iter().collect()).evaluate(0, range, &mut ranking);
+        ImageMatches::new(objects.iter().collect(), found.iter().collect()).evaluate(
+            0,
+            range,
+            &mut ranking,
+        );
         ranking.finish();
         let flags = ranking
             .matches

@@ -3,7 +3,7 @@
 //! It knows no layout and looks at no tensor. Heads make one for each picture.
 
 use super::argmax::MIN_SCORE;
-use super::{DecodeDiagnostics, MAX_SCORE, ElementIndex};
+use super::{DecodeDiagnostics, ElementIndex, MAX_SCORE};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Xyxy;
 
@@ -117,7 +117,11 @@ mod tests {
         let mut candidates = Vec::new();
         let mut collector = CandidateCollector::new(0.5, &filter, &mut candidates);
         collector.report_invalid(1, [(10, 0.5), (11, 1.04), (12, -0.04)].into_iter());
-        assert_eq!(collector.decoded, DecodeDiagnostics::default(), "all three are sound");
+        assert_eq!(
+            collector.decoded,
+            DecodeDiagnostics::default(),
+            "all three are sound"
+        );
         collector.report_invalid(1, [(20, 0.5), (21, 7.0), (22, f32::NAN)].into_iter());
         collector.report_invalid(2, [(30, 0.5), (31, -3.0), (32, 7.0)].into_iter());
         collector.report_invalid(2, [(40, f32::INFINITY)].into_iter());

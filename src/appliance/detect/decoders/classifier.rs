@@ -13,7 +13,7 @@
 
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_count, element_name, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::{Size, Xyxy};
 
@@ -166,7 +166,13 @@ mod tests {
     fn of_others_all_that_reach_the_threshold_are_kept() {
         let sigmoid = fixture(ClassifierScores::Sigmoid, &[0.9, 0.2, 0.5]);
         let found = sigmoid.decode(0.5).0;
-        assert_eq!(found, [candidate(0, 0, 0.9, IMAGE_BOX), candidate(2, 2, 0.5, IMAGE_BOX)]);
+        assert_eq!(
+            found,
+            [
+                candidate(0, 0, 0.9, IMAGE_BOX),
+                candidate(2, 2, 0.5, IMAGE_BOX)
+            ]
+        );
     }
 
     #[test]

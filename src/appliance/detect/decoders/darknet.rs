@@ -7,7 +7,10 @@
 use super::argmax::{Span, argmax};
 use super::candidates::CandidateCollector;
 use super::tensors::{check_axes, check_count, floats};
-use super::{Candidate, ClassFilter, DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
 use jetwatch_types::Size;
 
 /// The tensors in their order.
@@ -72,7 +75,8 @@ impl OutputDecoder for Darknet {
             if !span.is_valid() {
                 let start = index * self.classes;
                 let placed = scores.iter().enumerate();
-                collector.report_invalid(SCORES, placed.map(|(class, score)| (start + class, *score)));
+                collector
+                    .report_invalid(SCORES, placed.map(|(class, score)| (start + class, *score)));
             } else if let Some(edge) = xyxy.iter().position(|edge| !edge.is_finite()) {
                 collector.report_non_finite(BOXES, index * 4 + edge);
             } else {
@@ -100,7 +104,11 @@ mod tests {
         Darknet::new(INPUT, 2, &[shape(boxes), shape(scores)])
     }
 
-    fn decode(boxes: &[[f32; 4]], scores: &[[f32; 2]], kept: &[&str]) -> (Vec<Candidate>, DecodeDiagnostics) {
+    fn decode(
+        boxes: &[[f32; 4]],
+        scores: &[[f32; 2]],
+        kept: &[&str],
+    ) -> (Vec<Candidate>, DecodeDiagnostics) {
         let head = shaped(&[boxes.len(), 1, 4], &[boxes.len(), 2]).expect("the shapes are right");
         let (boxes, scores) = (boxes.concat(), scores.concat());
         let tensors = [TensorView::F32(&boxes), TensorView::F32(&scores)];

@@ -12,12 +12,15 @@
 //! Only what can reach the threshold goes through the sigmoid: objectness is compared as the number that it is.
 
 use super::activation::{min_logit, sigmoid};
-use super::grids::Grid;
-use super::rows::{BEFORE_CLASSES, from_center, first_non_finite};
 use super::argmax::argmax;
 use super::candidates::CandidateCollector;
+use super::grids::Grid;
+use super::rows::{BEFORE_CLASSES, first_non_finite, from_center};
 use super::tensors::{check_axes, floats};
-use super::{Candidate, ClassFilter, DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
 use jetwatch_types::Size;
 
 /// Plane of the objectness among those of an anchor.
@@ -191,7 +194,11 @@ mod tests {
         }
     }
 
-    fn decode(outputs: &[Vec<f32>; 2], threshold: f32, kept: &[&str]) -> (Vec<Candidate>, DecodeDiagnostics) {
+    fn decode(
+        outputs: &[Vec<f32>; 2],
+        threshold: f32,
+        kept: &[&str],
+    ) -> (Vec<Candidate>, DecodeDiagnostics) {
         let head = shaped(&[2 * PLANES, 1, 2], &[PLANES, 2, 4]).expect("the shapes are right");
         let tensors = outputs.each_ref().map(|output| TensorView::F32(output));
         fixture::decode(
@@ -281,7 +288,11 @@ mod tests {
                     decoded.non_finite,
                     decoded.first_non_finite,
                 );
-                assert_eq!(expected_decoded, (0, 1, Some(wanted)), "{bad} in plane {plane}");
+                assert_eq!(
+                    expected_decoded,
+                    (0, 1, Some(wanted)),
+                    "{bad} in plane {plane}"
+                );
             }
         }
         let mut outputs = outputs();

@@ -16,12 +16,12 @@
 //! The offset is half a pixel, not half a cell: so it was trained. A cell may show objects of several classes, each a
 //! candidate of its own; candidates come class by class, as they lie in the tensor.
 
-use super::boxes::first_unbounded;
-use super::grids::Grid;
 use super::argmax::Span;
+use super::boxes::first_unbounded;
 use super::candidates::{CandidateCollector, is_valid};
+use super::grids::Grid;
 use super::tensors::{check_axes, check_count, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
@@ -90,7 +90,13 @@ impl DetectNetV2 {
     }
 
     /// Sieves the box that belongs to score number `index`.
-    fn decode_score(&self, index: usize, score: f32, boxes: &[f32], collector: &mut CandidateCollector<'_>) {
+    fn decode_score(
+        &self,
+        index: usize,
+        score: f32,
+        boxes: &[f32],
+        collector: &mut CandidateCollector<'_>,
+    ) {
         if !is_valid(score) {
             collector.report_invalid(0, [(index, score)].into_iter());
             return;
@@ -156,7 +162,13 @@ mod tests {
         })
     }
 
-    fn set(trial: &mut DecoderFixture<DetectNetV2>, class: usize, cell: usize, score: f32, sides: [f32; 4]) {
+    fn set(
+        trial: &mut DecoderFixture<DetectNetV2>,
+        class: usize,
+        cell: usize,
+        score: f32,
+        sides: [f32; 4],
+    ) {
         trial.floats[0][class * 8 + cell] = score;
         for (side, distance) in sides.into_iter().enumerate() {
             trial.floats[1][(4 * class + side) * 8 + cell] = distance;
@@ -210,7 +222,10 @@ mod tests {
                 trial.floats[tensor][index] = bad;
                 let (candidates, decoded) = trial.decode(0.3);
                 assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                assert_eq!(decoded.first_non_finite, Some(ElementIndex { tensor, index }));
+                assert_eq!(
+                    decoded.first_non_finite,
+                    Some(ElementIndex { tensor, index })
+                );
             }
         }
         for bad in [1.5, -0.5] {
@@ -228,13 +243,19 @@ mod tests {
         }
         let mut trial = fixture(&DetectNetParameters::default());
         set(&mut trial, 1, 2, 0.2, [f32::NAN; 4]);
-        assert_eq!(trial.decode(0.3), (Vec::new(), DecodeDiagnostics::default()));
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]
     fn other_tensors_are_refused_with_what_was_expected() {
         let refused = |axes: &[[usize; 3]], element| {
-            let shapes: Vec<_> = axes.iter().map(|axes| TensorShape { element, axes }).collect();
+            let shapes: Vec<_> = axes
+                .iter()
+                .map(|axes| TensorShape { element, axes })
+                .collect();
             let head = DetectNetV2::new(&DetectNetParameters::default(), INPUT, 2, &shapes);
             let mismatch = head.expect_err("it does not fit");
             (mismatch.tensor, mismatch.expected)

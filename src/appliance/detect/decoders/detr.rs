@@ -13,11 +13,11 @@
 //! query is one object, of its best class: two tracks on one object are worse than a rare second guess that is lost.
 
 use super::activation::{min_logit, sigmoid};
-use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use super::argmax::{Span, argmax};
+use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_axes, check_count, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
@@ -112,7 +112,13 @@ impl Detr {
 
     /// Sieves queries whose scores are rows of numbers. `scores` and `boxes` say in which tensor they lie, where in a row,
     /// and how long its rows are.
-    fn decode_rows(&self, scores: Rows<'_>, boxes: Rows<'_>, least: ScoreThreshold, collector: &mut CandidateCollector<'_>) {
+    fn decode_rows(
+        &self,
+        scores: Rows<'_>,
+        boxes: Rows<'_>,
+        least: ScoreThreshold,
+        collector: &mut CandidateCollector<'_>,
+    ) {
         let unit = BoxUnit::Normalized.pixels(self.input);
         for query in 0..self.queries {
             let row = scores.row(query, self.classes);
@@ -279,7 +285,7 @@ impl ScoreThreshold {
 #[cfg(test)]
 mod tests {
     use super::super::ElementIndex;
-    use super::super::fixture::{DecoderFixture, decode, candidate, names};
+    use super::super::fixture::{DecoderFixture, candidate, decode, names};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
@@ -323,7 +329,10 @@ mod tests {
         joined.floats[0] = rows
             .flat_map(|(four, scores)| [four, scores].concat())
             .collect();
-        assert_eq!(joined.decode(0.3), (wanted.to_vec(), DecodeDiagnostics::default()));
+        assert_eq!(
+            joined.decode(0.3),
+            (wanted.to_vec(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]
@@ -338,7 +347,11 @@ mod tests {
             .collect();
         assert_eq!(scores, [(0, 1), (2, 0)]);
         assert_eq!(candidates[1].score, 0.5);
-        assert_eq!(decoded, DecodeDiagnostics::default(), "logits have no limits");
+        assert_eq!(
+            decoded,
+            DecodeDiagnostics::default(),
+            "logits have no limits"
+        );
         assert_eq!(trial.decode(0.0).0.len(), 4);
         trial.floats[0][0] = 40.0;
         assert_eq!(trial.decode(1.0).0.len(), 1);
@@ -355,7 +368,10 @@ mod tests {
                     trial.floats[tensor][index] = bad;
                     let (candidates, decoded) = trial.decode(0.3);
                     assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                    assert_eq!(decoded.first_non_finite, Some(ElementIndex { tensor, index }));
+                    assert_eq!(
+                        decoded.first_non_finite,
+                        Some(ElementIndex { tensor, index })
+                    );
                 }
             }
         }
@@ -369,7 +385,10 @@ mod tests {
         // What does not pass is not looked at.
         let mut trial = queries(DetrActivation::None);
         trial.floats[1].fill(f32::NAN);
-        assert_eq!(trial.decode(0.3), (Vec::new(), DecodeDiagnostics::default()));
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]
@@ -393,7 +412,10 @@ mod tests {
             let tensors = [labels, others[0], others[1]];
             let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
             let xyxy = [1.0, 2.0, 3.0, 4.0];
-            assert_eq!(candidates, [candidate(0, 1, 0.9, xyxy), candidate(2, 0, 0.3, xyxy)]);
+            assert_eq!(
+                candidates,
+                [candidate(0, 1, 0.9, xyxy), candidate(2, 0, 0.3, xyxy)]
+            );
             let place = ElementIndex {
                 tensor: 0,
                 index: 1,

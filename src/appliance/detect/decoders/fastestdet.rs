@@ -11,11 +11,11 @@
 //! Center and size are parts of the input. The exponents are those of the author's programs that run the network.
 
 use super::activation::sigmoid;
-use super::boxes::{BoxUnit, first_unbounded, from_center};
 use super::argmax::{BLOCK, Block, argmax};
+use super::boxes::{BoxUnit, first_unbounded, from_center};
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_axes, check_count, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
@@ -58,7 +58,13 @@ impl FastestDet {
     }
 
     /// Sieves the cell with this number, whose objectness may suffice.
-    fn decode_cell(&self, planes: &[f32], cell: usize, block: &Block, collector: &mut CandidateCollector<'_>) {
+    fn decode_cell(
+        &self,
+        planes: &[f32],
+        cell: usize,
+        block: &Block,
+        collector: &mut CandidateCollector<'_>,
+    ) {
         let cells = self.columns * self.rows;
         let span = block.span(cell % BLOCK);
         let classes = (BEFORE_CLASSES * cells + cell..planes.len()).step_by(cells);
@@ -199,7 +205,10 @@ mod tests {
                     (1, 1),
                     "{bad} in {plane}"
                 );
-                assert_eq!(decoded.first_non_finite, Some(ElementIndex { tensor: 0, index }));
+                assert_eq!(
+                    decoded.first_non_finite,
+                    Some(ElementIndex { tensor: 0, index })
+                );
             }
         }
         for (plane, bad) in [(0, 5.0), (0, -5.0), (5, 5.0), (6, -5.0)] {
@@ -218,7 +227,10 @@ mod tests {
             150,
             [0.05, f32::NAN, 0.0, 0.0, 0.0, f32::NAN, 9.0],
         );
-        assert_eq!(trial.decode(0.3), (Vec::new(), DecodeDiagnostics::default()));
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]

@@ -19,11 +19,11 @@
 //! The layout is that of Tian et al., "FCOS: Fully Convolutional One-Stage Object Detection" (2019), with the root over the
 //! product that later versions of the authors' code take.
 
-use super::grids::Grid;
 use super::argmax::{BLOCK, Block, argmax};
 use super::candidates::{CandidateCollector, is_valid};
+use super::grids::Grid;
 use super::tensors::{check_axes, check_count, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
@@ -96,13 +96,7 @@ impl Fcos {
                     (Some(columns), "w"),
                 ];
                 let advice = "boxes and centerness of the layout fcos have the grids of scores, in the same order";
-                check_axes(
-                    shapes,
-                    kind * count + level,
-                    DType::F32,
-                    &wanted,
-                    advice,
-                )?;
+                check_axes(shapes, kind * count + level, DType::F32, &wanted, advice)?;
             }
             grids.push(grid);
         }
@@ -226,7 +220,13 @@ mod tests {
     }
 
     /// Sets scores and box of one cell.
-    fn set(trial: &mut DecoderFixture<Fcos>, level: usize, cell: usize, scores: [f32; 2], sides: [f32; 4]) {
+    fn set(
+        trial: &mut DecoderFixture<Fcos>,
+        level: usize,
+        cell: usize,
+        scores: [f32; 2],
+        sides: [f32; 4],
+    ) {
         let cells = [32, 8, 2][level];
         for (class, score) in scores.into_iter().enumerate() {
             trial.floats[level][class * cells + cell] = score;
@@ -308,7 +308,10 @@ mod tests {
                 trial.floats[tensor][index] = bad;
                 let (candidates, decoded) = trial.decode(0.3);
                 assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                assert_eq!(decoded.first_non_finite, Some(ElementIndex { tensor, index }));
+                assert_eq!(
+                    decoded.first_non_finite,
+                    Some(ElementIndex { tensor, index })
+                );
             }
         }
         let mut trial = fixture(FcosScore::Class);
@@ -328,7 +331,10 @@ mod tests {
     fn boxes_below_the_threshold_are_not_read() {
         let mut trial = fixture(FcosScore::Class);
         set(&mut trial, 0, 7, [0.2, 0.1], [f32::NAN; 4]);
-        assert_eq!(trial.decode(0.3), (Vec::new(), DecodeDiagnostics::default()));
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]
@@ -351,7 +357,10 @@ mod tests {
     #[test]
     fn other_tensors_are_refused_with_what_was_expected() {
         let head = |score, axes: &[[usize; 3]], element| {
-            let shapes: Vec<_> = axes.iter().map(|axes| TensorShape { element, axes }).collect();
+            let shapes: Vec<_> = axes
+                .iter()
+                .map(|axes| TensorShape { element, axes })
+                .collect();
             let parameters = FcosParameters { grids: 2, score };
             Fcos::new(&parameters, INPUT, 2, &shapes).map(|_| ())
         };

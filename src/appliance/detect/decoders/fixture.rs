@@ -1,6 +1,6 @@
 //! A head on trial: its tensors of floats, all 0, to be changed number by number. For the tests of the heads only.
 
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Xyxy;
 

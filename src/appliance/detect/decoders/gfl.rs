@@ -19,11 +19,11 @@
 //!
 //! The distributions are those of Li et al., "Generalized Focal Loss" (2020).
 
-use super::grids::Grid;
 use super::argmax::{Span, argmax};
 use super::candidates::CandidateCollector;
+use super::grids::Grid;
 use super::tensors::{check_axes, check_count, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
@@ -91,7 +91,13 @@ impl Gfl {
     }
 
     /// Sieves the cells of one grid. `before` is the number of cells in the grids before it.
-    fn decode_grid(&self, grid: &Grid, before: usize, rows: &GridRows<'_>, collector: &mut CandidateCollector<'_>) {
+    fn decode_grid(
+        &self,
+        grid: &Grid,
+        before: usize,
+        rows: &GridRows<'_>,
+        collector: &mut CandidateCollector<'_>,
+    ) {
         let stride = grid.stride as f32;
         let middle = match self.parameters.center {
             CellCenter::Corner => 0.0,
@@ -188,7 +194,11 @@ impl OutputDecoder for Gfl {
 }
 
 /// The grids whose cells lie in the rows of one tensor.
-fn joined(input: Size, row_len: usize, shapes: &[TensorShape<'_>]) -> Result<Box<[Grid]>, Mismatch> {
+fn joined(
+    input: Size,
+    row_len: usize,
+    shapes: &[TensorShape<'_>],
+) -> Result<Box<[Grid]>, Mismatch> {
     check_count(shapes, 1, "scores and distributions in one")?;
     let grids = STRIDES.map(|stride| Grid::new(input, stride));
     let rows = |grids: &[Grid]| grids.iter().map(Grid::cells).sum::<usize>();
@@ -388,13 +398,19 @@ mod tests {
         // What does not pass is not looked at.
         let mut trial = separate_fixture();
         trial.floats[6].fill(f32::NAN);
-        assert_eq!(trial.decode(0.3), (Vec::new(), DecodeDiagnostics::default()));
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]
     fn other_tensors_are_refused_with_what_was_expected() {
         let head = |tensors, axes: &[[usize; 2]], element| {
-            let shapes: Vec<_> = axes.iter().map(|axes| TensorShape { element, axes }).collect();
+            let shapes: Vec<_> = axes
+                .iter()
+                .map(|axes| TensorShape { element, axes })
+                .collect();
             let parameters = parameters(tensors, CellCenter::Middle);
             Gfl::new(&parameters, INPUT, 2, &shapes).map(|head| head.grids.len())
         };
@@ -432,7 +448,10 @@ mod tests {
         ] {
             let mut axes_of = good;
             axes_of[tensor] = axes;
-            assert_eq!(refused(two, &axes_of, f32), expected_error(tensor, expected));
+            assert_eq!(
+                refused(two, &axes_of, f32),
+                expected_error(tensor, expected)
+            );
         }
         let (tensor, expected) = refused(two, &[[32, 2], [7, 2], [32, 16], [7, 16]], f32);
         assert!(

@@ -5,7 +5,9 @@
 //! knows the source's size; [`decode`](super::decode) does that for all of them.
 
 mod activation;
+mod argmax;
 pub mod boxes;
+mod candidates;
 pub mod classifier;
 pub mod darknet;
 pub mod darknet_grids;
@@ -13,20 +15,18 @@ pub mod detectnet_v2;
 pub mod detr;
 pub mod fastestdet;
 pub mod fcos;
+#[cfg(test)]
+mod fixture;
 pub mod gfl;
 mod grids;
 pub mod nms_plugin;
-mod rows;
 pub mod picodet_nms;
-mod argmax;
+mod rows;
 mod shape;
-mod candidates;
 pub mod spec;
 pub mod ssd;
 pub mod ssd_anchors;
 mod tensors;
-#[cfg(test)]
-mod fixture;
 pub mod yolov5;
 pub mod yolov8;
 pub mod yolox;

@@ -13,7 +13,7 @@
 use super::boxes::{BoxUnit, first_unbounded, from_corners};
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_axes, check_count, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
@@ -167,7 +167,7 @@ impl OutputDecoder for SuppressedBoxes {
 #[cfg(test)]
 mod tests {
     use super::super::ElementIndex;
-    use super::super::fixture::{decode, candidate, names};
+    use super::super::fixture::{candidate, decode, names};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
@@ -186,7 +186,10 @@ mod tests {
             .zip(axes)
             .map(|(element, axes)| TensorShape { element, axes })
             .collect();
-        let parameters = NmsPluginParameters { plugin, box_unit: boxes_are };
+        let parameters = NmsPluginParameters {
+            plugin,
+            box_unit: boxes_are,
+        };
         SuppressedBoxes::new(&parameters, INPUT, 2, &shapes)
     }
 
@@ -257,13 +260,21 @@ mod tests {
                 TensorView::F32(&classes),
             ];
             let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
-            assert_eq!(candidates.len(), if expected_decoded { 2 } else { 3 }, "{bad}");
+            assert_eq!(
+                candidates.len(),
+                if expected_decoded { 2 } else { 3 },
+                "{bad}"
+            );
             assert_eq!(candidates[0], candidate(0, 1, 0.9, [16.0, 8.0, 32.0, 16.0]));
             let place = ElementIndex {
                 tensor: 3,
                 index: 1,
             };
-            assert_eq!(decoded.first_unknown_class, expected_decoded.then_some(place), "{bad}");
+            assert_eq!(
+                decoded.first_unknown_class,
+                expected_decoded.then_some(place),
+                "{bad}"
+            );
         }
     }
 
@@ -289,7 +300,11 @@ mod tests {
                 } else {
                     decoded.first_non_finite
                 };
-                assert_eq!(expected_decoded, Some(ElementIndex { tensor, index }), "{bad}");
+                assert_eq!(
+                    expected_decoded,
+                    Some(ElementIndex { tensor, index }),
+                    "{bad}"
+                );
             }
         }
     }

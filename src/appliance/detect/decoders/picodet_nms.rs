@@ -7,7 +7,7 @@
 use super::boxes::{BoxUnit, first_unbounded, from_corners};
 use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::{check_axes, check_count};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
@@ -89,7 +89,7 @@ impl OutputDecoder for PicoDetNms {
 #[cfg(test)]
 mod tests {
     use super::super::ElementIndex;
-    use super::super::fixture::{decode, candidate, names};
+    use super::super::fixture::{candidate, decode, names};
     use super::*;
 
     const INPUT: Size = Size::new(64, 32);
@@ -118,7 +118,10 @@ mod tests {
             candidate(0, 1, 1.0, [1.0, 2.0, 3.0, 4.0]),
             candidate(1, 0, 0.3, [5.0, 6.0, 7.0, 80.0]),
         ];
-        assert_eq!(found(&rows, &[]), (wanted.to_vec(), DecodeDiagnostics::default()));
+        assert_eq!(
+            found(&rows, &[]),
+            (wanted.to_vec(), DecodeDiagnostics::default())
+        );
         assert_eq!(found(&rows, &["a"]).0, wanted[1..]);
         assert_eq!(found(&[], &[]), (Vec::new(), DecodeDiagnostics::default()));
     }
@@ -138,7 +141,11 @@ mod tests {
                 _ => decoded.first_non_finite,
             };
             let index = ROW + place;
-            assert_eq!(expected_decoded, Some(ElementIndex { tensor: 0, index }), "{bad} at {place}");
+            assert_eq!(
+                expected_decoded,
+                Some(ElementIndex { tensor: 0, index }),
+                "{bad} at {place}"
+            );
         }
         for class in [2.0, 0.5] {
             let mut rows = [good; 2];

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::tensors::element_name;
-use super::{DType, TensorView, TensorShape};
+use super::{DType, TensorShape, TensorView};
 
 impl DType {
     /// What ONNX calls it.

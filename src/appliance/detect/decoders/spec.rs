@@ -18,7 +18,7 @@ use super::yolov5::Yolov5;
 use super::yolov8::Yolov8;
 use super::yolox::Yolox;
 use super::yolox_grids::YoloxGrids;
-use super::{OutputDecoder, Mismatch, TensorShape};
+use super::{Mismatch, OutputDecoder, TensorShape};
 use jetwatch_types::Size;
 
 /// Most output tensors of a layout: three for each of five grids.

@@ -16,12 +16,12 @@
 //! The layout is that of Liu et al., "SSD: Single Shot MultiBox Detector" (2016). See [`ssd_anchors`](super::ssd_anchors).
 
 use super::activation::{min_logit, sigmoid};
-use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use super::argmax::{Span, argmax};
+use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use super::candidates::CandidateCollector;
 use super::ssd_anchors::Anchor;
 use super::tensors::{check_axes, check_count, floats};
-use super::{DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::{Size, Xyxy};
 
@@ -267,7 +267,11 @@ mod tests {
     }
 
     /// Three rows, two classes.
-    fn fixture(boxes: SsdBoxes, background: SsdBackground, activation: SsdActivation) -> DecoderFixture<Ssd> {
+    fn fixture(
+        boxes: SsdBoxes,
+        background: SsdBackground,
+        activation: SsdActivation,
+    ) -> DecoderFixture<Ssd> {
         let row_len = match background {
             SsdBackground::None => 2,
             SsdBackground::First | SsdBackground::Last => 3,
@@ -383,7 +387,11 @@ mod tests {
             &candidates,
             &[candidate(0, 0, 0.5, xyxy), candidate(1, 1, 0.880_797, xyxy)],
         );
-        assert_eq!(decoded, DecodeDiagnostics::default(), "logits have no limits");
+        assert_eq!(
+            decoded,
+            DecodeDiagnostics::default(),
+            "logits have no limits"
+        );
     }
 
     #[test]
@@ -398,7 +406,10 @@ mod tests {
                     trial.floats[tensor][index] = bad;
                     let (candidates, decoded) = trial.decode(0.5);
                     assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
-                    assert_eq!(decoded.first_non_finite, Some(ElementIndex { tensor, index }));
+                    assert_eq!(
+                        decoded.first_non_finite,
+                        Some(ElementIndex { tensor, index })
+                    );
                 }
             }
         }
@@ -422,7 +433,10 @@ mod tests {
         // What does not pass is not looked at.
         let mut below = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
         below.floats[0].fill(f32::NAN);
-        assert_eq!(below.decode(0.3), (Vec::new(), DecodeDiagnostics::default()));
+        assert_eq!(
+            below.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]

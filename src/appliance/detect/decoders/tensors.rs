@@ -2,7 +2,7 @@
 //!
 //! It knows no layout. Heads call it when they are made, so that `decode` can rely on what was checked here.
 
-use super::{DType, Mismatch, TensorView, TensorShape};
+use super::{DType, Mismatch, TensorShape, TensorView};
 
 /// Fails unless the network gives exactly `wanted` tensors, which `roles` names in the layout's order.
 pub(super) fn check_count(

@@ -7,10 +7,13 @@
 //! box = (x ∓ w/2, y ∓ h/2)     score = objectness · best class
 //! ```
 
-use super::rows::{self, BEFORE_CLASSES, from_center};
 use super::candidates::CandidateCollector;
+use super::rows::{self, BEFORE_CLASSES, from_center};
 use super::tensors::{check_axes, check_count, floats};
-use super::{Candidate, ClassFilter, DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
 use jetwatch_types::Size;
 
 /// Rows of boxes in input pixels for one number of classes.
@@ -47,7 +50,9 @@ impl OutputDecoder for Yolov5 {
     ) -> DecodeDiagnostics {
         let output = floats(tensors, 0, self.rows * self.row_len);
         let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        rows::decode(output, self.row_len, &mut collector, |_, raw| from_center(raw));
+        rows::decode(output, self.row_len, &mut collector, |_, raw| {
+            from_center(raw)
+        });
         collector.decoded
     }
 }
@@ -65,7 +70,11 @@ mod tests {
         Yolov5::new(INPUT, 2, &[TensorShape { element, axes }])
     }
 
-    fn decode(rows: &[[f32; ROW]], threshold: f32, kept: &[&str]) -> (Vec<Candidate>, DecodeDiagnostics) {
+    fn decode(
+        rows: &[[f32; ROW]],
+        threshold: f32,
+        kept: &[&str],
+    ) -> (Vec<Candidate>, DecodeDiagnostics) {
         let head = shaped(DType::F32, &[rows.len(), ROW]).expect("the shape is right");
         let output = rows.concat();
         let labels = names(&["a", "b"]);

@@ -3,11 +3,14 @@
 //! `[4 + classes, boxes]`: four planes with center x and y, width and height in input pixels, then one plane for each class
 //! with its scores after the sigmoid. One box has its numbers far apart, so the planes are searched side by side.
 
-use super::rows::{from_center, first_non_finite};
 use super::argmax::{BLOCK, Block, argmax};
 use super::candidates::CandidateCollector;
+use super::rows::{first_non_finite, from_center};
 use super::tensors::{check_axes, check_count, floats};
-use super::{Candidate, ClassFilter, DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
 use jetwatch_types::Size;
 
 /// Planes before the classes.
@@ -103,7 +106,11 @@ mod tests {
         output
     }
 
-    fn decode(output: &[f32], threshold: f32, kept: &[&str]) -> (Vec<Candidate>, DecodeDiagnostics) {
+    fn decode(
+        output: &[f32],
+        threshold: f32,
+        kept: &[&str],
+    ) -> (Vec<Candidate>, DecodeDiagnostics) {
         let head = shaped(DType::F32, &[PLANES, BOXES]).expect("the shape is right");
         let labels = names(&["a", "b", "c"]);
         fixture::decode(
@@ -175,7 +182,10 @@ mod tests {
     #[test]
     fn of_boxes_below_the_threshold_only_scores_are_read() {
         let output = output(&[(3, [f32::NAN, 1.0, 1.0, 1.0, 0.1, 0.2, 0.1])]);
-        assert_eq!(decode(&output, 0.3, &[]), (Vec::new(), DecodeDiagnostics::default()));
+        assert_eq!(
+            decode(&output, 0.3, &[]),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
     }
 
     #[test]

@@ -10,10 +10,13 @@
 //!
 //! [`grids`]: super::yolox_grids
 
-use super::rows::{self, BEFORE_CLASSES};
 use super::candidates::CandidateCollector;
+use super::rows::{self, BEFORE_CLASSES};
 use super::tensors::{check_axes, check_count, floats};
-use super::{Candidate, ClassFilter, DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
 use jetwatch_types::{Size, Xyxy};
 
 /// Pixels from cell to cell in the three grids.
@@ -120,7 +123,11 @@ mod tests {
         output[start..start + row.len()].copy_from_slice(row);
     }
 
-    fn decode(yolox: &Yolox, output: &[f32], threshold: f32) -> (Vec<Candidate>, DecodeDiagnostics) {
+    fn decode(
+        yolox: &Yolox,
+        output: &[f32],
+        threshold: f32,
+    ) -> (Vec<Candidate>, DecodeDiagnostics) {
         let mut candidates = vec![Candidate {
             cell: 99,
             class: 9,

@@ -3,13 +3,16 @@
 //! The numbers are those of [`yolox`](super::yolox) before they are laid one behind the other: `[5 + classes, h, w]` for each
 //! stride, a plane each for x, y, w, h, objectness and every class, the last two after their sigmoid.
 
-use super::grids::Grid;
-use super::rows::{BEFORE_CLASSES, first_non_finite};
 use super::argmax::argmax;
 use super::candidates::{CandidateCollector, is_valid};
+use super::grids::Grid;
+use super::rows::{BEFORE_CLASSES, first_non_finite};
 use super::tensors::{check_axes, floats};
 use super::yolox::decode_box;
-use super::{Candidate, ClassFilter, DecodeDiagnostics, DType, OutputDecoder, Mismatch, TensorView, TensorShape};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
 use jetwatch_types::Size;
 
 /// Plane of the objectness.

@@ -101,7 +101,9 @@ pub(super) fn lock(
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(Lock { _file: file })),
-            Err(TryLockError::WouldBlock) if wait(since.elapsed()) => std::thread::sleep(POLL_INTERVAL),
+            Err(TryLockError::WouldBlock) if wait(since.elapsed()) => {
+                std::thread::sleep(POLL_INTERVAL)
+            }
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(source)) => return Err(folder_error("write", &path, source)),
         }

@@ -10,7 +10,7 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use super::cache::{EngineCache, Lookup, Stored};
 use super::manifest::Manifest;
 use super::spec::{Calibration, EngineSpec};
-use super::{EngineError, library, memory, atomic_file};
+use super::{EngineError, atomic_file, library, memory};
 use jetwatch_config::EngineBuild;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_nvidia::tensorrt::{
@@ -255,7 +255,8 @@ impl BuildJob<'_> {
     ) -> Result<Built, EngineError> {
         let last_report = Mutex::new(LastReport::default());
         let on_progress = |progress: &Progress| {
-            last_report.lock()
+            last_report
+                .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .on_progress(progress);
             !stop()
@@ -381,7 +382,10 @@ mod tests {
         };
         let mut last_report = LastReport::default();
         let elapsed = Duration::from_secs(61);
-        assert_eq!(line(&last_report.state(elapsed)), "building the engine for 61 s");
+        assert_eq!(
+            line(&last_report.state(elapsed)),
+            "building the engine for 61 s"
+        );
         last_report.on_progress(&progress("Building", "", 1, 4));
         last_report.on_progress(&progress("Timing", "Building", 7, 90));
         assert_eq!(

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::EngineError;
+use super::atomic_file::{self, AtomicFile, Lock, folder_error, manifest_of};
+use super::disk_space;
 use super::manifest::Manifest;
-use super::atomic_file::{self, Lock, AtomicFile, folder_error, manifest_of};
 use super::miss::{CacheMiss, MissReason, differences};
 use super::spec::EngineSpec;
-use super::disk_space;
 
 /// Room on the disk beside the plan itself, for the manifest and the times of kernels.
 const SLACK_BYTES: u64 = 16 << 20;
@@ -247,7 +247,9 @@ impl EngineCache {
 
     /// Times of kernels from earlier builds by the same version on the same GPU. What cannot be read only costs time.
     pub(super) fn timing_cache(&self, recipe: &EngineSpec) -> Option<Vec<u8>> {
-        let path = self.folder.join(recipe.cache_key_fields().timing_cache_name());
+        let path = self
+            .folder
+            .join(recipe.cache_key_fields().timing_cache_name());
         fs::read(path).ok().filter(|bytes| !bytes.is_empty())
     }
 
@@ -258,7 +260,12 @@ impl EngineCache {
         bytes: &[u8],
         _lock: &Lock,
     ) -> Result<(), EngineError> {
-        atomic_file::write(&self.folder.join(recipe.cache_key_fields().timing_cache_name()), bytes)
+        atomic_file::write(
+            &self
+                .folder
+                .join(recipe.cache_key_fields().timing_cache_name()),
+            bytes,
+        )
     }
 }
 

@@ -28,7 +28,8 @@ pub(super) fn select_model_file(
     };
     let precision = precision_of(wanted).ok_or_else(unknown)?;
     let fp32 = || {
-        let is_fp32 = |file: &&ModelFile| self::precision_of(&file.precision) == Some(Precision::Fp32);
+        let is_fp32 =
+            |file: &&ModelFile| self::precision_of(&file.precision) == Some(Precision::Fp32);
         spec.files.iter().find(is_fp32)
     };
     if precision == Precision::Int8 && has_calibration {

@@ -81,7 +81,9 @@ fn precision(entry: &Value) -> &'static str {
     }
     let outputs = entry.get("Outputs").and_then(Value::as_array);
     let format = outputs.and_then(|outputs| outputs.first());
-    format.map_or("unknown", |format| precision_of_format(text(format, "Format/Datatype")))
+    format.map_or("unknown", |format| {
+        precision_of_format(text(format, "Format/Datatype"))
+    })
 }
 
 /// The type that a format in words speaks of.

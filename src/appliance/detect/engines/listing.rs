@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::EngineError;
+use super::atomic_file::manifest_of;
 use super::cache::{EngineCache, read};
 use super::manifest::Manifest;
-use super::atomic_file::manifest_of;
 use super::spec::is_engine_name;
 
 /// One engine of a cache.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::layers::Layers;
-use super::spec::CacheKeyFields;
 use super::sha256;
+use super::spec::CacheKeyFields;
 
 /// Number of the manifest's form; others are of another jetwatch.
 const FORMAT_VERSION: u32 = 1;
@@ -98,7 +98,12 @@ mod tests {
             total: 3,
             ..Layers::default()
         };
-        let manifest = Manifest::new(engine_spec().cache_key_fields(), b"plan", 12.5, Some(layers));
+        let manifest = Manifest::new(
+            engine_spec().cache_key_fields(),
+            b"plan",
+            12.5,
+            Some(layers),
+        );
         let read = Manifest::parse(manifest.to_text().as_bytes()).expect("it was just written");
         assert_eq!(read, manifest);
         assert_eq!(read.mismatch(b"plan"), None);

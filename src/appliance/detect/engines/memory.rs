@@ -49,7 +49,8 @@ fn assess(
     workspace_bytes: u64,
 ) -> Result<Option<String>, EngineError> {
     let required = MIN_BYTES + MIN_WEIGHT_COPIES * network_bytes;
-    let recommended = RECOMMENDED_BYTES + RECOMMENDED_WEIGHT_COPIES * network_bytes + workspace_bytes;
+    let recommended =
+        RECOMMENDED_BYTES + RECOMMENDED_WEIGHT_COPIES * network_bytes + workspace_bytes;
     if free < required {
         return Err(EngineError::Memory {
             kind,

@@ -10,22 +10,22 @@
 //!                                                               └─ missing ──► build ──► store
 //! ```
 
+mod atomic_file;
 mod build;
 mod cache;
 mod choose;
+mod disk_space;
 mod error;
 mod layers;
 mod library;
 mod listing;
 mod manifest;
 mod memory;
-mod atomic_file;
-mod plan_file;
 mod miss;
+mod plan_file;
 mod spec;
-mod disk_space;
 
-pub use build::{EngineState, BuildOptions, build, can_cancel, find_or_build};
+pub use build::{BuildOptions, EngineState, build, can_cancel, find_or_build};
 pub use cache::{EngineCache, Lookup, Stored};
 pub use choose::calibration_batch;
 pub use error::EngineError;
@@ -33,9 +33,9 @@ pub use layers::Layers;
 pub use library::{device, inspect, open_library};
 pub use listing::{Listed, ListedState};
 pub use manifest::Manifest;
-pub use plan_file::{PlanFile, PlanKind, inspect_file};
 pub use miss::{CacheMiss, MissReason};
-pub use spec::{Calibration, Gpu, CacheKeyFields, EngineSpec};
+pub use plan_file::{PlanFile, PlanKind, inspect_file};
+pub use spec::{CacheKeyFields, Calibration, EngineSpec, Gpu};
 
 pub use jetwatch_nvidia::cuda::Device;
 pub use jetwatch_nvidia::tensorrt::{CalibrationInput, Library};

@@ -9,9 +9,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::EngineError;
+use super::atomic_file::{folder_error, manifest_of};
 use super::cache::read;
 use super::manifest::Manifest;
-use super::atomic_file::{folder_error, manifest_of};
 use crate::graph;
 
 /// Compute capabilities in the order of the bits.
@@ -307,11 +307,19 @@ mod tests {
     #[test]
     fn other_file_types_are_identified() {
         assert!(description_of(b"").starts_with("empty"));
-        assert!(description_of(b"\n<!DOCTYPE html><html>404</html>").starts_with("a page of the web"));
-        assert!(description_of(b"version https://git-lfs.github.com/spec/v1\n").starts_with("a pointer"));
-        assert!(description_of(b"\x7fELF\x02\x01").ends_with("it begins with the bytes 7f 45 4c 46 02 01"));
-        let onnx =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano/street-nano_int8.onnx");
+        assert!(
+            description_of(b"\n<!DOCTYPE html><html>404</html>").starts_with("a page of the web")
+        );
+        assert!(
+            description_of(b"version https://git-lfs.github.com/spec/v1\n")
+                .starts_with("a pointer")
+        );
+        assert!(
+            description_of(b"\x7fELF\x02\x01")
+                .ends_with("it begins with the bytes 7f 45 4c 46 02 01")
+        );
+        let onnx = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../../models/street-nano/street-nano_int8.onnx");
         let summary = description_of(&std::fs::read(onnx).expect("our network"));
         assert!(
             summary.starts_with("an ONNX network of ") && summary.contains("quantized"),

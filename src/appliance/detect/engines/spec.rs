@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::choose::{select_model_file, precision_of};
+use super::choose::{precision_of, select_model_file};
 use super::{EngineError, sha256};
 use crate::model::{ModelFile, ModelSpec};
 use jetwatch_config::DetectorConfig;
@@ -171,7 +171,8 @@ impl EngineSpec {
     #[must_use]
     pub fn cache_key_fields(&self) -> CacheKeyFields {
         // Until generation 8 an optimization profile belongs to one context; since then all share one.
-        let needs_profiles = Generation::from_version(self.version, self.flavor) == Some(Generation::Eight);
+        let needs_profiles =
+            Generation::from_version(self.version, self.flavor) == Some(Generation::Eight);
         let (major, minor) = self.gpu.capability;
         let calibration = self.calibration.as_ref();
         CacheKeyFields {

@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
-use super::families::{self, FAMILIES, Family};
 use super::class_names;
+use super::families::{self, FAMILIES, Family};
 use super::summary::{Axis, Element, Network, Tensor};
 use jetwatch_types::Size;
 

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use super::onnx_proto;
-use super::summary::stored_len;
 use super::protobuf::{self, Malformed, Message};
+use super::summary::stored_len;
 
 /// Deepest nesting of messages: each body of a loop or branch in another one is four deeper.
 const MAX_DEPTH: usize = 80;

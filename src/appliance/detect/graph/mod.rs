@@ -6,32 +6,32 @@
 //! the reading of the file is pure. Called by `jetwatch model inspect` and `jetwatch model init`, when a model's file is read,
 //! and when a runtime refuses a network, to say why.
 
-mod model_yaml_template;
-mod model_yaml_template_error;
-mod producer;
+mod class_names;
 mod families;
 mod findings;
 mod infer_layout;
 mod join;
+mod model_yaml_template;
+mod model_yaml_template_error;
 mod onnx_proto;
-mod class_names;
-mod summary;
-mod quantization;
+mod producer;
 mod protobuf;
+mod quantization;
+mod summary;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+pub use families::{FAMILIES, Family};
+pub use findings::{Diagnostic, Severity, incompatibility, lint};
+pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};
+pub use join::{ExternalTensor, embed, external_tensors};
 pub use model_yaml_template::{ModelYamlTemplate, Origin};
 pub use model_yaml_template_error::ModelYamlTemplateError;
-pub use families::{FAMILIES, Family};
-pub use findings::{Diagnostic, Severity, lint, incompatibility};
-pub use infer_layout::{InferredLayout, TensorRole, infer_layout, candidate_layouts};
-pub use join::{ExternalTensor, embed, external_tensors};
-pub use summary::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
-pub use quantization::Quantization;
 pub use protobuf::Malformed;
+pub use quantization::Quantization;
+pub use summary::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
 
 /// Protobuf messages have at most 2 GiB; what is larger has its weights in files beside it.
 const MAX_BYTES: u64 = 1 << 31;

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::model_yaml_template_error::ModelYamlTemplateError;
 use super::families::{self, Family};
-use super::infer_layout::{InferredLayout, candidate_layouts, input_size, names_from_metadata, image_input};
+use super::infer_layout::{
+    InferredLayout, candidate_layouts, image_input, input_size, names_from_metadata,
+};
+use super::model_yaml_template_error::ModelYamlTemplateError;
 use super::summary::{Axis, Element, Network};
 use crate::model::ColorOrder;
 use jetwatch_types::{Placement, Size};
@@ -339,8 +341,8 @@ fn labels_of(
 ) -> Result<(Vec<String>, String), ModelYamlTemplateError> {
     let is_given = given.is_some();
     // Names that are not as many as the classes are those of another network.
-    let noted =
-        names_from_metadata(network).filter(|names| guess.classes == 0 || names.len() == guess.classes);
+    let noted = names_from_metadata(network)
+        .filter(|names| guess.classes == 0 || names.len() == guess.classes);
     if let Some(labels) = given.or(noted) {
         if guess.classes != 0 && labels.len() != guess.classes {
             return Err(ModelYamlTemplateError::LabelCount {

@@ -136,7 +136,11 @@ pub(super) fn model(bytes: &[u8]) -> Result<Model<'_>, Malformed> {
 }
 
 /// Adds what `message` holds to `graph`. Bodies give their nodes and weights; their ports are theirs alone.
-fn read_graph<'a>(message: Message<'a>, level: usize, graph: &mut Graph<'a>) -> Result<(), Malformed> {
+fn read_graph<'a>(
+    message: Message<'a>,
+    level: usize,
+    graph: &mut Graph<'a>,
+) -> Result<(), Malformed> {
     for field in message.fields() {
         let field = field?;
         match field.number {

@@ -65,7 +65,11 @@ pub(super) fn summarize(graph: &Graph<'_>) -> Quantization {
             .is_some_and(|node| node.operator == "DequantizeLinear")
     };
     let mut sum = Quantization::default();
-    for node in graph.nodes.iter().filter(|node| is_onnx_domain(node.domain)) {
+    for node in graph
+        .nodes
+        .iter()
+        .filter(|node| is_onnx_domain(node.domain))
+    {
         match node.operator {
             "QuantizeLinear" => sum.quantize += 1,
             "DequantizeLinear" => {

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::producer;
 use super::onnx_proto::{self, Graph, Model, Weight};
+use super::producer;
 use super::quantization::{self, Quantization};
 
 /// What an ONNX file holds.

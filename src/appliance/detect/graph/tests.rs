@@ -252,8 +252,8 @@ fn every_family_is_inferred_and_its_template_loads() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (network, layout, classes) in families() {
         let shapes: Vec<String> = network.outputs.iter().map(ToString::to_string).collect();
-        let guess =
-            infer_layout(&network, None).unwrap_or_else(|| panic!("{layout} is not seen in {shapes:?}"));
+        let guess = infer_layout(&network, None)
+            .unwrap_or_else(|| panic!("{layout} is not seen in {shapes:?}"));
         assert_eq!(
             (guess.layout, guess.classes),
             (layout, classes),
@@ -262,7 +262,8 @@ fn every_family_is_inferred_and_its_template_loads() {
         );
         // Whatever else fits must load too when it is asked for.
         for other in candidate_layouts(&network, None) {
-            let draft = ModelYamlTemplate::new(&network, Some(other.layout), None, None).expect(other.layout);
+            let draft = ModelYamlTemplate::new(&network, Some(other.layout), None, None)
+                .expect(other.layout);
             let text = draft.text(Origin {
                 name: "net: one",
                 file: "net #1.onnx",
@@ -377,8 +378,12 @@ fn metadata_names_become_labels_when_they_are_as_many_as_the_classes() {
 fn open_sizes_come_from_notes_or_from_the_caller() {
     let mut network = network(-1, floats(&[("output0", &[-1, 84, 8400])]));
     let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("nobody says it");
-    assert!(matches!(error, ModelYamlTemplateError::NoSize { .. }), "{error}");
-    ModelYamlTemplate::new(&network, None, Some(Size::new(640, 640)), None).expect("the caller says it");
+    assert!(
+        matches!(error, ModelYamlTemplateError::NoSize { .. }),
+        "{error}"
+    );
+    ModelYamlTemplate::new(&network, None, Some(Size::new(640, 640)), None)
+        .expect("the caller says it");
     network
         .metadata
         .push(("imgsz".to_owned(), "[640, 640]".to_owned()));

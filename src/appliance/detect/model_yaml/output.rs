@@ -4,7 +4,7 @@
 
 use super::parameters::read_parameters;
 use super::ssd::SSD_KEYS;
-use super::{FileReader, non_empty, invalid};
+use super::{FileReader, invalid, non_empty};
 use crate::decoders::spec::{MAX_TENSORS, OutputSpec};
 use jetwatch_config::Node;
 
@@ -90,7 +90,10 @@ const PLUGIN_TENSOR_FORMS: &[TensorForm] = &[TensorForm::Roles(&[
     single("classes"),
 ])];
 
-const GFL_TENSOR_FORMS: &[TensorForm] = &[TensorForm::Name, TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")])];
+const GFL_TENSOR_FORMS: &[TensorForm] = &[
+    TensorForm::Name,
+    TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
+];
 
 const LAYOUTS: &[Layout] = &[
     Layout {
@@ -272,7 +275,11 @@ fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
             Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(first))
         }
         (None, None) => {
-            let expected: Vec<String> = layout.tensor_forms.iter().map(TensorForm::describe).collect();
+            let expected: Vec<String> = layout
+                .tensor_forms
+                .iter()
+                .map(TensorForm::describe)
+                .collect();
             let key = if roles.len() == layout.tensor_forms.len() {
                 "tensors"
             } else {

@@ -4,7 +4,7 @@
 //! read from a file beside the network. Called by [`parameters`](super::parameters).
 
 use super::parameters::{UNITS, numbers_of};
-use super::{FileReader, relative_path, invalid};
+use super::{FileReader, invalid, relative_path};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use crate::decoders::ssd_anchors::{self, Anchor, AnchorGrid, AnchorLimit};

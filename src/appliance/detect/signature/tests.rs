@@ -13,7 +13,8 @@ fn info(name: &str, shape: &[i64]) -> TensorInfo {
 fn checked(inputs: &[TensorInfo], outputs: &[TensorInfo]) -> Result<BatchAxis, String> {
     // Input 96×64, two labels.
     let spec = parse(FULL).expect("it is right");
-    check_signature(&spec, Path::new("m/t.onnx"), inputs, outputs).map_err(|error| error.to_string())
+    check_signature(&spec, Path::new("m/t.onnx"), inputs, outputs)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -122,7 +123,8 @@ fn a_second_input_is_for_the_image_sizes() {
         };
         let inputs = [sizes, info("images", &[-1, 3, 64, 96])];
         let outputs = [info("output", &[-1, 126, 7])];
-        check_signature(&spec, Path::new("m/t.onnx"), &inputs, &outputs).map_err(|error| error.to_string())
+        check_signature(&spec, Path::new("m/t.onnx"), &inputs, &outputs)
+            .map_err(|error| error.to_string())
     };
     assert_eq!(checked(DType::I64, &[-1, 2]), Ok(BatchAxis::Dynamic));
     assert_eq!(checked(DType::I64, &[1, 2]), Ok(BatchAxis::One));
@@ -132,7 +134,8 @@ fn a_second_input_is_for_the_image_sizes() {
     let error = checked(DType::I64, &[-1, 4]).expect_err("four numbers");
     assert!(error.contains("leave it out if this is another"), "{error}");
     let (inputs, outputs) = ([info("images", &[1, 3, 64, 96])], [info("output", &[1])]);
-    let error = check_signature(&spec, Path::new("m/t.onnx"), &inputs, &outputs).expect_err("there is none");
+    let error = check_signature(&spec, Path::new("m/t.onnx"), &inputs, &outputs)
+        .expect_err("there is none");
     let wanted = "input `sizes`: found `images`, expected this name; set input.sizes_name";
     assert!(error.to_string().contains(wanted), "{error}");
 }

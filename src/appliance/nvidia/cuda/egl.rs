@@ -116,7 +116,8 @@ impl EglPixels {
     /// Address of plane `index` and bytes from one of its rows to the next; `None` when the picture does not lie in rows or
     /// has no such plane.
     pub(crate) fn rows(&self, index: usize) -> Option<(u64, u32)> {
-        let is_there = self.frame.kind == FRAME_TYPE_PITCH && index < self.frame.plane_count as usize;
+        let is_there =
+            self.frame.kind == FRAME_TYPE_PITCH && index < self.frame.plane_count as usize;
         let address = *self.frame.planes.get(index)? as u64;
         (is_there && address != 0).then_some((address, self.frame.pitch))
     }

@@ -28,7 +28,7 @@ macro_rules! functions {
     ($($(#[$doc:meta])* $field:ident = $name:literal ($($argument:ty),* $(,)?);)*) => {
         /// Functions of libcuda, all found.
         pub(super) struct Library {
-            $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> Code,)*
+            $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> CuResult,)*
         }
 
         impl Library {
@@ -37,7 +37,7 @@ macro_rules! functions {
                     $(
                         // SAFETY: CUDA's driver interface documents this signature for this name; it never changes for
                         // a name, new signatures get new names (`_v2`).
-                        $field: unsafe { symbol::<unsafe extern "C" fn($($argument),*) -> Code>($name) }?,
+                        $field: unsafe { symbol::<unsafe extern "C" fn($($argument),*) -> CuResult>($name) }?,
                     )*
                 })
             }

@@ -346,7 +346,13 @@ mod tests {
             v_to_green: -34_925,
             u_to_blue: 138_438,
         };
-        assert_eq!(Matrix::for_format(PixelFormat::Nv12(ColorMatrix::Bt601)), bt601);
-        assert_eq!(Matrix::for_format(PixelFormat::Nv12(ColorMatrix::Bt709)), bt709);
+        assert_eq!(
+            Matrix::for_format(PixelFormat::Nv12(ColorMatrix::Bt601)),
+            bt601
+        );
+        assert_eq!(
+            Matrix::for_format(PixelFormat::Nv12(ColorMatrix::Bt709)),
+            bt709
+        );
     }
 }

@@ -6,8 +6,8 @@
 
 use super::enqueue::Enqueue;
 use super::error::ExecutionError;
+use super::submission::{Submission, TimingEvents};
 use super::timing::LayerTime;
-use super::submission::{TimingEvents, Submission};
 use crate::cuda::Graph;
 
 /// One of so many runs of a graph tells the times of its stages.
@@ -150,7 +150,10 @@ impl ContextPool {
             Mode::Graphs => 1,
             Mode::SharedGraphs => 2,
         };
-        let found = self.contexts.iter_mut().find(|lane| lane.count == Some(count));
+        let found = self
+            .contexts
+            .iter_mut()
+            .find(|lane| lane.count == Some(count));
         let Some(lane) = found.filter(|lane| lane.graphs.is_none() && lane.runs >= needed) else {
             return;
         };

@@ -51,7 +51,9 @@ impl InputSource {
     pub fn bytes_per_image(&self) -> usize {
         match self {
             Self::Images { tensor, .. } => tensor.bytes(),
-            Self::Tensor { bytes_per_image: bytes_per_picture } => *bytes_per_picture,
+            Self::Tensor {
+                bytes_per_image: bytes_per_picture,
+            } => *bytes_per_picture,
         }
     }
 }

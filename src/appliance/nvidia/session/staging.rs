@@ -109,7 +109,9 @@ impl StagingBuffers {
     pub(super) fn tensor(&mut self, index: usize) -> Result<&mut [u8], ExecutionError> {
         self.check_index(index)?;
         match self.kind {
-            Kind::Tensors => Ok(&mut self.memory.as_mut_slice()[index * self.slot_len..][..self.slot_len]),
+            Kind::Tensors => {
+                Ok(&mut self.memory.as_mut_slice()[index * self.slot_len..][..self.slot_len])
+            }
             Kind::Images { .. } => Err(ExecutionError::Use {
                 what: "what is written",
                 found: "a tensor".to_owned(),

@@ -90,7 +90,9 @@ impl Submission {
                     StagingBuffers::for_images(memory, base, pixels, &tensor, plan.batch),
                 )
             }
-            InputSource::Tensor { bytes_per_image: bytes_per_picture } => {
+            InputSource::Tensor {
+                bytes_per_image: bytes_per_picture,
+            } => {
                 let memory = PinnedBuffer::new(device, bytes_per_picture * plan.batch)?;
                 (
                     None,
@@ -163,7 +165,9 @@ impl Submission {
     ) -> Result<(), ExecutionError> {
         let mark = |index: usize| match timing {
             TimingEvents::All => self.events[index].record(&self.stream),
-            TimingEvents::AllInGraph => self.events[index].record_as(&self.stream, Recording::InGraph),
+            TimingEvents::AllInGraph => {
+                self.events[index].record_as(&self.stream, Recording::InGraph)
+            }
             TimingEvents::Ends | TimingEvents::None => Ok(()),
         };
         mark(0)?;

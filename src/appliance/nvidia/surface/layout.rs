@@ -125,7 +125,11 @@ impl Layout {
     }
 
     /// Checks a picture. `bytes` has `picture_bytes`.
-    pub(super) fn check_image(&self, bytes: &[u8], wanted: &ExpectedLayout) -> Result<(), SurfaceError> {
+    pub(super) fn check_image(
+        &self,
+        bytes: &[u8],
+        wanted: &ExpectedLayout,
+    ) -> Result<(), SurfaceError> {
         let [width, height] = [self.width, self.height].map(|at| word(bytes, at));
         let size = (wanted.width, wanted.height);
         require(

@@ -15,10 +15,10 @@
 mod error;
 mod layout;
 mod library;
-mod safe_read;
 mod nvmm_image;
 mod reader;
 mod registration;
+mod safe_read;
 
 pub use error::SurfaceError;
 pub use nvmm_image::NvmmImage;

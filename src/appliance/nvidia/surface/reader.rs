@@ -67,7 +67,10 @@ impl SurfaceReader {
             });
         }
         let memory = image.buffer.peek_memory(0);
-        let _turn = self.registration_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self
+            .registration_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let registration = registration::for_memory(
             memory,
             &image.expected,

@@ -11,7 +11,7 @@ use gstreamer::glib::Quark;
 use gstreamer::glib::translate::IntoGlib;
 
 use super::error::SurfaceError;
-use super::layout::{Layout, ExpectedLayout, check_pitch};
+use super::layout::{ExpectedLayout, Layout, check_pitch};
 use super::library::Library;
 use super::safe_read;
 use crate::cuda::{Device, EglPixels};

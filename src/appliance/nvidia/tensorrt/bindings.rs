@@ -109,7 +109,13 @@ fn check_names(tensors: &[&TensorInfo], plan: &Plan) -> Result<(), ExecutionErro
                 let what = format!("the engine's {} `{}`", mode_name(tensor.mode), tensor.name);
                 return Err(mismatch(what, "not used", "used by the model"));
             }
-            _ => return Err(mismatch(describe(tensor), "used more than once", "used once")),
+            _ => {
+                return Err(mismatch(
+                    describe(tensor),
+                    "used more than once",
+                    "used once",
+                ));
+            }
         }
     }
     Ok(())
@@ -138,7 +144,11 @@ fn check_batch(input: &TensorInfo, plan: &Plan) -> Result<Option<usize>, Executi
         (Some(-1), Some([least, _, most])) => match (least.first(), most.first()) {
             (Some(least), Some(most)) if (*least..=*most).contains(&batch) => Ok(None),
             (Some(least), Some(most)) => refuse(format!("{least} to {most}")),
-            _ => Err(mismatch(describe(input), "without a batch in its profile", "one")),
+            _ => Err(mismatch(
+                describe(input),
+                "without a batch in its profile",
+                "one",
+            )),
         },
         (Some(-1), None) => {
             let found = "open, and there is no optimization profile";
@@ -164,7 +174,11 @@ fn check_element(input: &TensorInfo, source: &InputSource) -> Result<(), Executi
         return Ok(());
     }
     let what = format!("the type of {}", describe(input));
-    Err(mismatch(what, input.data_type.to_string(), made.to_string()))
+    Err(mismatch(
+        what,
+        input.data_type.to_string(),
+        made.to_string(),
+    ))
 }
 
 /// Whether `tensor` has no batch and takes exactly `bytes`, as an input that is the same for every batch may.

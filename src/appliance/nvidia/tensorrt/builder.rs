@@ -13,6 +13,7 @@ use super::progress::ProgressMonitor;
 use super::recorder::Recorder;
 use super::request::{BuildRequest, Built, Precision, Shapes};
 use super::shapes::{self, Input};
+use super::version::Generation;
 use super::vtable::{
     BUILDER_BUILD, BUILDER_CREATE_CONFIG, BUILDER_CREATE_NETWORK, BUILDER_CREATE_PROFILE,
     BUILDER_DLA_CORES, BUILDER_SET_ERROR_RECORDER, CONFIG_ADD_PROFILE, CONFIG_CREATE_TIMING_CACHE,
@@ -22,7 +23,6 @@ use super::vtable::{
     CONFIG_TIMING_CACHE, LAYER_TYPE, MEMORY_DATA, MEMORY_SIZE, NETWORK_LAYER, NETWORK_LAYERS,
     NETWORK_SET_ERROR_RECORDER, PROFILE_SET_SHAPE, TIMING_SERIALIZE,
 };
-use super::version::Generation;
 
 /// Numbers of the `BuilderFlag`s that are used, which are the same in all versions that have them.
 mod flag {

@@ -8,12 +8,12 @@ use super::engine::Engine;
 use super::error::TensorRtError;
 use super::object::{Object, call};
 use super::profiler::Profiler;
+use super::version::Generation;
 use super::vtable::{
     CONTEXT_ENQUEUE, CONTEXT_INFER_SHAPES, CONTEXT_REPORT_PROFILE, CONTEXT_SET_ADDRESS,
     CONTEXT_SET_EMITS_PROFILE, CONTEXT_SET_INPUT_SHAPE, CONTEXT_SET_NVTX, CONTEXT_SET_PROFILE,
     CONTEXT_SET_PROFILER, CONTEXT_TENSOR_SHAPE,
 };
-use super::version::Generation;
 use crate::session::LayerTime;
 
 /// The optimization profiles of one engine.

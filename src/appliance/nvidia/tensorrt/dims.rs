@@ -105,12 +105,18 @@ mod tests {
             panic!("generation 8 has narrow axes");
         };
         assert_eq!(narrow.axes(), Some(vec![-1, 3, 384]));
-        assert!(narrow.equals(&[-1, 3, 384]) && !narrow.equals(&[-1, 3]) && !narrow.equals(&[-1, 3, 640]));
+        assert!(
+            narrow.equals(&[-1, 3, 384])
+                && !narrow.equals(&[-1, 3])
+                && !narrow.equals(&[-1, 3, 640])
+        );
         let Some(Dims::Wide(wide)) = Dims::new(Generation::Ten, &[4, 1 << 40]) else {
             panic!("generation 10 has wide axes");
         };
         assert_eq!(wide.axes(), Some(vec![4, 1 << 40]));
-        assert!(wide.equals(&[4, 1 << 40]) && !wide.equals(&[4, 1 << 40, 1]) && !wide.equals(&[4, 1]));
+        assert!(
+            wide.equals(&[4, 1 << 40]) && !wide.equals(&[4, 1 << 40, 1]) && !wide.equals(&[4, 1])
+        );
         assert!(Dims::new(Generation::Eight, &[1 << 40]).is_none());
         assert!(Dims::new(Generation::Eleven, &[1; 9]).is_none());
         let none = Dims32 {

@@ -11,6 +11,7 @@ use super::ffi_guard::text;
 use super::library::c_name;
 use super::object::{Object, call};
 use super::runtime::Runtime;
+use super::version::Generation;
 use super::vtable::{
     ENGINE_CREATE_CONTEXT, ENGINE_INSPECTOR, ENGINE_LAYERS, ENGINE_MEMORY, ENGINE_MEMORY_V2,
     ENGINE_NAME, ENGINE_PROFILE_SHAPE, ENGINE_PROFILES, ENGINE_TENSOR_COMPONENTS,
@@ -18,7 +19,6 @@ use super::vtable::{
     ENGINE_TENSOR_SHAPE, ENGINE_TENSOR_TYPE, ENGINE_TENSOR_VECTORIZED, ENGINE_TENSORS,
     INSPECTOR_ENGINE,
 };
-use super::version::Generation;
 use crate::cuda::{Device, Stream};
 
 /// Which way a tensor goes.

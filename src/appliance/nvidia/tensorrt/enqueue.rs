@@ -5,10 +5,10 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use super::bindings::{Batch, check_bindings};
 use super::context::{Context, LayerRanges};
 use super::engine::Engine;
 use super::error::TensorRtError;
-use super::bindings::{Batch, check_bindings};
 use crate::cuda::Device;
 use crate::session::{Enqueue, Execution, ExecutionError, LayerTime, Plan};
 
@@ -109,7 +109,11 @@ impl Enqueue for Network {
     }
 
     fn enable_layer_ranges(&mut self) -> Result<(), String> {
-        if self.context.set_nvtx(LayerRanges::Enabled).map_err(error_text)? {
+        if self
+            .context
+            .set_nvtx(LayerRanges::Enabled)
+            .map_err(error_text)?
+        {
             return Ok(());
         }
         Err(

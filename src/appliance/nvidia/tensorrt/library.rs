@@ -111,12 +111,13 @@ impl Library {
         // SAFETY: see where the function was asked for.
         let number = unsafe { version() };
         let version = Version::from_number(number, flavor);
-        let generation =
-            Generation::from_version(version, flavor).ok_or_else(|| TensorRtError::UnknownVersion {
+        let generation = Generation::from_version(version, flavor).ok_or_else(|| {
+            TensorRtError::UnknownVersion {
                 path: path.clone(),
                 flavor,
                 version,
-            })?;
+            }
+        })?;
         log::debug!(library:% = path.display(), version:% = version; "opened {flavor}");
         Ok(Arc::new(Self {
             library,

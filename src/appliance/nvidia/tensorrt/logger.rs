@@ -168,7 +168,13 @@ mod tests {
     fn log_message(generation: Generation, slot: usize, severity: i32, message: &std::ffi::CStr) {
         let logger = logger(generation);
         // SAFETY: the object begins with the pointer to its table, and `log` stands at this slot.
-        let function = unsafe { logger.cast::<*const FunctionPointer>().read().add(slot).read() };
+        let function = unsafe {
+            logger
+                .cast::<*const FunctionPointer>()
+                .read()
+                .add(slot)
+                .read()
+        };
         // SAFETY: this is the signature of `ILogger::log`.
         let log: unsafe extern "C" fn(*mut c_void, i32, *const c_char) =
             unsafe { std::mem::transmute(function) };

@@ -11,6 +11,7 @@
 //!      └ Logger (ours, into the log)   └ Recorder, Progress, Calibrator (ours)      └ inspector
 //! ```
 
+mod bindings;
 mod builder;
 mod calibrator;
 mod context;
@@ -18,7 +19,6 @@ mod dims;
 mod engine;
 mod enqueue;
 mod error;
-mod bindings;
 mod ffi_guard;
 mod library;
 mod logger;
@@ -31,8 +31,8 @@ mod recorder;
 mod request;
 mod runtime;
 mod shapes;
-mod vtable;
 mod version;
+mod vtable;
 
 pub use calibrator::CalibrationInput;
 pub use engine::{Engine, TensorInfo, TensorMode};

@@ -74,7 +74,10 @@ impl Object {
     }
 
     /// The implementation and the address of `method` in its table.
-    pub(super) fn method(&self, method: &Method) -> Result<(*mut c_void, FunctionPointer), TensorRtError> {
+    pub(super) fn method(
+        &self,
+        method: &Method,
+    ) -> Result<(*mut c_void, FunctionPointer), TensorRtError> {
         let slot = self.library.slot(method)?;
         let fields = self.this.as_ptr().cast::<*mut c_void>();
         // SAFETY: every public class has the pointer to its implementation at byte 8, right after its own table.

@@ -11,8 +11,8 @@ use super::ffi_guard::text;
 use super::library::Library;
 use super::object::{Object, call};
 use super::recorder::Recorder;
-use super::vtable::NETWORK_OUTPUTS;
 use super::version::Generation;
+use super::vtable::NETWORK_OUTPUTS;
 
 /// A node that the parser refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]

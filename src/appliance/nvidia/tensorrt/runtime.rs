@@ -8,10 +8,10 @@ use super::error::TensorRtError;
 use super::library::Library;
 use super::object::{Object, call};
 use super::recorder::Recorder;
+use super::version::Generation;
 use super::vtable::{
     RUNTIME_DESERIALIZE, RUNTIME_DLA_CORES, RUNTIME_SET_DLA_CORE, RUNTIME_SET_ERROR_RECORDER,
 };
-use super::version::Generation;
 
 /// An `IRuntime` with its error recorder.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use super::error::TensorRtError;
 use super::ffi_guard::text;
 use super::object::{Object, call};
 use super::request::{BuildRequest, Shapes};
-use super::vtable::{NETWORK_INPUT, NETWORK_INPUTS, TENSOR_NAME, TENSOR_SHAPE, TENSOR_TYPE};
 use super::version::Generation;
+use super::vtable::{NETWORK_INPUT, NETWORK_INPUTS, TENSOR_NAME, TENSOR_SHAPE, TENSOR_TYPE};
 
 /// An input of a parsed network.
 pub(super) struct Input {

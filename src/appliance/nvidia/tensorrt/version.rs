@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn unknown_versions_have_no_generation() {
-        let of = |flavor, major, minor| Generation::from_version(Version::new(major, minor, 0), flavor);
+        let of =
+            |flavor, major, minor| Generation::from_version(Version::new(major, minor, 0), flavor);
         assert_eq!(of(Flavor::Full, 8, 5), Some(Generation::Eight));
         assert_eq!(of(Flavor::Full, 10, 13), Some(Generation::Ten));
         assert_eq!(of(Flavor::Lean, 11, 4), Some(Generation::Eleven));

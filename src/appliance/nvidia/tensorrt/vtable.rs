@@ -101,7 +101,8 @@ mod tests {
     fn what_a_version_lacks_is_an_error_and_not_a_slot() {
         let slot = |method: &Method, major, minor| {
             let version = Version::new(major, minor, 0);
-            let generation = Generation::from_version(version, Flavor::Full).expect("a known version");
+            let generation =
+                Generation::from_version(version, Flavor::Full).expect("a known version");
             method.slot(generation, version, Flavor::Full)
         };
         assert_eq!(slot(&ENGINE_MEMORY_V2, 10, 1).ok(), Some(52));

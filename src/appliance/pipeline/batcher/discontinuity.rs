@@ -1,7 +1,7 @@
 //! Where in its order a source went away: the frames before that place belong to the time before, however late the workers are
 //! through with them.
 
-use super::{SourceQueue, Batcher};
+use super::{Batcher, SourceQueue};
 use jetwatch_types::SourceId;
 
 impl Batcher {
@@ -91,7 +91,10 @@ mod tests {
         push(&lanes, 1);
         lanes.mark_discontinuity(SOURCE);
         push(&lanes, 2);
-        assert!(!lanes.passed_discontinuity(SOURCE, 0), "frame 0 is under way");
+        assert!(
+            !lanes.passed_discontinuity(SOURCE, 0),
+            "frame 0 is under way"
+        );
         assert!(lanes.passed_discontinuity(SOURCE, 1));
         assert_eq!(pop(&lanes), (2, 1), "of the time after");
     }

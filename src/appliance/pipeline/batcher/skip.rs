@@ -192,7 +192,10 @@ mod tests {
         assert_eq!(take_received(&received), [(4, 4), (5, 5)]);
         (6..12).for_each(|seq| assert_eq!(frame(&lanes, seq), Flow::Continue));
         assert_eq!(taken(&lanes, 2), [(6, 6), (9, 9)], "two of a batch");
-        assert_eq!(take_received(&received), [(7, 7), (8, 8), (10, 10), (11, 11)]);
+        assert_eq!(
+            take_received(&received),
+            [(7, 7), (8, 8), (10, 10), (11, 11)]
+        );
         assert_eq!(lanes.interval(SourceId(0)), (2, 8));
         lanes.close_all();
         assert_eq!(lanes.drained(SourceId(0)), Some(12));
@@ -202,7 +205,11 @@ mod tests {
     fn a_frame_that_is_replaced_frees_those_behind_it() {
         let (lanes, received) = batcher(true, None);
         (0..4).for_each(|seq| assert_eq!(frame(&lanes, seq), Flow::Continue));
-        assert_eq!(take_received(&received), [(0, 1), (1, 2)], "frame 0 was dropped");
+        assert_eq!(
+            take_received(&received),
+            [(0, 1), (1, 2)],
+            "frame 0 was dropped"
+        );
         assert_eq!(lanes.dropped(SourceId(0)), 1);
         assert_eq!(taken(&lanes, 1), [(2, 3)]);
     }

@@ -89,7 +89,11 @@ fn a_batch_waits_for_more_frames_but_not_longer_than_its_timeout() {
     late.join().expect("the source does not panic");
     lanes.push(frame(1, 1));
     assert!(lanes.next_batch(2, Duration::from_millis(5), &mut batch));
-    assert_eq!(ids_and_order(&batch), [(1, 1, 1)], "alone when nobody comes");
+    assert_eq!(
+        ids_and_order(&batch),
+        [(1, 1, 1)],
+        "alone when nobody comes"
+    );
 }
 
 #[test]

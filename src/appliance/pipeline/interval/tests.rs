@@ -18,7 +18,11 @@ fn every_so_manieth_frame_goes_through_the_network_and_sources_take_turns() {
     let mut cadence = fixed(&[3, 3, 3, 3, 0]);
     for _ in 0..10 {
         let through: Vec<Vec<usize>> = (0..4)
-            .map(|_| (0..5).filter(|&source| !cadence.should_skip(source)).collect())
+            .map(|_| {
+                (0..5)
+                    .filter(|&source| !cadence.should_skip(source))
+                    .collect()
+            })
             .collect();
         assert_eq!(through, [[0, 4], [1, 4], [2, 4], [3, 4]]);
     }
@@ -34,7 +38,11 @@ fn added_sources_get_their_own_turn_and_removed_ones_release_it() {
     };
     cadence.add_source(member);
     let through: Vec<Vec<usize>> = (0..3)
-        .map(|_| (0..3).filter(|&source| !cadence.should_skip(source)).collect())
+        .map(|_| {
+            (0..3)
+                .filter(|&source| !cadence.should_skip(source))
+                .collect()
+        })
         .collect();
     assert_eq!(through, [[0], [1], [2]]);
     cadence.add_source(SourceKind {
@@ -89,7 +97,12 @@ fn files_do_not_adapt() {
 }
 
 /// What an [`Adaptive`] chooses second by second when `wanted` frames a second come and the network can do `able`.
-fn run_controller(adaptive: &mut AdaptiveInterval, wanted: u64, able: u64, seconds: usize) -> Vec<u32> {
+fn run_controller(
+    adaptive: &mut AdaptiveInterval,
+    wanted: u64,
+    able: u64,
+    seconds: usize,
+) -> Vec<u32> {
     let mut chosen = Vec::new();
     for _ in 0..seconds {
         let offered = wanted / u64::from(adaptive.interval + 1);

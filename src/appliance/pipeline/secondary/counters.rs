@@ -88,7 +88,8 @@ impl Counters {
         SecondaryStats {
             name: name.to_owned(),
             objects_per_frame,
-            suggested_batch_size: (objects_per_frame.round() as usize).clamp(1, self.max_batch.max(1)),
+            suggested_batch_size: (objects_per_frame.round() as usize)
+                .clamp(1, self.max_batch.max(1)),
             batch_size: self.batch_size,
             crops,
             batches,

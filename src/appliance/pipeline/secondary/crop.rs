@@ -4,7 +4,7 @@
 //! looked at is kept.
 
 use jetwatch_source::{PixelPool, PooledPixels};
-use jetwatch_types::{PIXEL_BYTES, Image, Size, Xyxy};
+use jetwatch_types::{Image, PIXEL_BYTES, Size, Xyxy};
 
 /// Pixels, and what they show.
 pub(super) struct Crop {

@@ -106,7 +106,10 @@ struct NetworkHistory {
 impl SecondaryInference {
     /// The follower's side of `prepared`, and what the workers of each network need.
     /// `lag` says what becomes of crops that a network cannot keep up with.
-    pub(super) fn new(prepared: &[PreparedSecondary], overflow: OverflowPolicy) -> (Self, Vec<WorkerContext>) {
+    pub(super) fn new(
+        prepared: &[PreparedSecondary],
+        overflow: OverflowPolicy,
+    ) -> (Self, Vec<WorkerContext>) {
         let networks: Vec<Arc<Network>> = prepared
             .iter()
             .map(|prepared| Arc::new(Network::new(prepared)))
@@ -114,7 +117,9 @@ impl SecondaryInference {
         let (queues, jobs): (Vec<Sender<CropJob>>, Vec<Receiver<CropJob>>) = networks
             .iter()
             .map(|network| match overflow {
-                OverflowPolicy::Drop => bounded((QUEUED_BATCHES * network.batch_size).max(LEAST_QUEUE)),
+                OverflowPolicy::Drop => {
+                    bounded((QUEUED_BATCHES * network.batch_size).max(LEAST_QUEUE))
+                }
                 OverflowPolicy::Block => unbounded(),
             })
             .unzip();
@@ -252,7 +257,11 @@ impl SecondaryInference {
         let known = match self.tracks.entry((source, track)) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(TrackEntry {
-                histories: self.networks.iter().map(|_| NetworkHistory::default()).collect(),
+                histories: self
+                    .networks
+                    .iter()
+                    .map(|_| NetworkHistory::default())
+                    .collect(),
                 attributes: Attributes::default(),
             }),
         };
@@ -269,7 +278,8 @@ impl SecondaryInference {
         // Sources come while others run.
         let place = meta.source.index();
         if self.in_flight.len() <= place {
-            self.in_flight.resize_with(place + 1, InFlightToken::default);
+            self.in_flight
+                .resize_with(place + 1, InFlightToken::default);
         }
         let claim = self.in_flight[place].clone();
         let job = CropJob {

@@ -57,7 +57,11 @@ impl Votes {
         let means = self.means();
         let was = |class: u16| self.decided.iter().any(|vote| vote.class == class);
         let holds = |vote: &Vote| {
-            let share = if was(vote.class) { LEAVE_RATIO } else { ENTER_RATIO };
+            let share = if was(vote.class) {
+                LEAVE_RATIO
+            } else {
+                ENTER_RATIO
+            };
             vote.score > 0.0
                 && match was(vote.class) {
                     true => vote.score > share * rule.threshold,
@@ -66,7 +70,8 @@ impl Votes {
         };
         let mut held: Vec<Vote> = means.into_iter().filter(holds).collect();
         if !rule.allow_several {
-            let ahead = |vote: &Vote| vote.score + if was(vote.class) { SWITCH_MARGIN } else { 0.0 };
+            let ahead =
+                |vote: &Vote| vote.score + if was(vote.class) { SWITCH_MARGIN } else { 0.0 };
             // Of equal ones the first in the order of labels.
             let best = held
                 .iter()

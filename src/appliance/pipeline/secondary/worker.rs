@@ -7,12 +7,12 @@ use crossbeam_channel::{Receiver, Sender};
 
 use jetwatch_detect::{DetectError, Detector, Resizer};
 use jetwatch_source::PixelPool;
-use jetwatch_telemetry::{Level, Heartbeat, Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Image};
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
+use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES};
 
 use super::network::Network;
 use super::votes::Vote;
-use super::{SecondaryResult, CropJob};
+use super::{CropJob, SecondaryResult};
 use crate::track::TrackMessage;
 
 /// What the workers of one network need. Cheap to clone.
@@ -75,7 +75,10 @@ pub(crate) fn run_worker(
                 votes: context.votes(&job, found),
                 _token: job.token,
             };
-            if messages.send(TrackMessage::SecondaryResult(finding)).is_err() {
+            if messages
+                .send(TrackMessage::SecondaryResult(finding))
+                .is_err()
+            {
                 return Ok(());
             }
         }

@@ -103,9 +103,7 @@ impl TrackStageFixture {
     /// The frame in the lane, in the hands of a worker.
     fn pop_frame(&self) -> (u64, FrameMeta) {
         let mut batch = Vec::new();
-        self.stage
-            .batcher
-            .next_batch(1, Duration::ZERO, &mut batch);
+        self.stage.batcher.next_batch(1, Duration::ZERO, &mut batch);
         (batch[0].order, batch[0].frame.meta)
     }
 
@@ -148,20 +146,30 @@ fn frames_in_flight_do_not_revive_a_source_that_went_away() {
     bench.push_frame();
     bench.set_state(SourceState::Offline);
     bench.set_state(SourceState::Connecting);
-    assert!(bench.take_published().is_empty(), "two frames are under way");
+    assert!(
+        bench.take_published().is_empty(),
+        "two frames are under way"
+    );
     let third = bench.pop_frame();
     bench.complete(third);
     assert!(bench.take_published().is_empty(), "it is not its turn");
     bench.complete(second);
     let published = bench.take_published();
     let end = ["End 1", "count 0", "Offline", "Connecting"];
-    assert!(published.ends_with(&end.map(str::to_owned)), "{published:?}");
+    assert!(
+        published.ends_with(&end.map(str::to_owned)),
+        "{published:?}"
+    );
 
     bench.set_state(SourceState::Online);
     bench.push_frame();
     let fourth = bench.pop_frame();
     bench.complete(fourth);
-    assert_eq!(bench.take_published(), ["Online", "New 2", "count 1"], "somebody new");
+    assert_eq!(
+        bench.take_published(),
+        ["Online", "New 2", "count 1"],
+        "somebody new"
+    );
 }
 
 #[test]
@@ -175,7 +183,10 @@ fn late_frames_keep_their_side_of_a_discontinuity_and_replaced_ones_are_not_awai
     bench.push_frame();
     let second = bench.pop_frame();
     bench.complete(second);
-    assert!(bench.take_published().is_empty(), "the first one is under way");
+    assert!(
+        bench.take_published().is_empty(),
+        "the first one is under way"
+    );
     bench.complete(first);
     let wanted = [
         "New 1", "count 1", "End 1", "count 0", "Offline", "Online", "New 2", "count 1",

@@ -7,7 +7,9 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use super::super::{PlatformError, SysRoot};
-use super::{Clocks, Restored, Setting, StepState, TuneError, DesiredSettings, apply, restore_some};
+use super::{
+    Clocks, DesiredSettings, Restored, Setting, StepState, TuneError, apply, restore_some,
+};
 
 /// It lies in memory: a start of the machine frees the clocks and forgets the mark.
 const MARKER: &str = "/run/jetwatch-held-clocks";

@@ -5,18 +5,18 @@
 //! before a failure is undone. What was there before is kept in a record that only root can write. A setting that the
 //! configuration does not name is left alone. Reboots are nobody's decision but the owner's.
 
+mod clock_boost;
 mod clocks;
 mod error;
 mod fan;
-mod clock_boost;
 mod lock;
 mod saved_state;
 mod setting;
 
 use serde::Serialize;
 
-pub use error::TuneError;
 pub use clock_boost::{ClockBoost, restore_after_crash};
+pub use error::TuneError;
 pub use setting::Setting;
 
 use self::lock::Lock;

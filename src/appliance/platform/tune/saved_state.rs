@@ -91,10 +91,13 @@ impl SavedState {
         set: &str,
     ) -> Result<bool, PlatformError> {
         let is_first = !self.has(setting);
-        let kept = self.settings.entry(setting).or_insert_with(|| SavedSetting {
-            before: before.to_owned(),
-            set: String::new(),
-        });
+        let kept = self
+            .settings
+            .entry(setting)
+            .or_insert_with(|| SavedSetting {
+                before: before.to_owned(),
+                set: String::new(),
+            });
         kept.set = set.to_owned();
         self.save(root)?;
         Ok(is_first)

@@ -20,7 +20,10 @@ pub(super) struct LineWriter<O> {
 
 impl<O: Output> LineWriter<O> {
     pub fn new(output: O) -> Self {
-        Self { output, partial_bytes: 0 }
+        Self {
+            output,
+            partial_bytes: 0,
+        }
     }
 
     /// Writes `buffer`, which holds whole lines. On failure says how many of them are in the output.

@@ -166,7 +166,9 @@ fn a_closed_reader_is_reported_and_the_rest_dropped() {
     let mut sink =
         JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &[], None).expect("a thread");
     sink.publish(&record("x"));
-    eventually("the reader is known to be gone", || sink.is_closed_by_reader());
+    eventually("the reader is known to be gone", || {
+        sink.is_closed_by_reader()
+    });
     sink.publish(&record("y"));
     let counts = Box::new(sink).close(Duration::from_secs(30));
     assert_eq!((counts.accepted, counts.dropped, counts.queued), (2, 2, 0));

@@ -34,15 +34,17 @@ pub(crate) async fn connect(
     identity: &ClientIdentity,
     limit: Duration,
 ) -> Result<Connection, PublishError> {
-    match connect_as(config, hello, limit, Protocol::V5).await {
-        Err(ConnectRefused::Protocol) => match connect_as(config, hello, limit, Protocol::V311).await {
-            Err(ConnectRefused::Protocol) => Err(PublishError::Rejected {
-                address: address_of(config),
-                reason: "it speaks neither MQTT 5.0 nor 3.1.1".to_owned(),
-            }),
-            Err(ConnectRefused::Error(error)) => Err(error),
-            Ok(link) => Ok(link),
-        },
+    match connect_as(config, identity, limit, Protocol::V5).await {
+        Err(ConnectRefused::Protocol) => {
+            match connect_as(config, identity, limit, Protocol::V311).await {
+                Err(ConnectRefused::Protocol) => Err(PublishError::Rejected {
+                    address: address_of(config),
+                    reason: "it speaks neither MQTT 5.0 nor 3.1.1".to_owned(),
+                }),
+                Err(ConnectRefused::Error(error)) => Err(error),
+                Ok(link) => Ok(link),
+            }
+        }
         Err(ConnectRefused::Error(error)) => Err(error),
         Ok(link) => Ok(link),
     }
@@ -92,13 +94,13 @@ async fn connect_as(
         max_packet_bytes: usize::MAX,
         address,
     };
-    let mut options = ConnectOptions::new(hello.client_id.clone())
+    let mut options = ConnectOptions::new(identity.client_id.clone())
         .with_clean_start(true)
         .with_keep_alive(link.keep_alive);
     if let Some((user, password)) = &login {
         options = options.with_credentials(user.clone(), password.as_bytes());
     }
-    if let Some((topic, payload)) = &hello.will {
+    if let Some((topic, payload)) = &identity.will {
         let will = WillMessage::new(topic.clone(), payload.as_bytes())
             .with_qos(QoS::AtLeastOnce)
             .with_retain(true);
@@ -149,7 +151,7 @@ async fn connect_as(
         }
         // Brokers give this one both for a wrong password and for a user who may not connect; MQTT 3.1.1 has no finer word.
         ReasonCode::NotAuthorized | ReasonCode::Banned => {
-            let client_id = hello.client_id.clone();
+            let client_id = identity.client_id.clone();
             return Err(PublishError::NotAuthorized {
                 user: user(),
                 client_id,
@@ -182,7 +184,11 @@ type IoHalves = (
 );
 
 /// Opens TCP, and TLS above it, at the first address that answers.
-async fn open(config: &MqttConfig, address: &str, limit: Duration) -> Result<IoHalves, PublishError> {
+async fn open(
+    config: &MqttConfig,
+    address: &str,
+    limit: Duration,
+) -> Result<IoHalves, PublishError> {
     let (host, port, tls) = endpoint(&config.broker);
     let addresses = resolve(&host, port, limit).await?;
     let mut failure = None;

@@ -115,6 +115,9 @@ mod tests {
     #[test]
     fn reason_codes_are_readable() {
         assert_eq!(reason_text(ReasonCode::ServerBusy), "server busy (0x89)");
-        assert_eq!(reason_text(ReasonCode::NotAuthorized), "not authorized (0x87)");
+        assert_eq!(
+            reason_text(ReasonCode::NotAuthorized),
+            "not authorized (0x87)"
+        );
     }
 }

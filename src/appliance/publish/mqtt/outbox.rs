@@ -232,7 +232,10 @@ impl Outbox {
         {
             let id = self.free_id();
             let (sent, outgoing) = match waiting {
-                QueueEntry::Message { message, dup: again } => {
+                QueueEntry::Message {
+                    message,
+                    dup: again,
+                } => {
                     self.queued_messages -= 1;
                     let outgoing = Outgoing {
                         message: message.clone(),
@@ -335,10 +338,8 @@ impl Outbox {
         while let Some(InFlight { sent, .. }) = self.in_flight.pop_back() {
             match sent {
                 Sent::Message(message) => {
-                    self.queue.push_front(QueueEntry::Message {
-                        message,
-                        dup: true,
-                    });
+                    self.queue
+                        .push_front(QueueEntry::Message { message, dup: true });
                     self.queued_messages += 1;
                 }
                 Sent::State {

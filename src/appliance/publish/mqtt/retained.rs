@@ -47,7 +47,10 @@ pub(super) struct RetainedSnapshot {
 ///
 /// # Errors
 /// The broker lets this client neither in nor read any of them, or goes away meanwhile.
-pub(super) async fn read(config: &MqttConfig, filters: &[String]) -> Result<RetainedSnapshot, PublishError> {
+pub(super) async fn read(
+    config: &MqttConfig,
+    filters: &[String],
+) -> Result<RetainedSnapshot, PublishError> {
     let identity = ClientIdentity {
         client_id: format!("{}-kept-{}", config.client_id, std::process::id()),
         will: None,
@@ -65,10 +68,12 @@ impl RetainedSnapshot {
     /// Takes in a message; whether it is a kept value.
     fn add(&mut self, publish: &PublishPacket) -> bool {
         match publish.retain {
-            true if publish.payload.len() <= MAX_VALUE_BYTES => self.messages.push(RetainedMessage {
-                topic: publish.topic_name.clone(),
-                value: publish.payload.to_vec(),
-            }),
+            true if publish.payload.len() <= MAX_VALUE_BYTES => {
+                self.messages.push(RetainedMessage {
+                    topic: publish.topic_name.clone(),
+                    value: publish.payload.to_vec(),
+                })
+            }
             false if self.published_meanwhile.len() < MAX_MESSAGES => {
                 self.published_meanwhile.insert(publish.topic_name.clone());
             }

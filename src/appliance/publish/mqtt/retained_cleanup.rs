@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::retained::{RetainedSnapshot, RetainedMessage};
+use super::retained::{RetainedMessage, RetainedSnapshot};
 use crate::topics::{RetainedTopic, Topics};
 
 /// One thing to put right.
@@ -36,7 +36,10 @@ pub(super) fn plan_cleanup(
         .filter_map(|topic| topics.source_of(topic))
         .collect();
     let placed = found.messages.iter().filter_map(|kept| {
-        let (place, source) = (topics.retained_topic(&kept.topic)?, topics.source_of(&kept.topic)?);
+        let (place, source) = (
+            topics.retained_topic(&kept.topic)?,
+            topics.source_of(&kept.topic)?,
+        );
         let is_others = live.contains(source) && !present.contains(source);
         // An empty value is none.
         let is_idle = kept.value.is_empty() || is_published(&kept.topic);
@@ -58,10 +61,14 @@ pub(super) fn plan_cleanup(
             topic: kept.topic.clone(),
         };
         match *place {
-            RetainedTopic::Status { source } => (gone.get(source) == Some(&false)).then(|| Cleanup::MarkEnded {
-                source: source.to_owned(),
-            }),
-            RetainedTopic::Rule { source, kind } => parse_own(kept, kind, source).map(|_| withdraw()),
+            RetainedTopic::Status { source } => {
+                (gone.get(source) == Some(&false)).then(|| Cleanup::MarkEnded {
+                    source: source.to_owned(),
+                })
+            }
+            RetainedTopic::Rule { source, kind } => {
+                parse_own(kept, kind, source).map(|_| withdraw())
+            }
             RetainedTopic::Count { source, label } => {
                 let is_count = is_count(&kept.value);
                 match (present.contains(source), gone.contains_key(source)) {

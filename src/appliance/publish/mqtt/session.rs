@@ -19,8 +19,8 @@ use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffe
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
-use super::outbox::{Message, Outgoing};
 use super::log_dedup::LogDedup;
+use super::outbox::{Message, Outgoing};
 use super::shared::{Closing, Shared};
 use crate::PublishError;
 
@@ -161,7 +161,9 @@ impl<'a> Session<'a> {
             if self.buffer.is_empty() {
                 return Ok(());
             }
-            self.connection.write(&self.buffer, self.response_timeout()).await?;
+            self.connection
+                .write(&self.buffer, self.response_timeout())
+                .await?;
             self.last_write = Instant::now();
             let mut outbox = self.shared.outbox();
             outbox.written();
@@ -227,7 +229,9 @@ impl<'a> Session<'a> {
     /// When something is due: a sign of life from us, an answer, or the end.
     fn next_timer(&self) -> Instant {
         let ping = self.last_write + self.connection.keep_alive;
-        let answer = self.waiting_since.map(|since| since + self.response_timeout());
+        let answer = self
+            .waiting_since
+            .map(|since| since + self.response_timeout());
         let deadline = self.shared.closing().map(|closing| closing.deadline);
         [answer, deadline]
             .into_iter()
@@ -264,7 +268,9 @@ impl<'a> Session<'a> {
         self.buffer.clear();
         encode_packet_to_buffer(packet, &mut self.buffer)
             .map_err(|error| lost(&self.connection.address, &error))?;
-        self.connection.write(&self.buffer, self.response_timeout()).await?;
+        self.connection
+            .write(&self.buffer, self.response_timeout())
+            .await?;
         self.last_write = Instant::now();
         Ok(())
     }
@@ -273,7 +279,11 @@ impl<'a> Session<'a> {
     pub async fn shutdown(mut self) {
         use tokio::io::AsyncWriteExt;
         // What cannot be shut down any more is gone anyway.
-        let _ = timeout(Duration::from_millis(500), self.connection.writer.shutdown()).await;
+        let _ = timeout(
+            Duration::from_millis(500),
+            self.connection.writer.shutdown(),
+        )
+        .await;
     }
 }
 

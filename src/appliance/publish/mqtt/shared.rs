@@ -6,8 +6,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::ConnectionState;
-use super::retained::RetainedSnapshot;
 use super::outbox::Outbox;
+use super::retained::RetainedSnapshot;
 
 /// Someone closed the sink.
 #[derive(Debug, Clone, Copy)]

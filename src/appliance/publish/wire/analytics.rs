@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::body::FrameBody;
 use super::value::{EventId, Utc};
-use super::{Encoder, Timestamp, SCHEMA_VERSION, frame_body, latency_ms, whole_milliseconds};
+use super::{Encoder, SCHEMA_VERSION, Timestamp, frame_body, latency_ms, whole_milliseconds};
 use crate::AnalyticsMessage;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
-use jetwatch_types::{Crossings, AnalyticsEventKind, FrameMeta, ZoneCount, Side};
+use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, Side, ZoneCount};
 
 /// One fact about the scene.
 #[derive(Serialize)]
@@ -93,7 +93,8 @@ impl Encoder {
         let event = &message.event;
         let zone = |zone: usize| rules.zones.get(zone).map(|rule| rule.name.as_str());
         let line = |line: usize| rules.lines.get(line).map(|rule| rule.name.as_str());
-        let direction_name = |index: usize| rules.directions.get(index).map(|rule| rule.name.as_str());
+        let direction_name =
+            |index: usize| rules.directions.get(index).map(|rule| rule.name.as_str());
         let mut body = AnalyticsEventBody {
             version: SCHEMA_VERSION,
             kind: "analytics",
@@ -144,7 +145,9 @@ impl Encoder {
                 });
                 ("line_crossed", line(place))
             }
-            AnalyticsEventKind::Direction { direction } => ("direction", direction.and_then(direction_name)),
+            AnalyticsEventKind::Direction { direction } => {
+                ("direction", direction.and_then(direction_name))
+            }
             AnalyticsEventKind::Stationary { since } => {
                 body.duration_ms = duration(since);
                 ("stationary", None)

@@ -43,7 +43,10 @@ fn sizes_come_from_the_image() {
         ((1, 1), (2, 1)),
     ];
     for ((width, height), (stroke, scale)) in cases {
-        assert_eq!(Painter::for_size(Size::new(width, height)), Painter { stroke, scale });
+        assert_eq!(
+            Painter::for_size(Size::new(width, height)),
+            Painter { stroke, scale }
+        );
     }
     let _ = Painter::for_size(Size::new(u32::MAX, u32::MAX));
 }

@@ -101,7 +101,11 @@ fn a_part_is_cut_out_by_the_first_step_and_held_to_the_same_limits() {
     };
     let whole = plan_conversion(&nvmm(640, 360), inner, Scaling::Vic, &all(), Memory::Nvmm);
     let cut = part(640, 360, Scaling::Vic, &all()).expect("it can");
-    assert_eq!(describe(&cut), describe(&whole.expect("it can")), "no step more");
+    assert_eq!(
+        describe(&cut),
+        describe(&whole.expect("it can")),
+        "no step more"
+    );
     let taken = cut.steps[0].crop.expect("the first step cuts");
     assert_eq!((taken.crop.left, taken.of), (100, Size::new(1920, 1080)));
     // Two steps where the factor asks for them, and the second takes all of what the first gives.
@@ -184,7 +188,8 @@ fn what_the_vic_cannot_do_is_rejected_or_done_by_the_cpu() {
             reason.contains(wanted) && reason.contains("scaling is vic"),
             "{reason}"
         );
-        let auto = plan_conversion(&from, inner, Scaling::Auto, &all(), Memory::Nvmm).expect("the CPU can");
+        let auto = plan_conversion(&from, inner, Scaling::Auto, &all(), Memory::Nvmm)
+            .expect("the CPU can");
         assert_eq!(describe(&auto), format!("CPU {inner} BGRx"));
         assert!(auto.note.is_some_and(|note| note.contains(wanted)));
     }
@@ -193,14 +198,16 @@ fn what_the_vic_cannot_do_is_rejected_or_done_by_the_cpu() {
 #[test]
 fn units_that_are_not_there() {
     let (from, inner) = (system(1920, 1080, "I420"), Size::new(416, 234));
-    let auto = plan_conversion(&from, inner, Scaling::Auto, &none(), Memory::System).expect("the CPU can");
+    let auto =
+        plan_conversion(&from, inner, Scaling::Auto, &none(), Memory::System).expect("the CPU can");
     assert_eq!(describe(&auto), "CPU 416×234 BGRx");
     assert_eq!(
         auto.note.as_deref(),
         Some("the CPU scales, not the VIC: no VIC here")
     );
     for (scaling, wanted) in [(Scaling::Vic, "no VIC here"), (Scaling::Gpu, "no GPU here")] {
-        let reason = plan_conversion(&from, inner, scaling, &none(), Memory::System).expect_err("not there");
+        let reason =
+            plan_conversion(&from, inner, scaling, &none(), Memory::System).expect_err("not there");
         assert!(reason.contains(wanted), "{reason}");
     }
     let stuck = plan_conversion(&nvmm(64, 64), inner, Scaling::Auto, &none(), Memory::System);

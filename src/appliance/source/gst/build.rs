@@ -17,8 +17,8 @@ use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
 
 use super::camera;
 use super::decode::{self, DecodeOptions};
-use super::hardware::VideoHardware;
 use super::diagnostics::Findings;
+use super::hardware::VideoHardware;
 use super::scaler::{self, StallMonitor};
 
 /// A pipeline ready to play.
@@ -29,7 +29,10 @@ pub(super) struct BuiltPipeline {
 }
 
 /// Builds the pipeline of a source.
-pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<BuiltPipeline, SourceError> {
+pub(super) fn build(
+    config: &SourceConfig,
+    context: &SourceContext,
+) -> Result<BuiltPipeline, SourceError> {
     let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
     let equipment = VideoHardware::detect(&context.machine);

@@ -6,8 +6,8 @@ use gstreamer::prelude::*;
 use crate::SourceError;
 use jetwatch_config::{SourceUri, V4l2Format};
 
-use super::scaler_elements::NVMM;
 use super::hardware::VideoHardware;
+use super::scaler_elements::NVMM;
 
 /// Name of the camera's element in its pipeline.
 pub(super) const ELEMENT: &str = "camera";
@@ -241,7 +241,10 @@ mod tests {
             requested_format(V4l2Format::Mjpeg, Some((1280, 720)), Some(30)),
             "mjpeg 1280×720 30 frames/s"
         );
-        assert_eq!(requested_format(V4l2Format::Any, None, Some(240)), "240 frames/s");
+        assert_eq!(
+            requested_format(V4l2Format::Any, None, Some(240)),
+            "240 frames/s"
+        );
     }
 
     #[test]

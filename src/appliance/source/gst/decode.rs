@@ -17,8 +17,8 @@ use crate::elements::{is_excluded_from_autoplug, make, set_if_supported};
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::UnitElement;
 
-use super::hardware::{VideoHardware, nvdec_supports};
 use super::diagnostics::Findings;
+use super::hardware::{VideoHardware, nvdec_supports};
 
 /// Codecs that a Jetson's units may be given.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
@@ -153,7 +153,7 @@ impl PadAddedHandler {
             let event = info.event().map(|event| event.view());
             if let (Some(gst::EventView::Caps(event)), Some(landing)) = (event, landing.upgrade())
                 && !is_decided.swap(true, Ordering::AcqRel)
-                && let Err(reason) = landing.decide(src, media, event.caps())
+                && let Err(reason) = landing.choose_decoder(src, media, event.caps())
                 && let Some(parser) = src.parent_element()
             {
                 landing.end(&parser, reason);

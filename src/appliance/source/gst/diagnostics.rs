@@ -15,13 +15,19 @@ pub(super) struct Findings {
 impl Findings {
     /// A stream that turned out not to be the video, by its media type.
     pub(super) fn add_other_stream(&self, media_type: String) {
-        let mut others = self.other_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self
+            .other_streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         others.push(media_type);
     }
 
     /// Media types that turned out not to be video.
     pub(super) fn other_streams(&self) -> Vec<String> {
-        let others = self.other_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = self
+            .other_streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         others.clone()
     }
 
@@ -41,7 +47,10 @@ impl Findings {
 
     /// Why the session must end; the first reason counts. An error on the pipeline's bus must follow, which wakes the supervisor.
     pub(super) fn reject(&self, reason: String) {
-        let mut refusal = self.rejection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusal = self
+            .rejection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         refusal.get_or_insert(reason);
     }
 
@@ -57,7 +66,10 @@ impl Findings {
 
     /// The reason for which the session ended, if it was one of ours.
     pub(super) fn take_rejection(&self) -> Option<String> {
-        let mut refusal = self.rejection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusal = self
+            .rejection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         refusal.take()
     }
 }

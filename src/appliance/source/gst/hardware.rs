@@ -1,7 +1,7 @@
 //! What the machine offers for video, asked of GStreamer: a unit counts only when its elements are here and do as they are told.
 
-use crate::elements::require_element;
 use crate::convert_plan::ScalerAvailability;
+use crate::elements::require_element;
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::{Machine, UnitElement, VideoUnit, VideoUnits};
 
@@ -32,18 +32,23 @@ impl VideoHardware {
             (Err(reason), Err(_)) => Err(reason.clone()),
             _ => Ok(()),
         };
-        let decoder = nvmm_export.clone().and(usable(units.decoder)).and_then(|unit| {
-            require_element("h264parse", None)?;
-            require_element("h265parse", None)?;
-            Ok(unit)
-        });
-        let jpeg_decoder = nvmm_export.and(units.jpeg_decoders).and_then(|[best, other]| {
-            // The video decoder takes JPEG where it has this switch.
-            require_element(best.element, Some(("mjpeg", "true")))
-                .and_then(|()| require_element("jpegparse", None))
-                .map(|()| best)
-                .or_else(|reason| usable(Ok(other)).map_err(|_| reason))
-        });
+        let decoder = nvmm_export
+            .clone()
+            .and(usable(units.decoder))
+            .and_then(|unit| {
+                require_element("h264parse", None)?;
+                require_element("h265parse", None)?;
+                Ok(unit)
+            });
+        let jpeg_decoder = nvmm_export
+            .and(units.jpeg_decoders)
+            .and_then(|[best, other]| {
+                // The video decoder takes JPEG where it has this switch.
+                require_element(best.element, Some(("mjpeg", "true")))
+                    .and_then(|()| require_element("jpegparse", None))
+                    .map(|()| best)
+                    .or_else(|reason| usable(Ok(other)).map_err(|_| reason))
+            });
         Self {
             camera: usable(units.camera),
             decoder,

@@ -11,14 +11,14 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
 use crate::elements::make;
-use crate::image_folder::UnreadableHandler;
 use crate::image_codec::{self, BgrxImage};
+use crate::image_folder::UnreadableHandler;
 use crate::{SourceContext, SourceError, StopToken};
 use jetwatch_config::SourceConfig;
 
 use super::build::BuiltPipeline;
-use super::hardware::VideoHardware;
 use super::diagnostics::Findings;
+use super::hardware::VideoHardware;
 use super::scaler;
 
 /// The pictures of a source, and how far they were shown.

@@ -6,22 +6,25 @@ use gstreamer as gst;
 use gstreamer::glib;
 use gstreamer::prelude::*;
 
+use crate::convert_plan::{Memory, VideoFormat};
 use crate::elements::ELEMENTS;
-use crate::plan::{ProcessingPlan, PlanStep, StepKind};
-use crate::convert_plan::{VideoFormat, Memory};
+use crate::plan::{PlanStep, ProcessingPlan, StepKind};
 use jetwatch_platform::VideoUnit;
 
 use jetwatch_types::{Crop, Size};
 
 use super::build::BuiltPipeline;
-use super::scaler_elements::format_of;
 use super::scaler::SINK;
+use super::scaler_elements::format_of;
 
 /// More elements than any pipeline of ours has: a walk that takes longer goes in circles.
 const MAX_WALK: usize = 200;
 
 /// The plan that the elements carry out which were [`found`] in the pipeline, in the order of the data.
-pub(super) fn plan(found: &[(gst::Element, Vec<PlanStep>)], launch: &BuiltPipeline) -> ProcessingPlan {
+pub(super) fn plan(
+    found: &[(gst::Element, Vec<PlanStep>)],
+    launch: &BuiltPipeline,
+) -> ProcessingPlan {
     ProcessingPlan {
         steps: found.iter().flat_map(|(_, steps)| steps.clone()).collect(),
         notes: launch.diagnostics.notes(),
@@ -34,7 +37,9 @@ pub(super) fn elements_upstream(built: &BuiltPipeline) -> Vec<(gst::Element, Vec
     let mut elements = Vec::new();
     let mut next = sink.and_then(|sink| sink.static_pad("sink"));
     while let Some(pad) = next.take() {
-        let Some(from) = upstream_pad(&pad) else { break };
+        let Some(from) = upstream_pad(&pad) else {
+            break;
+        };
         let Some(element) = from.parent_element() else {
             break;
         };
@@ -113,8 +118,16 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
     };
     let one = |work, unit| vec![step(work, unit, String::new())];
     match name.as_str() {
-        "nvarguscamerasrc" => vec![step(StepKind::Capture, VideoUnit::Isp, describe_caps(to.as_ref()))],
-        "v4l2src" => vec![step(StepKind::Capture, VideoUnit::Cpu, describe_caps(to.as_ref()))],
+        "nvarguscamerasrc" => vec![step(
+            StepKind::Capture,
+            VideoUnit::Isp,
+            describe_caps(to.as_ref()),
+        )],
+        "v4l2src" => vec![step(
+            StepKind::Capture,
+            VideoUnit::Cpu,
+            describe_caps(to.as_ref()),
+        )],
         "rtspsrc" => one(StepKind::Receive, VideoUnit::Cpu),
         "appsrc" => vec![PlanStep {
             kind: StepKind::Decode,
@@ -130,7 +143,11 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
         "videocrop" => vec![step(
             StepKind::Crop,
             VideoUnit::Cpu,
-            format!("{} to {}", describe_caps(from.as_ref()), describe_caps(to.as_ref())),
+            format!(
+                "{} to {}",
+                describe_caps(from.as_ref()),
+                describe_caps(to.as_ref())
+            ),
         )],
         _ if class.contains("Decoder") && !class.contains("Audio") => {
             let unit = match name.as_str() {
@@ -140,7 +157,11 @@ fn steps(element: &gst::Element) -> Vec<PlanStep> {
                 _ if class.contains("Hardware") => VideoUnit::Accelerator,
                 _ => VideoUnit::Cpu,
             };
-            let detail = format!("{} to {}", describe_caps(from.as_ref()), describe_caps(to.as_ref()));
+            let detail = format!(
+                "{} to {}",
+                describe_caps(from.as_ref()),
+                describe_caps(to.as_ref())
+            );
             vec![step(StepKind::Decode, unit, detail)]
         }
         // Another element that changes pictures, in a user's own launch fragment.

@@ -4,23 +4,23 @@
 
 mod build;
 mod camera;
-mod scaler_elements;
 mod decode;
+mod diagnostics;
 mod dot;
 mod hardware;
-mod predict_plan;
-mod diagnostics;
-mod skip_probe;
+mod image_appsrc;
+mod introspect;
 mod log_bridge;
 mod messages;
-mod image_appsrc;
+mod predict_plan;
 mod sample;
 mod scaler;
+mod scaler_elements;
 mod session;
-mod introspect;
+mod skip_probe;
+mod tee;
 mod timing;
 pub mod video_selftest;
-mod tee;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -3,8 +3,8 @@
 //! What only the media tells, sizes and codecs of files and servers, is left open here; the running pipeline fills it in.
 
 use crate::SourceError;
-use crate::plan::{ProcessingPlan, PlanStep, StepKind};
-use crate::convert_plan::{VideoFormat, Memory, plan_crop_conversion};
+use crate::convert_plan::{Memory, VideoFormat, plan_crop_conversion};
+use crate::plan::{PlanStep, ProcessingPlan, StepKind};
 use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri, V4l2Format};
 use jetwatch_platform::{Machine, VideoUnit};
 use jetwatch_types::{Letterbox, Placement, Size};
@@ -190,7 +190,11 @@ fn scaling(
             (None, _) => "from a size that the media tells".to_owned(),
         };
         plan.steps.push(PlanStep {
-            kind: if is_copy { StepKind::Copy } else { StepKind::Scale },
+            kind: if is_copy {
+                StepKind::Copy
+            } else {
+                StepKind::Scale
+            },
             unit: step.unit,
             element: element.to_owned(),
             detail,

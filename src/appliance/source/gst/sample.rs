@@ -13,8 +13,8 @@ use jetwatch_nvidia::cuda::PixelFormat;
 use jetwatch_nvidia::surface::{NvmmImage, SurfaceReader};
 use jetwatch_types::{Image, Size};
 
-use super::scaler_elements::NVMM;
 use super::diagnostics::Findings;
+use super::scaler_elements::NVMM;
 
 /// Reads samples. It remembers the layout of the caps seen last: parsing them for every frame would be waste.
 pub(super) struct SampleReader {

@@ -12,19 +12,19 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 
-use crate::rate_limit::RateLimiter;
-use crate::elements::make;
 use crate::convert_plan::{Memory, plan_crop_conversion, plan_full_size};
-use crate::{Flow, SourceContext, SourceError, FullImage};
+use crate::elements::make;
+use crate::rate_limit::RateLimiter;
+use crate::{Flow, FullImage, SourceContext, SourceError};
 use jetwatch_config::{Scaling, SourceConfig};
 use jetwatch_telemetry::{Level, Stage};
 use jetwatch_types::{Frame, FrameMeta, Region};
 
-use super::scaler_elements::{ScalerElements, NVMM, AttachPoints, format_of};
-use super::hardware::VideoHardware;
 use super::diagnostics::Findings;
-use super::skip_probe::{SkipProbe, CapsInfo};
+use super::hardware::VideoHardware;
 use super::sample::SampleReader;
+use super::scaler_elements::{AttachPoints, NVMM, ScalerElements, format_of};
+use super::skip_probe::{CapsInfo, SkipProbe};
 use super::tee::ImageTee;
 
 /// Name of the scaler's first element in its pipeline.
@@ -144,9 +144,12 @@ pub(super) fn add(
             hardware: hardware.clone(),
             prefix: "",
         },
-        full_size: tee
-            .as_ref()
-            .map(|fork| (ScalerElements::default(), fork.attach_points(pipeline, hardware))),
+        full_size: tee.as_ref().map(|fork| {
+            (
+                ScalerElements::default(),
+                fork.attach_points(pipeline, hardware),
+            )
+        }),
     };
     let caps_handler = Mutex::new(move |event: &gst::EventRef| caps_handler.on_event(event));
     input.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |_, info| {
@@ -162,7 +165,9 @@ pub(super) fn add(
     }
     let skip_probe = SkipProbe::from_context(context);
     if let Some(gate) = &skip_probe {
-        let trunk = main_branch.static_pad("sink").filter(|_| gate.keeps_full_images());
+        let trunk = main_branch
+            .static_pad("sink")
+            .filter(|_| gate.keeps_full_images());
         let pad = trunk.as_ref().unwrap_or(&input);
         gate.install(pad, context, &shown, &stall_monitor);
     }
@@ -198,7 +203,10 @@ pub(super) fn add(
             })
             .build(),
     );
-    Ok(ScalerBin { input, stall_monitor })
+    Ok(ScalerBin {
+        input,
+        stall_monitor,
+    })
 }
 
 fn lock(taker: &Mutex<AppSinkHandler>) -> MutexGuard<'_, AppSinkHandler> {
@@ -269,7 +277,10 @@ impl CapsHandler {
         let crop = self.roi.and_then(|roi| roi.to_crop(size));
         let inner = self.context.output_size(size, crop);
         let before = std::mem::replace(
-            &mut *self.caps_info.lock().unwrap_or_else(PoisonError::into_inner),
+            &mut *self
+                .caps_info
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
             CapsInfo { size, crop },
         );
         if before.size != size {
@@ -282,7 +293,8 @@ impl CapsHandler {
         if let Some(note) = route.note {
             self.diagnostics.add_note(note);
         }
-        self.elements.reconfigure(route.steps, &self.attach_points)?;
+        self.elements
+            .reconfigure(route.steps, &self.attach_points)?;
         match &mut self.full_size {
             Some((chain, place)) => chain.reconfigure(plan_full_size(&from, &scalers)?, place),
             None => Ok(()),
@@ -351,7 +363,8 @@ impl AppSinkHandler {
             let recorder = self.context.recorder.clone();
             let _whole = recorder.batch(Level::Source, 1);
             let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
-            self.frame(&sample, meta).ok_or_else(|| post_format_error(sink))?
+            self.frame(&sample, meta)
+                .ok_or_else(|| post_format_error(sink))?
         };
         self.stall_monitor.count();
         let Some(expected) = &mut self.pending else {
@@ -366,7 +379,10 @@ impl AppSinkHandler {
     }
 
     /// Takes the view of the frame that was taken before.
-    fn on_full_sample(&mut self, sink: &gst_app::AppSink) -> Result<gst::FlowSuccess, gst::FlowError> {
+    fn on_full_sample(
+        &mut self,
+        sink: &gst_app::AppSink,
+    ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
         if self.stopped {
             return Err(gst::FlowError::Eos);
@@ -377,7 +393,10 @@ impl AppSinkHandler {
         if let Some(gate) = &self.skip_probe
             && let Some(meta) = gate.take_skipped()
         {
-            let full_image = expected.reader.read(&sample).ok_or_else(|| post_format_error(sink))?;
+            let full_image = expected
+                .reader
+                .read(&sample)
+                .ok_or_else(|| post_format_error(sink))?;
             gate.forward_skipped(meta, Some(full_image), &self.stall_monitor);
             return Ok(gst::FlowSuccess::Ok);
         }
@@ -409,7 +428,10 @@ impl AppSinkHandler {
     }
 
     fn caps_info(&self) -> CapsInfo {
-        *self.caps_info.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .caps_info
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a sample that comes now.

@@ -9,8 +9,8 @@ use gstreamer::glib::WeakRef;
 use gstreamer::prelude::*;
 
 use crate::SourceError;
+use crate::convert_plan::{ConvertStep, CropOf, Memory, VideoFormat};
 use crate::elements::{make, set_if_supported, set_number};
-use crate::convert_plan::{CropOf, VideoFormat, Memory, ConvertStep};
 use jetwatch_platform::VideoUnit;
 
 use super::hardware::VideoHardware;
@@ -74,7 +74,11 @@ impl AttachPoints {
 
 impl ScalerElements {
     /// Makes the elements do `steps`, which are not empty.
-    pub(super) fn reconfigure(&mut self, steps: Vec<ConvertStep>, attach_points: &AttachPoints) -> Result<(), String> {
+    pub(super) fn reconfigure(
+        &mut self,
+        steps: Vec<ConvertStep>,
+        attach_points: &AttachPoints,
+    ) -> Result<(), String> {
         if self.steps.is_empty() || !is_same_layout(&self.steps, &steps) {
             self.build(&steps, attach_points)?;
         }
@@ -104,7 +108,8 @@ impl ScalerElements {
         let failed = |error: gst::glib::BoolError| error.to_string();
         self.remove(&ground);
         for (index, step) in steps.iter().enumerate() {
-            let filter = make("capsfilter", &attach_points.element_name("size", index)).map_err(said)?;
+            let filter =
+                make("capsfilter", &attach_points.element_name("size", index)).map_err(said)?;
             match step.unit {
                 VideoUnit::Vic | VideoUnit::Gpu => {
                     let converter = converter(step, index, attach_points)?;
@@ -115,16 +120,19 @@ impl ScalerElements {
                 }
                 _ => {
                     if step.crop.is_some() {
-                        let crop = make("videocrop", &attach_points.element_name("crop", index)).map_err(said)?;
+                        let crop = make("videocrop", &attach_points.element_name("crop", index))
+                            .map_err(said)?;
                         self.cropper = Some(crop.clone());
                         self.elements.push(crop);
                     }
                     // Scaling comes before the color conversion because the network's input is usually smaller than the
                     // source, so that fewer pixels are converted.
-                    let scale = make("videoscale", &attach_points.element_name("scale", index)).map_err(said)?;
+                    let scale = make("videoscale", &attach_points.element_name("scale", index))
+                        .map_err(said)?;
                     // The letterbox's aspect is ours: the scaler must fill its output and never draw borders.
                     scale.set_property("add-borders", false);
-                    let convert = make("videoconvert", &attach_points.element_name("convert", 0)).map_err(said)?;
+                    let convert = make("videoconvert", &attach_points.element_name("convert", 0))
+                        .map_err(said)?;
                     self.elements.extend([scale, filter.clone(), convert]);
                 }
             }
@@ -160,10 +168,14 @@ impl ScalerElements {
 }
 
 /// A converter of the Jetson for one step, told which unit to use.
-fn converter(step: &ConvertStep, index: usize, attach_points: &AttachPoints) -> Result<gst::Element, String> {
+fn converter(
+    step: &ConvertStep,
+    index: usize,
+    attach_points: &AttachPoints,
+) -> Result<gst::Element, String> {
     let unit = attach_points.hardware.scaler(step.unit)?;
-    let converter =
-        make(unit.element, &attach_points.element_name("scale", index)).map_err(|error| error.to_string())?;
+    let converter = make(unit.element, &attach_points.element_name("scale", index))
+        .map_err(|error| error.to_string())?;
     if let Some((property, word)) = unit.setting
         && !set_if_supported(property, &converter, word)
     {
@@ -190,7 +202,11 @@ fn converter(step: &ConvertStep, index: usize, attach_points: &AttachPoints) -> 
 }
 
 /// Tells the element which part of the picture it takes: a Jetson's by its edges, the processor's by what is left out.
-fn set_crop(cropper: &gst::Element, unit: VideoUnit, CropOf { crop, of }: CropOf) -> Result<(), String> {
+fn set_crop(
+    cropper: &gst::Element,
+    unit: VideoUnit,
+    CropOf { crop, of }: CropOf,
+) -> Result<(), String> {
     let (right, bottom) = (crop.left + crop.size.width, crop.top + crop.size.height);
     let (right, bottom) = match unit {
         VideoUnit::Vic | VideoUnit::Gpu => (right, bottom),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::{SessionEnd, SourceContext, SourceError, POLL_INTERVAL};
+use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
 use jetwatch_config::{SourceConfig, SourceUri};
 
 use super::build::BuiltPipeline;
@@ -14,7 +14,7 @@ use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
 use super::scaler::ENTRY;
-use super::{introspect, timing, tee};
+use super::{introspect, tee, timing};
 
 /// How long a pipeline that failed may take to say why.
 const BUS_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -176,9 +176,10 @@ impl Session<'_> {
                 Ok(None)
             }
             gst::MessageView::StateChanged(change) => {
-                if message.src().is_some_and(|object| {
-                    object == self.built.pipeline.upcast_ref::<gst::Object>()
-                }) {
+                if message
+                    .src()
+                    .is_some_and(|object| object == self.built.pipeline.upcast_ref::<gst::Object>())
+                {
                     self.dump(&format!("{:?}-{:?}", change.old(), change.current()).to_lowercase());
                 }
                 Ok(None)
@@ -216,11 +217,7 @@ impl Session<'_> {
             return Ok(Some(SessionEnd::EndOfMedia));
         }
         let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::KEY_UNIT;
-        match self
-            .built
-            .pipeline
-            .seek_simple(flags, gst::ClockTime::ZERO)
-        {
+        match self.built.pipeline.seek_simple(flags, gst::ClockTime::ZERO) {
             Ok(()) => Ok(None),
             Err(_) => Err(SourceError::Build(
                 "this file cannot be started over (loop: true): it cannot be sought".to_owned(),

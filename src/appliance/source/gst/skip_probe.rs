@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::{SkipPolicy, SourceContext, FullImage};
+use crate::{FullImage, SkipPolicy, SourceContext};
 use jetwatch_types::{Crop, FrameMeta, Image, Size};
 
 use super::scaler::StallMonitor;
@@ -64,7 +64,10 @@ impl SkipProbe {
             FullImage::SourceSize => skipping.full_image,
         };
         Some(Self {
-            policy: SkipPolicy { full_image: view, ..skipping },
+            policy: SkipPolicy {
+                full_image: view,
+                ..skipping
+            },
             state: Arc::default(),
         })
     }
@@ -127,7 +130,12 @@ impl SkipProbe {
     }
 
     /// Hands on a frame that did not pass. Whoever takes it may make the streaming thread wait.
-    pub(super) fn forward_skipped(&self, meta: FrameMeta, full_image: Option<Image>, stall_monitor: &StallMonitor) {
+    pub(super) fn forward_skipped(
+        &self,
+        meta: FrameMeta,
+        full_image: Option<Image>,
+        stall_monitor: &StallMonitor,
+    ) {
         stall_monitor.delivering(|| (self.policy.on_skipped)(meta, full_image));
     }
 

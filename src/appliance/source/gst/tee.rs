@@ -15,8 +15,8 @@ use gstreamer_app as gst_app;
 use crate::SourceError;
 use crate::elements::make;
 
-use super::scaler_elements::AttachPoints;
 use super::hardware::VideoHardware;
+use super::scaler_elements::AttachPoints;
 
 const TEE: &str = "fork";
 const MAIN_BRANCH: &str = "trunk";
@@ -58,11 +58,19 @@ impl ImageTee {
         // In this order: a tee serves its pads in the order in which they were made.
         gst::Element::link_many([input, &tee, &main_branch]).map_err(failed)?;
         tee.link(&entry).map_err(failed)?;
-        Ok(Self { main_branch, entry, sink })
+        Ok(Self {
+            main_branch,
+            entry,
+            sink,
+        })
     }
 
     /// Where the chain of the view's step stands.
-    pub(super) fn attach_points(&self, pipeline: &gst::Pipeline, equipment: &VideoHardware) -> AttachPoints {
+    pub(super) fn attach_points(
+        &self,
+        pipeline: &gst::Pipeline,
+        equipment: &VideoHardware,
+    ) -> AttachPoints {
         AttachPoints {
             pipeline: pipeline.downgrade(),
             entry: self.entry.downgrade(),

@@ -9,13 +9,13 @@ use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use gstreamer_video::VideoFrameExt;
 
-use crate::test_clip::{TestClip, draw};
 use crate::elements::{make, set_if_supported};
+use crate::test_clip::{TestClip, draw};
 use jetwatch_platform::UnitElement;
 use jetwatch_types::Size;
 
-use super::scaler_elements::NVMM;
 use super::sample::SampleReader;
+use super::scaler_elements::NVMM;
 
 /// Size of the pictures that are scaled, and what they are scaled to. Small, so that every release takes the same colors for them.
 const LARGE: Size = Size::new(640, 352);
@@ -101,7 +101,9 @@ pub fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String
 ///
 /// # Errors
 /// As for [`scale`].
-pub fn test_decoding(units: Option<(UnitElement, UnitElement)>) -> Result<(TestResult, Vec<u8>), String> {
+pub fn test_decoding(
+    units: Option<(UnitElement, UnitElement)>,
+) -> Result<(TestResult, Vec<u8>), String> {
     super::init("*:1").map_err(|error| error.to_string())?;
     let clip = TestClip::new(Size::new(320, 192), DECODED_IMAGES);
     let mut elements = Vec::new();

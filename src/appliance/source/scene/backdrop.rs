@@ -1,12 +1,12 @@
 //! Everything that stands still, drawn once for a target size: the backdrop, the props as sprites, and the sensor's noise.
 
 use super::camera::Pose;
-use super::visibility::VisibilityBuffer;
-use super::rng::{Rng, spread};
+use super::ground_shader::GroundShader;
 use super::projector::{Canvas, Projector};
 use super::prop::Prop;
 use super::raster::{Raster, Scratch};
-use super::ground_shader::GroundShader;
+use super::rng::{Rng, spread};
+use super::visibility::VisibilityBuffer;
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 /// Up to this many pixels, each is the mean of four points.
@@ -142,7 +142,12 @@ impl Backdrop {
 }
 
 impl Sprite {
-    fn new(surface: &GroundShader<'_>, prop: &Prop, size: Size, scratch: &mut Scratch) -> Option<Self> {
+    fn new(
+        surface: &GroundShader<'_>,
+        prop: &Prop,
+        size: Size,
+        scratch: &mut Scratch,
+    ) -> Option<Self> {
         let mut census = VisibilityBuffer::new(size.width, size.height);
         census.begin();
         draw_prop(surface, prop, &mut census);

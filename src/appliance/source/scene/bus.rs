@@ -1,9 +1,9 @@
 //! City buses.
 
-use super::car::GLASS;
-use super::rng::Rng;
 use super::appearance::Rgb;
-use super::projector::{Canvas, Projector, Quad, CrossSection, patch};
+use super::car::GLASS;
+use super::projector::{Canvas, CrossSection, Projector, Quad, patch};
+use super::rng::Rng;
 use super::wheel::{DARK, axle_wheels};
 
 /// How one bus looks.

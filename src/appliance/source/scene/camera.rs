@@ -8,8 +8,8 @@
 //! picture  u right, v down, in picture heights, from the top left corner
 //! ```
 
+use super::appearance::{Appearance, Layout};
 use super::rng::{cos_approx, sin_approx};
-use super::appearance::{Layout, Appearance};
 
 /// Nothing nearer than this is drawn, in meters.
 pub(super) const NEAREST_M: f32 = 0.7;
@@ -31,7 +31,10 @@ pub(super) struct Camera {
 impl Camera {
     /// A camera of this look with the whole corridor, `half_m` meters to either side of the road's middle, before it.
     pub(super) fn new(appearance: &Appearance, aspect: f32, half_m: f32) -> Self {
-        let (cos, sin) = (cos_approx(appearance.yaw_turns), sin_approx(appearance.yaw_turns));
+        let (cos, sin) = (
+            cos_approx(appearance.yaw_turns),
+            sin_approx(appearance.yaw_turns),
+        );
         let length = (cos * cos + sin * sin).sqrt();
         let (cos, sin) = (cos / length, sin / length);
         let first_row_m = appearance.focal * appearance.camera_m / (1.0 - appearance.horizon);

@@ -1,8 +1,8 @@
 //! Cars, vans and pickups: a body, a cabin narrower at its top, four wheels, glass and lights.
 
-use super::rng::Rng;
 use super::appearance::Rgb;
-use super::projector::{Canvas, Projector, Quad, CrossSection, patch};
+use super::projector::{Canvas, CrossSection, Projector, Quad, patch};
+use super::rng::Rng;
 use super::wheel::{DARK, Wheel};
 
 /// Proportions of one kind of car, in meters.
@@ -352,7 +352,12 @@ impl Car {
         }
     }
 
-    fn draw_windows<C: Canvas>(&self, pen: &mut Projector<'_, C>, ribs: &[CrossSection; 4], side: f32) {
+    fn draw_windows<C: Canvas>(
+        &self,
+        pen: &mut Projector<'_, C>,
+        ribs: &[CrossSection; 4],
+        side: f32,
+    ) {
         let [a, b, c, d] = *ribs;
         let height = b[1] - a[1];
         // A point of the leaning side: 0 to 1 up, and 0 (rear) to 1 (front) along the window's edge at that height.

@@ -2,9 +2,9 @@
 //!
 //! Pure: a color for a point of the picture. [`backdrop`](super::backdrop) asks once for every pixel of a size.
 
+use super::appearance::{Appearance, Layout, Rgb};
 use super::camera::Camera;
 use super::rng::{lattice, noise};
-use super::appearance::{Layout, Appearance, Rgb};
 use super::street::{LANE_M, Street, ZEBRA_M};
 
 /// Width of a house, in meters.
@@ -69,14 +69,15 @@ impl GroundShader<'_> {
     }
 
     fn sky(&self, [u, v]: [f32; 2]) -> [u8; 3] {
-        let height = ((self.appearance.horizon - v) / self.appearance.horizon.max(0.05)).clamp(0.0, 1.0);
+        let height =
+            ((self.appearance.horizon - v) / self.appearance.horizon.max(0.05)).clamp(0.0, 1.0);
         let bands = noise(u * 5.0, v * 16.0, self.salt) * 0.6
             + noise(u * 13.0, v * 40.0, self.salt + 1) * 0.4;
-        let cloud =
-            ((bands - 0.5) * 3.0).clamp(0.0, 1.0) * if self.appearance.is_dark() { 0.05 } else { 0.5 };
+        let cloud = ((bands - 0.5) * 3.0).clamp(0.0, 1.0)
+            * if self.appearance.is_dark() { 0.05 } else { 0.5 };
         let mut light = [0, 1, 2].map(|i| {
-            let clear =
-                self.appearance.sky_bottom[i] + (self.appearance.sky_top[i] - self.appearance.sky_bottom[i]) * height;
+            let clear = self.appearance.sky_bottom[i]
+                + (self.appearance.sky_top[i] - self.appearance.sky_bottom[i]) * height;
             clear + (self.appearance.sky_bottom[i].max(0.75) - clear) * cloud
         });
         // A skyline where the road ends.

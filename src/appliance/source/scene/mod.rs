@@ -15,52 +15,52 @@
 //! excepted. As in COCO a rider and what is ridden are two objects: a `person` and a `bicycle` or `motorcycle`. Labels:
 //! `person`, `bicycle`, `car`, `motorcycle`, `bus`, `truck`.
 
-mod object;
+mod appearance;
 mod backdrop;
+mod bounds;
 mod bus;
 mod camera;
 mod car;
-mod visibility;
-mod two_wheeler;
-mod bounds;
-mod rng;
-mod appearance;
-mod projector;
+mod ground_shader;
+mod object;
 mod person;
+mod projector;
 mod prop;
 mod raster;
 mod rider;
+mod rng;
 mod shadow;
 mod street;
-mod ground_shader;
 #[cfg(test)]
 mod tests;
 mod traffic;
 mod truck;
+mod two_wheeler;
+mod visibility;
 mod wheel;
 
 use jetwatch_config::SyntheticScene;
-use jetwatch_types::{PIXEL_BYTES, Size, GroundTruthBox, Xyxy, area};
+use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, Xyxy, area};
 
-pub use appearance::{Layout, Appearance, Rgb, TimeOfDay};
+pub use appearance::{Appearance, Layout, Rgb, TimeOfDay};
 
-use object::{SceneObject, ObjectKind};
 use backdrop::{Backdrop, draw_prop};
 use bus::Bus;
 use camera::Camera;
 use car::Car;
-use visibility::{VisibilityBuffer, Entry, Mask};
-use two_wheeler::Cycle;
-use rng::{Rng, spread};
-use projector::{Canvas, Projector};
+use ground_shader::GroundShader;
+use object::{ObjectKind, SceneObject};
 use person::{Person, draw_walker};
+use projector::{Canvas, Projector};
 use prop::Prop;
 use raster::{Raster, Scratch};
+use rng::{Rng, spread};
 use shadow::draw_shadow;
 use street::Street;
-use ground_shader::GroundShader;
 use traffic::Traffic;
 use truck::Truck;
+use two_wheeler::Cycle;
+use visibility::{Entry, Mask, VisibilityBuffer};
 
 /// Boxes with a side below this, in source pixels, are left out of the truth.
 const MIN_SIDE: f32 = 1.0;
@@ -189,7 +189,11 @@ impl Scene {
         for (_, mask) in props {
             self.census.cover(mask);
         }
-        for (actor, entries) in self.objects.iter().zip(self.census.finish().chunks_exact(2)) {
+        for (actor, entries) in self
+            .objects
+            .iter()
+            .zip(self.census.finish().chunks_exact(2))
+        {
             for (part, entry) in entries.iter().enumerate() {
                 truth.extend(truth_box(actor, part, entry, &self.camera, self.size));
             }
@@ -293,7 +297,12 @@ fn draw_object<C: Canvas>(pen: &mut Projector<'_, C>, object: &SceneObject) {
         ObjectKind::Bus => Bus::new(&mut dice).draw(pen, object.travelled),
         ObjectKind::Motorcycle => Cycle::new_motorcycle(&mut dice).draw_motorcycle(pen),
         ObjectKind::Bicycle => Cycle::new_bicycle(&mut dice).draw_bicycle(pen, object.travelled),
-        ObjectKind::Person => draw_walker(pen, &Person::new(&mut dice), object.travelled, object.stride),
+        ObjectKind::Person => draw_walker(
+            pen,
+            &Person::new(&mut dice),
+            object.travelled,
+            object.stride,
+        ),
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! All lengths are shares of the body's height unless they end in `_m`.
 
-use super::rng::{Rng, cos_approx, sin_approx};
 use super::appearance::Rgb;
 use super::projector::{Canvas, Projector};
+use super::rng::{Rng, cos_approx, sin_approx};
 
 /// How one person looks.
 #[derive(Debug, Clone)]
@@ -241,7 +241,11 @@ pub(super) fn draw_walker<C: Canvas>(
         let swing = pace(side);
         let thigh = 0.072 * stride * sin_approx(swing);
         let shin = thigh - 0.10 * stride * sin_approx(swing + 0.3).max(0.0);
-        let knee = [0.245 * sin_approx(thigh), -0.245 * cos_approx(thigh), side * 0.05];
+        let knee = [
+            0.245 * sin_approx(thigh),
+            -0.245 * cos_approx(thigh),
+            side * 0.05,
+        ];
         [
             [0.0, 0.0, side * 0.048],
             knee,

@@ -3,8 +3,8 @@
 //! Boxes and pixels agree because both are canvases under the same pen: [`Raster`](super::raster::Raster) fills the
 //! shapes, [`Census`](super::census::Census) measures them. Shapes come in painter's order, farthest first.
 
-use super::camera::{Camera, NEAREST_M, Pose};
 use super::appearance::{Appearance, Rgb, unit};
+use super::camera::{Camera, NEAREST_M, Pose};
 
 /// Most corners of one face before it is cut at the near plane.
 const MAX_CORNERS: usize = 30;

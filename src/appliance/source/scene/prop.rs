@@ -1,10 +1,10 @@
 //! What stands still on the pavements and hides things that pass behind it: trees, lamp posts, signs, bollards, planters.
 
-use super::object::Order;
+use super::appearance::{Appearance, Layout, Rgb};
 use super::camera::{Camera, Pose};
-use super::rng::{Rng, cos_approx, sin_approx};
-use super::appearance::{Layout, Appearance, Rgb};
+use super::object::Order;
 use super::projector::{Canvas, Projector};
+use super::rng::{Rng, cos_approx, sin_approx};
 use super::street::{FAR_M, Street};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,12 @@ pub(super) struct Prop {
 }
 
 /// All props of a street, farthest first.
-pub(super) fn place_props(appearance: &Appearance, street: &Street, camera: &Camera, seed: u64) -> Vec<Prop> {
+pub(super) fn place_props(
+    appearance: &Appearance,
+    street: &Street,
+    camera: &Camera,
+    seed: u64,
+) -> Vec<Prop> {
     let mut dice = Rng::new(&[seed, 0x7072_6f70]);
     let mut props = Vec::new();
     let stand = camera.stand();

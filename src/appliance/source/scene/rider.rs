@@ -1,8 +1,8 @@
 //! People seated on what they ride: feet and hands are given, the joints between them follow.
 
 use super::appearance::Rgb;
-use super::projector::{Canvas, Projector};
 use super::person::{Body, Joints, Person, Point};
+use super::projector::{Canvas, Projector};
 
 /// Where a rider touches what is ridden, in meters: ahead and up.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,11 @@ fn bend(from: Point, to: Point, bones: [f32; 2], forward: f32) -> Point {
 }
 
 /// The leg on the far side of what is ridden: to be drawn before it.
-pub(super) fn draw_rider_behind<C: Canvas>(pen: &mut Projector<'_, C>, person: &Person, seat: &Seat) {
+pub(super) fn draw_rider_behind<C: Canvas>(
+    pen: &mut Projector<'_, C>,
+    person: &Person,
+    seat: &Seat,
+) {
     let left_is_near = pen.eye()[2] > 0.0;
     let chain = person.seated_leg(seat, !left_is_near);
     Body {
@@ -69,7 +73,11 @@ pub(super) fn draw_rider_behind<C: Canvas>(pen: &mut Projector<'_, C>, person: &
 }
 
 /// The rest of the rider: to be drawn after what is ridden.
-pub(super) fn draw_rider_before<C: Canvas>(pen: &mut Projector<'_, C>, person: &Person, seat: &Seat) {
+pub(super) fn draw_rider_before<C: Canvas>(
+    pen: &mut Projector<'_, C>,
+    person: &Person,
+    seat: &Seat,
+) {
     let left_is_near = pen.eye()[2] > 0.0;
     let h = person.height_m;
     let hips = [seat.saddle_m[0] / h, (seat.saddle_m[1] + 0.08) / h, 0.0];

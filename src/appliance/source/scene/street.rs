@@ -2,9 +2,9 @@
 //!
 //! Laid out once per scene from its [`Look`]; what moves on the tracks is [`traffic`](super::traffic)'s part.
 
+use super::appearance::{Appearance, Layout};
 use super::camera::Camera;
 use super::rng::Rng;
-use super::appearance::{Layout, Appearance};
 
 /// Things farther away than this are not in the scene, in meters.
 pub(super) const FAR_M: f32 = 58.0;

@@ -5,8 +5,8 @@
 //! came before. All slots of a lane share its speed and its slowing down and are spread over its period, so that vehicles
 //! follow each other without running into one another.
 
-use super::object::{SceneObject, Order, ObjectKind};
 use super::camera::{Camera, Pose};
+use super::object::{ObjectKind, Order, SceneObject};
 use super::rng::{Rng, sin_approx};
 use super::street::{Mobility, Street, Track};
 

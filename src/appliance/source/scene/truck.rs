@@ -1,9 +1,9 @@
 //! Trucks with a cab and a box.
 
-use super::car::GLASS;
-use super::rng::Rng;
 use super::appearance::Rgb;
-use super::projector::{Canvas, Projector, CrossSection, patch};
+use super::car::GLASS;
+use super::projector::{Canvas, CrossSection, Projector, patch};
+use super::rng::Rng;
 use super::wheel::{DARK, axle_wheels};
 
 /// How one box truck looks.

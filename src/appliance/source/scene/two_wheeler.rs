@@ -1,10 +1,10 @@
 //! Bicycles and motorcycles, with whoever rides them as a part of their own.
 
-use super::rng::{Rng, cos_approx, sin_approx};
 use super::appearance::Rgb;
-use super::projector::{Canvas, Projector};
 use super::person::Person;
+use super::projector::{Canvas, Projector};
 use super::rider::{Seat, draw_rider_before, draw_rider_behind};
+use super::rng::{Rng, cos_approx, sin_approx};
 use super::wheel::TIRE;
 
 /// Corners of a wheel's rim.
@@ -77,15 +77,16 @@ impl Cycle {
         for ahead in [-0.54, 0.53] {
             wheel(pen, ahead, 0.34, 0.024);
         }
-        let bar = |pen: &mut Projector<'_, C>, from: [f32; 2], to: [f32; 2], radius: f32, color: Rgb| {
-            pen.limb(
-                [from[0], from[1], 0.0],
-                radius,
-                [to[0], to[1], 0.0],
-                radius,
-                color,
-            );
-        };
+        let bar =
+            |pen: &mut Projector<'_, C>, from: [f32; 2], to: [f32; 2], radius: f32, color: Rgb| {
+                pen.limb(
+                    [from[0], from[1], 0.0],
+                    radius,
+                    [to[0], to[1], 0.0],
+                    radius,
+                    color,
+                );
+            };
         let (seat_top, head_top, head_low) = ([-0.25, 0.80], [0.36, 0.86], [0.39, 0.70]);
         for (from, to) in [
             (crank, seat_top),
@@ -202,7 +203,11 @@ fn wheel<C: Canvas>(pen: &mut Projector<'_, C>, ahead: f32, radius: f32, thick: 
     let ring = radius - thick;
     let points: [[f32; 3]; SEGMENTS] = std::array::from_fn(|i| {
         let turn = i as f32 / SEGMENTS as f32;
-        [ahead + ring * cos_approx(turn), radius + ring * sin_approx(turn), 0.0]
+        [
+            ahead + ring * cos_approx(turn),
+            radius + ring * sin_approx(turn),
+            0.0,
+        ]
     });
     pen.blend_haze(&points, [0.25, 0.25, 0.27], 0.22);
     for (i, point) in points.iter().enumerate() {

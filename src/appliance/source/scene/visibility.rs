@@ -4,7 +4,7 @@
 //! columns into which shapes are written without smoothing, nearer ones over farther ones: a thing that fills `n` cells
 //! is counted to about one in the square root of `n`.
 
-use super::bounds::{Edges, Bounds, EMPTY_BOUNDS, clip_disc, clip_polygon, extend};
+use super::bounds::{Bounds, EMPTY_BOUNDS, Edges, clip_disc, clip_polygon, extend};
 use super::projector::{Canvas, Paint};
 
 /// Most columns of the grid.

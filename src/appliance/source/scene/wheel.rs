@@ -1,8 +1,8 @@
 //! Wheels of cars, buses and trucks.
 
-use super::rng::{cos_approx, sin_approx};
 use super::appearance::Rgb;
 use super::projector::{Canvas, Projector};
+use super::rng::{cos_approx, sin_approx};
 
 pub(super) const TIRE: Rgb = [0.07, 0.07, 0.075];
 /// Bumpers, sills, wheel arches.

@@ -386,7 +386,9 @@ fn an_object_that_came_between_two_updates_counts_half_of_the_gap() {
         });
         let mut track_states = vec![tracker.update(&[sure])[0].state];
         (0..3).for_each(|_| track_states.push(tracker.coast()[0].state));
-        let waited = track_states.iter().position(|state| *state == TrackState::Active);
+        let waited = track_states
+            .iter()
+            .position(|state| *state == TrackState::Active);
         assert_eq!(waited, Some(wait), "{skipped} frames skipped");
         assert_eq!(tracker.tracks()[0].age_frames, 4, "its age is not touched");
     }

@@ -45,7 +45,10 @@ pub struct CpuPerFrame {
 /// What each step gained, from the speeds of its rounds: `None` where one failed. `told` has what was spent in a step, and its
 /// notes. The steps are [`Rung::ALL`], in their order.
 #[must_use]
-pub fn compute_gains(speeds: &[Vec<Option<f64>>], details: Vec<(Vec<CpuPerFrame>, Vec<String>)>) -> Vec<Gain> {
+pub fn compute_gains(
+    speeds: &[Vec<Option<f64>>],
+    details: Vec<(Vec<CpuPerFrame>, Vec<String>)>,
+) -> Vec<Gain> {
     let good = |rounds: &[Option<f64>]| -> Vec<f64> { rounds.iter().copied().flatten().collect() };
     let time = |rounds: &[Option<f64>]| {
         let fps = Statistics::from_values(&good(rounds))?;
@@ -53,7 +56,9 @@ pub fn compute_gains(speeds: &[Vec<Option<f64>>], details: Vec<(Vec<CpuPerFrame>
     };
     let first = speeds.first().and_then(|rounds| time(rounds));
     let mut steps = Vec::new();
-    for ((rung, rounds), (spent, mut notes)) in AblationStep::ALL.into_iter().zip(speeds).zip(details) {
+    for ((rung, rounds), (spent, mut notes)) in
+        AblationStep::ALL.into_iter().zip(speeds).zip(details)
+    {
         let before = rung.number().checked_sub(2).and_then(|at| speeds.get(at));
         let gain = before.and_then(|before| {
             // A pair of which one failed is left out.

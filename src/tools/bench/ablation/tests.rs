@@ -86,7 +86,10 @@ fn each_step_differs_by_what_its_name_says() {
         AblationStep::ALL.map(|step| AblationStep::by_number(step.number())),
         AblationStep::ALL.map(Some)
     );
-    assert_eq!((AblationStep::by_number(0), AblationStep::by_number(7)), (None, None));
+    assert_eq!(
+        (AblationStep::by_number(0), AblationStep::by_number(7)),
+        (None, None)
+    );
     for rung in AblationStep::ALL {
         for source in &rung.apply(&config, &capabilities()).config.sources {
             assert!(source.loop_at_end && !source.uri.is_live(), "{rung:?}");
@@ -192,10 +195,18 @@ fn what_is_configured_is_the_best_step() {
     config.detector.interval = Interval::Frames(1);
     config.secondary[0].batch_size = 5;
     let best = AblationStep::Int8.apply(&config, &capabilities()).config;
-    assert_eq!(summary(&best), "3 6 \"int8\" Frames(1) Some(Frames(4)), 5 2");
+    assert_eq!(
+        summary(&best),
+        "3 6 \"int8\" Frames(1) Some(Frames(4)), 5 2"
+    );
     // INT8 of another kind.
     config.detector.precision = Some("int8_cpu".to_owned());
-    let precision = |step: AblationStep| step.apply(&config, &capabilities()).config.detector.precision;
+    let precision = |step: AblationStep| {
+        step.apply(&config, &capabilities())
+            .config
+            .detector
+            .precision
+    };
     assert_eq!(precision(AblationStep::Batched).as_deref(), Some("fp32"));
     assert_eq!(precision(AblationStep::Int8).as_deref(), Some("int8_cpu"));
     config.detector.precision = None;
@@ -209,6 +220,9 @@ fn what_is_configured_is_the_best_step() {
         let detector = step.apply(&config, &capabilities).config.detector;
         (detector.precision, detector.tensorrt.calibration.is_some())
     };
-    assert_eq!(calibrated(AblationStep::Batched), (Some("fp32".to_owned()), false));
+    assert_eq!(
+        calibrated(AblationStep::Batched),
+        (Some("fp32".to_owned()), false)
+    );
     assert_eq!(calibrated(AblationStep::Int8), (None, true));
 }

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::FetchError;
-use super::request::{self, AttemptError};
 use super::partial::{self, Partial};
+use super::request::{self, AttemptError};
 
 /// Most attempts in all, so that a server that gives a few bytes each time does not hold us for ever.
 const MAX_ATTEMPTS: u32 = 100;
@@ -157,9 +157,7 @@ fn fetch_with_retries(
                 part_bytes: partial.len(),
             });
         }
-        let doubled = policy
-            .first_wait
-            .saturating_mul(1 << (in_vain - 1).min(16));
+        let doubled = policy.first_wait.saturating_mul(1 << (in_vain - 1).min(16));
         let wait = asked.unwrap_or(doubled.min(policy.max_wait));
         on_progress(Progress::Waiting { reason, wait });
         thread::sleep(wait);

@@ -4,12 +4,12 @@
 //! hash, and the `model.yaml` for it. [`download()`] fetches one file: resumed, verified, and whole or not at all under its
 //! name. The project itself ships none of these files. Called by `jetwatch model list` and `jetwatch model fetch`.
 
-mod request;
 mod download;
 mod error;
 mod manifest;
 mod partial;
+mod request;
 
-pub use download::{Download, DownloadResult, RetryPolicy, Progress, download};
+pub use download::{Download, DownloadResult, Progress, RetryPolicy, download};
 pub use error::FetchError;
 pub use manifest::{Entry, entries};

@@ -87,7 +87,11 @@ impl Partial {
     }
 
     /// Notes what the bytes belong to, before the first of them is written.
-    pub(super) fn save_source(&mut self, url: &str, validator: Option<&str>) -> Result<(), FetchError> {
+    pub(super) fn save_source(
+        &mut self,
+        url: &str,
+        validator: Option<&str>,
+    ) -> Result<(), FetchError> {
         let path = sibling(&self.path, ".from");
         fs::write(&path, format!("{url}\n{}\n", validator.unwrap_or("")))
             .map_err(|source| FetchError::Write { path, source })?;

@@ -7,7 +7,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, Timeout};
 
 use super::FetchError;
-use super::download::{Download, RetryPolicy, Progress};
+use super::download::{Download, Progress, RetryPolicy};
 use super::partial::Partial;
 
 /// Longest file that is accepted when its length is not known beforehand.
@@ -88,7 +88,9 @@ pub(super) fn attempt(
             request = request.header("if-range", validator);
         }
     }
-    let response = request.call().map_err(|error| classify_error(url, &error))?;
+    let response = request
+        .call()
+        .map_err(|error| classify_error(url, &error))?;
     let header = |name: &str| {
         let value = response.headers().get(name)?;
         value.to_str().ok().map(str::to_owned)

@@ -109,7 +109,7 @@ pub enum ProfileError {
     },
     /// An nsys that writes no `.nsys-rep`.
     #[error(
-        "the nsys of {place} is {version}, which writes another format, expected {OLDEST} or newer; install a newer one there"
+        "the nsys of {place} is {version}, which writes another format, expected {MIN_VERSION} or newer; install a newer one there"
     )]
     TooOld {
         /// The target.

@@ -120,7 +120,10 @@ mod tests {
             user: User::Other("root".to_owned()),
             ..Host::default()
         };
-        assert_eq!(arguments(&root)[..6], ["sudo", "-n", "-u", "root", "--", "sh"]);
+        assert_eq!(
+            arguments(&root)[..6],
+            ["sudo", "-n", "-u", "root", "--", "sh"]
+        );
     }
 
     #[test]

@@ -6,15 +6,15 @@
 
 mod error;
 mod export;
-mod remote_shell;
-pub mod nsys;
 mod host;
-mod run;
 mod host_info;
+pub mod nsys;
+mod remote_shell;
+mod run;
 
 pub use error::ProfileError;
 pub use export::Exporter;
-pub use remote_shell::CancelHandle;
 pub use host::{Host, User};
-pub use run::{ConfigSource, ProfileRequest, ProfileTarget, ProfileResult, ProfileRunner};
 pub use host_info::HostInfo;
+pub use remote_shell::CancelHandle;
+pub use run::{ConfigSource, ProfileRequest, ProfileResult, ProfileRunner, ProfileTarget};

@@ -361,7 +361,10 @@ impl RemoteShell {
         // It is drained, so that the other side never waits for a reader.
         let _ = io::copy(&mut self.replies, &mut io::sink());
         let status = self.child.wait().unwrap_or_default();
-        let output = self.stderr_thread.take().and_then(|thread| thread.join().ok());
+        let output = self
+            .stderr_thread
+            .take()
+            .and_then(|thread| thread.join().ok());
         let output = output.unwrap_or_default().join(" ");
         let output = if output.is_empty() {
             "it said nothing".to_owned()
@@ -400,7 +403,8 @@ mod tests {
 
     #[test]
     fn no_order_loses_a_byte_to_what_watches_the_connection_meanwhile() {
-        let mut hand = RemoteShell::connect(&Host::default(), &CancelHandle::default()).expect("a shell");
+        let mut hand =
+            RemoteShell::connect(&Host::default(), &CancelHandle::default()).expect("a shell");
         hand.send_command("folder", "-").expect("sent");
         // The watch is taken back a moment before the next order comes.
         for round in 0..100 {

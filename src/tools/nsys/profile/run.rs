@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::remote_shell::RemoteShell;
-use super::nsys::{Sampling, traces};
 use super::host_info::{HostInfo, free_mib};
-use super::{Host, ProfileError, CancelHandle};
+use super::nsys::{Sampling, traces};
+use super::remote_shell::RemoteShell;
+use super::{CancelHandle, Host, ProfileError};
 
 /// Longest run of so many frames.
 const MAX_RUN_TIME: Duration = Duration::from_secs(600);
@@ -176,14 +176,18 @@ impl ProfileRunner {
     fn copy(&mut self, configuration: &ConfigSource) -> Result<String, ProfileError> {
         let (file, beside) = match configuration {
             ConfigSource::InPlace(file) => return Ok(file.display().to_string()),
-            ConfigSource::Copied { file, remote_dir: beside } => (file, beside),
+            ConfigSource::Copied {
+                file,
+                remote_dir: beside,
+            } => (file, beside),
         };
         self.shell.operation = "copying the configuration".to_owned();
         let bytes = fs::read(file).map_err(|source| ProfileError::Configuration {
             path: file.clone(),
             source,
         })?;
-        self.shell.send_command("config", &bytes.len().to_string())?;
+        self.shell
+            .send_command("config", &bytes.len().to_string())?;
         self.shell.send_bytes(&bytes)?;
         self.shell.replies()?;
         self.shell.send_command("remote-dir", beside)?;
@@ -256,7 +260,8 @@ impl ProfileRunner {
         if let Some(size) = request.batch_size {
             words.push(format!("--batch-size={size}"));
         }
-        let limit = request.warmup + request.duration.unwrap_or(MAX_RUN_TIME) + request.export_timeout;
+        let limit =
+            request.warmup + request.duration.unwrap_or(MAX_RUN_TIME) + request.export_timeout;
         let mut faults = 0;
         loop {
             let ended = self.run_nsys("record", "profiling", words.clone(), limit.as_secs())?;
@@ -304,7 +309,12 @@ impl ProfileRunner {
             .send_command("hold", &whole_seconds(duration).to_string())?;
         self.shell.replies()?;
         let words = vec!["stop".to_owned(), format!("--session={session}")];
-        let ended = self.run_nsys("tell", "stopping the session", words, request.export_timeout.as_secs())?;
+        let ended = self.run_nsys(
+            "tell",
+            "stopping the session",
+            words,
+            request.export_timeout.as_secs(),
+        )?;
         if ended.status != 0 {
             return Err(self.failure(ended, "stop"));
         }
@@ -369,7 +379,9 @@ impl ProfileRunner {
             log,
             free_mib,
         } = ended;
-        if free_mib.is_some_and(|free| free < DISK_FULL_MIB) || log.contains("No space left on device") {
+        if free_mib.is_some_and(|free| free < DISK_FULL_MIB)
+            || log.contains("No space left on device")
+        {
             return ProfileError::DiskFull {
                 place,
                 folder: self.host_info.folder.clone(),

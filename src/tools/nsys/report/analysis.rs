@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
+use super::advice::advise;
 use super::benchmark::Benchmark;
 use super::capture::{Progress, TimeWindow, find_range, read};
-use super::summary::ReportSummary;
-use super::metrics::CaptureMetrics;
 use super::input::{Input, open};
+use super::metrics::CaptureMetrics;
 use super::plot::Plot;
 use super::schema::{Export, NVTX};
+use super::summary::ReportSummary;
 use super::table::{Table, unitless};
-use super::tables::{AnalysisContext, TABLES, Builder};
-use super::advice::advise;
+use super::tables::{AnalysisContext, Builder, TABLES};
 use super::{ReportError, capture::Content};
 
 /// What is wanted of a report.
@@ -84,8 +84,7 @@ pub fn analyze(
             let mut tables = vec![benchmark.table()];
             let findings = benchmark.findings();
             tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
-            let words =
-                |all: &[super::advice::Finding]| all.iter().map(|f| f.to_text()).collect();
+            let words = |all: &[super::advice::Finding]| all.iter().map(|f| f.to_text()).collect();
             Ok(Analysis {
                 title: title.to_owned(),
                 version: "benchmark.json".to_owned(),
@@ -151,7 +150,8 @@ fn analyze_export(
             RequestedTable::Recipe(recipe) => (recipe.build)(&context),
         };
         // What was not asked for by name, and has nothing to say, is left out.
-        if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES) {
+        if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
+        {
             tables.push(table);
         }
     }
@@ -172,7 +172,11 @@ enum RequestedTable {
 }
 
 /// The tables of a request. Errors where one needs what is not in the export.
-fn requested_tables(export: &Export, content: Content, names: &[String]) -> Result<Vec<RequestedTable>, ReportError> {
+fn requested_tables(
+    export: &Export,
+    content: Content,
+    names: &[String],
+) -> Result<Vec<RequestedTable>, ReportError> {
     let usual = DEFAULT_TABLES.map(str::to_owned);
     let is_all = names.iter().any(|name| name == ALL_TABLES);
     if names.is_empty() {
@@ -205,7 +209,9 @@ pub const VERDICT: &str = "verdict";
 /// All names of tables with what they show, in the order in which they are printed.
 pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let verdict = (VERDICT, "what the numbers mean, and the keys to change");
-    let others = TABLES.iter().map(|recipe| (recipe.name, recipe.description));
+    let others = TABLES
+        .iter()
+        .map(|recipe| (recipe.name, recipe.description));
     std::iter::once(verdict).chain(others)
 }
 

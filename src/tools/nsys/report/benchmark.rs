@@ -9,10 +9,10 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::ReportError;
-use super::summary::{ReportSummary, RangeSummary, Workload};
-use super::metrics::CaptureMetrics;
-use super::table::{Cell, Table, ns, unitless};
 use super::advice::{Finding, advise};
+use super::metrics::CaptureMetrics;
+use super::summary::{RangeSummary, ReportSummary, Workload};
+use super::table::{Cell, Table, ns, unitless};
 
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
@@ -117,7 +117,9 @@ impl Benchmark {
                 ..Workload::default()
             },
             ranges,
-            findings: object.get("run").map(|run| advise(&CaptureMetrics::from_run(run))),
+            findings: object
+                .get("run")
+                .map(|run| advise(&CaptureMetrics::from_run(run))),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::summary::{ReportSummary, RangeSummary};
+use super::summary::{RangeSummary, ReportSummary};
 use super::table::{Cell, Column, Table, Unit, ns, percent, unitless};
 
 /// A difference below this share is no change.
@@ -189,7 +189,11 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
 #[must_use]
 pub fn advice(before: &ReportSummary, after: &ReportSummary) -> Table {
     let title = format!("Verdict of {} and of {}", before.title, after.title);
-    let mut table = Table::new("diff_verdict", title, &[unitless("Rule"), unitless("Change")]);
+    let mut table = Table::new(
+        "diff_verdict",
+        title,
+        &[unitless("Rule"), unitless("Change")],
+    );
     let new = after
         .rules
         .iter()

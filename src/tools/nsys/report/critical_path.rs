@@ -84,7 +84,12 @@ impl CriticalPath {
         let capture = context.capture;
         let stage_of = stages_by_name(capture);
         let steps = steps(context, &stage_of);
-        let all = || steps.threads.iter().flat_map(|thread| steps.of_thread(thread));
+        let all = || {
+            steps
+                .threads
+                .iter()
+                .flat_map(|thread| steps.of_thread(thread))
+        };
         let Some(from) = all().map(|step| step.start).min() else {
             return Self::default();
         };
@@ -181,7 +186,8 @@ impl CriticalPath {
             percent("Critical Wait"),
         ];
         let mut table = Table::new("stages", "Stages: who waits for whom", &columns);
-        let of_path = |ns: i64| Cell::Decimal(ns as f64 * 100.0 / (self.critical_ns as f64).max(1.0));
+        let of_path =
+            |ns: i64| Cell::Decimal(ns as f64 * 100.0 / (self.critical_ns as f64).max(1.0));
         table.rows.extend(self.stages.iter().map(|times| {
             vec![
                 times.stage.name().into(),

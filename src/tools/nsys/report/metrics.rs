@@ -8,7 +8,7 @@ use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, Kind};
 use super::critical_path::{CriticalPath, DETECTOR_STAGES, stages_by_name};
-use super::tables::{BusyTimes, AnalysisContext, is_pageable_async, is_sync_copy};
+use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
 pub use self::async_stages::{Rendering, SecondaryBatches};
 

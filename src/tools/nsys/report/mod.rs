@@ -3,25 +3,25 @@
 //! `input` says what a file is, `capture` holds what a profile tells, `tables` and `stages` count it, `verdict` says what it
 //! means, `compare` sets several beside each other, `html` draws them. [`analyze`] is the way through.
 
+pub mod advice;
 mod analysis;
 mod benchmark;
 pub mod capture;
 pub mod compare;
-mod summary;
+pub mod critical_path;
 mod error;
-pub mod metrics;
+pub mod gpu_projection;
 mod html;
 mod input;
+pub mod metrics;
 mod plot;
-pub mod gpu_projection;
 pub mod schema;
+mod summary;
 pub mod summary_stats;
-pub mod critical_path;
 pub mod table;
 pub mod tables;
-pub mod advice;
 
 pub use analysis::{ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, table_names};
-pub use summary::{ReportSummary, RangeSummary, Workload};
 pub use error::ReportError;
 pub use html::page;
+pub use summary::{RangeSummary, ReportSummary, Workload};

@@ -200,8 +200,8 @@ impl Export {
     /// A connection that only reads. The file is taken as unchanging: no lock and no journal is made beside it.
     pub fn connect(&self) -> Result<Connection, ReportError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(&self.path, flags).map_err(|cause| self.database_error(cause))?;
+        let connection = Connection::open_with_flags(&self.path, flags)
+            .map_err(|cause| self.database_error(cause))?;
         connection
             .execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -4096;")
             .map_err(|cause| self.database_error(cause))?;

@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use jetwatch_telemetry::Stage;
 
-use super::capture::{Capture, Kind, Name};
-use super::summary_stats::{SummaryStats, group_by_key};
-use super::critical_path::stages_by_name;
-use super::tables::AnalysisContext;
 use super::advice::Finding;
+use super::capture::{Capture, Kind, Name};
+use super::critical_path::stages_by_name;
+use super::summary_stats::{SummaryStats, group_by_key};
+use super::tables::AnalysisContext;
 
 /// One report in short.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -68,7 +68,11 @@ pub struct Workload {
 impl ReportSummary {
     /// Of a capture.
     #[must_use]
-    pub fn from_capture(context: &AnalysisContext<'_>, gpu_busy: Option<f64>, findings: &[Finding]) -> Self {
+    pub fn from_capture(
+        context: &AnalysisContext<'_>,
+        gpu_busy: Option<f64>,
+        findings: &[Finding],
+    ) -> Self {
         let capture = context.capture;
         let mut gpu: HashMap<Name, (i64, u64)> = HashMap::new();
         for projected in context.projections() {

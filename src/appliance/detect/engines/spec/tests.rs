@@ -96,12 +96,16 @@ fn the_file_of_the_precision_is_selected_else_fp32_where_possible() {
 fn variants_of_a_precision_use_that_precision() {
     let mut spec = model_spec();
     spec.files[0].precision = "int8-small".to_owned();
-    let (file, precision) = select_model_file(&spec, Some("int8-small"), false).expect("it is there");
+    let (file, precision) =
+        select_model_file(&spec, Some("int8-small"), false).expect("it is there");
     assert_eq!(
         (file.precision.as_str(), precision),
         ("int8-small", Precision::Int8)
     );
-    let recipe = EngineSpec { file, ..engine_spec() };
+    let recipe = EngineSpec {
+        file,
+        ..engine_spec()
+    };
     assert!(
         recipe
             .command(Path::new("e"))
@@ -220,5 +224,8 @@ fn a_calibration_cache_is_known_by_its_first_line() {
     let mut calibrated = engine_spec();
     calibrated.calibration = Some(calibration);
     let other = calibrated.with_calibration(b"TRT-8502-EntropyCalibration2\n");
-    assert_ne!(calibrated.cache_key_fields().key(), other.cache_key_fields().key());
+    assert_ne!(
+        calibrated.cache_key_fields().key(),
+        other.cache_key_fields().key()
+    );
 }

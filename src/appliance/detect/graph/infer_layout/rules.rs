@@ -2,7 +2,7 @@
 //! [`maps`](super::maps). Pure; called by [`guesses`](super::guesses).
 
 use super::super::summary::Element;
-use super::{InferredLayout, Output, TensorRole, OutputsView, classifiers, maps};
+use super::{InferredLayout, Output, OutputsView, TensorRole, classifiers, maps};
 
 /// Numbers of one box in NanoDet and PicoDet: four distributions over 0 to 7.
 const DISTRIBUTIONS: u64 = 32;
@@ -194,7 +194,12 @@ fn one(view: &OutputsView<'_>, output: &Output<'_>, found: &mut Vec<InferredLayo
 }
 
 /// Boxes in one output, scores in the other.
-fn pair(view: &OutputsView<'_>, boxes: &Output<'_>, scores: &Output<'_>, found: &mut Vec<InferredLayout>) {
+fn pair(
+    view: &OutputsView<'_>,
+    boxes: &Output<'_>,
+    scores: &Output<'_>,
+    found: &mut Vec<InferredLayout>,
+) {
     let [rows, Some(columns)] = *scores.axes.as_slice() else {
         return;
     };

@@ -24,7 +24,10 @@ fn a_classifier_is_recognized_by_its_last_operator() {
     // The file leaves open how many labels there are.
     let open = classifier(&[1, -1], "Softmax");
     let error = ModelYamlTemplate::new(&open, None, None, None).expect_err("nobody says it");
-    assert!(matches!(error, ModelYamlTemplateError::NoLabels { .. }), "{error}");
+    assert!(
+        matches!(error, ModelYamlTemplateError::NoLabels { .. }),
+        "{error}"
+    );
     let labels = Some(vec!["a".to_owned(), "b".to_owned()]);
     ModelYamlTemplate::new(&open, None, None, labels).expect("the caller says it");
 }

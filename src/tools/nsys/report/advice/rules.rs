@@ -130,19 +130,21 @@ pub const RULES: &[Rule] = &[
         name: "too_few_detectors",
         evaluate: |metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
-            (metrics.batch < GPU_IDLE && metrics.detectors > 0 && metrics.detectors < 3).then(|| {
-                (
-                    format!(
-                        "GPU idle {}: it waits while its detectors work on the CPU",
-                        percent(idle)
-                    ),
-                    format!(
-                        "{} detectors, which waited for frames only {} of the time",
-                        metrics.detectors,
-                        percent(metrics.batch)
-                    ),
-                )
-            })
+            (metrics.batch < GPU_IDLE && metrics.detectors > 0 && metrics.detectors < 3).then(
+                || {
+                    (
+                        format!(
+                            "GPU idle {}: it waits while its detectors work on the CPU",
+                            percent(idle)
+                        ),
+                        format!(
+                            "{} detectors, which waited for frames only {} of the time",
+                            metrics.detectors,
+                            percent(metrics.batch)
+                        ),
+                    )
+                },
+            )
         },
         advice: "run one detector more, so that one computes while others copy and decode",
         keys: &["detector.workers"],
@@ -151,8 +153,10 @@ pub const RULES: &[Rule] = &[
         name: "launch_limit",
         evaluate: |metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
-            (metrics.kernel_ns > 0.0 && metrics.kernel_ns < SHORT_KERNEL && metrics.launching >= 0.5).then(
-                || {
+            (metrics.kernel_ns > 0.0
+                && metrics.kernel_ns < SHORT_KERNEL
+                && metrics.launching >= 0.5)
+                .then(|| {
                     (
                         format!(
                             "GPU idle {}: launching kernels takes longer than running them",
@@ -164,8 +168,7 @@ pub const RULES: &[Rule] = &[
                             percent(metrics.launching)
                         ),
                     )
-                },
-            )
+                })
         },
         advice: "take larger batches",
         keys: &["detector.batch_size"],

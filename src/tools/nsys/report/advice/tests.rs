@@ -73,9 +73,13 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "launch_limit",
-        |metrics| (metrics.gpu_busy, metrics.kernel_ns, metrics.launching) = (Some(0.4), 3_000.0, 0.9),
+        |metrics| {
+            (metrics.gpu_busy, metrics.kernel_ns, metrics.launching) = (Some(0.4), 3_000.0, 0.9)
+        },
         "a kernel takes 3.0 µs, and 90 % of infer",
-        |metrics| (metrics.gpu_busy, metrics.kernel_ns, metrics.launching) = (Some(0.4), 30_000.0, 0.9),
+        |metrics| {
+            (metrics.gpu_busy, metrics.kernel_ns, metrics.launching) = (Some(0.4), 30_000.0, 0.9)
+        },
     ),
     (
         "network_on_cpu",

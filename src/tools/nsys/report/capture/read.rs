@@ -9,7 +9,8 @@ use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, T
 use super::fields::{Fields, context, kind, small};
 use super::names::{RangeNames, StringTable, Threads, named_threads, process_of};
 use super::{
-    Call, Capture, Content, Kind, Launch, Name, Operation, Range, Stream, Style, Transfer, Wait, TimeWindow,
+    Call, Capture, Content, Kind, Launch, Name, Operation, Range, Stream, Style, TimeWindow,
+    Transfer, Wait,
 };
 
 /// Hears how far reading is: rows read, and rows in all. Called from several threads.
@@ -206,7 +207,10 @@ impl Source<'_> {
             })?;
             read += 1;
             if read.is_multiple_of(PROGRESS_INTERVAL_ROWS) {
-                let done = self.done.fetch_add(PROGRESS_INTERVAL_ROWS, Ordering::Relaxed) + PROGRESS_INTERVAL_ROWS;
+                let done = self
+                    .done
+                    .fetch_add(PROGRESS_INTERVAL_ROWS, Ordering::Relaxed)
+                    + PROGRESS_INTERVAL_ROWS;
                 (self.progress)(done.min(self.total), self.total);
             }
         }

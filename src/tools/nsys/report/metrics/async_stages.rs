@@ -197,6 +197,9 @@ mod tests {
             suggested: 5,
         };
         assert_eq!(metrics.secondary, [light]);
-        assert_eq!(CaptureMetrics::from_run(&Value::Null), CaptureMetrics::default());
+        assert_eq!(
+            CaptureMetrics::from_run(&Value::Null),
+            CaptureMetrics::default()
+        );
     }
 }

@@ -115,7 +115,10 @@ const DIRECTIONS: [&str; 14] = [
 ];
 
 /// Copies and sets: what they are called, how long they took and how much they moved.
-fn memory(context: &AnalysisContext<'_>, value: fn(&Operation, i64) -> i64) -> Vec<(&'static str, SummaryStats)> {
+fn memory(
+    context: &AnalysisContext<'_>,
+    value: fn(&Operation, i64) -> i64,
+) -> Vec<(&'static str, SummaryStats)> {
     let capture = context.capture;
     stats_by_key(capture.operations.iter().filter_map(|done| {
         let transfer = || capture.transfers[done.detail as usize];

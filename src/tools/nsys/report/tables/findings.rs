@@ -50,16 +50,18 @@ pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
         &columns,
     );
     table.more = calls.len().saturating_sub(context.rows);
-    table.rows.extend(calls.iter().take(context.rows).map(|call| {
-        let thread = &capture.threads[usize::from(call.thread)];
-        vec![
-            (call.end - call.start).into(),
-            call.start.into(),
-            thread.process().into(),
-            thread.number().into(),
-            capture.name(call.name).into(),
-        ]
-    }));
+    table
+        .rows
+        .extend(calls.iter().take(context.rows).map(|call| {
+            let thread = &capture.threads[usize::from(call.thread)];
+            vec![
+                (call.end - call.start).into(),
+                call.start.into(),
+                thread.process().into(),
+                thread.number().into(),
+                capture.name(call.name).into(),
+            ]
+        }));
     table
 }
 
@@ -187,7 +189,12 @@ pub(super) fn copies_async(context: &AnalysisContext<'_>) -> Table {
 }
 
 pub(super) fn copies_sync(context: &AnalysisContext<'_>) -> Table {
-    copies(context, "cuda_memcpy_sync", "Synchronous copies", is_sync_copy)
+    copies(
+        context,
+        "cuda_memcpy_sync",
+        "Synchronous copies",
+        is_sync_copy,
+    )
 }
 
 pub(super) fn sets_sync(context: &AnalysisContext<'_>) -> Table {

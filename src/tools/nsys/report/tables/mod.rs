@@ -10,9 +10,9 @@ mod waits;
 use std::cell::OnceCell;
 
 use super::capture::{Capture, Content};
+use super::critical_path::CriticalPath;
 use super::gpu_projection::{Nesting, Projected, pairs, project};
 use super::summary_stats::SummaryStats;
-use super::critical_path::CriticalPath;
 use super::table::{Cell, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
@@ -49,7 +49,8 @@ impl<'a> AnalysisContext<'a> {
 
     /// How ranges stand in each other.
     pub fn nesting(&self) -> &Nesting {
-        self.nesting.get_or_init(|| Nesting::from_capture(self.capture))
+        self.nesting
+            .get_or_init(|| Nesting::from_capture(self.capture))
     }
 
     /// Calls with the operations that they made.
@@ -65,7 +66,8 @@ impl<'a> AnalysisContext<'a> {
 
     /// jetwatch's stages.
     pub fn critical_path(&self) -> &CriticalPath {
-        self.critical_path.get_or_init(|| CriticalPath::from_capture(self))
+        self.critical_path
+            .get_or_init(|| CriticalPath::from_capture(self))
     }
 
     /// When each GPU was busy.

@@ -44,9 +44,12 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
 }
 
 pub(super) fn push_pop_sum(context: &AnalysisContext<'_>) -> Table {
-    by_style(context, "nvtx_pushpop_sum", "NVTX push/pop ranges", |style| {
-        style == Style::PushPop
-    })
+    by_style(
+        context,
+        "nvtx_pushpop_sum",
+        "NVTX push/pop ranges",
+        |style| style == Style::PushPop,
+    )
 }
 
 pub(super) fn start_end_sum(context: &AnalysisContext<'_>) -> Table {
@@ -58,10 +61,17 @@ pub(super) fn start_end_sum(context: &AnalysisContext<'_>) -> Table {
     )
 }
 
-fn by_style(context: &AnalysisContext<'_>, name: &'static str, title: &str, fits: fn(Style) -> bool) -> Table {
+fn by_style(
+    context: &AnalysisContext<'_>,
+    name: &'static str,
+    title: &str,
+    fits: fn(Style) -> bool,
+) -> Table {
     let capture = context.capture;
     let fitting = capture.ranges.iter().filter(|range| fits(range.style));
-    let (found, all) = by_total(stats_by_key(fitting.map(|range| (range.name, range.duration()))));
+    let (found, all) = by_total(stats_by_key(
+        fitting.map(|range| (range.name, range.duration())),
+    ));
     let columns = [&COLUMNS[..], &[unitless("Range")]].concat();
     let mut table = Table::new(name, title, &columns);
     table.rows.extend(found.iter().map(|(name, spread)| {
