@@ -98,7 +98,7 @@ fn compare(truth: &Value, detections: &Value, expected: &Value) {
 }
 
 #[test]
-fn the_committed_case_gives_the_committed_numbers() {
+fn committed_accuracy_case_is_reproduced() {
     let text = include_str!("golden/accuracy/random.json");
     let case: Value = serde_json::from_str(text).expect("JSON");
     // Something of everything, so that agreement means something.
@@ -118,7 +118,7 @@ fn python(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn random_cases_are_judged_as_pycocotools_judges_them() {
+fn random_cases_match_pycocotools() {
     let there = Command::new("python3")
         .args(["-c", "import pycocotools.cocoeval, numpy"])
         .output()

@@ -71,7 +71,7 @@ fn workspace_keeps_its_rules() {
 }
 
 #[test]
-fn every_broken_rule_is_found() {
+fn every_rule_violation_is_detected() {
     // Put together here, so that this file does not break the rules that it tests.
     let later = ["TO", "DO"].concat();
     let workplace = ["/wo", "rk/data"].concat();

@@ -22,7 +22,7 @@ fn bench(setup: &Setup, jetson: &VirtualJetson, words: &[&str]) -> Command {
 }
 
 #[test]
-fn clocks_are_given_back_at_the_end() {
+fn clocks_are_restored_at_end() {
     let (setup, jetson) = (
         Setup::new(&json_lines_config(SCENE)),
         VirtualJetson::xavier_nx(),
@@ -56,7 +56,7 @@ fn clocks_are_given_back_at_the_end() {
 }
 
 #[test]
-fn clocks_of_a_killed_benchmark_are_given_back_at_the_next_start() {
+fn clocks_of_killed_benchmark_are_restored_at_next_start() {
     let (setup, jetson) = (
         Setup::new(&json_lines_config(SCENE)),
         VirtualJetson::xavier_nx(),

@@ -26,7 +26,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn commands_end_quietly_when_nobody_reads_them() {
+fn commands_exit_quietly_on_closed_pipe() {
     let setup = Setup::new(
         "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\n",
     );
@@ -52,7 +52,7 @@ fn commands_end_quietly_when_nobody_reads_them() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn unwritable_output_is_error() {
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
         panic!("/dev/full is missing: this test needs a Linux with its usual devices");
     };

@@ -131,7 +131,7 @@ fn remove(name: &str) -> Value {
 }
 
 #[test]
-fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
+fn template_source_is_added_survives_reload_and_is_removed() {
     let mut daemon = Commanded::start();
     let reply = daemon.ask(add("extra", 3));
     assert_eq!(
@@ -201,7 +201,7 @@ fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
 }
 
 #[test]
-fn every_command_of_a_burst_is_answered() {
+fn every_command_in_burst_is_answered() {
     let daemon = Commanded::start();
     let mut publisher = Command::new(program("mosquitto_pub"))
         .args(["-h", "127.0.0.1", "-p", &daemon.port.to_string()])
@@ -236,7 +236,7 @@ fn every_command_of_a_burst_is_answered() {
 }
 
 #[test]
-fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
+fn unlisted_template_cannot_be_added() {
     let mut daemon = Commanded::start();
     let with = |parameters: Value| json!({"command": "add_source", "template": "street", "name": "evil", "parameters": parameters});
     let named = |name: &str| json!({"command": "add_source", "template": "plain", "name": name});
@@ -298,7 +298,7 @@ fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
 }
 
 #[test]
-fn a_template_with_a_label_that_the_network_lacks_is_refused_where_it_stands() {
+fn template_with_unknown_label_is_rejected_at_its_line() {
     let with = |label: &str| {
         format!(
             "{TEMPLATES}      zones: [{{name: z, coordinates: '0,0,1,0,1,1,0,1', objects: [{label}]}}]\n"

@@ -122,7 +122,7 @@ fn every_example_loads_also_with_its_commented_keys() {
 }
 
 #[test]
-fn every_key_is_shown_in_an_example() {
+fn every_config_key_is_in_an_example() {
     let (mut known, mut shown) = (BTreeSet::new(), BTreeSet::new());
     known_paths(KEYS, "", &mut known);
     for (path, text) in examples() {
@@ -144,7 +144,7 @@ fn every_key_is_shown_in_an_example() {
 }
 
 #[test]
-fn commented_keys_show_their_defaults() {
+fn commented_keys_have_default_values() {
     let folder = env!("CARGO_MANIFEST_DIR");
     let text = fs::read_to_string(format!("{folder}/configs/jetwatch.yaml")).expect("readable");
     let full = Document::parse("jetwatch.yaml", &with_commented_keys(&text)).expect("YAML");
@@ -190,7 +190,7 @@ fn check_defaults(keys: &[Key], node: &Node<'_>, checked: &mut usize) {
 }
 
 #[test]
-fn the_schema_file_is_the_loaders() {
+fn committed_schema_equals_generated_schema() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/jetwatch.schema.json");
     let wanted = serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n";
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -225,7 +225,7 @@ fn the_examples_follow_the_schema_and_name_it() {
 }
 
 #[test]
-fn the_schema_refuses_what_the_loader_refuses() {
+fn schema_rejects_what_loader_rejects() {
     let validator = jsonschema::validator_for(&json_schema()).expect("a schema");
     let source = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n";
     assert!(validator.is_valid(&json_of("good", source)));
@@ -262,7 +262,7 @@ fn the_schema_refuses_what_the_loader_refuses() {
 }
 
 #[test]
-fn the_first_run_needs_neither_model_nor_camera_nor_broker() {
+fn quickstart_config_needs_no_model_camera_or_broker() {
     let config = example("jetwatch.yaml");
     assert_eq!(config.detector.backend, Backend::Scripted);
     assert_eq!(config.detector.model, None);
@@ -277,7 +277,7 @@ fn the_first_run_needs_neither_model_nor_camera_nor_broker() {
 }
 
 #[test]
-fn the_cameras_example_means_what_it_says() {
+fn cameras_example_loads_as_documented() {
     let config = example("cameras.yaml");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
     let kinds: Vec<_> = config

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{Config, DetectorConfig, OnnxProvider};
-use jetwatch_detect::{DetectError, DetectorFactory, ort_library, prepare};
+use jetwatch_detect::{DetectError, DetectorFactory, load, ort_library};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{
     Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
@@ -188,7 +188,7 @@ fn a_box_comes_back_in_source_pixels() {
 }
 
 #[test]
-fn batches_give_what_single_frames_give_whether_full_partial_or_one_by_one() {
+fn batch_results_equal_single_frame_results() {
     if library_is_missing() {
         return;
     }
@@ -226,7 +226,7 @@ fn batches_give_what_single_frames_give_whether_full_partial_or_one_by_one() {
 }
 
 #[test]
-fn configured_limits_and_classes_go_before_those_of_the_model() {
+fn configured_thresholds_and_classes_override_model() {
     if library_is_missing() {
         return;
     }
@@ -244,7 +244,7 @@ fn configured_limits_and_classes_go_before_those_of_the_model() {
 }
 
 #[test]
-fn two_workers_run_side_by_side_with_one_library() {
+fn two_workers_run_concurrently_with_one_library() {
     if library_is_missing() {
         return;
     }
@@ -300,7 +300,7 @@ fn stage_times_are_recorded_with_their_frames() {
 }
 
 #[test]
-fn a_network_that_is_not_what_its_description_says_is_refused() {
+fn network_not_matching_model_yaml_is_rejected() {
     if library_is_missing() {
         return;
     }
@@ -345,7 +345,7 @@ fn a_network_that_is_not_what_its_description_says_is_refused() {
 }
 
 #[test]
-fn numbers_that_no_sound_network_gives_are_errors_and_not_detections() {
+fn invalid_network_outputs_are_errors() {
     if library_is_missing() {
         return;
     }
@@ -367,7 +367,7 @@ fn numbers_that_no_sound_network_gives_are_errors_and_not_detections() {
 }
 
 #[test]
-fn the_gpu_is_an_error_where_onnx_runtime_cannot_use_it_and_otherwise_passed_over() {
+fn cuda_provider_fails_when_required_and_falls_back_when_auto() {
     if library_is_missing() {
         return;
     }
@@ -399,7 +399,7 @@ fn the_gpu_is_an_error_where_onnx_runtime_cannot_use_it_and_otherwise_passed_ove
 }
 
 #[test]
-fn a_file_that_is_no_network_is_an_error() {
+fn non_network_file_is_error() {
     if library_is_missing() {
         return;
     }
@@ -414,7 +414,7 @@ fn a_file_that_is_no_network_is_an_error() {
 }
 
 #[test]
-fn a_picture_of_another_size_is_an_error() {
+fn image_of_wrong_size_is_error() {
     if library_is_missing() {
         return;
     }
@@ -501,7 +501,7 @@ fn street(size: Size) -> Vec<u8> {
 }
 
 #[test]
-fn yolox_nano_sees_what_it_sees_in_python() {
+fn yolox_nano_matches_python_reference() {
     if library_is_missing() {
         return;
     }

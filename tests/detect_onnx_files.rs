@@ -19,7 +19,7 @@ use std::time::{Instant, SystemTime};
 use crate::support::onnx_message::external_tensor;
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_detect::{DetectError, prepare};
+use jetwatch_detect::{DetectError, load};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId};
 use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
@@ -183,7 +183,7 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
         truth: Vec::new(),
     };
     let mut results = Vec::new();
-    prepared.make_detector(0)?.detect(&[frame], &mut results)?;
+    prepared.create(0)?.detect(&[frame], &mut results)?;
     let [found] = results[0].as_slice() else {
         panic!("one box was expected, found {results:?}");
     };
@@ -224,7 +224,7 @@ fn assert_says(error: &str, parts: &[&str]) {
 }
 
 #[test]
-fn weights_in_other_files_are_put_into_the_network() {
+fn external_weights_are_embedded() {
     if library_is_missing() {
         return;
     }
@@ -243,7 +243,7 @@ fn weights_in_other_files_are_put_into_the_network() {
 }
 
 #[test]
-fn a_network_made_whole_is_the_one_that_was_written_whole() {
+fn embedded_network_equals_self_contained_network() {
     let folder = folder_with(
         &network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE)),
         "",
@@ -259,7 +259,7 @@ fn a_network_made_whole_is_the_one_that_was_written_whole() {
 }
 
 #[test]
-fn weights_that_cannot_be_had_are_named() {
+fn missing_external_weights_are_reported() {
     if library_is_missing() {
         return;
     }
@@ -304,7 +304,7 @@ fn weights_that_cannot_be_had_are_named() {
 }
 
 #[test]
-fn hashes_of_weights_are_compared() {
+fn external_weight_hashes_are_verified() {
     if library_is_missing() {
         return;
     }
@@ -336,7 +336,7 @@ fn hashes_of_weights_are_compared() {
 }
 
 #[test]
-fn init_copies_weights_and_notes_their_hashes() {
+fn init_copies_weights_and_records_hashes() {
     if library_is_missing() {
         return;
     }
@@ -373,7 +373,7 @@ fn rows_of_zeros() -> Vec<f32> {
 }
 
 #[test]
-fn pictures_go_in_as_bytes_where_the_network_takes_bytes() {
+fn byte_input_network_receives_bytes() {
     if library_is_missing() {
         return;
     }
@@ -384,7 +384,7 @@ fn pictures_go_in_as_bytes_where_the_network_takes_bytes() {
 }
 
 #[test]
-fn another_type_or_order_of_the_input_is_refused() {
+fn unsupported_input_type_or_layout_is_rejected() {
     if library_is_missing() {
         return;
     }
@@ -421,7 +421,7 @@ fn another_type_or_order_of_the_input_is_refused() {
 }
 
 #[test]
-fn a_description_is_drafted_for_bytes() {
+fn template_is_generated_for_byte_input() {
     if library_is_missing() {
         return;
     }

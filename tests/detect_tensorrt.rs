@@ -210,7 +210,7 @@ const BUILDING: &str = "backend: tensorrt, tensorrt: {engines: engines, build: a
 const TAKING: &str = "backend: tensorrt, tensorrt: {engines: engines}";
 
 #[test]
-fn detections_are_those_of_onnx_runtime_with_every_version() {
+fn tensorrt_detections_equal_onnx_runtime_for_every_version() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -240,7 +240,7 @@ fn detections_are_those_of_onnx_runtime_with_every_version() {
 }
 
 #[test]
-fn batches_of_several_workers_and_networks_of_one_picture_give_the_same() {
+fn batched_workers_and_single_image_networks_give_same_detections() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -376,7 +376,7 @@ fn build_configured(setup: &Setup, library: &Path) {
 }
 
 #[test]
-fn an_engine_that_is_missing_is_an_error_with_the_command_that_builds_it() {
+fn missing_engine_error_includes_build_command() {
     let Some(double) = doubles().pop() else {
         return;
     };
@@ -395,7 +395,7 @@ fn an_engine_that_is_missing_is_an_error_with_the_command_that_builds_it() {
 }
 
 #[test]
-fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
+fn auto_backend_uses_tensorrt_or_logs_reason() {
     let Some(double) = doubles().pop() else {
         return;
     };
@@ -434,7 +434,7 @@ fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
 }
 
 #[test]
-fn subscribers_hear_of_a_build_and_of_its_failure() {
+fn engine_build_and_failure_are_published() {
     let Some(double) = doubles().pop() else {
         return;
     };
@@ -490,7 +490,7 @@ fn subscribers_hear_of_a_build_and_of_its_failure() {
 }
 
 #[test]
-fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
+fn gpu_failure_stops_daemon_with_tensorrt_message() {
     let Some(double) = doubles().pop() else {
         return;
     };
@@ -532,7 +532,7 @@ fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
 }
 
 #[test]
-fn layers_are_measured_where_tensorrt_runs_them() {
+fn layers_are_timed_with_tensorrt() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -681,7 +681,7 @@ fn steps_of_the_ablation_build_their_engines_where_they_may() {
 }
 
 #[test]
-fn the_doctor_compares_both_runtimes_and_times_them() {
+fn doctor_compares_and_times_both_runtimes() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -719,7 +719,7 @@ fn the_doctor_compares_both_runtimes_and_times_them() {
 }
 
 #[test]
-fn the_doctor_finds_a_detector_that_sees_something_else() {
+fn doctor_detects_diverging_detector() {
     if library_is_missing() {
         return;
     }
@@ -841,7 +841,7 @@ impl Jetson {
 }
 
 #[test]
-fn on_a_jetson_no_picture_is_copied_on_its_way_to_the_network() {
+fn jetson_images_reach_network_without_copy() {
     let Some(jetson) = Jetson::new() else { return };
     if cuda::is_real_gpu_only() || library_is_missing() {
         return;
@@ -898,7 +898,7 @@ fn on_a_jetson_no_picture_is_copied_on_its_way_to_the_network() {
 }
 
 #[test]
-fn surfaces_that_cannot_be_read_in_place_are_copied() {
+fn unreadable_surfaces_are_copied() {
     let Some(jetson) = Jetson::new() else { return };
     if cuda::is_real_gpu_only() || library_is_missing() {
         return;
@@ -930,12 +930,12 @@ fn surfaces_that_cannot_be_read_in_place_are_copied() {
     let mut check = jetson.command(&setup, "check");
     check.envs(fails);
     let output = finish(&mut check);
-    let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{output}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
     for words in [
         "ok     source cam: 256×192 pixels, first frame after",
         "copy by CPU (nvvidconv, 128×96 BGRx out of NVMM)",
     ] {
-        assert!(output.contains(words), "`{words}` is not in:\n{output}");
+        assert!(text.contains(words), "`{words}` is not in:\n{text}");
     }
 }

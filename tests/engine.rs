@@ -120,7 +120,7 @@ fn ends(command: &mut Command, code: i32) -> String {
 }
 
 #[test]
-fn an_engine_is_built_once_found_again_and_built_anew_when_forced() {
+fn engine_is_built_once_cached_and_rebuilt_with_force() {
     for version in VERSIONS {
         let Some(bench) = Bench::new(version) else {
             continue;
@@ -169,7 +169,7 @@ fn an_engine_is_built_once_found_again_and_built_anew_when_forced() {
 }
 
 #[test]
-fn what_the_engine_that_is_there_differs_in_is_said_before_another_is_built() {
+fn engine_rebuild_reports_differences_first() {
     let Some(bench) = Bench::new("10.3.0") else {
         return;
     };
@@ -241,7 +241,7 @@ fn image_folder(bench: &Bench, count: u8) -> PathBuf {
 }
 
 #[test]
-fn a_network_is_calibrated_with_pictures_and_later_with_the_cache() {
+fn calibration_uses_images_then_cache() {
     for version in ["8.5.2", "10.3.0"] {
         let Some(bench) = Bench::new(version) else {
             continue;
@@ -288,7 +288,7 @@ fn a_network_is_calibrated_with_pictures_and_later_with_the_cache() {
 }
 
 #[test]
-fn since_version_11_a_network_is_not_calibrated() {
+fn tensorrt_11_has_no_calibration() {
     let Some(bench) = Bench::new("11.4.0") else {
         return;
     };
@@ -306,7 +306,7 @@ fn since_version_11_a_network_is_not_calibrated() {
 }
 
 #[test]
-fn a_build_that_fails_says_tensorrts_words_and_leaves_nothing() {
+fn failed_build_reports_tensorrt_message_and_leaves_no_file() {
     for version in VERSIONS {
         let Some(bench) = Bench::new(version) else {
             continue;
@@ -346,7 +346,7 @@ fn a_build_that_fails_says_tensorrts_words_and_leaves_nothing() {
 }
 
 #[test]
-fn a_signal_ends_a_build_and_nothing_is_written() {
+fn signal_cancels_build_without_output() {
     for version in VERSIONS {
         let Some(bench) = Bench::new(version) else {
             continue;
@@ -389,7 +389,7 @@ fn a_signal_ends_a_build_and_nothing_is_written() {
 }
 
 #[test]
-fn a_dla_takes_what_is_not_quantized_by_the_network() {
+fn dla_runs_unquantized_network() {
     let Some(bench) = Bench::new("8.5.2") else {
         return;
     };
@@ -440,7 +440,7 @@ fn a_dla_takes_what_is_not_quantized_by_the_network() {
 }
 
 #[test]
-fn what_is_missing_on_the_machine_is_told() {
+fn missing_tensorrt_parts_are_reported() {
     let Some(bench) = Bench::new("10.3.0") else {
         return;
     };
@@ -485,7 +485,7 @@ fn what_is_missing_on_the_machine_is_told() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_left_as_it_was() {
+fn full_disk_is_reported_and_left_unchanged() {
     let Some(bench) = Bench::new("10.3.0") else {
         return;
     };
@@ -511,7 +511,7 @@ fn a_full_disk_is_told_and_left_as_it_was() {
 }
 
 #[test]
-fn the_configuration_says_which_engine_is_built_and_options_change_it() {
+fn config_selects_engine_and_options_override() {
     let Some(bench) = Bench::new("8.5.2") else {
         return;
     };
@@ -557,7 +557,7 @@ fn the_configuration_says_which_engine_is_built_and_options_change_it() {
 }
 
 #[test]
-fn what_is_no_engine_is_told_as_what_it_is() {
+fn inspect_identifies_non_engine_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("file.engine");
     let inspect = |path: &Path| {
@@ -584,7 +584,7 @@ fn what_is_no_engine_is_told_as_what_it_is() {
 }
 
 #[test]
-fn the_real_tensorrt_rtx_builds_for_a_gpu_that_is_not_there() {
+fn tensorrt_rtx_builds_for_absent_gpu() {
     let Some(library) = std::env::var_os("JETWATCH_TENSORRT") else {
         eprintln!("skipped: JETWATCH_TENSORRT names no folder with NVIDIA's libraries");
         return;

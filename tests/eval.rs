@@ -163,7 +163,7 @@ fn assert_near(found: &Value, expected: f64) {
 }
 
 #[test]
-fn two_precisions_are_judged_and_compared() {
+fn two_precisions_are_evaluated_and_compared() {
     if library_is_missing() {
         return;
     }
@@ -241,7 +241,7 @@ fn two_precisions_are_judged_and_compared() {
 }
 
 #[test]
-fn the_same_pictures_give_the_same_report() {
+fn same_images_give_same_report() {
     if library_is_missing() {
         return;
     }
@@ -261,7 +261,7 @@ fn the_same_pictures_give_the_same_report() {
 }
 
 #[test]
-fn pictures_that_cannot_be_read_are_named_and_not_judged() {
+fn unreadable_images_are_listed_and_excluded() {
     if library_is_missing() {
         return;
     }
@@ -299,7 +299,7 @@ fn pictures_that_cannot_be_read_are_named_and_not_judged() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why() {
+fn eval_errors_give_reason() {
     if library_is_missing() {
         return;
     }
@@ -353,7 +353,7 @@ fn what_cannot_be_judged_says_why() {
 const EXPECTED_AP: f64 = 0.330;
 
 #[test]
-fn a_known_network_is_as_accurate_as_known_and_as_pycocotools_says() {
+fn eval_matches_published_accuracy_and_pycocotools() {
     let Some(data) = std::env::var_os("JETWATCH_TEST_DATA").map(PathBuf::from) else {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;

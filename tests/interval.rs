@@ -90,7 +90,7 @@ fn score(frames: &[Value]) -> ClearMot {
 }
 
 #[test]
-fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
+fn all_frames_are_output_in_order_and_quarter_is_inferred() {
     let (frames, stats) = run("3", "iou");
     let numbers: Vec<_> = frames
         .iter()
@@ -115,7 +115,7 @@ fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
 }
 
 #[test]
-fn video_that_skips_the_network_is_not_scaled_and_still_recorded() {
+fn skipped_frames_are_not_scaled_but_recorded() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -184,7 +184,7 @@ fn source_values(stats: &Value, key: &str) -> Vec<u64> {
 const STABLE_MESSAGES: usize = 8;
 
 #[test]
-fn an_adaptive_interval_settles_where_nothing_is_dropped_and_is_told() {
+fn adaptive_interval_converges_without_drops_and_is_reported() {
     // Four sources of 25 frames/s, of which the detector can serve 50 frames/s: every second frame at most.
     let sources: String = (0..4)
         .map(|n| {
@@ -279,7 +279,7 @@ publish:
 }
 
 #[test]
-fn carried_tracks_stay_within_three_points_of_those_that_are_always_seen() {
+fn mota_with_skipped_frames_is_within_three_points() {
     let [all, skipped] = ["0", "3"].map(|interval| score(&run(interval, "iou").0));
     let [all, skipped] = [all, skipped].map(|counts| counts.mota().expect("objects"));
     assert!(all > 0.85, "{all}");

@@ -121,7 +121,7 @@ use StepKind::{Capture, Color, Copy, Decode, Read, Receive, Scale};
 use VideoUnit::{Cpu, Isp, Nvdec, Nvjpg, Vic};
 
 #[test]
-fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
+fn csi_frames_stay_in_nvmm_until_inference() {
     load();
     let (plan, size) = collect_frames(
         &VirtualJetson::xavier_nx(),
@@ -140,7 +140,7 @@ fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
 }
 
 #[test]
-fn views_leave_nvmm_at_the_size_of_the_source() {
+fn full_images_leave_nvmm_at_source_size() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let source = vic(csi(Some((1280, 720))));
@@ -193,7 +193,7 @@ fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
 }
 
 #[test]
-fn a_usb_camera_in_jpeg_is_decoded_by_nvjpg_and_a_raw_one_goes_to_the_vic() {
+fn usb_jpeg_uses_nvjpg_and_raw_uses_vic() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=640,height=480,framerate=60/1 ! jpegenc ! identity";
@@ -215,7 +215,7 @@ fn a_usb_camera_in_jpeg_is_decoded_by_nvjpg_and_a_raw_one_goes_to_the_vic() {
 }
 
 #[test]
-fn pictures_are_alike_by_the_vic_and_by_the_processor() {
+fn vic_and_cpu_scaling_give_similar_images() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),
@@ -239,7 +239,7 @@ fn pictures_are_alike_by_the_vic_and_by_the_processor() {
 }
 
 #[test]
-fn more_than_a_factor_of_sixteen_takes_two_steps() {
+fn scaling_beyond_factor_sixteen_takes_two_steps() {
     load();
     let raw = "videotestsrc is-live=true ! video/x-raw,format=NV12,width=7680,height=500,framerate=10/1 ! identity";
     let (plan, size) = collect_frames(&VirtualJetson::xavier_nx(), &vic(launch(raw)), 5);
@@ -260,7 +260,7 @@ fn more_than_a_factor_of_sixteen_takes_two_steps() {
 }
 
 #[test]
-fn a_change_of_resolution_makes_other_steps() {
+fn resolution_change_replans_conversion() {
     load();
     let folder = tempfile::tempdir().expect("a folder");
     // The second half has a picture of 8 rows for the network, which the VIC cannot write.
@@ -284,7 +284,7 @@ fn a_change_of_resolution_makes_other_steps() {
 }
 
 #[test]
-fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
+fn unsupported_vic_conversion_is_rejected_before_element() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let live = |caps: &str| {
@@ -331,7 +331,7 @@ fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
 }
 
 #[test]
-fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
+fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),
@@ -374,7 +374,7 @@ fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
 }
 
 #[test]
-fn a_part_is_cut_out_by_the_step_that_scales() {
+fn roi_is_cropped_by_scaling_step() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let region = |width: f32, height: f32| {
@@ -424,7 +424,7 @@ fn a_part_is_cut_out_by_the_step_that_scales() {
 }
 
 #[test]
-fn the_configuration_can_leave_the_units_alone() {
+fn config_can_disable_hardware_units() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),
@@ -470,7 +470,7 @@ fn the_configuration_can_leave_the_units_alone() {
 }
 
 #[test]
-fn an_unknown_release_is_not_trusted() {
+fn unknown_l4t_release_uses_no_hardware_units() {
     load();
     let machine = VirtualJetson::orin_nx();
     machine.write("/etc/nv_tegra_release", "# R99 (release), REVISION: 1.0\n");
@@ -491,7 +491,7 @@ fn an_unknown_release_is_not_trusted() {
 }
 
 #[test]
-fn a_file_plays_again_and_again_through_the_units() {
+fn file_loops_through_hardware_units() {
     load();
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = vic(SourceUri::File(clips::mp4(
@@ -629,7 +629,7 @@ fn stdout(output: &Output) -> String {
 }
 
 #[test]
-fn four_sources_run_and_nothing_of_them_is_scaled_elsewhere_than_on_the_vic() {
+fn four_sources_are_scaled_only_on_vic() {
     if library_is_missing() {
         return;
     }
@@ -677,7 +677,7 @@ fn four_sources_run_and_nothing_of_them_is_scaled_elsewhere_than_on_the_vic() {
 }
 
 #[test]
-fn check_tells_the_plan_and_what_is_wrong_with_it() {
+fn check_reports_plan_and_problems() {
     if library_is_missing() {
         return;
     }
@@ -729,7 +729,7 @@ fn check_tells_the_plan_and_what_is_wrong_with_it() {
 }
 
 #[test]
-fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
+fn cpu_is_used_without_elements_or_jetson() {
     if library_is_missing() {
         return;
     }
@@ -758,7 +758,7 @@ fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
 }
 
 #[test]
-fn sessions_leave_nothing_open() {
+fn sessions_release_all_resources() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),

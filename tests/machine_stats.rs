@@ -88,7 +88,7 @@ fn next(subscriber: &Subscriber, what: &str, matches: impl Fn(&Value) -> bool) -
 }
 
 #[test]
-fn a_jetson_that_gets_hot_says_so_once_and_why() {
+fn throttling_is_reported_once_with_cause() {
     let jetson = VirtualJetson::xavier_nx();
     let heat = "/sys/class/thermal/cooling_device1/cur_state";
     jetson.write("/sys/class/hwmon/hwmon3/curr2_crit_alarm", "0\n");
@@ -188,7 +188,7 @@ fn a_jetson_that_gets_hot_says_so_once_and_why() {
 }
 
 #[test]
-fn a_power_mode_that_holds_the_gpu_is_told_once_and_is_no_throttling() {
+fn capped_gpu_is_reported_once_and_is_not_throttling() {
     let jetson = VirtualJetson::orin_nx();
     jetson.write("/sys/class/thermal/cooling_device0/cur_state", "0\n");
     let daemon = Running::start(&jetson.path("/"));
@@ -216,7 +216,7 @@ fn a_power_mode_that_holds_the_gpu_is_told_once_and_is_no_throttling() {
 }
 
 #[test]
-fn any_machine_tells_the_load_of_its_processors() {
+fn any_machine_reports_cpu_load() {
     let daemon = Running::start(std::path::Path::new("/"));
     let stats = daemon.subscribe("jetwatch/box/stats");
     let reported = next(&stats, "a load", |stats| {

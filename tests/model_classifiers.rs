@@ -116,7 +116,7 @@ impl ModelFolder {
 }
 
 #[test]
-fn the_last_operator_tells_what_the_scores_are() {
+fn last_operator_determines_score_type() {
     for (end, shape, wanted, word) in [
         (
             Some("Softmax"),
@@ -160,7 +160,7 @@ fn the_last_operator_tells_what_the_scores_are() {
 }
 
 #[test]
-fn without_labels_there_are_as_many_as_the_output_says() {
+fn missing_labels_are_generated_from_output_size() {
     let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
     let (spec, said) = workshop.create(&[]);
     assert_eq!(spec.labels, ["class_0", "class_1"]);
@@ -173,7 +173,7 @@ fn without_labels_there_are_as_many_as_the_output_says() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn classifier_mismatch_is_reported() {
     let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
     fs::write(workshop.path("names"), "dark\nbright\ngray\n").expect("written");
     let text = workshop.create_error(&["--labels", &workshop.names()]);
@@ -213,7 +213,7 @@ fn what_does_not_fit_is_told() {
 }
 
 #[test]
-fn the_folder_runs_behind_a_detector() {
+fn classifier_folder_runs_as_secondary_network() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;

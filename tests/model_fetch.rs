@@ -129,7 +129,7 @@ fn a_file_is_fetched_verified_and_not_fetched_again() {
 }
 
 #[test]
-fn a_broken_connection_is_resumed_where_it_broke() {
+fn broken_download_is_resumed() {
     let server = serve(vec![
         Answer::CutAfter(100_000),
         Answer::CutAfter(50_000),
@@ -156,7 +156,7 @@ fn a_broken_connection_is_resumed_where_it_broke() {
 }
 
 #[test]
-fn a_later_call_goes_on_where_an_earlier_one_gave_up() {
+fn later_call_resumes_partial_download() {
     let server = serve(vec![
         Answer::CutAfter(70_000),
         Answer::CutAfter(0),
@@ -181,7 +181,7 @@ fn a_later_call_goes_on_where_an_earlier_one_gave_up() {
 }
 
 #[test]
-fn a_file_that_was_replaced_meanwhile_is_fetched_anew() {
+fn replaced_file_is_downloaded_again() {
     let mut place = Target::new();
     let old = FileServer::start(
         vec![1; LEN],
@@ -205,7 +205,7 @@ fn a_file_that_was_replaced_meanwhile_is_fetched_anew() {
 }
 
 #[test]
-fn parts_of_another_address_or_of_a_broken_disk_do_not_stay() {
+fn stale_partial_files_are_discarded() {
     let server = serve(vec![Answer::File]);
     let mut place = Target::new();
     fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
@@ -241,7 +241,7 @@ fn parts_of_another_address_or_of_a_broken_disk_do_not_stay() {
 }
 
 #[test]
-fn a_server_without_ranges_gives_the_whole_file() {
+fn server_without_ranges_sends_full_file() {
     let server = serve(vec![Answer::CutAfter(100_000), Answer::Whole]);
     let mut place = Target::new();
     place.fetch_verified(&server).expect("it begins anew");
@@ -261,7 +261,7 @@ fn a_server_without_ranges_gives_the_whole_file() {
 }
 
 #[test]
-fn lengths_that_lie_are_found_out() {
+fn wrong_content_length_is_detected() {
     for announced in [LEN - 1, LEN + 1, 10 * LEN] {
         // What is known beforehand is compared before anything is written.
         let server = serve(vec![Answer::Announced(announced)]);
@@ -304,7 +304,7 @@ fn lengths_that_lie_are_found_out() {
 }
 
 #[test]
-fn wrong_bytes_are_not_kept() {
+fn file_with_wrong_hash_is_discarded() {
     let server = serve(vec![Answer::Other]);
     let mut place = Target::new();
     let error = place
@@ -329,7 +329,7 @@ fn wrong_bytes_are_not_kept() {
 }
 
 #[test]
-fn a_file_that_is_there_outlives_a_failed_download() {
+fn existing_file_survives_failed_download() {
     let server = serve(vec![Answer::Other]);
     let mut place = Target::new();
     fs::write(place.path("net.onnx"), "an older file").expect("written");
@@ -341,7 +341,7 @@ fn a_file_that_is_there_outlives_a_failed_download() {
 }
 
 #[test]
-fn redirections_are_followed_but_not_in_circles() {
+fn redirects_are_followed_up_to_limit() {
     let target = serve(vec![Answer::CutAfter(1000), Answer::File]);
     let server = serve(vec![Answer::Redirect(target.url())]);
     let mut place = Target::new();
@@ -360,7 +360,7 @@ fn redirections_are_followed_but_not_in_circles() {
 }
 
 #[test]
-fn refusals_are_final_and_troubles_of_the_server_pass() {
+fn client_errors_are_permanent_and_server_errors_are_retried() {
     for (status, wanted) in [
         (404, "not there any more"),
         (403, "access is denied"),
@@ -406,7 +406,7 @@ fn refusals_are_final_and_troubles_of_the_server_pass() {
 }
 
 #[test]
-fn silence_is_no_endless_wait() {
+fn silent_server_times_out() {
     let server = serve(vec![
         Answer::Silent,
         Answer::SilentAfter(100_000),
@@ -434,7 +434,7 @@ fn silence_is_no_endless_wait() {
 }
 
 #[test]
-fn nobody_there_is_said_so() {
+fn unreachable_server_is_reported() {
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.local_addr().expect("it is bound").port()
@@ -465,7 +465,7 @@ fn nobody_there_is_said_so() {
 }
 
 #[test]
-fn a_full_disk_and_a_folder_that_is_none_are_told() {
+fn full_disk_and_invalid_folder_are_reported() {
     let server = serve(vec![Answer::File]);
     let mut place = Target::new();
     // A device that has no room for a single byte stands in for a full disk.
@@ -500,7 +500,7 @@ fn a_full_disk_and_a_folder_that_is_none_are_told() {
 }
 
 #[test]
-fn two_at_once_do_not_mix() {
+fn concurrent_downloads_do_not_interfere() {
     let server = serve(vec![Answer::SilentAfter(1000)]);
     let mut place = Target::new();
     let (url, path) = (server.url(), place.path("net.onnx"));
@@ -532,7 +532,7 @@ fn two_at_once_do_not_mix() {
 }
 
 #[test]
-fn every_entry_of_the_catalogue_makes_a_folder_that_the_daemon_reads() {
+fn every_model_zoo_entry_gives_loadable_folder() {
     for entry in model_zoo::entries().expect("the manifests are right") {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let hash = "a".repeat(64);
@@ -566,7 +566,7 @@ fn command(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn the_command_takes_a_mirror_through_a_proxy_and_verifies_it() {
+fn fetch_uses_mirror_through_proxy_and_verifies() {
     // The file of the mirror is not the one of the catalogue, which is what must be found out.
     let server = serve(vec![Answer::File]);
     let port = server
@@ -602,7 +602,7 @@ fn the_command_takes_a_mirror_through_a_proxy_and_verifies_it() {
 }
 
 #[test]
-fn the_command_names_what_there_is_and_leaves_other_folders_alone() {
+fn fetch_lists_entries_and_keeps_other_folders() {
     let output = command(&["yolox_mega"]).output().expect("it runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(

@@ -93,7 +93,7 @@ fn custom_node(operator: &str, domain: &str) -> Message {
 }
 
 #[test]
-fn a_file_is_summed_up() {
+fn inspect_summarizes_file() {
     let network = summarize(&tiny().bytes());
     assert_eq!((network.ir_version, network.opset()), (7, Some(13)));
     assert_eq!(network.inputs[0].to_string(), "float32 [1, 3, 64, 96]");
@@ -106,7 +106,7 @@ fn a_file_is_summed_up() {
 }
 
 #[test]
-fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
+fn unsupported_operators_and_opsets_are_reported_with_node() {
     let cases = [
         (
             custom_node("EfficientNMS_TRT", ""),
@@ -239,7 +239,7 @@ fn quantization_is_read_from_its_nodes() {
 }
 
 #[test]
-fn weights_in_other_files_are_looked_for() {
+fn external_weight_files_are_checked() {
     let mut weight = tensor("w", FLOAT, &[4], Vec::new());
     let mut entry = |key: &str, value: &str| {
         let mut pair = Message::default();
@@ -284,7 +284,7 @@ fn weights_in_other_files_are_looked_for() {
 }
 
 #[test]
-fn torn_weights_and_weights_listed_as_inputs_are_told() {
+fn truncated_weights_and_weights_as_inputs_are_reported() {
     let torn = tensor("w", FLOAT, &[4], vec![0; 15]);
     let network = summarize(&file(
         &[node("Add", &["images", "w"], "output", &[])],
@@ -308,7 +308,7 @@ fn torn_weights_and_weights_listed_as_inputs_are_told() {
 }
 
 #[test]
-fn damaged_and_foreign_files_are_errors_in_words() {
+fn damaged_and_foreign_files_are_readable_errors() {
     let whole = tiny().bytes();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let reported = |bytes: &[u8]| {
@@ -361,7 +361,7 @@ fn damaged_and_foreign_files_are_errors_in_words() {
 }
 
 #[test]
-fn nesting_and_swarms_have_an_end() {
+fn nesting_depth_and_node_count_are_limited() {
     let mut body = Message::default();
     for _ in 0..40 {
         let mut attribute = Message::default();
@@ -394,12 +394,12 @@ fn nesting_and_swarms_have_an_end() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = graph::summarize(Path::new("x"), &bytes, |_| None);
     }
 
     #[test]
-    fn no_change_of_a_file_makes_it_panic(at in 0_usize..20_000, byte in any::<u8>(), cut in 0_usize..20_000) {
+    fn inspect_does_not_panic_on_mutated_file(at in 0_usize..20_000, byte in any::<u8>(), cut in 0_usize..20_000) {
         let mut bytes = tiny().bytes();
         let len = bytes.len();
         // Descriptions stand at both ends, weights between them.
@@ -491,7 +491,7 @@ fn init_writes_a_folder_that_the_daemon_reads() {
 }
 
 #[test]
-fn init_says_what_is_wrong_and_leaves_nothing() {
+fn failed_init_reports_error_and_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (source, out) = (folder.path().join("n.onnx"), folder.path().join("out"));
     let refused = |bytes: &[u8], arguments: &[&str], wanted: &str| {
@@ -557,7 +557,7 @@ fn init_says_what_is_wrong_and_leaves_nothing() {
 }
 
 #[test]
-fn real_networks_are_read_as_they_are() {
+fn real_networks_are_inspected() {
     let Some(data) = std::env::var_os("JETWATCH_TEST_DATA").filter(|path| !path.is_empty()) else {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;
@@ -625,7 +625,7 @@ fn real_networks_are_read_as_they_are() {
 }
 
 #[test]
-fn every_file_cut_anywhere_is_an_error_or_a_whole_network() {
+fn truncated_network_is_error_or_complete() {
     let bytes = tiny().bytes();
     for len in 0..bytes.len() {
         // A cut between two fields leaves a message that is whole; then the network itself is whole too, or not there.

@@ -307,7 +307,7 @@ fn a_machine_behind_a_jump_host_is_reached_by_the_users_own_ssh_configuration() 
 }
 
 #[test]
-fn another_user_works_by_sudo_and_leaves_nothing() {
+fn profile_as_other_user_works_with_sudo_and_cleans_up() {
     if is_missing() {
         return;
     }
@@ -343,7 +343,7 @@ fn another_user_works_by_sudo_and_leaves_nothing() {
 }
 
 #[test]
-fn batch_sizes_here_make_a_report_each() {
+fn local_batch_sizes_give_one_report_each() {
     if is_missing() {
         return;
     }
@@ -376,7 +376,7 @@ fn batch_sizes_here_make_a_report_each() {
 }
 
 #[test]
-fn a_disk_that_becomes_full_in_the_middle_is_told_as_such() {
+fn disk_full_during_profile_is_reported() {
     if is_missing() {
         return;
     }
@@ -418,7 +418,7 @@ fn a_disk_that_becomes_full_in_the_middle_is_told_as_such() {
 }
 
 #[test]
-fn time_ends_a_run_in_order() {
+fn duration_stops_profile_cleanly() {
     if is_missing() {
         return;
     }
@@ -436,7 +436,7 @@ fn time_ends_a_run_in_order() {
 }
 
 #[test]
-fn a_connection_that_is_cut_leaves_nothing_there() {
+fn lost_connection_leaves_no_remote_files() {
     if is_missing() {
         return;
     }
@@ -508,7 +508,7 @@ impl Drop for Service {
 }
 
 #[test]
-fn a_running_service_is_recorded_for_a_window_and_runs_on() {
+fn running_service_is_profiled_and_continues() {
     if is_missing() {
         return;
     }

@@ -36,8 +36,8 @@ fn first_number(seed: u32) -> f32 {
 }
 
 #[test]
-fn a_gpu_tells_what_it_is() {
-    run_on_gpus("a_gpu_tells_what_it_is", &[], |device| {
+fn gpu_properties_are_read() {
+    run_on_gpus("gpu_properties_are_read", &[], |device| {
         assert!(!device.name().is_empty());
         assert!(device.driver_version() >= Version::MIN_VERSION);
         assert!(device.compute_capability() >= (5, 0), "{device:?}");
@@ -59,59 +59,55 @@ fn a_gpu_tells_what_it_is() {
 }
 
 #[test]
-fn buffers_hold_what_is_written_and_give_their_memory_back() {
-    run_on_gpus(
-        "buffers_hold_what_is_written_and_give_their_memory_back",
-        &[],
-        |device| {
-            let stream = Stream::new(&device).expect("a stream");
-            for len in [1, 255, 256, 257, 1 << 20] {
-                let mut buffer = DeviceBuffer::new(&device, len).expect("memory");
-                let bytes = noise(len, len as u32);
-                stream.upload(&bytes, &mut buffer).expect("copied there");
-                let mut back = vec![0; len];
-                stream.download(&buffer, &mut back).expect("copied back");
-                assert_eq!((back, buffer.len()), (bytes, len));
-                let mut pinned = PinnedBuffer::new(&device, len).expect("memory");
-                assert!(
-                    pinned.as_slice().iter().all(|byte| *byte == 0),
-                    "{len} new bytes are zero"
-                );
-                pinned.as_mut_slice().fill(7);
-                assert_eq!(pinned.as_slice(), vec![7; len]);
-            }
+fn buffers_keep_data_and_free_memory() {
+    run_on_gpus("buffers_keep_data_and_free_memory", &[], |device| {
+        let stream = Stream::new(&device).expect("a stream");
+        for len in [1, 255, 256, 257, 1 << 20] {
+            let mut buffer = DeviceBuffer::new(&device, len).expect("memory");
+            let bytes = noise(len, len as u32);
+            stream.upload(&bytes, &mut buffer).expect("copied there");
+            let mut back = vec![0; len];
+            stream.download(&buffer, &mut back).expect("copied back");
+            assert_eq!((back, buffer.len()), (bytes, len));
+            let mut pinned = PinnedBuffer::new(&device, len).expect("memory");
             assert!(
-                DeviceBuffer::new(&device, 0)
-                    .expect("nothing is little")
-                    .is_empty()
+                pinned.as_slice().iter().all(|byte| *byte == 0),
+                "{len} new bytes are zero"
             );
-            let begin = Event::new(&device, EventKind::Timing).expect("an event");
-            let end = Event::new(&device, EventKind::Timing).expect("an event");
-            begin.record(&stream).expect("recorded");
-            end.record(&stream).expect("recorded");
-            end.synchronize().expect("reached");
-            assert!(end.since(&begin).expect("both are reached").as_secs() < 10);
-            let error = Event::new(&device, EventKind::Timing)
-                .expect("an event")
-                .since(&begin);
-            assert!(
-                matches!(
-                    error,
-                    Err(CudaError::Call {
-                        call: "cuEventElapsedTime",
-                        ..
-                    })
-                ),
-                "{error:?}"
-            );
-        },
-    );
+            pinned.as_mut_slice().fill(7);
+            assert_eq!(pinned.as_slice(), vec![7; len]);
+        }
+        assert!(
+            DeviceBuffer::new(&device, 0)
+                .expect("nothing is little")
+                .is_empty()
+        );
+        let begin = Event::new(&device, EventKind::Timing).expect("an event");
+        let end = Event::new(&device, EventKind::Timing).expect("an event");
+        begin.record(&stream).expect("recorded");
+        end.record(&stream).expect("recorded");
+        end.synchronize().expect("reached");
+        assert!(end.since(&begin).expect("both are reached").as_secs() < 10);
+        let error = Event::new(&device, EventKind::Timing)
+            .expect("an event")
+            .since(&begin);
+        assert!(
+            matches!(
+                error,
+                Err(CudaError::Call {
+                    call: "cuEventElapsedTime",
+                    ..
+                })
+            ),
+            "{error:?}"
+        );
+    });
 }
 
 #[test]
-fn graphs_give_what_single_calls_give_whatever_the_batch() {
+fn cuda_graphs_equal_single_calls_for_any_batch() {
     run_on_gpus(
-        "graphs_give_what_single_calls_give_whatever_the_batch",
+        "cuda_graphs_equal_single_calls_for_any_batch",
         &[],
         |device| {
             let recordings = [
@@ -151,8 +147,8 @@ fn graphs_give_what_single_calls_give_whatever_the_batch() {
 }
 
 #[test]
-fn a_gpu_that_shares_the_memory_reads_pictures_in_place() {
-    let test = "a_gpu_that_shares_the_memory_reads_pictures_in_place";
+fn integrated_gpu_reads_images_without_copy() {
+    let test = "integrated_gpu_reads_images_without_copy";
     run_on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
         assert!(device.is_integrated());
         let format = tensor(64, 32, Element::F32);
@@ -180,55 +176,51 @@ fn a_gpu_that_shares_the_memory_reads_pictures_in_place() {
 }
 
 #[test]
-fn tensors_that_the_host_writes_arrive_as_they_are() {
-    run_on_gpus(
-        "tensors_that_the_host_writes_arrive_as_they_are",
-        &[],
-        |device| {
-            let echo = LoopbackNetwork {
-                input: InputSource::Tensor {
-                    bytes_per_image: 400,
-                },
-                output_bytes: 100,
-                ..echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 3)
-            };
-            let mut execution = echo.session(&device).expect("an execution");
-            for run in 0..3_u16 {
-                for index in 0..3 {
-                    let slot = execution.write_tensor_f32(index).expect("a slot");
-                    assert_eq!(slot.len(), 100);
-                    slot.fill(f32::from(run) + index as f32);
-                }
-                execution.run(3).expect("it runs");
-                let found: Vec<f32> = execution
-                    .output_f32(0)
-                    .iter()
-                    .step_by(25)
-                    .copied()
-                    .collect();
-                assert_eq!(found, [0.0, 1.0, 2.0].map(|index| index + f32::from(run)));
+fn host_tensors_arrive_unchanged() {
+    run_on_gpus("host_tensors_arrive_unchanged", &[], |device| {
+        let echo = LoopbackNetwork {
+            input: InputSource::Tensor {
+                bytes_per_image: 400,
+            },
+            output_bytes: 100,
+            ..echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 3)
+        };
+        let mut execution = echo.session(&device).expect("an execution");
+        for run in 0..3_u16 {
+            for index in 0..3 {
+                let slot = execution.write_tensor_f32(index).expect("a slot");
+                assert_eq!(slot.len(), 100);
+                slot.fill(f32::from(run) + index as f32);
             }
-            let inner = LetterboxRect {
-                width: 1,
-                height: 1,
-                left: 0,
-                top: 0,
-            };
-            let error = execution
-                .upload_image(0, inner, |_| &[0; 4])
-                .expect_err("it takes no pictures");
-            assert_eq!(
-                error.to_string(),
-                "what is written is a picture, expected tensors; this is a bug in jetwatch"
-            );
-        },
-    );
+            execution.run(3).expect("it runs");
+            let found: Vec<f32> = execution
+                .output_f32(0)
+                .iter()
+                .step_by(25)
+                .copied()
+                .collect();
+            assert_eq!(found, [0.0, 1.0, 2.0].map(|index| index + f32::from(run)));
+        }
+        let inner = LetterboxRect {
+            width: 1,
+            height: 1,
+            left: 0,
+            top: 0,
+        };
+        let error = execution
+            .upload_image(0, inner, |_| &[0; 4])
+            .expect_err("it takes no pictures");
+        assert_eq!(
+            error.to_string(),
+            "what is written is a picture, expected tensors; this is a bug in jetwatch"
+        );
+    });
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_spoils_nothing() {
+fn invalid_input_is_rejected_without_side_effects() {
     run_on_gpus(
-        "what_does_not_fit_is_refused_and_spoils_nothing",
+        "invalid_input_is_rejected_without_side_effects",
         &[],
         |device| {
             let whole = echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2);
@@ -303,8 +295,8 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
 }
 
 #[test]
-fn workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more() {
-    let test = "workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more";
+fn workers_on_several_threads_are_independent_and_do_not_allocate() {
+    let test = "workers_on_several_threads_are_independent_and_do_not_allocate";
     run_on_gpus(test, &[], |device| {
         let echo = echo(PixelFormat::Bgrx, tensor(64, 32, Element::F32), 3);
         let mut executions: Vec<_> = (0..3)
@@ -372,10 +364,10 @@ fn run_error() -> Option<String> {
 }
 
 #[test]
-fn a_driver_older_than_jetpack_5_is_refused() {
+fn driver_older_than_jetpack_5_is_rejected() {
     let wanted = "NVIDIA's driver supports CUDA 11.3, expected 11.4 or newer; update the driver";
     run_error_with(
-        "a_driver_older_than_jetpack_5_is_refused",
+        "driver_older_than_jetpack_5_is_rejected",
         &[("JETWATCH_DOUBLE_DRIVER", "11030")],
         wanted,
         open_error,
@@ -383,10 +375,10 @@ fn a_driver_older_than_jetpack_5_is_refused() {
 }
 
 #[test]
-fn a_driver_without_a_gpu_is_one_sentence() {
+fn driver_without_gpu_is_one_line_error() {
     let wanted = "NVIDIA's driver is installed but sees no GPU; see what `nvidia-smi` says";
     run_error_with(
-        "a_driver_without_a_gpu_is_one_sentence",
+        "driver_without_gpu_is_one_line_error",
         &[("JETWATCH_DOUBLE_GPUS", "0")],
         wanted,
         open_error,
@@ -394,9 +386,9 @@ fn a_driver_without_a_gpu_is_one_sentence() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_named() {
+fn missing_gpu_index_is_reported() {
     run_error_with(
-        "a_gpu_that_is_not_there_is_named",
+        "missing_gpu_index_is_reported",
         &[],
         "there is no GPU number 3, expected 0 to 0; choose another",
         || Device::open(3).err().map(|error| error.to_string()),
@@ -404,7 +396,7 @@ fn a_gpu_that_is_not_there_is_named() {
 }
 
 #[test]
-fn memory_that_runs_out_is_told_in_bytes() {
+fn out_of_memory_reports_bytes() {
     let cases = [
         (
             "16000",
@@ -418,22 +410,17 @@ fn memory_that_runs_out_is_told_in_bytes() {
     for (bytes, wanted) in cases {
         let wanted = format!("{wanted}; lower detector.batch_size or detector.workers");
         let settings = [("JETWATCH_DOUBLE_GPU_BYTES", bytes)];
-        run_error_with(
-            "memory_that_runs_out_is_told_in_bytes",
-            &settings,
-            &wanted,
-            run_error,
-        );
+        run_error_with("out_of_memory_reports_bytes", &settings, &wanted, run_error);
     }
 }
 
 #[test]
-fn kernels_that_the_driver_refuses_are_told_with_its_reason() {
+fn rejected_kernels_report_driver_reason() {
     let wanted = "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
                   CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver gives no reason";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuModuleLoadDataEx:222")];
     run_error_with(
-        "kernels_that_the_driver_refuses_are_told_with_its_reason",
+        "rejected_kernels_report_driver_reason",
         &settings,
         wanted,
         run_error,
@@ -441,12 +428,12 @@ fn kernels_that_the_driver_refuses_are_told_with_its_reason() {
 }
 
 #[test]
-fn an_error_newer_than_the_bindings_is_told_by_its_number() {
+fn unknown_cuda_error_is_reported_by_number() {
     let wanted =
         "cuStreamCreate failed with an unknown error (226): the driver has no description of it";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuStreamCreate:226")];
     run_error_with(
-        "an_error_newer_than_the_bindings_is_told_by_its_number",
+        "unknown_cuda_error_is_reported_by_number",
         &settings,
         wanted,
         run_error,
@@ -454,11 +441,11 @@ fn an_error_newer_than_the_bindings_is_told_by_its_number() {
 }
 
 #[test]
-fn a_run_that_fails_on_the_gpu_ends_with_cudas_words() {
+fn failed_gpu_run_reports_cuda_message() {
     let wanted = "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuLaunchKernel:700")];
     run_error_with(
-        "a_run_that_fails_on_the_gpu_ends_with_cudas_words",
+        "failed_gpu_run_reports_cuda_message",
         &settings,
         wanted,
         run_error,
@@ -466,26 +453,21 @@ fn a_run_that_fails_on_the_gpu_ends_with_cudas_words() {
 }
 
 #[test]
-fn a_graph_that_cannot_be_launched_any_more_is_an_error() {
+fn failed_graph_launch_is_error() {
     let wanted = "cuGraphLaunch failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphLaunch:700:2")];
-    run_error_with(
-        "a_graph_that_cannot_be_launched_any_more_is_an_error",
-        &settings,
-        wanted,
-        run_error,
-    );
+    run_error_with("failed_graph_launch_is_error", &settings, wanted, run_error);
 }
 
 #[test]
-fn where_no_graph_can_be_made_runs_go_on_call_by_call() {
+fn failed_graph_capture_falls_back_to_single_calls() {
     for settings in [
         [("JETWATCH_DOUBLE_FAIL", "cuGraphInstantiateWithFlags:801")],
         [("JETWATCH_DOUBLE_FAIL", "cuStreamBeginCapture_v2:801")],
         [("JETWATCH_DOUBLE_FAIL", "cuStreamEndCapture:901")],
     ] {
         run_on_gpus(
-            "where_no_graph_can_be_made_runs_go_on_call_by_call",
+            "failed_graph_capture_falls_back_to_single_calls",
             &settings,
             |_| {
                 assert_eq!(run_error(), None);
@@ -495,8 +477,8 @@ fn where_no_graph_can_be_made_runs_go_on_call_by_call() {
 }
 
 #[test]
-fn without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic() {
-    let test = "without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic";
+fn missing_or_invalid_libcuda_is_error_without_panic() {
+    let test = "missing_or_invalid_libcuda_is_error_without_panic";
     if cuda::is_child(test) {
         eprintln!("ERROR: {}", open_error().expect("an error"));
         return;

@@ -213,8 +213,8 @@ fn check(device: &Arc<Device>, pixels: PixelFormat, format: TensorFormat) {
 }
 
 #[test]
-fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
-    let test = "the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit";
+fn kernel_equals_tensor_writer_bit_for_bit() {
+    let test = "kernel_equals_tensor_writer_bit_for_bit";
     run_on_gpus(test, &[], |device| {
         let size = Size::new(96, 64);
         for placement in [Placement::TopLeft, Placement::Center, Placement::Stretch] {
@@ -271,9 +271,9 @@ fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
 }
 
 #[test]
-fn every_number_format_and_place_is_that_of_the_reference() {
+fn every_format_and_position_matches_reference() {
     run_on_gpus(
-        "every_number_format_and_place_is_that_of_the_reference",
+        "every_format_and_position_matches_reference",
         &[],
         |device| {
             let elements = [
@@ -310,45 +310,40 @@ fn every_number_format_and_place_is_that_of_the_reference() {
 }
 
 #[test]
-fn bytes_are_cut_at_their_ends_and_rounded_to_even() {
-    run_on_gpus(
-        "bytes_are_cut_at_their_ends_and_rounded_to_even",
-        &[],
-        |device| {
-            let inner = LetterboxRect {
-                width: 16,
-                height: 1,
-                left: 0,
-                top: 0,
-            };
-            let bytes: Vec<u8> = (0..16_u8).flat_map(|i| [i * 17, 1, 3, 255]).collect();
-            let sample = || Sample {
-                inner,
-                rows: vec![bytes.clone()],
-            };
-            let signed = TensorFormat {
-                mean: [127.5, 0.0, 0.0],
-                ..tensor(16, 1, Element::I8 { scale: 0.5 })
-            };
-            let found = run_kernel(&device, PixelFormat::Bgrx, signed, &[sample()]);
-            let blue: Vec<i8> = found[..16].iter().map(|byte| *byte as i8).collect();
-            assert_eq!(
-                blue,
-                [
-                    -128, -128, -128, -128, -119, -85, -51, -17, 17, 51, 85, 119, 127, 127, 127,
-                    127
-                ]
-            );
-            // 1.5 and 4.5 lie between two: to the even one.
-            let halves = TensorFormat {
-                scale: [1.5; 3],
-                mean: [0.0; 3],
-                ..tensor(16, 1, Element::U8)
-            };
-            let found = run_kernel(&device, PixelFormat::Bgrx, halves, &[sample()]);
-            assert_eq!((found[16], found[32], found[15], found[1]), (2, 4, 255, 26));
-        },
-    );
+fn bytes_saturate_and_round_to_even() {
+    run_on_gpus("bytes_saturate_and_round_to_even", &[], |device| {
+        let inner = LetterboxRect {
+            width: 16,
+            height: 1,
+            left: 0,
+            top: 0,
+        };
+        let bytes: Vec<u8> = (0..16_u8).flat_map(|i| [i * 17, 1, 3, 255]).collect();
+        let sample = || Sample {
+            inner,
+            rows: vec![bytes.clone()],
+        };
+        let signed = TensorFormat {
+            mean: [127.5, 0.0, 0.0],
+            ..tensor(16, 1, Element::I8 { scale: 0.5 })
+        };
+        let found = run_kernel(&device, PixelFormat::Bgrx, signed, &[sample()]);
+        let blue: Vec<i8> = found[..16].iter().map(|byte| *byte as i8).collect();
+        assert_eq!(
+            blue,
+            [
+                -128, -128, -128, -128, -119, -85, -51, -17, 17, 51, 85, 119, 127, 127, 127, 127
+            ]
+        );
+        // 1.5 and 4.5 lie between two: to the even one.
+        let halves = TensorFormat {
+            scale: [1.5; 3],
+            mean: [0.0; 3],
+            ..tensor(16, 1, Element::U8)
+        };
+        let found = run_kernel(&device, PixelFormat::Bgrx, halves, &[sample()]);
+        assert_eq!((found[16], found[32], found[15], found[1]), (2, 4, 255, 26));
+    });
 }
 
 #[test]

@@ -158,12 +158,22 @@ fn assert_clean(stderr: &str, images: u32) {
 }
 
 #[test]
-fn in_place_gives_the_same_tensor_as_the_copy() {
+fn zero_copy_tensor_equals_copied_tensor() {
+    let output = run_with_doubles("zero_copy_tensor_equals_copied_tensor", &[], |device| {
+        compare(&device, "BGRx", PixelFormat::Bgrx, Element::F32);
+    });
+    if !output.is_empty() {
+        assert_clean(&output, 3);
+    }
+}
+
+#[test]
+fn zero_copy_nv12_tensor_equals_copied_tensor() {
     let output = run_with_doubles(
-        "in_place_gives_the_same_tensor_as_the_copy",
+        "zero_copy_nv12_tensor_equals_copied_tensor",
         &[],
         |device| {
-            compare(&device, "BGRx", PixelFormat::Bgrx, Element::F32);
+            compare(&device, "NV12", NV12, Element::I8 { scale: 2.0 });
         },
     );
     if !output.is_empty() {
@@ -172,18 +182,8 @@ fn in_place_gives_the_same_tensor_as_the_copy() {
 }
 
 #[test]
-fn in_place_gives_the_same_tensor_of_nv12() {
-    let output = run_with_doubles("in_place_gives_the_same_tensor_of_nv12", &[], |device| {
-        compare(&device, "NV12", NV12, Element::I8 { scale: 2.0 });
-    });
-    if !output.is_empty() {
-        assert_clean(&output, 3);
-    }
-}
-
-#[test]
-fn pictures_in_tiles_are_refused() {
-    run_with_doubles("pictures_in_tiles_are_refused", &[], |device| {
+fn block_linear_images_are_rejected() {
+    run_with_doubles("block_linear_images_are_rejected", &[], |device| {
         let reader = SurfaceReader::open(Some(36), &device).expect("a reader");
         // nvvidconv's own default for NV12.
         let pipeline = format!(
@@ -203,9 +203,9 @@ fn pictures_in_tiles_are_refused() {
 }
 
 #[test]
-fn unknown_releases_fall_back_to_the_copy_and_say_so() {
+fn unknown_releases_fall_back_to_copy_with_warning() {
     run_with_doubles(
-        "unknown_releases_fall_back_to_the_copy_and_say_so",
+        "unknown_releases_fall_back_to_copy_with_warning",
         &[],
         |device| {
             for (release, words) in [(Some(32), "L4T 32"), (Some(38), "L4T 38"), (None, "no L4T")] {
@@ -221,8 +221,8 @@ fn unknown_releases_fall_back_to_the_copy_and_say_so() {
 }
 
 #[test]
-fn without_the_library_the_reason_is_said() {
-    let test = "without_the_library_the_reason_is_said";
+fn missing_surface_library_is_reported() {
+    let test = "missing_surface_library_is_reported";
     if is_child(test) {
         let device = Device::open(0).expect("the double");
         let error = SurfaceReader::open(Some(35), &device).expect_err("no library");
@@ -235,68 +235,64 @@ fn without_the_library_the_reason_is_said() {
 }
 
 #[test]
-fn buffers_of_another_layout_are_errors_and_no_crash() {
-    run_with_doubles(
-        "buffers_of_another_layout_are_errors_and_no_crash",
-        &[],
-        |device| {
-            let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
-            let refused = |bytes: Vec<u8>| {
-                let buffer = gst::Buffer::from_mut_slice(bytes);
-                let image = nvmm(buffer, PixelFormat::Bgrx);
-                reader.surface(&image).expect_err("no surface")
-            };
-            for bytes in [0, 1, 8, 31, 32, 63, 64, 4096] {
-                refused(vec![0; bytes]);
-                for seed in 0..50 {
-                    refused(noise(bytes, seed));
-                }
+fn unexpected_buffer_layout_is_error() {
+    run_with_doubles("unexpected_buffer_layout_is_error", &[], |device| {
+        let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
+        let refused = |bytes: Vec<u8>| {
+            let buffer = gst::Buffer::from_mut_slice(bytes);
+            let image = nvmm(buffer, PixelFormat::Bgrx);
+            reader.surface(&image).expect_err("no surface")
+        };
+        for bytes in [0, 1, 8, 31, 32, 63, 64, 4096] {
+            refused(vec![0; bytes]);
+            for seed in 0..50 {
+                refused(noise(bytes, seed));
             }
-            // All right up to the address, which leads to nowhere, to the text of the program, or to what is no picture.
-            let nowhere = [
-                8,
-                0xdead_beef_0000,
-                u64::MAX - 7,
-                noise as *const () as u64 & !7,
-            ];
-            for address in nowhere {
-                let mut bytes = vec![0; 64];
-                for (at, number) in [(4, 1_u32), (8, 1), (16, 4)] {
-                    bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
-                }
-                bytes[24..32].copy_from_slice(&address.to_ne_bytes());
-                let error = refused(bytes);
-                assert!(matches!(error, SurfaceError::Unexpected { .. }), "{error}");
+        }
+        // All right up to the address, which leads to nowhere, to the text of the program, or to what is no picture.
+        let nowhere = [
+            8,
+            0xdead_beef_0000,
+            u64::MAX - 7,
+            noise as *const () as u64 & !7,
+        ];
+        for address in nowhere {
+            let mut bytes = vec![0; 64];
+            for (at, number) in [(4, 1_u32), (8, 1), (16, 4)] {
+                bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
             }
-            // Of another size than the caps said.
-            let pipeline = format!(
-                "{} ! nvvidconv ! {}",
-                source(1),
-                caps("(memory:NVMM)", "BGRx")
-            );
-            let images = ImagePipeline::play(&pipeline);
-            let buffer = images.next().expect("a picture");
-            let image = NvmmImage::new(buffer.clone(), WIDTH + 2, HEIGHT, PixelFormat::Bgrx);
-            let text = reader
-                .surface(&image)
-                .expect_err("another size")
-                .to_string();
-            assert!(
-                text.contains("its size is 416×234, expected 418×234"),
-                "{text}"
-            );
-            let text = reader
-                .surface(&nvmm(buffer, NV12))
-                .expect_err("another format");
-            assert!(text.to_string().contains("colorFormat is 24"), "{text}");
-            assert_eq!(reader.registrations(), 0);
-        },
-    );
+            bytes[24..32].copy_from_slice(&address.to_ne_bytes());
+            let error = refused(bytes);
+            assert!(matches!(error, SurfaceError::Unexpected { .. }), "{error}");
+        }
+        // Of another size than the caps said.
+        let pipeline = format!(
+            "{} ! nvvidconv ! {}",
+            source(1),
+            caps("(memory:NVMM)", "BGRx")
+        );
+        let images = ImagePipeline::play(&pipeline);
+        let buffer = images.next().expect("a picture");
+        let image = NvmmImage::new(buffer.clone(), WIDTH + 2, HEIGHT, PixelFormat::Bgrx);
+        let text = reader
+            .surface(&image)
+            .expect_err("another size")
+            .to_string();
+        assert!(
+            text.contains("its size is 416×234, expected 418×234"),
+            "{text}"
+        );
+        let text = reader
+            .surface(&nvmm(buffer, NV12))
+            .expect_err("another format");
+        assert!(text.to_string().contains("colorFormat is 24"), "{text}");
+        assert_eq!(reader.registrations(), 0);
+    });
 }
 
 #[test]
-fn a_library_that_refuses_is_an_error_of_that_picture() {
-    let test = "a_library_that_refuses_is_an_error_of_that_picture";
+fn surface_library_failure_fails_that_image() {
+    let test = "surface_library_failure_fails_that_image";
     let settings = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
     run_with_doubles(test, &settings, |device| {
         let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
@@ -319,8 +315,8 @@ fn a_library_that_refuses_is_an_error_of_that_picture() {
 }
 
 #[test]
-fn a_gpu_that_refuses_leaves_no_image_behind() {
-    let test = "a_gpu_that_refuses_leaves_no_image_behind";
+fn failed_import_leaves_no_egl_image() {
+    let test = "failed_import_leaves_no_egl_image";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphicsEGLRegisterImage:1:1")];
     let output = run_with_doubles(test, &settings, |device| {
         let reader = SurfaceReader::open(Some(35), &device).expect("a reader");

@@ -102,7 +102,7 @@ fn assert_success(output: &Output) {
 }
 
 #[test]
-fn a_run_is_recorded_and_brought_back() {
+fn run_is_profiled_and_report_fetched() {
     let bench = ProfileSetup::short();
     let output = finish(
         bench
@@ -134,7 +134,7 @@ fn a_run_is_recorded_and_brought_back() {
 }
 
 #[test]
-fn each_batch_size_has_a_report_of_its_own() {
+fn each_batch_size_has_own_report() {
     let bench = ProfileSetup::short();
     assert_success(&finish(bench.command().args(["--batch-sizes", "1,4"])));
     for size in [1, 4] {
@@ -146,7 +146,7 @@ fn each_batch_size_has_a_report_of_its_own() {
 }
 
 #[test]
-fn what_is_missing_is_told_before_anything_starts() {
+fn profile_reports_missing_parts_before_start() {
     let bench = ProfileSetup::short();
     let fails = |arguments: &[&str], variable: (&str, &str), status: i32, wanted: &str| {
         let output = finish(bench.command_with(arguments).env(variable.0, variable.1));
@@ -219,7 +219,7 @@ fn what_is_missing_is_told_before_anything_starts() {
 }
 
 #[test]
-fn a_daemon_that_does_not_start_tells_why_itself() {
+fn failing_daemon_reports_its_own_error() {
     let bench = ProfileSetup::short();
     fs::write(&bench.setup.config, "sources: []\n").expect("written");
     let text = failure(&finish(&mut bench.command()), 78);
@@ -232,7 +232,7 @@ fn a_daemon_that_does_not_start_tells_why_itself() {
 }
 
 #[test]
-fn a_full_disk_and_an_nsys_that_hangs_are_told() {
+fn full_disk_and_hanging_nsys_are_reported() {
     let bench = ProfileSetup::short();
     let text = failure(&finish(bench.command().env("NSYS_DOES", "full")), 1);
     assert!(
@@ -256,7 +256,7 @@ fn a_full_disk_and_an_nsys_that_hangs_are_told() {
 }
 
 #[test]
-fn a_fault_of_nsys_itself_is_tried_again_and_then_told() {
+fn nsys_bug_is_retried_then_reported() {
     for (faults, status) in [(2, 0), (3, 1)] {
         let bench = ProfileSetup::short();
         fs::write(bench.setup.path("memory"), "one\n".repeat(faults)).expect("written");
@@ -270,7 +270,7 @@ fn a_fault_of_nsys_itself_is_tried_again_and_then_told() {
 }
 
 #[test]
-fn a_signal_ends_everything_and_so_does_sudden_death() {
+fn signal_and_sudden_kill_stop_everything() {
     for signal in ["-TERM", "-INT", "-KILL"] {
         let bench = ProfileSetup::new(ENDLESS);
         let child = bench
@@ -302,7 +302,7 @@ fn a_signal_ends_everything_and_so_does_sudden_death() {
 }
 
 #[test]
-fn over_ssh_the_configuration_travels_and_finds_what_lies_there() {
+fn config_is_copied_over_ssh_and_resolves_remote_paths() {
     let bench = ProfileSetup::short();
     let there = bench.setup.path("there");
     fs::create_dir(&there).expect("created");

@@ -42,7 +42,7 @@ fn with_password(folder: &Path) -> String {
 }
 
 #[test]
-fn a_wrong_password_is_told_and_the_right_one_works() {
+fn wrong_password_is_reported_and_correct_one_works() {
     let broker = Mosquitto::with_config(with_password);
     for credentials in [
         None,
@@ -96,7 +96,7 @@ fn a_wrong_password_is_told_and_the_right_one_works() {
 }
 
 #[test]
-fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
+fn forbidden_publications_are_dropped_and_others_arrive() {
     let broker = Mosquitto::with_config(|folder| {
         let acl = folder.join("acl");
         std::fs::write(
@@ -124,7 +124,7 @@ fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
 }
 
 #[test]
-fn each_way_of_not_reaching_a_broker_has_its_own_error() {
+fn each_connection_failure_has_own_error() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .and_then(|free| free.local_addr())
         .expect("a free port")
@@ -175,7 +175,7 @@ fn each_way_of_not_reaching_a_broker_has_its_own_error() {
 }
 
 #[test]
-fn a_broker_of_mqtt_3_1_1_is_spoken_to_in_3_1_1() {
+fn mqtt_3_1_1_broker_gets_3_1_1_protocol() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("bound").port();
     let server = std::thread::spawn(move || {
@@ -344,7 +344,7 @@ fn tls_verifies_the_broker_and_its_name() {
 }
 
 #[test]
-fn a_broker_that_wants_a_client_certificate_gets_it() {
+fn client_certificate_is_sent_when_required() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     authority(folder.path(), "good");

@@ -116,7 +116,7 @@ fn events_arrive_and_the_last_will_is_kept() {
 }
 
 #[test]
-fn a_password_is_asked_for_when_one_is_configured() {
+fn embedded_broker_requires_configured_password() {
     let right = Credentials {
         user: "cam".to_owned(),
         password: Secret::Inline("right".to_owned()),

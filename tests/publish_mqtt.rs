@@ -43,7 +43,7 @@ fn collect(subscriber: &Subscriber, observed: &mut BTreeSet<u64>, in_all: &mut u
 }
 
 #[test]
-fn nothing_is_lost_when_connections_break_again_and_again() {
+fn repeated_connection_losses_lose_no_message() {
     const EVENTS: u64 = 2000;
     let broker = Mosquitto::start();
     let subscriber = Subscriber::start(&broker.client(), "#").expect("subscribed");
@@ -101,7 +101,7 @@ fn nothing_is_lost_when_connections_break_again_and_again() {
 }
 
 #[test]
-fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
+fn killed_broker_loses_no_unacknowledged_message() {
     let mut broker = Mosquitto::start();
     let proxy = Proxy::start(broker.port());
     let mut sink = start(&client(proxy.port()));
@@ -164,7 +164,7 @@ fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
 }
 
 #[test]
-fn a_broker_that_comes_later_gets_what_waited() {
+fn late_broker_receives_queued_messages() {
     let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let mut sink = start(&broker.client());
     let monitor = sink.monitor();
@@ -243,7 +243,7 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
 }
 
 #[test]
-fn the_last_will_tells_that_the_connection_died() {
+fn last_will_reports_lost_connection() {
     let broker = Mosquitto::start();
     let proxy = Proxy::start(broker.port());
     let subscriber =
@@ -324,7 +324,7 @@ fn events_come_in_order_and_complete() {
 }
 
 #[test]
-fn closing_with_a_broker_away_ends_within_the_deadline_and_counts_the_loss() {
+fn closing_with_offline_broker_meets_deadline_and_counts_loss() {
     let broker = Mosquitto::configured(|_| String::new());
     let mut sink = start(&broker.client());
     for id in 1..=10 {

@@ -292,7 +292,7 @@ fn every_message_fits_the_schema() {
 }
 
 #[test]
-fn the_schema_refuses_what_is_wrong() {
+fn message_schema_rejects_invalid_messages() {
     let validator = validator();
     let messages = messages();
     let changes: [(&str, &str, Value); 17] = [
@@ -376,7 +376,7 @@ fn events_carry_identity_times_and_boxes() {
 }
 
 #[test]
-fn facts_name_their_rules_and_tracks() {
+fn analytics_events_carry_rule_and_track_ids() {
     let messages = messages();
     let analytics_events: Vec<&Value> = messages
         .iter()
@@ -443,7 +443,7 @@ fn facts_name_their_rules_and_tracks() {
 }
 
 #[test]
-fn attributes_stand_in_their_track() {
+fn attributes_are_part_of_track_message() {
     let messages = messages();
     let detections = messages
         .iter()
@@ -457,7 +457,7 @@ fn attributes_stand_in_their_track() {
 }
 
 #[test]
-fn a_machine_is_told_with_units() {
+fn machine_stats_have_units() {
     let messages = messages();
     let reported = messages.last().expect("statistics of a machine");
     let machine = &reported["machine"];

@@ -212,7 +212,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
 }
 
 #[test]
-fn several_sources_share_one_picture() {
+fn several_sources_are_recorded_as_mosaic() {
     let mut yaml = json_lines_config(&scene((320, 180), 60));
     let other = "  - name: other\n    uri: synthetic://traffic?seed=5&objects=6&width=160&height=240&fps=15&frames=30\n";
     let at = yaml.find("detector:").expect("it is there");
@@ -247,7 +247,7 @@ fn several_sources_share_one_picture() {
 }
 
 #[test]
-fn sources_that_come_in_large_batches_are_recorded_whole_and_at_their_speed() {
+fn large_batches_are_recorded_completely_at_source_rate() {
     let mut yaml = json_lines_config(&scene((160, 90), 30).replace("fps=30", "fps=8"));
     let at = yaml.find("detector:").expect("it is there");
     for other in 1..8 {
@@ -268,7 +268,7 @@ fn sources_that_come_in_large_batches_are_recorded_whole_and_at_their_speed() {
 }
 
 #[test]
-fn who_is_away_or_taken_out_is_black_in_the_shared_picture() {
+fn offline_or_removed_source_has_black_tile() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -360,7 +360,7 @@ fn odd_sizes_and_other_files_are_recorded() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said_in_words() {
+fn unrecordable_input_is_reported() {
     let setup = Setup::new(&json_lines_config(&scene((160, 120), 30)));
     let run = |path: &str| {
         let output = finish(setup.command("run").arg("--record").arg(setup.path(path)));
@@ -381,7 +381,7 @@ fn what_cannot_be_recorded_is_said_in_words() {
 }
 
 #[test]
-fn the_video_that_is_read_is_not_recorded_over() {
+fn recording_does_not_overwrite_input_video() {
     // Refused before any network is opened.
     let yaml = json_lines_config("uri: in.mp4");
     let setup = Setup::new(&yaml.replace("scripted", &format!("onnx\n  model: {MODEL}")));
@@ -404,7 +404,7 @@ fn the_video_that_is_read_is_not_recorded_over() {
 }
 
 #[test]
-fn a_full_disk_ends_the_recording_and_not_the_detection() {
+fn full_disk_stops_recording_but_not_detection() {
     let setup = Setup::new(&json_lines_config(&scene((640, 360), 60)));
     symlink("/dev/full", setup.path("out.mkv")).expect("a link can be made");
     let (output, stats) = record(&setup, "out.mkv");

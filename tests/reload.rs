@@ -110,7 +110,7 @@ fn states(lines: &[Value], name: &str) -> Vec<String> {
 }
 
 #[test]
-fn sources_join_leave_and_change_while_sixteen_others_lose_no_frame() {
+fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
     let stays: Vec<String> = (0..16).map(|n| source(&format!("stays{n}"), n)).collect();
     let with = |others: &[String]| yaml(&[stays.as_slice(), others].concat(), "");
     let mut running = Running::start(&with(&[source("leaves", 20), source("changes", 21)]));
@@ -160,7 +160,7 @@ fn sources_join_leave_and_change_while_sixteen_others_lose_no_frame() {
 }
 
 #[test]
-fn a_file_with_problems_or_with_what_cannot_change_leaves_all_as_it_was() {
+fn invalid_reload_keeps_running_config() {
     let mut running = Running::start(&yaml(&[source("cam", 1)], ""));
     running.frames("cam", 1);
     let bad = yaml(
@@ -247,7 +247,7 @@ fn lives(lines: &[Value], name: &str) -> Vec<Vec<[f64; 4]>> {
 }
 
 #[test]
-fn a_changed_roi_starts_its_source_anew_and_no_other() {
+fn changed_roi_restarts_only_its_source() {
     let stays: Vec<String> = (0..4).map(|n| source(&format!("stays{n}"), n)).collect();
     // Objects everywhere in 160×90 pixels, of which one half is looked at, then the other.
     let scene = "seed=7&objects=12&width=160&height=90&fps=8";
@@ -292,7 +292,7 @@ fn a_changed_roi_starts_its_source_anew_and_no_other() {
 }
 
 #[test]
-fn a_source_can_leave_while_the_interval_follows_the_load() {
+fn source_is_removed_during_adaptive_interval() {
     let mut running = Running::start(&yaml(
         &[source("stays", 1), source("leaves", 2)],
         "  interval: adaptive\n",

@@ -179,7 +179,7 @@ publish,1,2,60,12.8,30.0,0,0,track,8.5,0.0
 ];
 
 #[test]
-fn every_generation_gives_the_numbers_worked_out_by_hand() {
+fn every_nsys_schema_gives_hand_computed_numbers() {
     let folder = folder();
     for generation in Generation::ALL {
         let file = export_file(folder.path(), generation);
@@ -198,7 +198,7 @@ fn every_generation_gives_the_numbers_worked_out_by_hand() {
 }
 
 #[test]
-fn utilization_is_given_in_thirty_parts() {
+fn utilization_has_thirty_intervals() {
     let folder = folder();
     let file = export_file(folder.path(), Generation::Year2022);
     let found = csv("gpu_time_util", &file);
@@ -211,7 +211,7 @@ fn utilization_is_given_in_thirty_parts() {
 }
 
 #[test]
-fn the_verdict_names_what_to_change() {
+fn verdict_includes_advice() {
     let folder = folder();
     let file = export_file(folder.path(), Generation::Year2023);
     let found = stdout(&report(&[], &[&file]));
@@ -226,7 +226,7 @@ fn the_verdict_names_what_to_change() {
 }
 
 #[test]
-fn a_part_can_be_looked_at() {
+fn report_is_limited_to_time_window() {
     let folder = folder();
     let file = export_file(folder.path(), Generation::Year2025);
     let sums = |arguments: &[&str]| {
@@ -269,7 +269,7 @@ fn a_part_can_be_looked_at() {
 }
 
 #[test]
-fn several_reports_stand_beside_each_other() {
+fn several_reports_are_compared() {
     let folder = folder();
     let [one, other] = ["one.sqlite", "other.sqlite"].map(|name| folder.path().join(name));
     write_export(&one, Generation::Year2022);
@@ -329,7 +329,7 @@ fn several_reports_stand_beside_each_other() {
 }
 
 #[test]
-fn a_page_holds_everything_itself() {
+fn html_page_is_self_contained() {
     let folder = folder();
     let file = folder.path().join("odd.sqlite");
     let db = write_export(&file, Generation::Year2023);
@@ -390,7 +390,7 @@ fn a_page_holds_everything_itself() {
 }
 
 #[test]
-fn without_a_process_operations_are_tied_by_their_id_alone() {
+fn operations_without_process_match_by_correlation_id() {
     let folder = folder();
     let file = folder.path().join("old.sqlite");
     let db = write_export(&file, Generation::Year2021);
@@ -445,7 +445,7 @@ fn an_open_range_lasts_until_the_last_event() {
 }
 
 #[test]
-fn bad_files_are_refused_with_what_to_do() {
+fn invalid_report_files_are_rejected_with_advice() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let make = |name: &str, bytes: &[u8]| -> PathBuf {
@@ -542,7 +542,7 @@ fn bad_files_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_report_that_nsys_cannot_export_is_refused_with_what_it_said() {
+fn failed_nsys_export_reports_nsys_output() {
     let folder = folder();
     // A double of nsys that fails as the real one does with a report that was cut off.
     let nsys = folder.path().join("nsys");

@@ -51,7 +51,7 @@ publish:
 }
 
 #[test]
-fn boxes_stay_in_the_whole_picture() {
+fn roi_boxes_are_in_full_image_coordinates() {
     let whole = boxes("");
     let part = boxes("    roi: 0.25,0.25,0.5,0.5\n");
     assert_eq!((whole.len(), part.len()), (FRAMES, FRAMES));
@@ -101,7 +101,7 @@ fn color_bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(StepKind, String)>)
 }
 
 #[test]
-fn gstreamer_cuts_the_part_out_before_it_scales() {
+fn gstreamer_crops_roi_before_scaling() {
     let part = |left: f32| {
         Some(Region {
             left,
@@ -141,7 +141,7 @@ fn gstreamer_cuts_the_part_out_before_it_scales() {
 }
 
 #[test]
-fn mistakes_name_their_key() {
+fn roi_mistakes_are_reported_with_key() {
     let problem = |roi: &str| {
         let text = format!(
             "sources:\n  - name: a\n    uri: synthetic://traffic\n    roi: {roi}\ndetector:\n  backend: scripted\n"
@@ -166,7 +166,7 @@ fn mistakes_name_their_key() {
 }
 
 #[test]
-fn the_border_of_the_part_is_drawn_over_whole_pictures() {
+fn roi_border_is_drawn_on_full_images() {
     let (size, stride) = (Size::new(640, 360), 640 * 4);
     let mut pixels = vec![0; stride * 360];
     let roi = Region {
@@ -204,7 +204,7 @@ fn the_border_of_the_part_is_drawn_over_whole_pictures() {
 }
 
 #[test]
-fn a_source_of_which_a_part_is_looked_at_is_recorded_whole() {
+fn source_with_roi_is_recorded_at_full_size() {
     let setup = Setup::new(
         "device: test
 sources:

@@ -120,7 +120,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
 }
 
 #[test]
-fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
+fn offline_then_killed_broker_loses_no_message() {
     let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
     let child = setup
@@ -212,7 +212,7 @@ fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
 }
 
 #[test]
-fn a_wrong_password_is_said_and_the_chain_goes_on() {
+fn wrong_password_is_logged_and_pipeline_continues() {
     let broker = Mosquitto::with_config(|folder| {
         let path = folder.join("passwords");
         let made = Command::new(program("mosquitto_passwd"))
@@ -266,7 +266,7 @@ fn a_wrong_password_is_said_and_the_chain_goes_on() {
 }
 
 #[test]
-fn a_password_that_only_the_unit_sees_is_no_fault_of_a_check_by_hand() {
+fn password_from_unit_environment_does_not_fail_manual_check() {
     let check = |file: &str| {
         let setup = config(&format!(
             "{{broker: embedded, listen: '127.0.0.1:0', user: cam, password_file: '{file}'}}"
@@ -287,7 +287,7 @@ fn a_password_that_only_the_unit_sees_is_no_fault_of_a_check_by_hand() {
 }
 
 #[test]
-fn a_taken_port_is_named() {
+fn used_broker_port_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let setup = config(&format!("{{broker: embedded, listen: '{address}'}}"));
@@ -301,7 +301,7 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
-fn two_daemons_of_one_device_are_told_so() {
+fn duplicate_device_daemons_are_reported() {
     let broker = Mosquitto::start();
     let setups =
         [(); 2].map(|()| config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port())));

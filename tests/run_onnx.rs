@@ -106,7 +106,7 @@ fn real_video_through_a_real_network() {
 }
 
 #[test]
-fn numbers_that_are_none_end_the_run_with_their_place() {
+fn nan_output_stops_run_with_position() {
     if library_is_missing() {
         return;
     }
@@ -125,7 +125,7 @@ fn numbers_that_are_none_end_the_run_with_their_place() {
 }
 
 #[test]
-fn a_network_unlike_its_description_is_refused() {
+fn network_unlike_model_yaml_stops_run() {
     if library_is_missing() {
         return;
     }
@@ -150,7 +150,7 @@ fn a_network_unlike_its_description_is_refused() {
 }
 
 #[test]
-fn a_damaged_network_file_is_refused_by_its_checksum() {
+fn damaged_network_file_is_rejected_by_checksum() {
     if library_is_missing() {
         return;
     }
@@ -169,7 +169,7 @@ fn a_damaged_network_file_is_refused_by_its_checksum() {
 }
 
 #[test]
-fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
+fn rtsp_camera_outage_is_handled_end_to_end() {
     if library_is_missing() {
         return;
     }
@@ -236,7 +236,7 @@ fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
 }
 
 #[test]
-fn a_source_that_failed_for_good_is_tried_again_by_a_reload() {
+fn reload_retries_permanently_failed_source() {
     if library_is_missing() {
         return;
     }

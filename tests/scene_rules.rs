@@ -166,7 +166,7 @@ fn messages_of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn counts_and_facts_are_those_of_the_truth() {
+fn counts_and_analytics_events_match_ground_truth() {
     // A scene in which nobody is hidden for so long that the tracker takes them for somebody else.
     let seed = 3;
     let setup = Setup::new(&config(seed));
@@ -216,7 +216,7 @@ fn counts_and_facts_are_those_of_the_truth() {
 }
 
 #[test]
-fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
+fn dwell_times_of_fast_files_use_media_time() {
     let seed = 3;
     let yaml = config(seed).replace("object_threshold: 2", "loitering_time_s: 2");
     let setup = Setup::new(&yaml);
@@ -244,7 +244,7 @@ fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
 }
 
 #[test]
-fn facts_stand_between_the_begin_and_the_end_of_their_track() {
+fn analytics_events_lie_between_track_start_and_end() {
     let setup = Setup::new(&config(3));
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -267,7 +267,7 @@ fn facts_stand_between_the_begin_and_the_end_of_their_track() {
 }
 
 #[test]
-fn objects_that_the_model_does_not_know_are_refused_by_run_and_check() {
+fn unknown_rule_labels_are_rejected_by_run_and_check() {
     let yaml = config(3).replace("object_threshold: 2", "objects: [person, ships]");
     let setup = Setup::new(&yaml);
     let wanted = "sources[0].zones[0].objects: the model has no label `ships`; it has ";

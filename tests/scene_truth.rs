@@ -46,7 +46,7 @@ fn a_frame_depends_on_seed_and_number_only() {
 }
 
 #[test]
-fn seeds_look_different() {
+fn seeds_give_different_images() {
     let frames: Vec<Vec<u8>> = (1..=8)
         .map(|seed| drawn(&mut Scene::new(&parameters(seed, 0)), 0, TARGET))
         .collect();
@@ -69,7 +69,7 @@ fn seeds_look_different() {
 }
 
 #[test]
-fn the_look_can_be_varied_alone() {
+fn appearance_varies_independently_of_traffic() {
     let look = Appearance::from_seed(4);
     let quiet = Appearance {
         noise: 0,
@@ -93,7 +93,7 @@ fn the_look_can_be_varied_alone() {
 }
 
 #[test]
-fn boxes_lie_in_the_picture_and_move_smoothly() {
+fn boxes_stay_in_image_and_move_smoothly() {
     let (mut steps, mut smooth, mut cut) = (0, 0, 0);
     for seed in 1..=6 {
         let mut scene = Scene::new(&parameters(seed, 10));
@@ -188,7 +188,7 @@ fn objects_come_and_go_in_the_configured_number() {
 }
 
 #[test]
-fn what_is_hidden_is_less_visible() {
+fn occluded_objects_have_lower_visibility() {
     let (mut hidden, mut free) = (0, 0);
     for seed in 1..=5 {
         let mut scene = Scene::new(&parameters(seed, 20));
@@ -305,12 +305,12 @@ fn an_empty_target_is_left_alone() {
 
 #[test]
 #[should_panic(expected = "cannot hold a picture of 9×9")]
-fn memory_that_is_too_small_is_refused() {
+fn scene_rejects_too_small_buffer() {
     Scene::new(&parameters(1, 3)).draw(0, Size::new(9, 9), &mut [0; 9 * 9 * 4 - 1], 36);
 }
 
 #[test]
-fn late_frames_are_as_good_as_early_ones() {
+fn late_frames_have_same_precision_as_early_ones() {
     let mut scene = Scene::new(&parameters(2, 10));
     // A year at 30 frames per second.
     let frame = 30 * 3600 * 24 * 365;

@@ -35,7 +35,7 @@ fn rtsp(location: String, transport: RtspTransport) -> SourceUri {
 }
 
 #[test]
-fn a_file_is_delivered_whole_in_order_and_scaled() {
+fn file_is_delivered_completely_in_order_and_scaled() {
     let folder = folder();
     let (frames, result) = Collector::start(
         &config(file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45))),
@@ -81,7 +81,7 @@ fn with_full_images(uri: SourceUri) -> Vec<CollectedFrame> {
 }
 
 #[test]
-fn views_come_with_their_frames_where_they_are_asked_for() {
+fn full_images_are_delivered_when_requested() {
     let folder = folder();
     let clip = file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45));
     assert_eq!(with_full_images(clip.clone()).len(), 45);
@@ -108,7 +108,7 @@ fn views_come_with_their_frames_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_view_belongs_to_its_frame() {
+fn full_image_belongs_to_its_frame() {
     // Each picture is of one brightness, which differs from that of the next; their size is odd.
     let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1 ! identity name=video";
     let source = config(SourceUri::Launch(elements.to_owned()));
@@ -134,7 +134,7 @@ fn a_view_belongs_to_its_frame() {
 }
 
 #[test]
-fn sound_beside_the_picture_is_left_alone() {
+fn audio_stream_is_ignored() {
     let folder = folder();
     let path = folder.path().join("both.mkv");
     clips::gst_launch(&format!(
@@ -203,7 +203,7 @@ fn a_loop_starts_over_and_goes_on_counting() {
 }
 
 #[test]
-fn a_missing_file_says_so_with_its_path() {
+fn missing_video_file_is_reported_with_path() {
     let (frames, result) =
         Collector::start(&config(file(Path::new("/nonexistent/a.mp4"))), usize::MAX).join();
     assert!(frames.is_empty());
@@ -213,7 +213,7 @@ fn a_missing_file_says_so_with_its_path() {
 }
 
 #[test]
-fn empty_foreign_and_soundless_files() {
+fn empty_foreign_and_audioless_files_are_handled() {
     let folder = folder();
     let empty = folder.path().join("empty.mp4");
     fs::write(&empty, []).unwrap();
@@ -237,7 +237,7 @@ fn empty_foreign_and_soundless_files() {
 }
 
 #[test]
-fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
+fn damaged_files_deliver_valid_part_or_error() {
     let folder = folder();
     let whole = fs::read(clips::mp4(folder.path(), "a.mp4", 320, 240, 60)).unwrap();
     // MP4 has its index at the end: cut off, nothing can be found.
@@ -268,7 +268,7 @@ fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
 }
 
 #[test]
-fn a_live_launch_fragment_that_ends_is_opened_anew() {
+fn ended_live_launch_fragment_is_reopened() {
     let uri = SourceUri::Launch("videotestsrc num-buffers=5 is-live=true ! video/x-raw,width=64,height=48,framerate=100/1 ! identity".to_owned());
     let (frames, result) = {
         let collector = Collector::start(&config(uri), 12);
@@ -282,7 +282,7 @@ fn a_live_launch_fragment_that_ends_is_opened_anew() {
 }
 
 #[test]
-fn a_bad_launch_fragment_is_refused_for_good() {
+fn invalid_launch_fragment_fails_permanently() {
     for fragment in [
         "nosuchelement",
         "videotestsrc ! ",
@@ -300,7 +300,7 @@ fn a_bad_launch_fragment_is_refused_for_good() {
 }
 
 #[test]
-fn csi_is_refused_where_there_is_none() {
+fn csi_is_rejected_without_camera_support() {
     let (_, result) = Collector::start(
         &config(SourceUri::Csi {
             sensor: 0,
@@ -357,7 +357,7 @@ fn rtsp_needs_the_right_password() {
 }
 
 #[test]
-fn an_rtsp_server_that_dies_and_comes_back() {
+fn rtsp_source_recovers_from_server_restart() {
     let server = RtspServer::start(0, &[]);
     let (port, uri) = (server.port, server.uri());
     let collector = Collector::start(&config(rtsp(uri, RtspTransport::Tcp)), usize::MAX);
@@ -376,7 +376,7 @@ fn an_rtsp_server_that_dies_and_comes_back() {
 }
 
 #[test]
-fn an_rtsp_server_that_freezes_is_a_stall() {
+fn frozen_rtsp_server_is_stall() {
     let server = RtspServer::start(0, &[]);
     let mut config = config(rtsp(server.uri(), RtspTransport::Tcp));
     config.stall_timeout = Duration::from_secs(3);
@@ -396,7 +396,7 @@ fn an_rtsp_server_that_freezes_is_a_stall() {
 }
 
 #[test]
-fn an_unreachable_rtsp_server_is_tried_again_with_growing_waits() {
+fn unreachable_rtsp_server_is_retried_with_backoff() {
     // Nobody listens on the discard port.
     let collector = Collector::start(
         &config(rtsp(
@@ -478,7 +478,7 @@ fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
 }
 
 #[test]
-fn pictures_of_a_folder_come_by_name_in_any_size() {
+fn image_folder_is_delivered_by_name_in_any_size() {
     let folder = folder();
     let save = |name: &str, width, height, level| {
         image::RgbImage::from_pixel(width, height, image::Rgb([level; 3]))
@@ -515,7 +515,7 @@ fn pictures_of_a_folder_come_by_name_in_any_size() {
 }
 
 #[test]
-fn pictures_start_over_when_told_to_and_a_folder_without_any_is_empty() {
+fn image_folder_loops_when_configured_and_empty_folder_is_error() {
     let folder = folder();
     let mut config = config(SourceUri::Images(folder.path().to_owned()));
     config.loop_at_end = true;

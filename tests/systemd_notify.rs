@@ -87,7 +87,7 @@ fn next_message_with(managed: &mut Managed, line: &str, begin: &str) -> String {
 }
 
 #[test]
-fn a_reload_is_told_from_its_begin_to_its_end() {
+fn reload_is_notified_from_begin_to_end() {
     let source = format!("  - name: cam\n    uri: {STREET}\n");
     let mut managed = Managed::start(&source, "{ backend: scripted }", Duration::from_secs(60));
     managed.wait_for_line("READY=1");
@@ -119,7 +119,7 @@ fn status(lines: &[String]) -> &str {
 }
 
 #[test]
-fn a_run_is_ready_alive_and_stopping() {
+fn run_notifies_ready_watchdog_and_stopping() {
     let sources = format!("  - name: street\n    uri: {STREET}\n");
     let mut daemon = Managed::start(&sources, "{backend: scripted}", Duration::from_secs(2));
     let ready = daemon.wait_for_line("READY=1");
@@ -138,7 +138,7 @@ fn a_run_is_ready_alive_and_stopping() {
 }
 
 #[test]
-fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
+fn offline_camera_delays_readiness_until_timeout_without_stall() {
     let sources = format!(
         "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
     );

@@ -151,7 +151,7 @@ fn units_are_for_systemd_245() {
 }
 
 #[test]
-fn a_newer_or_misspelled_directive_would_be_found() {
+fn newer_or_misspelled_directive_is_detected() {
     let text =
         "# ProtectProc=no\n[Service]\nType=notify\nProtectProc=invisible\nRestrictSuidSgid=yes\n";
     let found = directive_errors(text, MIN_VERSION);
@@ -161,7 +161,7 @@ fn a_newer_or_misspelled_directive_would_be_found() {
 }
 
 #[test]
-fn the_daemon_is_little_exposed() {
+fn service_exposure_is_low() {
     let unit = folder().join("jetwatch.service");
     let counted = Command::new("systemd-analyze")
         .args(["security", "--offline=yes", "--no-pager", "--threshold"])

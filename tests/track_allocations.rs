@@ -30,7 +30,7 @@ fn frame(at: u64) -> Vec<Detection> {
 }
 
 #[test]
-fn no_tracker_allocates_once_it_has_met_as_many() {
+fn trackers_do_not_allocate_in_steady_state() {
     let _counting = dhat::Profiler::builder().testing().build();
     for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
         for association in [Association::Greedy, Association::Optimal] {

@@ -95,7 +95,7 @@ fn meta(frame: usize) -> FrameMeta {
 
 proptest! {
     #[test]
-    fn the_order_of_detections_means_nothing(
+    fn tracking_does_not_depend_on_detection_order(
         config in config(),
         (frames, mixed) in frames().prop_flat_map(|frames| {
             let mixed: Vec<_> = frames.iter().map(|frame| Just(frame.clone()).prop_shuffle()).collect();
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn identities_are_unique_dense_and_never_come_back(config in config(), frames in frames()) {
+    fn track_ids_are_unique_dense_and_never_reused(config in config(), frames in frames()) {
         let mut given = 0;
         let mut ended = BTreeSet::new();
         for of_frame in tracks(&config, &frames) {
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn every_new_has_one_end_and_times_go_forward(config in config(), frames in frames()) {
+    fn every_track_ends_once_and_times_increase(config in config(), frames in frames()) {
         let mut tracker = Tracker::new(&config);
         let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(100));
         let mut events = Vec::new();
@@ -166,7 +166,7 @@ proptest! {
         prop_assert!(open.is_empty(), "{open:?} have no end");
     }
     #[test]
-    fn frames_that_nobody_looked_at_change_no_fate(
+    fn skipped_frames_do_not_end_tracks(
         config in config(),
         frames in frames(),
         looks in any::<u64>(),
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_does_the_order_of_detections_between_looks(
+    fn coasting_does_not_depend_on_detection_order(
         config in config(),
         (frames, mixed) in frames().prop_flat_map(|frames| {
             let mixed: Vec<_> = frames.iter().map(|frame| Just(frame.clone()).prop_shuffle()).collect();

@@ -136,7 +136,7 @@ fn an_orin_nx_is_read() {
 }
 
 #[test]
-fn what_is_missing_or_unreadable_hides_nothing_else() {
+fn missing_or_unreadable_sensor_hides_no_other() {
     let jetson = VirtualJetson::xavier_nx();
     let machine = Machine::find(&jetson.root());
     jetson.write("/sys/class/thermal/thermal_zone4/temp", "warm");
@@ -162,7 +162,7 @@ fn what_is_missing_or_unreadable_hides_nothing_else() {
 }
 
 #[test]
-fn a_rail_names_the_limit_that_is_passed() {
+fn rail_reports_exceeded_limit() {
     let jetson = VirtualJetson::orin_nx();
     let machine = Machine::find(&jetson.root());
     let monitor = (0..9)
@@ -203,7 +203,7 @@ fn a_rail_names_the_limit_that_is_passed() {
 }
 
 #[test]
-fn what_only_root_may_read_is_read_from_its_copies() {
+fn root_only_sensors_are_read_from_copies() {
     let jetson = VirtualJetson::xavier_nx();
     let machine = Machine::find(&jetson.root());
     let emc = |readings: &SensorSnapshot| {
@@ -236,7 +236,7 @@ fn what_only_root_may_read_is_read_from_its_copies() {
 }
 
 #[test]
-fn settings_are_made_read_back_and_given_back() {
+fn settings_are_applied_verified_and_restored() {
     for jetson in [VirtualJetson::xavier_nx(), VirtualJetson::orin_nx()] {
         let root = jetson.root();
         let before = jetson.settings();
@@ -290,7 +290,7 @@ fn settings_are_made_read_back_and_given_back() {
 }
 
 #[test]
-fn a_setting_that_is_not_named_is_left_alone() {
+fn unset_settings_are_not_changed() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
     assert!(
@@ -312,7 +312,7 @@ fn a_setting_that_is_not_named_is_left_alone() {
 }
 
 #[test]
-fn the_question_for_a_reboot_is_nobodys_to_answer() {
+fn reboot_prompt_is_reported_as_error() {
     let jetson = VirtualJetson::xavier_nx();
     jetson.write("/double/reboot_modes", "8\n");
     let before = jetson.settings();
@@ -343,7 +343,7 @@ fn the_question_for_a_reboot_is_nobodys_to_answer() {
 }
 
 #[test]
-fn clocks_that_fail_half_way_are_undone_with_all_before_them() {
+fn failed_clocks_roll_back_all_settings() {
     let jetson = VirtualJetson::orin_nx();
     jetson.write("/double/clocks_stop_at", "gpu\n");
     let before = jetson.settings();
@@ -365,7 +365,7 @@ fn clocks_that_fail_half_way_are_undone_with_all_before_them() {
 }
 
 #[test]
-fn a_fan_that_does_not_start_again_is_undone() {
+fn failed_fan_restart_is_rolled_back() {
     let jetson = VirtualJetson::xavier_nx();
     jetson.write("/double/fan_does_not_start", "");
     let before = jetson.settings();
@@ -380,7 +380,7 @@ fn a_fan_that_does_not_start_again_is_undone() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_before_anything_is_changed() {
+fn impossible_settings_are_rejected_before_any_change() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
     let mut wanted = all_settings("MAXN");
@@ -423,7 +423,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_changed() {
 }
 
 #[test]
-fn without_privilege_nothing_is_begun() {
+fn unprivileged_apply_changes_nothing() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
     // Nobody may make a file there, not even root, under whom tests may run.
@@ -445,7 +445,7 @@ fn without_privilege_nothing_is_begun() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_undoes_what_was_made_before_it() {
+fn unwritable_file_rolls_back_previous_settings() {
     let read_only = "/sys/kernel/uevent_seqnum";
     if !fs::read_to_string(read_only).is_ok_and(|text| text.trim().parse::<i32>().is_ok()) {
         eprintln!("skipped: this system has no {read_only} to stand for a read-only setting");
@@ -472,7 +472,7 @@ fn a_file_that_cannot_be_written_undoes_what_was_made_before_it() {
 }
 
 #[test]
-fn what_somebody_has_changed_since_is_not_taken_from_them() {
+fn restore_keeps_values_changed_by_others() {
     let jetson = VirtualJetson::xavier_nx();
     let wanted = DesiredSettings {
         perf_event_paranoid: Some(2),
@@ -497,7 +497,7 @@ fn what_somebody_has_changed_since_is_not_taken_from_them() {
 }
 
 #[test]
-fn clocks_are_held_again_after_the_mode_has_changed() {
+fn clocks_are_reapplied_after_mode_change() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
     let before = jetson.settings();
@@ -527,7 +527,7 @@ fn clocks_are_held_again_after_the_mode_has_changed() {
 }
 
 #[test]
-fn a_mode_that_somebody_has_made_keeps_its_processors_and_limits() {
+fn restore_keeps_cpus_and_limits_of_custom_mode() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
     let clocks = DesiredSettings {
@@ -573,7 +573,7 @@ fn a_mode_that_somebody_has_made_keeps_its_processors_and_limits() {
 }
 
 #[test]
-fn a_start_of_the_machine_undoes_clocks_by_itself() {
+fn reboot_clears_saved_clocks() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
     apply(&root, &all_settings("8")).expect("applied");
@@ -604,7 +604,7 @@ fn a_start_of_the_machine_undoes_clocks_by_itself() {
 }
 
 #[test]
-fn two_at_once_take_turns() {
+fn concurrent_tune_commands_are_serialized() {
     let jetson = VirtualJetson::xavier_nx();
     thread::scope(|scope| {
         let both = [(); 2].map(|()| scope.spawn(|| apply(&jetson.root(), &all_settings("8"))));
@@ -617,7 +617,7 @@ fn two_at_once_take_turns() {
 }
 
 #[test]
-fn a_damaged_record_is_not_guessed_at() {
+fn damaged_saved_state_is_error() {
     let jetson = VirtualJetson::xavier_nx();
     jetson.write(SAVED_STATE, "{\"settings\":");
     let error = restore(&jetson.root()).expect_err("damaged").to_string();
@@ -650,7 +650,7 @@ fn output_text(output: &Output) -> String {
 }
 
 #[test]
-fn the_command_compares_sets_and_gives_back() {
+fn tune_command_plans_applies_and_restores() {
     let jetson = VirtualJetson::xavier_nx();
     let tune = "{power_mode: \"8\", clocks: max, fan_profile: cool, perf_event_paranoid: 2}";
     let status = command(&jetson, &["status"], tune);
@@ -705,7 +705,7 @@ fn the_command_compares_sets_and_gives_back() {
 }
 
 #[test]
-fn the_command_says_what_it_cannot_do() {
+fn tune_command_reports_impossible_settings() {
     let jetson = VirtualJetson::orin_nx();
     jetson.write("/double/reboot_modes", "0\n");
     let refused = command(&jetson, &["plan"], "{power_mode: 40W}");

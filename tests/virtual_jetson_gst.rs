@@ -38,7 +38,7 @@ fn caps(text: &str) -> gst::Caps {
 }
 
 #[test]
-fn pads_have_the_memory_and_formats_that_are_documented() {
+fn virtual_element_pads_match_documentation() {
     load();
     let takes =
         |factory: &str, pad: &str, text: &str| caps(text).is_subset(&template(factory, pad));
@@ -84,7 +84,7 @@ fn pads_have_the_memory_and_formats_that_are_documented() {
 }
 
 #[test]
-fn properties_have_the_defaults_that_are_documented() {
+fn virtual_element_defaults_match_documentation() {
     load();
     let wanted = [
         ("nvarguscamerasrc", "sensor-id", "0"),
@@ -170,7 +170,7 @@ fn bytes(folder: &Path, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn decoded_pictures_are_those_of_the_software_decoders() {
+fn virtual_decoder_equals_software_decoder() {
     let machine = JetsonElements::new();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
@@ -255,7 +255,7 @@ fn decoded_pictures_are_those_of_the_software_decoders() {
 }
 
 #[test]
-fn pictures_are_scaled_cropped_and_turned() {
+fn virtual_vic_scales_crops_and_rotates() {
     let machine = JetsonElements::new();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
@@ -318,7 +318,7 @@ fn pictures_are_scaled_cropped_and_turned() {
 }
 
 #[test]
-fn what_the_vic_cannot_do_is_refused() {
+fn virtual_vic_rejects_unsupported_conversions() {
     let machine = JetsonElements::new();
     let refuse = |from: &str, chain: &str| {
         machine.run_to_error(&format!(
@@ -364,7 +364,7 @@ fn what_the_vic_cannot_do_is_refused() {
 }
 
 #[test]
-fn crops_that_the_vic_cannot_do_are_refused() {
+fn virtual_vic_rejects_unsupported_crops() {
     let machine = JetsonElements::new();
     let nvmm = "video/x-raw(memory:NVMM)";
     // Of a picture of 640×360.
@@ -451,7 +451,7 @@ fn crops_that_the_vic_cannot_do_are_refused() {
 }
 
 #[test]
-fn a_camera_gives_frames_and_breaks_as_asked() {
+fn virtual_camera_delivers_frames_and_fails_on_request() {
     let machine = JetsonElements::new();
     let mode = "video/x-raw(memory:NVMM),width=1280,height=720,framerate=60/1";
     machine.run_to_end(&format!(
@@ -491,7 +491,7 @@ fn a_camera_gives_frames_and_breaks_as_asked() {
 }
 
 #[test]
-fn jpeg_needs_its_property() {
+fn jpeg_decoding_needs_property() {
     let machine = JetsonElements::new();
     let said =
         machine.run_to_error("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");

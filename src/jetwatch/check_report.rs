@@ -19,7 +19,7 @@ pub(super) struct CheckResult {
     /// The part of an examination, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) part: Option<&'static str>,
-    /// `ok`, `wrong` or `unknown`.
+    /// `ok`, `failed` or `unknown`.
     pub(super) state: &'static str,
     /// What was looked at.
     pub(super) what: String,

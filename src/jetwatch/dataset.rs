@@ -56,7 +56,7 @@ pub(super) struct DatasetArgs {
     #[arg(long, value_name = "PIXELS", default_value_t = 6.0)]
     least_side: f32,
     /// Format of the pictures
-    #[arg(long, value_enum, default_value_t = PictureFormat::Jpeg)]
+    #[arg(long, value_enum, default_value_t = ImageFormat::Jpeg)]
     format: ImageFormat,
     /// Threads that draw; by default one for each core
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_refused_with_what_is_expected() {
+    fn invalid_arguments_are_rejected_with_expected_format() {
         assert_eq!(parse_size("640x384"), Ok(Size::new(640, 384)));
         for text in ["640", "8x8", "640x", "9000x9000", "-1x5"] {
             let error = parse_size(text).expect_err(text);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_labels_share_a_category_and_none_is_in_two() {
+    fn merged_labels_share_one_category() {
         let merges = [
             parse_merge("vehicle=car,bus,truck").expect("it is right"),
             parse_merge("two-wheeler=bicycle,motorcycle").expect("it is right"),

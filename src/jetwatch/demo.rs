@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_fits_a_line() {
+    fn event_summary_is_one_line() {
         let payload = br#"{"kind":"event","type":"new","label":"car","track_id":7,"duration_ms":66,
             "after":{"state":"active","score":0.875,"box":[1.4,2.6,30.0,40.0]}}"#;
         assert_eq!(

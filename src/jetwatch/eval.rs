@@ -15,7 +15,7 @@ use jetwatch_config::Config;
 use jetwatch_detect::DetectError;
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_eval::{ClassMap, Evaluation, Prediction, Truth, bootstrap, coco};
-use jetwatch_pipeline::{Evaluation, Evaluator, ImageList, PipelineError};
+use jetwatch_pipeline::{EvaluationRun, Evaluator, ImageList, PipelineError};
 use jetwatch_telemetry as telemetry;
 use jetwatch_types::Detection;
 
@@ -193,7 +193,7 @@ fn configuration(args: &EvalArgs) -> anyhow::Result<Config> {
 }
 
 /// Says which pictures could not be read; an error when none could.
-fn report_unreadable(examined: &Evaluation, pictures: &ImageList) -> anyhow::Result<()> {
+fn report_unreadable(examined: &EvaluationRun, pictures: &ImageList) -> anyhow::Result<()> {
     let lines = examined
         .unreadable
         .iter()
@@ -220,7 +220,7 @@ fn best_detections(detections: &[Detection]) -> &[Detection] {
     &detections[..detections.len().min(MAX_DETECTIONS)]
 }
 
-/// One network's detections with the indices of `judged`, which is a part of `truth`.
+/// One network's detections with the indices of `evaluated`, which is a part of `truth`.
 fn evaluated_detections(
     found: &[Option<Vec<Detection>>],
     truth: &Truth,
@@ -263,7 +263,7 @@ struct ResultLine {
 fn write_detections(
     path: &Path,
     precisions: &[String],
-    examined: &Evaluation,
+    examined: &EvaluationRun,
     truth: &Truth,
     classes: &ClassMap,
 ) -> anyhow::Result<()> {

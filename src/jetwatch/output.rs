@@ -24,7 +24,7 @@ macro_rules! print {
 
 /// Prints a line to standard error; what nobody can read is not printed.
 macro_rules! eprintln {
-    ($($text:tt)*) => { $crate::output::complain(format_args!("{}\n", format_args!($($text)*))) };
+    ($($text:tt)*) => { $crate::output::eprint(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 /// Prints to standard output. Ends the process when nobody reads it any more, or when it cannot be written for another

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_is_drawn_by_its_steps_or_its_time() {
+    fn build_progress_shows_steps_or_elapsed_time() {
         let building = |done, steps| EngineState::Building {
             elapsed: Duration::from_secs(75),
             done,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_names_its_units() {
+    fn progress_line_has_units() {
         let stats = Stats {
             uptime: Duration::from_secs(3_723),
             detected_frames: 42,

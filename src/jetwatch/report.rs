@@ -25,13 +25,13 @@ const ROWS: usize = 50;
 
 /// What `jetwatch report` is told.
 #[derive(Debug, Args)]
-#[command(after_help = tables_in_words())]
+#[command(after_help = tables_help())]
 pub(super) struct ReportArgs {
     /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite) and benchmark.json files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Tables to show, or all of them.
-    #[arg(short, long = "table", value_name = "NAMES", value_delimiter = ',', value_parser = known_tables())]
+    #[arg(short, long = "table", value_name = "NAMES", value_delimiter = ',', value_parser = table_parser())]
     tables: Vec<String>,
     /// How to write them.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -71,7 +71,7 @@ enum Format {
 }
 
 impl ReportArgs {
-    /// What is asked for without options: the verdict and the first tables of `files`, exported by `nsys` where need be.
+    /// What is asked for without options: the verdict and the first tables of `io`, exported by `nsys` where need be.
     pub(super) fn for_files(files: Vec<PathBuf>, nsys: &Path) -> Self {
         Self {
             files,

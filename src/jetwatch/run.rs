@@ -30,7 +30,7 @@ pub(super) struct RunArgs {
         short,
         long,
         value_name = "FILE",
-        default_value = TUNED
+        default_value = TUNE_CONFIG
     )]
     config: PathBuf,
     /// End after this time, such as 20s or 5m.
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_joins_later_does_not_get_into_the_dump() {
+    fn dump_excludes_sources_added_later() {
         let page = Page::default();
         let mut tap = dump_into(page.clone());
         let found = |class| Detection {

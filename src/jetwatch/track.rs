@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_the_daemons() {
+    fn track_defaults_equal_daemon_defaults() {
         let args = parse(&[]).expect("both files are given");
         let wanted = TrackerConfig {
             min_new_track_score: f32::NEG_INFINITY,
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_arrives() {
+    fn every_option_reaches_tracker_config() {
         let options = "--association optimal --min-iou 0.5 --probation-frames 1 --max-lost-frames 0 --reassociate-frames 5 --min-score -1.5 \
                        --min-new-track-score 0.6 --match-any-class --tentative-frames omit --tracker bytetrack \
                        --tentative-score 0.4 --tentative-min-iou 0.7";
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_are_refused_with_the_accepted_form() {
+    fn out_of_range_values_are_rejected_with_accepted_range() {
         let cases = [
             (["--min-iou", "0"], "expected a number above 0, at most 1"),
             (["--min-iou", "1.1"], "expected a number above 0, at most 1"),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_do_not_fit_together_are_refused() {
+    fn conflicting_options_are_rejected() {
         let cases = [
             (
                 "--detections b.txt",

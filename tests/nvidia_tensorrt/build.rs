@@ -78,8 +78,8 @@ fn calibrate(
 }
 
 #[test]
-fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
-    let test = "build::calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache";
+fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
+    let test = "build::calibration_reads_images_from_gpu_memory_and_writes_cache";
     run_on_each(test, &[], |double| {
         if !double.calibrates() {
             let error = calibrate(&double, &mut CalibrationImages::new(1), None);
@@ -130,8 +130,8 @@ fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
 }
 
 #[test]
-fn calibrations_that_cannot_be_finished_say_why() {
-    let test = "build::calibrations_that_cannot_be_finished_say_why";
+fn failed_calibration_reports_reason() {
+    let test = "build::failed_calibration_reports_reason";
     run_on_each(test, &[], |double| {
         if !double.calibrates() {
             return;
@@ -165,8 +165,8 @@ fn calibrations_that_cannot_be_finished_say_why() {
 }
 
 #[test]
-fn without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process() {
-    let test = "build::without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process";
+fn calibration_without_gpu_keeps_images_in_host_memory() {
+    let test = "build::calibration_without_gpu_keeps_images_in_host_memory";
     run_on_each_without_gpu(test, |library| {
         let calibrates = matches!(library.generation(), Generation::Eight | Generation::Ten);
         if !calibrates {
@@ -190,8 +190,8 @@ fn without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process() {
 }
 
 #[test]
-fn a_build_tells_its_steps_and_can_be_canceled() {
-    let test = "build::a_build_tells_its_steps_and_can_be_canceled";
+fn build_reports_progress_and_is_cancelable() {
+    let test = "build::build_reports_progress_and_is_cancelable";
     run_on_each(test, &[], |double| {
         let onnx = open_network();
         let steps = Mutex::new(Vec::new());
@@ -237,8 +237,8 @@ fn a_build_tells_its_steps_and_can_be_canceled() {
 }
 
 #[test]
-fn times_of_kernels_serve_the_next_build() {
-    let test = "build::times_of_kernels_serve_the_next_build";
+fn timing_cache_is_used_by_next_build() {
+    let test = "build::timing_cache_is_used_by_next_build";
     run_on_each(test, &[], |double| {
         let onnx = open_network();
         let build = |cache: Option<&[u8]>| {
@@ -265,8 +265,8 @@ fn times_of_kernels_serve_the_next_build() {
 }
 
 #[test]
-fn dlas_are_refused_where_there_are_none() {
-    let test = "build::dlas_are_refused_where_there_are_none";
+fn dla_is_rejected_without_dla_hardware() {
+    let test = "build::dla_is_rejected_without_dla_hardware";
     run_on_each(test, &[], |double| {
         let onnx = network(Some(1), Element::F16, &["Conv", "Relu"]);
         let on_dla = BuildRequest {
@@ -284,8 +284,8 @@ fn dlas_are_refused_where_there_are_none() {
 }
 
 #[test]
-fn dlas_run_what_they_can_and_say_what_they_cannot() {
-    let test = "build::dlas_run_what_they_can_and_say_what_they_cannot";
+fn dla_runs_supported_layers_and_reports_others() {
+    let test = "build::dla_runs_supported_layers_and_reports_others";
     run_on_each(test, &[("JETWATCH_DOUBLE_DLA_CORES", "2")], |double| {
         let onnx = network(Some(1), Element::F32, &["Conv", "Relu", "Softmax"]);
         let quantized = network(
@@ -341,8 +341,8 @@ fn dlas_run_what_they_can_and_say_what_they_cannot() {
 }
 
 #[test]
-fn quantized_networks_need_no_calibration_and_plain_ones_do() {
-    let test = "build::quantized_networks_need_no_calibration_and_plain_ones_do";
+fn only_unquantized_networks_need_calibration() {
+    let test = "build::only_unquantized_networks_need_calibration";
     run_on_each(test, &[], |double| {
         let onnx = open_network();
         let plain = BuildRequest {
@@ -379,10 +379,10 @@ fn quantized_networks_need_no_calibration_and_plain_ones_do() {
 }
 
 #[test]
-fn shapes_that_are_not_open_in_the_batch_alone_must_be_given() {
+fn dynamic_dims_other_than_batch_must_be_given() {
     use crate::support::onnx_graph::{FLOAT, Graph};
     use jetwatch_nvidia::tensorrt::Shapes;
-    let test = "build::shapes_that_are_not_open_in_the_batch_alone_must_be_given";
+    let test = "build::dynamic_dims_other_than_batch_must_be_given";
     run_on_each(test, &[], |double| {
         let mut graph = Graph::default();
         graph.node("Conv", &["images"], "boxes", &[]);

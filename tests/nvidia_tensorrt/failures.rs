@@ -122,9 +122,9 @@ fn a_build_without_memory() {
 }
 
 #[test]
-fn a_layer_that_nothing_can_run() {
+fn unsupported_layer_fails_build() {
     assert_fails(
-        "failures::a_layer_that_nothing_can_run",
+        "failures::unsupported_layer_fails_build",
         "unsupported-layer",
         &[
             "TensorRT failed at IBuilder::buildSerializedNetwork: ",
@@ -134,8 +134,8 @@ fn a_layer_that_nothing_can_run() {
 }
 
 #[test]
-fn operators_and_files_that_the_parser_refuses_are_named() {
-    let test = "failures::operators_and_files_that_the_parser_refuses_are_named";
+fn parser_errors_name_operator_and_file() {
+    let test = "failures::parser_errors_name_operator_and_file";
     run_on_each(test, &[], |double| {
         let output = |onnx: &[u8]| {
             let error = request(onnx).build(&double.library).expect_err("refused");
@@ -165,8 +165,8 @@ fn load_error(double: &Double, plan: &[u8]) -> String {
 }
 
 #[test]
-fn plans_of_other_versions_and_damaged_ones_are_refused() {
-    let test = "failures::plans_of_other_versions_and_damaged_ones_are_refused";
+fn plans_of_other_versions_and_damaged_plans_are_rejected() {
+    let test = "failures::plans_of_other_versions_and_damaged_plans_are_rejected";
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().display().to_string();
     // Twice: once each version leaves its plan, then it meets those of the others.
@@ -216,8 +216,8 @@ fn plans_of_other_versions_and_damaged_ones_are_refused() {
 }
 
 #[test]
-fn plans_of_another_gpu_are_refused() {
-    let test = "failures::plans_of_another_gpu_are_refused";
+fn plans_of_other_gpus_are_rejected() {
+    let test = "failures::plans_of_other_gpus_are_rejected";
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().display().to_string();
     for capability in ["7.2", "8.7"] {
@@ -265,8 +265,8 @@ fn messages_of_every_severity_and_from_any_thread_reach_the_log() {
 }
 
 #[test]
-fn the_error_recorder_is_let_go_by_all_objects() {
-    let test = "failures::the_error_recorder_is_let_go_by_all_objects";
+fn error_recorder_is_released_by_all_objects() {
+    let test = "failures::error_recorder_is_released_by_all_objects";
     run_on_each(test, &[], |double| {
         let built = request(&open_network())
             .build(&double.library)

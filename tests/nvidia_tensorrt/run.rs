@@ -57,8 +57,8 @@ fn batches_of_an_open_engine_give_the_known_function() {
 }
 
 #[test]
-fn changing_counts_are_recorded_each_where_contexts_can_be_had() {
-    let test = "run::changing_counts_are_recorded_each_where_contexts_can_be_had";
+fn each_batch_count_gets_cuda_graph() {
+    let test = "run::each_batch_count_gets_cuda_graph";
     run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let plan = plan(Element::F32, 4);
@@ -80,8 +80,8 @@ fn changing_counts_are_recorded_each_where_contexts_can_be_had() {
 }
 
 #[test]
-fn an_engine_with_a_fixed_batch_runs_that_batch_alone() {
-    let test = "run::an_engine_with_a_fixed_batch_runs_that_batch_alone";
+fn fixed_batch_engine_runs_only_that_batch() {
+    let test = "run::fixed_batch_engine_runs_only_that_batch";
     run_on_each(test, &[], |double| {
         let onnx = network(Some(2), Element::F32, &["Conv", "Relu"]);
         let engine = engine(&double, request(&onnx));
@@ -157,8 +157,8 @@ fn two_workers_share_one_engine_on_two_threads() {
 }
 
 #[test]
-fn workers_that_run_on_allocate_nothing_more() {
-    let test = "run::workers_that_run_on_allocate_nothing_more";
+fn steady_workers_do_not_allocate() {
+    let test = "run::steady_workers_do_not_allocate";
     run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let plan = plan(Element::F32, 4);
@@ -176,8 +176,8 @@ fn workers_that_run_on_allocate_nothing_more() {
 }
 
 #[test]
-fn inputs_of_every_type_are_made_of_pictures() {
-    let test = "run::inputs_of_every_type_are_made_of_pictures";
+fn images_convert_to_every_input_type() {
+    let test = "run::images_convert_to_every_input_type";
     run_on_each(test, &[], |double| {
         type Value = fn(u8) -> f64;
         let half = |byte: u8| f64::from((f32::from(byte) * 0.5).round_ties_even().min(127.0));
@@ -217,8 +217,8 @@ fn two_input_output_network() -> Vec<u8> {
 }
 
 #[test]
-fn tensors_of_the_host_constants_and_several_outputs_go_through() {
-    let test = "run::tensors_of_the_host_constants_and_several_outputs_go_through";
+fn host_tensors_constants_and_several_outputs_work() {
+    let test = "run::host_tensors_constants_and_several_outputs_work";
     run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&two_input_output_network()));
         let numbers = 3 * (WIDTH * HEIGHT) as usize;
@@ -268,8 +268,8 @@ fn tensors_of_the_host_constants_and_several_outputs_go_through() {
 }
 
 #[test]
-fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
-    let test = "run::plans_that_do_not_fit_are_refused_before_memory_is_taken";
+fn mismatching_plans_are_rejected_before_allocation() {
+    let test = "run::mismatching_plans_are_rejected_before_allocation";
     run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&two_input_output_network()));
         let good = Plan {
@@ -356,8 +356,8 @@ fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
 }
 
 #[test]
-fn an_engine_tells_its_tensors_layers_and_needs() {
-    let test = "run::an_engine_tells_its_tensors_layers_and_needs";
+fn engine_reports_tensors_layers_and_memory() {
+    let test = "run::engine_reports_tensors_layers_and_memory";
     run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let tensors: Vec<_> = engine.tensors().collect();
@@ -387,8 +387,8 @@ fn an_engine_tells_its_tensors_layers_and_needs() {
 }
 
 #[test]
-fn times_of_layers_are_told_run_by_run() {
-    let test = "run::times_of_layers_are_told_run_by_run";
+fn layer_times_are_reported_per_run() {
+    let test = "run::layer_times_are_reported_per_run";
     run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let plan = plan(Element::F32, 4);
@@ -417,8 +417,8 @@ fn times_of_layers_are_told_run_by_run() {
 }
 
 #[test]
-fn precisions_are_taken_where_a_version_has_them() {
-    let test = "run::precisions_are_taken_where_a_version_has_them";
+fn supported_precisions_are_accepted_per_version() {
+    let test = "run::supported_precisions_are_accepted_per_version";
     run_on_each(test, &[], |double| {
         let quantized = network(
             None,

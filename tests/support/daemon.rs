@@ -66,7 +66,7 @@ pub fn start(command: &mut Command) -> Child {
         .expect("the binary starts")
 }
 
-/// Runs to the end, within [`PATIENCE`].
+/// Runs to the end, within [`ENQUEUE_TIMEOUT`].
 pub fn finish(command: &mut Command) -> Output {
     wait_for_output(start(command))
 }
@@ -123,7 +123,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Looks again and again until `found` gives something; fails after [`PATIENCE`].
+/// Looks again and again until `found` gives something; fails after [`ENQUEUE_TIMEOUT`].
 pub fn wait_until_some<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

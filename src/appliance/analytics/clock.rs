@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_medium_is_measured_by_its_own_times() {
+    fn file_source_uses_media_time() {
         let frames = [(500, 9000), (1500, 9003), (2500, 9001), (500, 9004)];
         let frames = frames.map(|(pts, came)| (Some(pts), came));
         assert_eq!(
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_a_place_in_the_medium_go_by_when_they_came() {
+    fn frames_without_media_time_use_arrival_time() {
         let none = [(None, 100), (None, 150), (None, 120), (None, 250)];
         assert_eq!(
             times(AnalyticsClock::with_media_time(), &none),

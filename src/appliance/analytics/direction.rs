@@ -28,7 +28,7 @@ impl Heading {
     /// Takes in where the object is in this frame; its direction when that has become another.
     ///
     /// The way is looked at when the object has come as far as every rule asks for, and is then measured anew from there:
-    /// trembling boxes go nowhere. Angles are those in the picture, which has `picture`'s sides: in shares of them, all ways but
+    /// trembling boxes go nowhere. Angles are those in the picture, which has `image_size`'s sides: in shares of them, all ways but
     /// those along a side would be turned.
     pub(super) fn step(
         &mut self,

@@ -123,7 +123,7 @@ fn zones() -> SceneRules {
 }
 
 #[test]
-fn a_visit_counts_from_its_first_frame_to_its_last() {
+fn zone_visit_lasts_from_first_to_last_frame() {
     let places = [20.0, 60.0, 70.0, 80.0, 90.0, 95.0, 20.0, 20.0, 20.0].map(|x| (x, 50.0));
     let wanted = [
         (2, AnalyticsEventKind::ZoneEntered { zone: 0 }),
@@ -248,7 +248,7 @@ fn zones_are_counted_by_class_and_report_overcrowding() {
 }
 
 #[test]
-fn a_crowd_ends_with_its_source() {
+fn overcrowding_ends_when_source_ends() {
     let mut scene = Analytics::new(&zones(), &labels());
     let mut events = Vec::new();
     let both = [track(1, 60.0, 50.0), track(2, 80.0, 50.0)];
@@ -268,7 +268,7 @@ fn a_crowd_ends_with_its_source() {
 }
 
 #[test]
-fn crossings_have_a_direction_and_are_not_made_around_the_end() {
+fn line_crossing_has_direction_and_ignores_paths_around_line_end() {
     let lines = only(|kept| kept.lines = rules().lines);
     let crossed = |to| AnalyticsEventKind::LineCrossed { line: 0, to };
     // The line goes down, so that its left is the picture's right.
@@ -305,7 +305,7 @@ fn crossings_have_a_direction_and_are_not_made_around_the_end() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_stands_still() {
+fn analytics_clock_does_not_run_backwards() {
     let mut scene = Analytics::new(&zones(), &labels());
     let mut events = Vec::new();
     for second in [100, 101, 40, 41, 102, 103] {
@@ -326,7 +326,7 @@ fn a_clock_that_is_set_back_stands_still() {
 }
 
 #[test]
-fn rules_are_about_their_objects_only() {
+fn rules_apply_only_to_their_objects() {
     let mut kept = rules();
     kept.zones[0].objects = vec!["bus".to_owned()];
     kept.lines[0].objects = vec!["car".to_owned(), "bus".to_owned()];
@@ -393,7 +393,7 @@ fn frames() -> impl Strategy<Value = Vec<Vec<Track>>> {
 
 proptest! {
     #[test]
-    fn every_visit_has_one_end_and_times_go_forward(frames in frames(), inertia in 1..4_u32) {
+    fn every_visit_ends_once_and_times_increase(frames in frames(), inertia in 1..4_u32) {
         let mut rules = rules();
         rules.zones[0].inertia_frames = inertia;
         rules.lines[0].inertia_frames = inertia;
@@ -453,7 +453,7 @@ proptest! {
         );
     }
     #[test]
-    fn the_order_of_tracks_means_nothing(frames in frames(), turns in any::<u64>()) {
+    fn analytics_do_not_depend_on_track_order(frames in frames(), turns in any::<u64>()) {
         let mut events = [Vec::new(), Vec::new()];
         let mut scenes = [(); 2].map(|()| Analytics::new(&rules(), &labels()));
         for (second, tracks) in frames.iter().enumerate() {

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_told_apart_by_name_and_compared_by_value() {
+    fn sources_are_identified_by_name_and_compared_by_value() {
         let before = config(&(source("a", "") + &source("b", "") + &source("c", "")), "");
         let slower = source("b", "    stall_timeout_ms: 900\n");
         // A key that is written out at its default is no change, and neither is the order.
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_change_are_named() {
+    fn restart_required_keys_are_listed() {
         let before = config(&source("a", ""), "");
         let cases: [(&str, &[&str]); 6] = [
             ("", &[]),

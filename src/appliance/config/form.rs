@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_told_in_words() {
+    fn value_types_are_described() {
         let cases = [
             (
                 Form::milliseconds(100, 600_000),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn typing_mistakes_find_their_word_and_other_words_do_not() {
+    fn typos_get_suggestions_and_other_words_do_not() {
         let known = [
             "name",
             "uri",
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_count_single_mistakes() {
+    fn edit_distance_counts_single_edits() {
         for (a, b, wanted) in [
             ("", "", 0),
             ("", "abc", 3),

@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_name_becomes_one_topic_level() {
+    fn hostname_becomes_one_topic_level() {
         for (host, wanted) in [
             ("xavier", "xavier"),
             ("gate north/1+#$", "gate-north-1---"),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn more_sources_than_one_daemon_can_have_are_refused_by_their_number() {
+    fn too_many_sources_are_rejected_with_count() {
         let file = |count: usize| {
             let sources: String = (0..count)
                 .map(|n| format!("  - name: cam{n}\n    uri: synthetic://traffic\n"))
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn gst_debug_has_the_form_of_the_variable() {
+    fn gst_debug_accepts_variable_syntax() {
         for good in ["2", "*:2", "3,rtspsrc:5", "*:1,v4l2*:6,GST_CAPS:4"] {
             assert!(is_gst_debug(good), "{good}");
         }
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_needs_a_model_unless_its_source_is_synthetic() {
+    fn command_line_requires_model_unless_source_is_synthetic() {
         let config = Config::for_source("synthetic://traffic?seed=3", None).expect("complete");
         assert_eq!(config.detector.backend, Backend::Scripted);
         assert_eq!(config.sources[0].name, "source");

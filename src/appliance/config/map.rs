@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_come_from_the_table() {
+    fn defaults_come_from_schema() {
         assert_eq!(read("labels: []", |map| map.duration("wait_ms")), "7ms");
         assert_eq!(read("labels: []", |map| map.number("share")), "0.5");
         assert_eq!(
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn values_outside_the_table_are_refused() {
+    fn values_outside_schema_are_rejected() {
         let share = |text| read(text, |map| map.number("share"));
         assert_eq!(share("share: 1"), "1.0");
         assert_eq!(
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "BUG: the table of `` does not list `labels` as a flag")]
-    fn asking_for_another_form_than_the_tables_is_a_bug() {
+    fn reading_with_other_type_than_schema_panics() {
         read("labels: []", |map| map.boolean("labels"));
     }
 }

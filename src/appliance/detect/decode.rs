@@ -26,7 +26,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for what `head` reads.
+    /// A decoder for what `decoder` reads.
     #[must_use]
     pub fn new(output_decoder: Box<dyn OutputDecoder>, params: DecodeParams) -> Self {
         Self {
@@ -80,7 +80,7 @@ mod tests {
     use jetwatch_types::Size;
 
     #[test]
-    fn boxes_come_back_in_source_pixels_without_what_lies_in_the_padding() {
+    fn boxes_are_mapped_to_source_pixels_and_clipped_at_padding() {
         // Input 96×64, two labels, centered: 96×24 of a picture of 384×96 lie at row 20.
         let spec = parse(FULL).expect("it is right");
         let letterbox = Letterbox::new(Size::new(384, 96), spec.input.size, spec.input.placement);

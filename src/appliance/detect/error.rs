@@ -51,7 +51,7 @@ pub enum DetectError {
         onnx: Box<DetectError>,
     },
     /// A label in `detector.classes` that the model does not have.
-    #[error("detector.classes: the model has no label `{label}`; {}", meant(near, *count))]
+    #[error("detector.classes: the model has no label `{label}`; {}", suggestion(near, *count))]
     UnknownClass {
         /// The label.
         label: String,

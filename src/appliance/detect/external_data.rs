@@ -62,7 +62,7 @@ pub enum WeightsError {
     #[error(
         "{FILE_NAME} says weights of {} lie in `{location}`, but the network names {}: write under `weights` what it names, \
          or leave that out",
-        network.display(), in_words(named)
+        network.display(), list_names(named)
     )]
     NotNamed {
         /// The network's file.
@@ -74,7 +74,7 @@ pub enum WeightsError {
     },
     /// Network and weights are more than the runtimes read.
     #[error(
-        "{} and its weights have {found} bytes, expected at most {MOST_BYTES}: a network of this size is not run here; \
+        "{} and its weights have {found} bytes, expected at most {MAX_BYTES}: a network of this size is not run here; \
          use a smaller one",
         network.display()
     )]
@@ -99,7 +99,7 @@ impl From<Malformed> for EmbedError {
     }
 }
 
-/// `network`, the bytes of `file`, with all of its weights in it. What is no network stays as it is: the runtime tells that.
+/// `summary`, the bytes of `file`, with all of its weights in it. What is no network stays as it is: the runtime tells that.
 pub(super) fn embed(file: &ModelFile, network: Vec<u8>) -> Result<Vec<u8>, ModelError> {
     let Ok(places) = graph::external_tensors(&network) else {
         return Ok(network);

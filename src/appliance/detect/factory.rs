@@ -42,7 +42,7 @@ pub fn load(config: &DetectorConfig, recorder: &Recorder) -> Result<DetectorFact
     load_with_progress(config, recorder, &|_| ())
 }
 
-/// As [`prepare`]; `notify` hears what becomes of an engine, the steps of its build too, on this thread.
+/// As [`factory`]; `notify` hears what becomes of an engine, the steps of its build too, on this thread.
 pub fn load_with_progress(
     config: &DetectorConfig,
     recorder: &Recorder,

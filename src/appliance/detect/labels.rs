@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_classes_are_kept() {
+    fn only_listed_classes_are_kept() {
         let labels = names(&["person", "car", "bus"]);
         let filter = ClassFilter::new(&labels, &names(&["bus", "person"])).expect("both are known");
         assert_eq!(
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_label_names_the_near_ones() {
+    fn unknown_label_suggests_similar_ones() {
         let labels = names(&["person", "bicycle", "car", "cat", "truck", "fire hydrant"]);
         let cases = [
             ("Person", "did you mean person?"),

@@ -1,8 +1,8 @@
 //! FLOOR 2: pixels to detections.
 //!
-//! [`prepare()`] turns the configuration into a [`Prepared`] on the main thread: the model folder ([`model`]) is read and
-//! its file hashed once, the runtime library ([`runtime`]) is opened once. Each worker thread then makes its own
-//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`layout`]
+//! [`factory()`] turns the configuration into a [`DetectorFactory`] on the main thread: the model folder ([`model`]) is read and
+//! its file hashed once, the runtime library ([`ort_library`]) is opened once. Each worker thread then makes its own
+//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`decoders`]
 //! and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds what TensorRT runs.
 //!
 //! ```text

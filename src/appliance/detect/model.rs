@@ -1,8 +1,8 @@
 //! A model folder: what its network wants and gives, and which file holds it in which precision.
 //!
 //! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;
-//! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
-//! tensors is checked by the detector that opens it. Called by [`prepare`](super::prepare()) and by `jetwatch check`.
+//! the network's file is read, and its hash compared, by [`ModelFile::process`]. Whether the network really has these
+//! tensors is checked by the detector that opens it. Called by [`factory`](super::prepare()) and by `jetwatch check`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_read_with_its_labels_file() {
+    fn model_folder_is_loaded_with_labels_file() {
         let folder = folder_with(&FULL.replace("labels: [person, car]", "labels_file: names"));
         let error = ModelSpec::load(folder.path())
             .expect_err("the labels file is missing")
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn precisions_are_found_by_name_and_the_first_is_the_default() {
+    fn precisions_are_selected_by_name_with_first_as_default() {
         let folder = folder_with(FULL);
         let spec = ModelSpec::load(folder.path()).expect("it is right");
         assert_eq!(spec.file(None).expect("the first").precision, "int8");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_another_hash_is_refused() {
+    fn model_file_with_wrong_hash_is_rejected() {
         // The well-known digest of `abc`.
         let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let folder = folder_with(&FULL.replace(&"b".repeat(64), digest));

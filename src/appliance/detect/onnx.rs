@@ -1,8 +1,8 @@
 //! The ONNX Runtime detector: one session per worker on the CPU.
 //!
 //! [`OnnxModel`] is what all workers share: description, file, the process's environment. Each worker's
-//! [`OnnxDetector`] has its own [`OpenNetwork`] with its own threads and memory. The library itself is found and opened
-//! by [`runtime`].
+//! [`OnnxDetector`] has its own [`OrtSession`] with its own threads and memory. The library itself is found and opened
+//! by [`ort_library`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -51,7 +51,7 @@ pub struct SessionSettings {
 }
 
 impl OnnxModel {
-    /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`runtime::find`]
+    /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`ort_library::find`]
     /// finds one), optimizes the network, opens it `workers` times, and runs each once, so that every mismatch with `model.yaml` is
     /// found and the first frame is as fast as the others.
     ///

@@ -38,7 +38,7 @@ pub enum RuntimeError {
     #[error(
         "ONNX Runtime ({STEM}) was not found in {}; install the package jetwatch-onnxruntime, or unzip what `{}` downloads \
          and name its onnxruntime/capi/{STEM}.{TESTED} in detector.onnxruntime or {VARIABLE}",
-        shown(looked),
+        join_paths(searched),
         download_command()
     )]
     Missing {
@@ -54,7 +54,7 @@ pub enum RuntimeError {
         named_by: &'static str,
     },
     /// The file is no ONNX Runtime that works here.
-    #[error("{} cannot be used as ONNX Runtime {OLDEST} or newer for {}: {reason}", path.display(), env::consts::ARCH)]
+    #[error("{} cannot be used as ONNX Runtime {MIN_VERSION} or newer for {}: {reason}", path.display(), env::consts::ARCH)]
     Unusable {
         /// The library.
         path: PathBuf,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_path_goes_before_the_variable_and_the_folders() {
+    fn configured_library_path_precedes_variable_and_default_dirs() {
         let folder = folder_with(&["a.so", "b.so", "libonnxruntime.so"]);
         let file = |name: &str| folder.path().join(name);
         let found = search_path(Some(file("a.so")), Some(file("b.so")), &[folder.path()]).search();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_path_that_is_no_file_is_an_error_and_not_passed_over() {
+    fn configured_path_without_file_is_error() {
         let folder = folder_with(&["libonnxruntime.so"]);
         let error = search_path(None, Some(folder.path().to_owned()), &[folder.path()])
             .search()
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_package_folder_is_searched_last() {
-        let folders = usual_folders();
+        let folders = default_dirs();
         assert_eq!(folders.last(), Some(&PathBuf::from(PACKAGE_FOLDER)));
     }
 
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_an_error() {
+    fn non_library_file_is_error() {
         let folder = folder_with(&["libonnxruntime.so"]);
         let path = folder.path().join("libonnxruntime.so");
         let error = open(&path).expect_err("an empty file").to_string();

@@ -52,7 +52,7 @@ impl Provider {
     }
 }
 
-/// Opens `network`; `threads` run its layers, the caller of a run is one of them.
+/// Opens `summary`; `threads` run its layers, the caller of a run is one of them.
 pub(super) fn open_session(
     environment: &Environment,
     provider: Provider,
@@ -242,7 +242,7 @@ impl OrtSession {
         Ok(shapes)
     }
 
-    /// Runs the network on the first `count` slots and hands the numbers of the outputs to `take`: each tensor with those
+    /// Runs the network on the first `count` slots and hands the numbers of the outputs to `read_bytes`: each tensor with those
     /// of all pictures, as many for each as in the first run unless the layout's rows vary.
     pub(super) fn run<T>(
         &mut self,
@@ -294,7 +294,7 @@ where
     TensorRef::from_array_view((shape, &numbers[..count * slot_len]))
 }
 
-/// Runs `session` on the first `count` pictures of `input`.
+/// Runs `open_session` on the first `count` pictures of `input`.
 fn infer<'s>(
     session: &'s mut Session,
     (name, input): (&str, &ImageInput),
@@ -346,7 +346,7 @@ fn tensor_view<'o>(name: &str, value: &'o DynValue) -> ort::Result<TensorView<'o
     })
 }
 
-/// Makes the pool of `session` start with one region for at least `numbers` numbers: it keeps what it is given back.
+/// Makes the pool of `open_session` start with one region for at least `element_count` numbers: it keeps what it is given back.
 fn reserve(session: &Session, numbers: usize) -> ort::Result<()> {
     let pool = MemoryInfo::new(
         AllocationDevice::CPU,

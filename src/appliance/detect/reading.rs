@@ -17,7 +17,7 @@ pub(super) struct Postprocessor {
 }
 
 impl Postprocessor {
-    /// Of networks that `spec` describes, whose outputs `head` reads.
+    /// Of networks that `model_spec` describes, whose outputs `decoder` reads.
     pub(super) fn new(
         spec: &ModelSpec,
         head: Box<dyn OutputDecoder>,
@@ -54,7 +54,7 @@ impl Postprocessor {
     }
 }
 
-/// Cuts a batch of 1 to `most` frames into runs of at most `slots` and gives each to `run`, with the lists for its results.
+/// Cuts a batch of 1 to `max` frames into runs of at most `slots` and gives each to `run_on_thread`, with the lists for its results.
 pub(super) fn run_chunked(
     batch: &[Frame],
     results: &mut Vec<Vec<Detection>>,

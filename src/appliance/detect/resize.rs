@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn one_color_stays_one_color_whatever_the_size() {
+    fn uniform_color_is_preserved_at_any_size() {
         for (width, height) in [(1, 1), (3, 5), (64, 2), (7, 100)] {
             for to in [Size::new(1, 1), Size::new(8, 8), Size::new(100, 3)] {
                 let from = Size::new(width, height);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn known_pixels() {
+    fn resize_matches_known_pixels() {
         let line = [[0; 3], [100; 3], [200; 3], [100; 3]];
         let values = |to| -> Vec<u8> {
             let found = scaled(&line, Size::new(4, 1), Size::new(to, 1));

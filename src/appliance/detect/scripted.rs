@@ -123,7 +123,7 @@ fn simulate_detection(
     (jetwatch_types::area(&xyxy) > 0.0).then_some(Detection { class, score, xyxy })
 }
 
-/// A number from 0 to below 1 that depends on all of `words`: SplitMix64's mixing, word by word.
+/// A number from 0 to below 1 that depends on all of `fields`: SplitMix64's mixing, word by word.
 fn uniform_hash(words: &[u64]) -> f32 {
     let mixed = words.iter().fold(0, |state: u64, word| {
         let mut z = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_imperfections_it_repeats_the_truth_best_first() {
+    fn scripted_detector_returns_truth_sorted_by_score() {
         let car = truth(7, "car", [10.0, 20.0, 110.0, 80.0], 0.5);
         let person = truth(8, "person", [200.0, 20.0, 220.0, 90.0], 1.0);
         let hidden = truth(9, "bus", [300.0, 20.0, 400.0, 90.0], 0.0);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_come_at_the_rate_asked_for_and_repeat() {
+    fn scripted_misses_have_configured_rate_and_are_deterministic() {
         let config = ScriptedConfig {
             miss_rate: 0.25,
             seed: 3,

@@ -4,7 +4,7 @@
 //! the sessions that work are opened. Those use the weights where they lie, all of them the same bytes: two sessions of
 //! yolox_nano have one copy of its weights instead of two, and nothing of the reader and the optimizer. What is
 //! written fits this processor and this library, so it is never kept from one start to the next.
-//! [`onnx`](super::onnx) makes it, [`open_network`](super::open_network) opens it.
+//! [`onnx`](super::onnx) makes it, [`ort_session`](super::open_network) opens it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};

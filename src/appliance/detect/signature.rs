@@ -37,8 +37,8 @@ pub(super) enum BatchAxis {
     Dynamic,
 }
 
-/// Checks the inputs, and that the outputs are there, against `spec`; the first mismatch is the error. What is in the
-/// outputs is seen by [`head`].
+/// Checks the inputs, and that the outputs are there, against `model_spec`; the first mismatch is the error. What is in the
+/// outputs is seen by [`decoder`].
 pub(super) fn check_signature(
     spec: &ModelSpec,
     path: &Path,

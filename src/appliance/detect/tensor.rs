@@ -78,10 +78,10 @@ impl TensorWriter {
         CHANNELS * self.plane_len()
     }
 
-    /// Writes `picture` into slot `index`, which is the part `slot` of the tensor.
+    /// Writes `image` into slot `index`, which is the part `slot` of the tensor.
     ///
     /// Panics when `slot` does not have [`slot_len`](Self::slot_len) numbers, when there is no slot `index`, or when
-    /// the picture does not have the letterbox's inner size: see [`fit`] for that check.
+    /// the picture does not have the letterbox's inner size: see [`check_size`] for that check.
     pub fn write<'s>(
         &mut self,
         index: usize,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tensor_is_that_of_a_naive_reference() {
+    fn tensor_matches_naive_reference() {
         let normalizations = [
             ([0.0; 3], [1.0; 3]),
             ([123.7, 116.3, 103.5], [0.017, 0.018, 0.016]),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_the_pixels_as_they_are() {
+    fn byte_tensor_equals_pixels() {
         for color in [ColorOrder::Bgr, ColorOrder::Rgb] {
             let spec = spec(Size::new(96, 64), color, [0.0; 3], [1.0; 3]);
             let mut writer = TensorWriter::new(&spec, 1);

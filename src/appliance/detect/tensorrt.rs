@@ -60,7 +60,7 @@ pub struct EngineFile<'e> {
 }
 
 impl TensorRtModel {
-    /// Opens TensorRT and the GPU, takes the engine of `spec` that `config` asks for out of the folder of engines, or builds it
+    /// Opens TensorRT and the GPU, takes the engine of `model_spec` that `config` asks for out of the folder of engines, or builds it
     /// there if that is allowed, and opens it. `notify` hears of each step.
     pub fn load(
         spec: ModelSpec,
@@ -86,7 +86,7 @@ impl TensorRtModel {
         Self::open(spec, &file, &library, &device, batch, workers)
     }
 
-    /// Opens the engine, compares its tensors with `spec`, makes an execution for each of `workers`, and runs each once, so
+    /// Opens the engine, compares its tensors with `model_spec`, makes an execution for each of `workers`, and runs each once, so
     /// that every mismatch is found and the first frame is as fast as the others.
     pub fn open(
         spec: ModelSpec,

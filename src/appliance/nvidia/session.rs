@@ -79,7 +79,7 @@ impl Execution {
     /// Has the GPU read slot `index`, from 0, where `surface` lies, in the next run. After that run the slot is empty and the
     /// surface let go.
     ///
-    /// The same errors as of [`write`](Self::write), and a surface of another size or with pixels of another format.
+    /// The same errors as of [`upload_image`](Self::write), and a surface of another size or with pixels of another format.
     pub fn bind_surface(
         &mut self,
         index: usize,

@@ -108,7 +108,7 @@ impl SourceAnalytics {
         self.split_events(lifecycle, events);
     }
 
-    /// Gives `tell` the facts about tracks that have ended: nothing may follow their `end` under their identity.
+    /// Gives `publish` the facts about tracks that have ended: nothing may follow their `end` under their identity.
     pub(super) fn publish_before_end(
         &mut self,
         source: &str,
@@ -118,7 +118,7 @@ impl SourceAnalytics {
         publish_events(&mut self.before_end, source, &self.rules, frame, publish);
     }
 
-    /// Gives `tell` all other facts.
+    /// Gives `publish` all other facts.
     pub(super) fn publish_rest(
         &mut self,
         source: &str,
@@ -128,7 +128,7 @@ impl SourceAnalytics {
         publish_events(&mut self.rest, source, &self.rules, frame, publish);
     }
 
-    /// Gives `tell` the zones and lines that are due; `None` for `at`: all that differ from what was told, or never were.
+    /// Gives `publish` the zones and lines that are due; `None` for `at`: all that differ from what was told, or never were.
     pub(super) fn publish_counts(
         &mut self,
         source: &str,
@@ -220,7 +220,7 @@ pub fn unknown_labels(config: &Config, labels: &[String]) -> Vec<Problem> {
     sources.chain(templates).flat_map(of_source).collect()
 }
 
-/// What `source` calls for that is not among `labels`, each with its key: `classes`, and the `objects` of its rules.
+/// What `on_source_state` calls for that is not among `labels`, each with its key: `classes`, and the `objects` of its rules.
 pub(super) fn unknown_labels_of(source: &SourceConfig, labels: &[String]) -> Vec<(String, String)> {
     let classes = source.classes.iter();
     let classes = classes.filter(|label| !labels.contains(label));

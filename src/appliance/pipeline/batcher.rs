@@ -96,7 +96,7 @@ struct SourceQueue {
 }
 
 impl Batcher {
-    /// One lane for each entry of `live`; at most `most_frames` are handed out in all.
+    /// One lane for each entry of `live`; at most `max_frames` are handed out in all.
     #[must_use]
     pub fn new(live: &[bool], batch_size: usize, max_frames: Option<u64>) -> Self {
         let lanes: Vec<SourceQueue> = live

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_batches_are_handed_over_in_order() {
+    fn calibration_delivers_full_batches_in_order() {
         let (spec, folder) = (street_nano(), images(5));
         let mut input = CalibrationImages::start(folder.path(), &spec, 2).expect("it starts");
         let plane = (spec.input.size.width * spec.input.size.height) as usize;

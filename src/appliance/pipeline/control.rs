@@ -62,7 +62,7 @@ impl ControlQueue {
         move || reload.store(true, Ordering::Release)
     }
 
-    /// Takes commands as they were sent. One that finds no room in time is answered through `news`.
+    /// Takes commands as they were sent. One that finds no room in time is answered through `messages`.
     pub(super) fn command_handler(
         &self,
         messages: Sender<TrackMessage>,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_loses_no_reload_and_answers_every_command() {
+    fn full_control_queue_keeps_reload_and_answers_commands() {
         let requests = ControlQueue::default();
         let (messages, received) = bounded(MAX_PENDING + 2);
         let handle = requests.command_handler(messages.clone());

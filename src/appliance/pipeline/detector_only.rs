@@ -115,7 +115,7 @@ pub fn bench_detector(
     })
 }
 
-/// How long each layer of the network takes, over `runs` runs on single frames of the first source; `None` where the
+/// How long each layer of the network takes, over `detector_description` runs on single frames of the first source; `None` where the
 /// backend cannot tell.
 pub fn bench_layers(
     config: &Config,
@@ -130,7 +130,7 @@ pub fn bench_layers(
     Ok(prepared.layer_times(&frames, runs)?)
 }
 
-/// The first `preload` frames of `source`, at least one, through its real pipeline.
+/// The first `preload` frames of `on_source_state`, at least one, through its real pipeline.
 pub(super) fn preload_frames(
     source: &SourceConfig,
     prepared: &detect::DetectorFactory,

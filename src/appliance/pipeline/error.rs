@@ -31,7 +31,7 @@ pub enum PipelineError {
         cause: Box<DetectError>,
     },
     /// A secondary network is to look at a class that what it stands on does not find.
-    #[error("{key}: the {of} has no label `{label}`; {}", meant(near, known))]
+    #[error("{key}: the {of} has no label `{label}`; {}", suggestion(near, known))]
     SecondaryClass {
         /// The key.
         key: String,

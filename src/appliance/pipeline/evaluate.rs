@@ -32,7 +32,7 @@ pub struct Evaluator {
 }
 
 /// What the detectors found.
-pub struct Evaluation {
+pub struct EvaluationRun {
     /// For each precision: the detections of each picture, best first; `None` where the picture could not be read.
     pub found: Vec<Vec<Option<Vec<Detection>>>>,
     /// Pictures that could not be read or have another size than expected: place in the list and reason, in order.
@@ -69,7 +69,7 @@ impl Evaluator {
         &self,
         images: &ImageList,
         progress: &mut dyn FnMut(usize),
-    ) -> Result<Evaluation, PipelineError> {
+    ) -> Result<EvaluationRun, PipelineError> {
         let detector = &self.config.detector;
         let board = Arc::new(ResultTable::new(images, self.networks.len()));
         let lanes = Arc::new(Batcher::new(&[false], detector.batch_size, None));
@@ -229,7 +229,7 @@ impl ResultTable {
         }
     }
 
-    fn finish(&self, infer_ms: Vec<f64>) -> Evaluation {
+    fn finish(&self, infer_ms: Vec<f64>) -> EvaluationRun {
         let mut results = self.results();
         let mut unreadable = std::mem::take(&mut results.unreadable);
         unreadable.sort();
@@ -237,7 +237,7 @@ impl ResultTable {
             (Some(began), Some(ended)) => ended.saturating_duration_since(began),
             _ => Duration::ZERO,
         };
-        Evaluation {
+        EvaluationRun {
             found: std::mem::take(&mut results.found),
             unreadable,
             elapsed: took,

@@ -56,7 +56,7 @@ pub enum ScaleAt {
 }
 
 impl ExecutionMode {
-    /// What sources are asked for, where a later step `looks` at pictures.
+    /// What sources are asked for, where a later step `results` at pictures.
     pub(super) fn image_requests(self, needs_full_image: bool) -> (ImageSize, FullImage) {
         match (self.scale_at, needs_full_image) {
             // The picture is as large as a view.
@@ -159,7 +159,7 @@ struct Counts {
 }
 
 impl InFlightLimit {
-    /// A gate that is full with `room` frames or views, or with more than `crops` crops inside.
+    /// A gate that is full with `max_frames` frames or views, or with more than `max_crops` crops inside.
     fn new(max_frames: usize, max_crops: usize) -> Self {
         Self {
             inner: Some(Arc::new(Inner {
@@ -171,7 +171,7 @@ impl InFlightLimit {
         }
     }
 
-    /// Hands a frame in with `offer` when there is room; waits for it.
+    /// Hands a frame in with `push` when there is room; waits for it.
     pub(super) fn acquire(&self, frame: Frame, push: impl FnOnce(Frame) -> Flow) -> Flow {
         let Some(inner) = &self.inner else {
             return push(frame);
@@ -216,7 +216,7 @@ impl InFlightLimit {
         }
     }
 
-    /// Waits until nothing is left to be drawn or looked at, at most for `patience`. Frames that nobody has taken do not count.
+    /// Waits until nothing is left to be drawn or looked at, at most for `timeout`. Frames that nobody has taken do not count.
     pub(super) fn drain(&self, timeout: Duration) {
         if let Some(inner) = &self.inner {
             let is_busy = |inside: &mut Counts| inside.full_images > 0 || inside.crops > 0;

@@ -13,7 +13,7 @@ pub(super) struct DetectionFilter {
 }
 
 impl DetectionFilter {
-    /// The filter that `source` asks for, of detections whose classes have these labels.
+    /// The filter that `on_source_state` asks for, of detections whose classes have these labels.
     ///
     /// # Errors
     /// A label that the model does not have.
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_and_classes_are_kept_as_asked() {
+    fn filter_keeps_configured_scores_and_classes() {
         let found = |class, score| Detection {
             class,
             score,

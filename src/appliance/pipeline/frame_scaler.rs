@@ -78,7 +78,7 @@ mod tests {
     use jetwatch_types::FrameMeta;
 
     #[test]
-    fn the_network_gets_its_size_and_later_steps_the_whole() {
+    fn detector_gets_network_size_and_later_stages_full_size() {
         let size = Size::new(16, 8);
         // Rows with 8 bytes between them that are not part of the picture.
         let stride = 16 * PIXEL_BYTES + 8;

@@ -12,7 +12,7 @@ use jetwatch_track::Tracker;
 use super::batcher::Batcher;
 use super::track::TrackMessage;
 
-/// The lanes, which let frames skip the network where a source asks for it; `news` hears of them.
+/// The lanes, which let frames skip the network where a source asks for it; `messages` hears of them.
 pub(super) fn with_intervals(
     lanes: Batcher,
     config: &Config,
@@ -44,8 +44,8 @@ pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
     }
 }
 
-/// What becomes of the frames of `source`; `None` where each of them goes through the network. `view` is
-/// the picture that those have which skip it, which goes to the `shelf`.
+/// What becomes of the frames of `on_source_state`; `None` where each of them goes through the network. `full_image` is
+/// the picture that those have which skip it, which goes to the `image_budget`.
 pub(super) fn skip_policy(
     config: &Config,
     source: &SourceConfig,

@@ -65,7 +65,7 @@ pub use analytics::unknown_labels;
 pub use calibration_images::CalibrationImages;
 pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
 pub use error::PipelineError;
-pub use evaluate::{Evaluation, Evaluator, ImageList};
+pub use evaluate::{EvaluationRun, Evaluator, ImageList};
 pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
 pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
 pub use reload::ConfigLoader;

@@ -45,7 +45,7 @@ impl Notice {
         }
     }
 
-    /// `status` with what has to be known of the last reload in front.
+    /// `status_line` with what has to be known of the last reload in front.
     pub(super) fn prepend_to(&self, status: String) -> String {
         let refused = self.shared.refused.lock();
         match refused.unwrap_or_else(PoisonError::into_inner).as_ref() {

@@ -26,7 +26,7 @@ impl<T> ReorderBuffer<T> {
         self.next
     }
 
-    /// Takes a result; `give` gets it and those behind it that are now due, in order. A ticket given twice is ignored.
+    /// Takes a result; `emit` gets it and those behind it that are now due, in order. A ticket given twice is ignored.
     pub fn push(&mut self, order: u64, result: T, mut emit: impl FnMut(T)) {
         if order > self.next {
             // The gap is at most the number of frames that the workers hold.
@@ -42,7 +42,7 @@ impl<T> ReorderBuffer<T> {
         }
         emit(result);
         self.next += 1;
-        // The front is always ticket `next`'s place now.
+        // The front is always ticket `window`'s place now.
         while let Some(front) = self.early.pop_front() {
             match front {
                 Some(due) => {

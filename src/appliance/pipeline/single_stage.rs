@@ -52,7 +52,7 @@ impl RunLimit {
         }
     }
 
-    /// Takes up to `most` frames; zero: it is over.
+    /// Takes up to `max_batch` frames; zero: it is over.
     fn reserve(&self, max: usize, started: Instant) -> usize {
         if self.is_over(started) {
             return 0;
@@ -71,7 +71,7 @@ impl RunLimit {
     }
 }
 
-/// Runs `part` of the chain that `config` describes. `preload` frames of the first source are used in turns, forth and back,
+/// Runs `sub_crop` of the chain that `config` describes. `preload` frames of the first source are used in turns, forth and back,
 /// so that nothing jumps. Gives the frames that went through.
 ///
 /// # Errors

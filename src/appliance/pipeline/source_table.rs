@@ -19,7 +19,7 @@ use super::reorder::ReorderBuffer;
 pub(super) struct SourceTable(Vec<Option<Box<TrackedSource>>>);
 
 impl SourceTable {
-    /// Puts `line` into the place of `id`.
+    /// Puts `source` into the place of `id`.
     pub(super) fn insert(&mut self, id: SourceId, line: Box<TrackedSource>) {
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, || None);

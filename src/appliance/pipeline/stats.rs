@@ -1,4 +1,4 @@
-//! What the chain did so far: the numbers of `stats` messages, of the progress line and of the final report.
+//! What the chain did so far: the numbers of `publish_stats` messages, of the progress line and of the final report.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ struct State {
     base: Snapshot,
     /// Frames that were replaced by newer ones before that.
     warmup_dropped: u64,
-    /// Where the interval of the newest `stats` message began.
+    /// Where the interval of the newest `publish_stats` message began.
     interval: Snapshot,
     /// How the machine does, as it was read last; its loads count from the readings behind it.
     machine: Option<(MachineStats, Arc<SensorSnapshot>)>,
@@ -145,7 +145,7 @@ impl StatsCollector {
         source.tracks = 0;
     }
 
-    /// A frame went through the whole chain; `carried`: past the network.
+    /// A frame went through the whole chain; `skipped`: past the network.
     pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize, skipped: bool) {
         let now = Instant::now();
         let latency = now.saturating_duration_since(meta.received_at);
@@ -229,7 +229,7 @@ impl StatsCollector {
         sources.iter().map(shown).collect()
     }
 
-    /// The numbers since the last call, for a `stats` message; begins a new interval.
+    /// The numbers since the last call, for a `publish_stats` message; begins a new interval.
     pub(super) fn stats(&self, messages: SinkCounts) -> Stats {
         let mut state = self.lock();
         let stats = self.collect(&state, messages);
@@ -243,7 +243,7 @@ impl StatsCollector {
         stats
     }
 
-    /// The numbers since the last `stats` message, without ending its interval.
+    /// The numbers since the last `publish_stats` message, without ending its interval.
     pub(super) fn progress(&self) -> Stats {
         self.collect(&self.lock(), SinkCounts::default())
     }
@@ -406,7 +406,7 @@ mod tests {
     use jetwatch_types::{Frame, Size};
 
     #[test]
-    fn what_was_dropped_in_the_warm_up_is_counted_apart() {
+    fn warmup_drops_are_counted_separately() {
         let lanes = Arc::new(Batcher::new(&[true], 1, None));
         let meter = StatsCollector::new(
             Instant::now(),

@@ -1,4 +1,4 @@
-//! The thread that reads how the machine does, a moment before each `stats` message, and notices when it slows itself down.
+//! The thread that reads how the machine does, a moment before each `publish_stats` message, and notices when it slows itself down.
 //!
 //! It reads some hundred small files, of which those of power rails wait for a bus, so it is nobody else's thread; no frame
 //! waits for it, and no watchdog looks at it: a sensor that hangs is no reason to start the daemon anew.

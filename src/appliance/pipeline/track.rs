@@ -52,7 +52,7 @@ pub(super) enum TrackMessage {
     },
     /// All sources that the run starts with have joined.
     SourcesReady,
-    /// A source leaves: nothing new comes from it. Its place is given up, and `gone` told, once its last frame is through.
+    /// A source leaves: nothing new comes from it. Its place is given up, and `done` told, once its last frame is through.
     SourceRemoved { id: SourceId, done: Sender<()> },
     /// A source's state changed.
     SourceState {
@@ -103,7 +103,7 @@ pub(super) struct TrackStageReport {
 }
 
 impl TrackStage {
-    /// Runs until [`News::Finish`]; returns what became of the messages and of the recording.
+    /// Runs until [`TrackMessage::Shutdown`]; returns what became of the messages and of the recording.
     pub(super) fn run(mut self, messages: &Receiver<TrackMessage>) -> TrackStageReport {
         let mut stats_due = Instant::now() + self.stats_interval;
         loop {
@@ -387,7 +387,7 @@ impl TrackStage {
         self.publish_states(id, completed);
     }
 
-    /// Tells the states of a source whose time has come when the first `given` frames of its order are through.
+    /// Tells the states of a source whose time has come when the first `emitted` frames of its order are through.
     fn publish_states(&mut self, id: SourceId, completed: u64) {
         while let Some((state, _)) = self.sources[id.index()].states.front() {
             if *state == SourceState::Offline {

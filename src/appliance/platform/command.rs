@@ -69,7 +69,7 @@ impl Tool {
         self.run_with_timeout(root, arguments, TOOL_TIMEOUT)
     }
 
-    /// As [`run`](Self::run), for at most `patience`.
+    /// As [`run`](Self::run), for at most `timeout`.
     ///
     /// # Errors
     /// As there.
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a script by a shell in the place of nvpmodel, for at most `patience`.
+    /// Runs a script by a shell in the place of nvpmodel, for at most `timeout`.
     fn run(script: &str, timeout: Duration) -> Result<ToolOutput, PlatformError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = SysRoot::new(folder.path());
@@ -194,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_question_gets_no_answer() {
+    fn tool_has_no_standard_input() {
         let output = run("read -r answer || echo nobody\n", TOOL_TIMEOUT).expect("it ends");
         assert_eq!(output.text, "nobody\n");
     }
 
     #[test]
-    fn a_tool_that_fails_is_told_with_its_words() {
+    fn failing_tool_error_includes_output() {
         let output = run("echo one; echo two >&2; exit 3", TOOL_TIMEOUT).expect("it ends");
         let error = output.done().expect_err("it failed").to_string();
         assert_eq!(
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_does_not_end_is_killed() {
+    fn hanging_tool_is_killed() {
         let error = run("exec sleep 600", Duration::from_millis(1));
         let error = error.expect_err("it does not end").to_string();
         assert!(

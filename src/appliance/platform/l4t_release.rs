@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_the_file_are_read() {
+    fn both_l4t_release_formats_are_parsed() {
         let cases = [
             (
                 "# R35 (release), REVISION: 4.1, GCID: 1, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1 19:57:35 UTC 2023",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_release() {
+    fn other_texts_are_not_l4t_release() {
         for text in [
             "",
             "R35",

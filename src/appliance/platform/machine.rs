@@ -117,7 +117,7 @@ const MODELS: [(&str, Family); 5] = [
 ];
 
 impl Machine {
-    /// Looks at the machine below `root`.
+    /// Looks at the machine below `sysroot`.
     #[must_use]
     pub fn find(root: &SysRoot) -> Self {
         let mut notes = Vec::new();
@@ -272,7 +272,7 @@ mod tests {
     const R36: &str = "# R36 (release), REVISION: 3.0, GCID: 1\n# KERNEL_VARIANT: oot";
 
     #[test]
-    fn modules_are_known_by_their_numbers() {
+    fn modules_are_identified_by_part_number() {
         let cases = [
             (
                 "nvidia,p3449-0000+p3668-0000\0nvidia,p3509-0000+p3668-0000\0nvidia,tegra194\0",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_with_a_new_number_is_known_by_its_model() {
+    fn module_with_unknown_number_is_identified_by_model() {
         let machine = machine(
             "nvidia,p9999-0000+p3767-0009\0nvidia,tegra234\0",
             "NVIDIA Jetson Orin NX Engineering Reference\0",
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unknown_degrades_and_says_so() {
+    fn unknown_machine_degrades_with_note() {
         let thor = machine(
             "nvidia,p4071-0000+p3834-0008\0nvidia,tegra264\0",
             "NVIDIA Jetson AGX Thor",
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_are_no_jetson() {
+    fn other_machines_are_not_jetson() {
         for compatible in [
             "",
             "raspberrypi,4-model-b\0brcm,bcm2711\0",

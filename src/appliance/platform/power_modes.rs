@@ -235,7 +235,7 @@ CPU_ONLINE CORE_1 1
     }
 
     #[test]
-    fn what_is_not_written_as_it_should_be_is_told_with_its_line() {
+    fn malformed_power_mode_is_reported_with_line() {
         for (text, wanted) in [
             ("", "nvpmodel.conf: found \"no power mode\""),
             (
@@ -258,7 +258,7 @@ CPU_ONLINE CORE_1 1
     }
 
     #[test]
-    fn the_only_file_counts_and_several_are_ambiguous() {
+    fn single_config_is_used_and_several_are_ambiguous() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = SysRoot::new(folder.path());
         let missing = PowerModes::read(&root).expect_err("there is no file");
@@ -277,7 +277,7 @@ CPU_ONLINE CORE_1 1
     }
 
     #[test]
-    fn the_mode_that_is_set_is_read_from_the_record() {
+    fn current_power_mode_is_read_from_status_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = SysRoot::new(folder.path());
         let none = PowerModes::current(&root).expect_err("neither record nor tool");

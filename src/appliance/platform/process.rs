@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_runs_and_who_holds_a_camera() {
+    fn running_processes_and_camera_owners_are_found() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = SysRoot::new(folder.path());
         let write = |path: &str, text: &str| {

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_is_not_unreadable() {
+    fn missing_file_is_none_and_unreadable_file_is_error() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = SysRoot::new(folder.path());
         fs::create_dir_all(root.path("/sys/zone10")).expect("created");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_only_what_is_there_is_written() {
+    fn replace_is_atomic_and_write_needs_existing_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = SysRoot::new(folder.path());
         assert!(root.write("/setting", "2").is_err());

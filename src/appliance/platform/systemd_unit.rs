@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn systemds_answer_is_read() {
+    fn systemctl_output_is_parsed() {
         let unit = SystemdUnit::read(
             "LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nNRestarts=2\nWatchdogUSec=30s\n",
         );

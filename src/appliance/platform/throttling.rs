@@ -1,7 +1,7 @@
 //! When the machine slows itself down, and why: one event where it begins and one where it ends, made of readings that
 //! follow each other. Pure: no clock and no file.
 //!
-//! A cause begins with the first readings that show it, and ends when [`QUIET`] readings in a row have not: a limit that is
+//! A cause begins with the first readings that show it, and ends when [`IDLE_TIMEOUT`] readings in a row have not: a limit that is
 //! passed every other second is one event, not hundreds. Over-current is told by counters that nobody can miss, thermal
 //! throttling and alarms of rails by their state at the time of a reading. The pipeline asks at each reading.
 
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_begins_at_once_and_ends_when_it_stays_away() {
+    fn throttling_begins_immediately_and_ends_after_clear_samples() {
         let mut throttling = Throttling::default();
         assert!(throttling.update(&readings(0, false, 4)).is_empty());
         let began = throttling.update(&readings(2, false, 4));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_tell_what_happened_between_two_readings() {
+    fn over_current_is_detected_from_counter_difference() {
         let mut throttling = Throttling::default();
         // Four times before anybody watched.
         assert!(throttling.update(&readings(0, false, 4)).is_empty());
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn several_causes_last_side_by_side() {
+    fn several_throttling_causes_overlap() {
         let mut throttling = Throttling::default();
         let began = throttling.update(&readings(1, true, 0));
         assert_eq!(
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_below_its_hardware_is_held_by_the_mode_unless_it_is_throttled() {
+    fn gpu_below_hardware_limit_is_capped_by_power_mode_unless_throttled() {
         let gpu = |max, hardware| Engine {
             kind: EngineKind::Gpu,
             name: "17000000.gv11b".to_owned(),

@@ -161,7 +161,7 @@ mod tests {
     const R36: &str = "# R36 (release), REVISION: 4.3";
 
     #[test]
-    fn known_jetsons_use_their_own_units() {
+    fn known_jetsons_use_hardware_video_units() {
         for family in [
             Family::XavierNx,
             Family::AgxXavier,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_alone_and_says_why() {
+    fn unknown_machine_uses_no_hardware_units_with_reason() {
         let cases = [
             (Family::NoJetson, "", Some(false), "is no Jetson"),
             (
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_a_known_machine_lacks_is_named() {
+    fn missing_video_unit_is_reported() {
         let units = VideoUnits::for_machine(&machine(Family::XavierNx, R35, Some(false)));
         assert_eq!(units.vic, Err("Jetson Xavier NX has no VIC".to_owned()));
         assert_eq!(

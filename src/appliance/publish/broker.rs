@@ -48,7 +48,7 @@ impl std::fmt::Debug for EmbeddedBroker {
 }
 
 impl EmbeddedBroker {
-    /// Starts listening on `listen` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
+    /// Starts listening on `command_listener` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
     ///
     /// With `credentials`, exactly that user with that password is let in. Without, anybody is, and therefore only a
     /// loopback address is accepted.
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_network_is_refused_without_a_password() {
+    fn remote_broker_without_password_is_rejected() {
         let listen: SocketAddr = "0.0.0.0:0".parse().expect("an address");
         let error = EmbeddedBroker::start(listen, None).expect_err("open to everybody");
         assert!(

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_commands_are_read() {
+    fn both_commands_are_parsed() {
         let text = br#"{"id": "7", "command": "add_source", "template": "hall", "name": "h", "parameters": {"a": 3, "b": "x"}}"#;
         let parameters = [("a", "3"), ("b", "x")];
         let wanted = Command::AddSource {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_comes_is_refused() {
+    fn invalid_commands_are_rejected() {
         let long = format!(
             r#"{{"command": "remove_source", "name": "{}"}}"#,
             "x".repeat(MAX_TEXT + 1)
@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused_in_few_words(payload in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn any_payload_is_parsed_or_rejected_with_short_error(payload in proptest::collection::vec(any::<u8>(), 0..600)) {
             if let Err(reply) = Command::read(&payload) {
                 prop_assert!(reply.error.is_some_and(|error| error.len() < 1000));
             }

@@ -21,7 +21,7 @@ pub struct CommandListener {
 }
 
 impl CommandListener {
-    /// Starts the thread and returns at once. `hear` gets each command as it was sent, on that thread. What the broker has kept
+    /// Starts the thread and returns at once. `on_payload` gets each command as it was sent, on that thread. What the broker has kept
     /// from earlier (a retained message) is no command: it would be carried out again at every connection.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! FLOOR 2: tracks out: wire format, MQTT, JSON lines, embedded broker.
 //!
-//! The chain hands [`Record`]s to a [`Sink`]. [`Encoder`] turns a record into JSON and [`Topics`] says where it goes and
+//! The chain hands [`Publication`]s to a [`Sink`]. [`Encoder`] turns a record into JSON and [`Topics`] says where it goes and
 //! how surely it must arrive: both are pure. [`MqttSink`] and [`JsonLinesSink`] keep what they are given in bounded
 //! queues and deliver it from threads of their own, so that neither a broker nor a disk can hold the chain up.
 //! [`EmbeddedBroker`] is for machines without a broker, [`Subscriber`] shows what subscribers see, and [`probe`] asks

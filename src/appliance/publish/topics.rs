@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_become_levels_without_collisions() {
+    fn labels_map_to_distinct_topic_levels() {
         let labels = [
             "person",
             "traffic light",

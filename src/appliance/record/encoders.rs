@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_that_is_installed_and_fits_is_taken() {
+    fn best_installed_encoder_is_selected() {
         let all: Vec<&str> = ENCODERS.iter().map(|encoder| encoder.element).collect();
         let all = [all.as_slice(), &["h264parse"]].concat();
         let with_converter = [all.as_slice(), &["nvvidconv"]].concat();

@@ -25,7 +25,7 @@ pub struct BudgetedImage {
 }
 
 impl ImageBudget {
-    /// A shelf for `most` views.
+    /// A shelf for `max` views.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl ImageBudget {
         }
     }
 
-    /// Tells `watch` of every view from now on.
+    /// Tells `observer` of every view from now on.
     #[must_use]
     pub fn with_observer(mut self, observer: BudgetObserver) -> Self {
         self.observer = Some(observer);

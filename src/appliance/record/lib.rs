@@ -1,7 +1,7 @@
 //! FLOOR 2: pictures drawn on and recorded, without a GPU.
 //!
 //! [`Canvas`] is a picture in NV12, I420, RGBA or BGRx in the processor's memory, of which only the pixels that are drawn are touched.
-//! [`Pen`] draws frames, lines and text on it, [`Overlay`] what is known of a frame. [`Grid`] lays the pictures of several sources
+//! [`Painter`] draws frames, lines and text on it, [`Overlay`] what is known of a frame. [`Grid`] lays the pictures of several sources
 //! side by side. [`Recording`] does all of that on a thread of its own and gives the pictures to the encoder that is there.
 //!
 //! ```text

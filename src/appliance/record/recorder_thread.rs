@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_several_sources_share_one_time() {
+    fn mosaic_sources_share_one_timeline() {
         let first = Instant::now();
         let mut shared = MosaicState {
             pixels: Vec::new(),

@@ -105,7 +105,7 @@ impl Recording {
 
     /// Starts the thread; `sources` are the names of those that share the picture, in the order of their places. The encoder starts
     /// with the first frame, which tells the size. At the end, it may take `deadline` to complete the file. Stage times go to
-    /// `recorder`; `lag` says what becomes of what it cannot keep up with: of more than `burst` frames, which may come at once
+    /// `recorder`; `overflow` says what becomes of what it cannot keep up with: of more than `burst` frames, which may come at once
     /// and be drawn before the next ones come.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ mod tests {
     use jetwatch_types::{Image, Size};
 
     #[test]
-    fn as_many_frames_may_wait_as_come_at_once() {
+    fn recorder_queue_holds_one_batch() {
         assert_eq!(
             [1, 4, 16].map(|burst| OverflowPolicy::Drop.queue_capacity(burst)),
             [4, 4, 16]

@@ -96,11 +96,11 @@ impl Grid {
     }
 }
 
-/// Writes `picture` to `place` of a `BGRx` picture whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the mean of
+/// Writes `image` to `tile` of a `BGRx` picture whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the mean of
 /// four of the picture's that lie evenly in the part that it stands for.
 ///
 /// # Panics
-/// When `place` is not inside of `pixels`.
+/// When `tile` is not inside of `pixels`.
 pub fn copy_into(image: &Image, tile: TileRect, pixels: &mut [u8], stride: usize) {
     let (from, to) = (image.size, tile.size);
     if from.width == 0 || from.height == 0 {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_apart_inside_and_enough() {
+    fn tiles_are_disjoint_inside_and_sufficient() {
         for sources in 1..=64 {
             let grid = Grid::new(sources, Size::new(641, 359));
             let whole = grid.size();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_has_its_own_size_made_even() {
+    fn single_source_keeps_even_size() {
         let grid = Grid::new(1, Size::new(641, 359));
         assert_eq!(grid.size(), Size::new(642, 360));
         let place = grid.fit(0, Size::new(641, 359));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_come_to_their_place_and_nowhere_else() {
+    fn tile_copy_writes_only_its_tile() {
         for (width, height) in [(8, 6), (16, 12), (200, 150), (3, 2), (1, 1), (255, 1)] {
             let place = TileRect {
                 left: 3,

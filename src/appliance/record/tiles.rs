@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_belongs_to_its_name_and_not_to_a_source() {
+    fn tile_belongs_to_source_name() {
         let overlay = || Box::new(Overlay::new(&[]));
         let mut seats = TileAssignment::new(vec!["gate".to_owned(), "yard".to_owned()]);
         assert!(seats.assign(SourceId(0), "gate", overlay()));

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hanging_service_is_asked_for_after_two_failures_and_then_rarely() {
+    fn argus_restart_is_requested_after_two_failures_and_rate_limited() {
         let start = Instant::now();
         let mut state = State::default();
         let mut fails_at =
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_any_camera_mean_that_the_service_answers() {
+    fn frames_of_any_camera_reset_argus_failures() {
         let restarts = ArgusSupervisor::disabled();
         let other = Arc::new(SourceCounters::default());
         restarts.add_source(&Arc::default());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_failures_are_those_of_a_hanging_service() {
+    fn only_specific_failures_count_as_argus_hang() {
         assert!(is_hung(&stall()));
         assert!(is_hung(&element_error("CANCELLED (Argus Error Status)")));
         assert!(is_hung(&element_error("Failed to create CaptureSession")));

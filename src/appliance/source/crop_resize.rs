@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_cut_and_scaled_where_they_lie() {
+    fn crops_are_scaled_from_their_position() {
         let crop = Crop {
             left: 4,
             top: 2,

@@ -40,7 +40,7 @@ pub struct LabeledImage {
 }
 
 impl DatasetGenerator {
-    /// Draws the pictures of scene number `index` and hands each to `take`; ends at its first error.
+    /// Draws the pictures of scene number `index` and hands each to `on_image`; ends at its first error.
     pub fn draw<E>(
         &self,
         index: u64,
@@ -52,7 +52,7 @@ impl DatasetGenerator {
         let span = u64::from(most.saturating_sub(least)) + 1;
         let mut scene = Scene::new(&SyntheticScene {
             seed,
-            // Below `most`, which is 32 bits.
+            // Below `max`, which is 32 bits.
             objects: least + (numbers.next() % span) as u32,
             width: self.size.width,
             height: self.size.height,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scene_is_the_same_wherever_it_stands_in_its_set() {
+    fn scene_is_independent_of_dataset_position() {
         let pictures = drawn(SET, 3);
         assert_eq!(pictures.len(), 2);
         assert_eq!((pictures[0].seed, pictures[0].rgb.len()), (43, 96 * 64 * 3));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_ends_a_scene() {
+    fn first_error_stops_scene() {
         let mut taken = 0;
         let result = SET.draw(0, |_| {
             taken += 1;

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_element_counts_only_with_its_property_and_word() {
+    fn element_needs_its_property_and_value() {
         gst::init().expect("GStreamer starts");
         let cases = [
             ("videoscale", None, None),

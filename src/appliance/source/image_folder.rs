@@ -1,7 +1,7 @@
 //! Still pictures as a source: JPEG and PNG files, in order, none left out.
 //!
 //! Files are decoded here and scaled by the same elements as video, so that accuracy measured on pictures is that of the
-//! daemon. [`start_images`] plays a list of files; a folder of them is a source like any other (`images:` and a folder).
+//! daemon. [`start_image_source`] plays a list of files; a folder of them is a source like any other (`image_folder:` and a folder).
 //! A frame's [`pts`](jetwatch_types::FrameMeta::pts) is the place of its file in the list, in seconds. Orientation in EXIF is
 //! not looked at, as those who annotate with COCO's tools do not either.
 
@@ -32,7 +32,7 @@ enum Files {
     Folder(PathBuf),
 }
 
-/// Plays `files` on a thread of its own, as `config` says otherwise. What cannot be read is told to `unreadable` and
+/// Plays `files` on a thread of its own, as `config` says otherwise. What cannot be read is told to `on_unreadable` and
 /// passed over.
 pub fn start_image_source(
     config: &SourceConfig,

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_off_anywhere_is_not_whole() {
+    fn truncated_jpeg_is_incomplete() {
         let bytes = noise();
         assert!(is_jpeg(&bytes) && is_complete(&bytes));
         assert!(

@@ -2,9 +2,9 @@
 //!
 //! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
 //! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
-//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`Deliver`] function that the
+//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`OnFrame`] function that the
 //! pipeline room gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
-//! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`Plan`].
+//! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`ProcessingPlan`].
 //!
 //! ```text
 //!   supervisor ── run_once ──► [ elements of the URI → decoder → steps that scale → appsink ] ── Deliver ──►
@@ -150,7 +150,7 @@ pub struct SourceContext {
     pub machine: Arc<Machine>,
     /// Where the detector reads a Jetson's surfaces in place: what makes pictures of them. Then the VIC leaves pictures in NVMM.
     pub nvmm_reader: Option<Arc<Surfaces>>,
-    /// What [`Frame::view`] holds; where nothing is asked for, nothing is done for it.
+    /// What [`Frame::full_image`] holds; where nothing is asked for, nothing is done for it.
     pub full_image: FullImage,
     /// Hears, on the supervisor's thread, who does what in a session that has given its first frame.
     pub on_plan: Arc<dyn Fn(&ProcessingPlan) + Send + Sync>,

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_buffer_is_lent_again() {
+    fn dropped_buffer_is_reused() {
         let pool = PixelPool::default();
         let first = pool.acquire(64);
         let address = first.as_ref().as_ptr();

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_rate_is_the_caps_whatever_the_sources() {
+    fn mean_rate_equals_limit_for_any_source_rate() {
         for (fps, cap) in [(30, 10.0), (25, 10.0), (30, 7.0), (60, 24.0), (30, 0.5)] {
             let seconds = 60;
             let count = admitted(cap, (0..fps * seconds).map(|n| n * 1000 / fps)).len();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_over_and_a_gap_owe_nothing() {
+    fn restart_and_gap_give_no_extra_frames() {
         assert_eq!(
             admitted(10.0, [0, 50, 100, 150, 0, 50, 100]),
             [0, 100, 0, 100]

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_stops_alone_or_along() {
+    fn child_token_stops_with_parent_or_alone() {
         let parent = StopToken::default();
         let (alone, along) = (parent.child(), parent.child());
         alone.stop();

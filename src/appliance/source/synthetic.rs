@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beat_stays_and_what_was_missed_never_comes() {
+    fn synthetic_source_keeps_rate_and_skips_missed_frames() {
         let period = Duration::from_millis(10);
         let due = Instant::now();
         let tick = |late_ms| next_tick(due, period, due + Duration::from_millis(late_ms)) - due;

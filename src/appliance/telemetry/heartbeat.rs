@@ -19,7 +19,7 @@ pub struct Heartbeats {
 
 struct Slot {
     name: String,
-    /// Milliseconds from `origin` to the begin of the piece of work at hand, plus one; or [`WAITING`].
+    /// Milliseconds from `origin` to the begin of the piece of work at hand, plus one; or [`QUEUE_CAPACITY`].
     since: AtomicU64,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_work_on_one_piece_makes_a_thread_stuck() {
+    fn thread_stalls_only_on_single_long_task() {
         let pulses = Heartbeats::default();
         let (worker, idle) = (pulses.register("worker"), pulses.register("idle"));
         let limit = Duration::from_secs(10);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_is_named() {
+    fn longest_stalled_thread_is_reported() {
         let pulses = Heartbeats::default();
         let (first, second) = (pulses.register("first"), pulses.register("second"));
         first.slot.since.store(5_001, Ordering::Relaxed);

@@ -122,7 +122,7 @@ impl<L: Log> Log for OwnTargetFilter<L> {
     }
 }
 
-/// Whether a record of `target` counts while ours are heard up to `most`.
+/// Whether a record of `target` counts while ours are heard up to `max`.
 fn is_enabled_for(target: &str, level: Level, max: LevelFilter) -> bool {
     let is_own = is_own(target);
     level
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_an_error_for_the_journal_has_its_priority() {
+    fn journal_error_lines_have_priority_prefix() {
         let text = "jetwatch: a.yaml:1: sources: found nothing\n\n1 problem in a.yaml";
         let marked = "<3>jetwatch: a.yaml:1: sources: found nothing\n<3>\n<3>1 problem in a.yaml";
         assert_eq!(with_line_prefix(text), marked);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn other_crates_are_heard_from_warnings_up() {
+    fn other_crates_log_from_warning_level() {
         let cases = [
             (
                 "jetwatch_source::gst",
@@ -300,12 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_shows_our_level_and_follows_a_change() {
+    fn terminal_log_level_follows_changes() {
         if is_child() {
             return child();
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let test = "the_terminal_shows_our_level_and_follows_a_change";
+        let test = "terminal_log_level_follows_changes";
         for variables in [
             vec![],
             vec![("JOURNAL_STREAM", "1:1")],
@@ -323,12 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn rust_log_overrides_the_level_and_its_mistakes_are_named() {
+    fn rust_log_overrides_level_and_reports_mistakes() {
         if is_child() {
             return child();
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let test = "rust_log_overrides_the_level_and_its_mistakes_are_named";
+        let test = "rust_log_overrides_level_and_reports_mistakes";
         let text = standard_error(
             test,
             folder.path(),
@@ -346,12 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_is_used_only_when_it_is_our_standard_error() {
+    fn journal_is_used_only_when_stderr_is_journal() {
         if is_child() {
             return child();
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let test = "the_journal_is_used_only_when_it_is_our_standard_error";
+        let test = "journal_is_used_only_when_stderr_is_journal";
         let text = standard_error(test, folder.path(), &[("JOURNAL_STREAM", "{stderr}")]);
         // Where no journald runs, the terminal has to do.
         let has_journal = Path::new("/run/systemd/journal/socket").exists();

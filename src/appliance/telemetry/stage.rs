@@ -418,7 +418,7 @@ impl Drop for BatchRange<'_> {
 /// Times of all stages.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Summary {
-    /// In the order of [`Stage::ALL`], without those of elements, of a GPU and beside the chain that were not used.
+    /// In the order of [`Stage::ALL_TABLES`], without those of elements, of a GPU and beside the chain that were not used.
     pub stages: Vec<StageSummary>,
 }
 

@@ -28,7 +28,7 @@ pub fn notify_status(status: &str) {
     notify(&[NotifyState::Status(status)]);
 }
 
-/// The configuration is being read again; [`tell_ready`] says that this is over. Units of `Type=notify-reload`, which came
+/// The configuration is being read again; [`notify_ready`] says that this is over. Units of `Type=notify-reload`, which came
 /// after systemd 245, also want to know when it began.
 pub fn notify_reloading(status: &str) {
     match NotifyState::monotonic_usec_now() {

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_rank_chooses_first_whatever_the_overlap() {
+    fn lower_rank_is_matched_first_for_any_overlap() {
         let candidates = vec![
             candidate(1, 0, 0, 0.99),
             candidate(0, 1, 0, 0.31),
@@ -435,7 +435,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn greedy_takes_one_after_the_other(candidates in sparse(), ranks in prop::collection::vec(0..3_u8, 16)) {
+        fn greedy_matches_in_weight_order(candidates in sparse(), ranks in prop::collection::vec(0..3_u8, 16)) {
             let mut candidates = candidates;
             for (candidate, rank) in candidates.iter_mut().zip(ranks) {
                 candidate.rank = rank;
@@ -458,7 +458,7 @@ mod tests {
         }
 
         #[test]
-        fn optimal_is_as_good_as_trying_everything(candidates in sparse()) {
+        fn optimal_matches_brute_force(candidates in sparse()) {
             let pairs = assign(Association::Optimal, candidates.clone(), 6, 6);
             let iou_of = |track, detection| candidates.iter().find(|c| (c.track, c.detection) == (track, detection)).map(|c| c.iou);
             let mut sum = 0.0;
@@ -472,7 +472,7 @@ mod tests {
         }
 
         #[test]
-        fn greedy_never_leaves_a_better_free_pair(candidates in sparse()) {
+        fn greedy_leaves_no_better_free_pair(candidates in sparse()) {
             let pairs = assign(Association::Greedy, candidates.clone(), 6, 6);
             let iou_of = |track: usize, detection: usize| {
                 candidates.iter().find(|c| (c.track, c.detection) == (track, detection)).map_or(0.0, |c| c.iou)

@@ -121,7 +121,7 @@ impl TrackEventGenerator {
     }
 
     /// Keeps what secondary networks say of a track, which its events show from now on, and appends an `Update` at once when
-    /// they say something else than was last told. `at` is the capture time of the newest frame. Without effect on a track of
+    /// they say something else than was last told. `at_alpha` is the capture time of the newest frame. Without effect on a track of
     /// which subscribers do not know.
     pub fn set_attributes(
         &mut self,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn known_matrices() {
+    fn hungarian_solves_known_matrices() {
         let mut solver = HungarianSolver::default();
         assert_eq!(solver.solve(0, 0, &[]), &[]);
         assert_eq!(solver.solve(2, 0, &[]), &[None, None]);
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_assignment_weighs_more(
+        fn hungarian_weight_is_maximal(
             (rows, columns, weights) in (0..=6_usize, 0..=6_usize).prop_flat_map(|(rows, columns)| {
                 let weight = prop_oneof![2 => Just(0.0), 1 => Just(0.5), 4 => 0.3..=1.0];
                 (Just(rows), Just(columns), prop::collection::vec(weight, rows * columns))

@@ -61,7 +61,7 @@ impl IouIndex {
         self.ious.resize(self.order.len(), 0.0);
     }
 
-    /// The indices of the boxes whose intersection over union with this one is above 0 and at least `least`, with that, in any
+    /// The indices of the boxes whose intersection over union with this one is above 0 and at least `min_iou`, with that, in any
     /// order. What only touches does not overlap.
     pub(super) fn query(
         &mut self,
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_that_overlap_enough_are_found_once(boxes in prop::collection::vec(a_box(), 0..40), one in a_box(), least in 0.0_f32..0.5) {
+        fn iou_index_returns_each_overlap_once(boxes in prop::collection::vec(a_box(), 0..40), one in a_box(), least in 0.0_f32..0.5) {
             let mut overlaps = IouIndex::default();
             // Whatever came before must leave no trace.
             overlaps.build(&[detection([0.0, 0.0, 99.0, 99.0]); 50]);

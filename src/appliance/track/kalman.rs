@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn four_small_filters_are_the_one_large_filter() {
+    fn decoupled_filters_equal_full_kalman_filter() {
         // The position's filter of SORT by hand: variance 10 and rate 10000, one frame, then a measurement of variance 1.
         let mut motion = KalmanBox::new(MotionModel::AreaAspect, &at(0.0));
         motion.predict(Visibility::Visible);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shrinking_box_never_turns_inside_out() {
+    fn shrinking_box_keeps_positive_size() {
         for model in MODELS {
             let mut motion = KalmanBox::new(model, &[0.0, 0.0, 100.0, 100.0]);
             for frame in 1..=9 {

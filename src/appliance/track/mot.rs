@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_are_read() {
+    fn accepted_mot_formats_are_parsed() {
         let boxed = [10.0, 20.5, 40.0, 60.5];
         let cases = [
             "1,-1,10,20.5,30,40,0.5",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_line_field_and_form() {
+    fn errors_name_line_field_and_format() {
         let cases = [
             (
                 "1,-1,1,1,1,1,1\n\nx,-1,1,1,1,1,1",

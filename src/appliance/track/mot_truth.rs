@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_line_field_and_form() {
+    fn errors_name_line_field_and_format() {
         let cases = [
             (
                 "1,-1,1,1,1,1,1",

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_track_broken_in_its_probation_is_dropped() {
+    fn track_missed_during_probation_is_dropped() {
         assert_eq!(
             track(
                 &[at(1, 0.0), at(2, 0.0), at(4, 0.0), at(5, 0.0)],

@@ -1,6 +1,6 @@
 //! The assignment of greatest total weight where few pairs are open: shortest augmenting paths over lists of edges.
 //!
-//! The result has the same sum as that of [`MaximumWeight`](super::MaximumWeight), which looks at every row and column of a
+//! The result has the same sum as that of [`HungarianSolver`](super::HungarianSolver), which looks at every row and column of a
 //! matrix. In a crowd of a thousand each track is near some dozens of detections, and a path seldom leads past a few of
 //! them. [`Assigner`](super::Assigner) takes it for large groups.
 
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_is_that_of_the_whole_matrix(
+        fn sparse_assignment_sum_equals_full_matrix(
             (rows, columns, weights) in (0..=20_usize, 1..=20_usize).prop_flat_map(|(rows, columns)| {
                 let weight = prop_oneof![4 => Just(0.0), 1 => Just(0.5), 3 => 0.001..=1.0];
                 (Just(rows), Just(columns), prop::collection::vec(weight, rows * columns))

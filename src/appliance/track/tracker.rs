@@ -1,9 +1,9 @@
 //! One source's tracker: IOU, SORT or ByteTrack behind one constructor. Detections in, tracks out, frame by frame.
 //!
 //! All three keep one list of tracks, one life and one way of choosing pairs. They differ in three places: what box a track
-//! is expected to have (its last one, or what [`motion`](super::motion) predicts), which pairs are open at which rank
+//! is expected to have (its last one, or what [`kalman`](super::motion) predicts), which pairs are open at which rank
 //! ([`stages`](super::stages)), and which box is told. The pipeline calls [`Tracker::update`] once for every frame of
-//! one source, in order, frames without detections too, and [`Tracker::carry`] for those that skipped the network.
+//! one source, in order, frames without detections too, and [`Tracker::coast`] for those that skipped the network.
 //!
 //! The order of the detections in a frame means nothing: they are sorted first, so that ids do not depend on how a
 //! detector happens to list them.
@@ -364,7 +364,7 @@ impl Tracker {
         track.age_frames = age;
     }
 
-    /// Removes the tracks for which `gone` holds; the others keep their order.
+    /// Removes the tracks for which `remove` holds; the others keep their order.
     fn remove_where(&mut self, remove: impl Fn(&Track) -> bool) {
         let mut kept = 0;
         for index in 0..self.tracks.len() {

@@ -130,7 +130,7 @@ impl fmt::Debug for Image {
 pub struct Frame {
     /// Source, number, times, source size.
     pub meta: FrameMeta,
-    /// The part of the source's picture that `picture` shows; `None`: all of it.
+    /// The part of the source's picture that `image_size` shows; `None`: all of it.
     pub crop: Option<Crop>,
     /// The picture at the letterbox's inner size.
     pub image: Image,

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_sizes() {
+    fn letterbox_has_known_sizes() {
         let cases = [
             (
                 (480, 360),

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_grow_from_zero_also_when_the_medium_begins_again() {
+    fn media_time_increases_across_restarts() {
         let mut clock = MediaClock::default();
         let times = [500, 533, 700, 100, 133, 133, 134];
         let times_ms = times.map(|time| clock.next(Duration::from_millis(time)).as_millis());

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_are_cut_at_the_edges() {
+    fn boxes_are_clipped_at_region_edges() {
         let crop = Crop {
             left: 100,
             top: 50,

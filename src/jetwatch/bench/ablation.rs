@@ -40,7 +40,7 @@ pub(super) struct StepRun {
 }
 
 impl StepRun {
-    /// What `rung` runs of `config`. What it records goes to `folder`.
+    /// What `step` runs of `config`. What it records goes to `folder`.
     pub(super) fn new(step: AblationStep, config: &Config, folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(RECORDING);
         let mut capabilities = capabilities(config)?;
@@ -132,7 +132,7 @@ fn capabilities(config: &Config) -> anyhow::Result<Capabilities> {
 }
 
 /// Whether ONNX Runtime runs the networks on the processor; what runs on TensorRT says so in the configuration
-/// ([`one_runtime`]).
+/// ([`common_runtime`]).
 fn runs_on_cpu(detector: &DetectorConfig) -> bool {
     let has_gpu = || engines::device().is_ok();
     match (detector.backend, detector.onnx_provider) {

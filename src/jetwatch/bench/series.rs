@@ -488,14 +488,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_shared() {
+    fn cores_are_split_between_processes() {
         let cores: Vec<String> = (0..5).map(|core| core.to_string()).collect();
         assert_eq!(shares(&cores, 2), [["0", "1"], ["2", "3"]]);
         assert_eq!(shares(&cores[..2], 3), [["0"], ["1"], ["0"]]);
     }
 
     #[test]
-    fn a_point_has_a_folder_of_its_own() {
+    fn sweep_point_has_own_folder() {
         let settings = [("a.b", "1"), ("uri", "x:/y z")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(folder_name(&settings), "a.b=1,uri=x__y_z");
         assert_eq!(folder_name(&[]), "");

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_hangs_is_unknown_and_the_examination_goes_on() {
+    fn hanging_check_is_unknown_and_others_continue() {
         let (sender, results) = unbounded();
         CheckReport::for_check("cameras", sender.clone()).ok("camera /dev/video0", "it is here");
         let mut lines = CheckReport::default();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_ends_says_what_it_found() {
+    fn finished_check_reports_its_results() {
         let (sender, results) = unbounded();
         CheckReport::for_check("broker", sender).failed("broker", "it is away");
         let mut lines = CheckReport::default();

@@ -1,6 +1,6 @@
 //! `jetwatch doctor`: what can only be proven on the machine itself, proven there by one command.
 //!
-//! Each [`Part`] gives lines that begin with `ok`, `wrong` or `unknown`; the last is what could not be seen from here, by this user or
+//! Each [`Check`] gives lines that begin with `ok`, `failed` or `unknown`; the last is what could not be seen from here, by this user or
 //! without disturbing a daemon that runs. Nothing is changed, and nothing is built unless the detector alone is asked for.
 
 mod broker;

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_fell_back_are_named() {
+    fn gpu_fallback_layers_are_listed() {
         let json = r#"{"Layers": [
             {"Name": "a", "LayerType": "DLA", "Precision": "Int8"}, {"Name": "resize", "LayerType": "Resize", "Precision": "Half"}
         ]}"#;

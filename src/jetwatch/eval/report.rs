@@ -9,7 +9,7 @@ use jetwatch_eval::{
     Accuracy, Category, ClassAccuracy, ClassMap, ConfidenceIntervals, Evaluation, MatchedBy,
     OperatingPoint, Truth,
 };
-use jetwatch_pipeline::Evaluation;
+use jetwatch_pipeline::EvaluationRun;
 
 /// Everything that was measured. Field names carry their units; shares are 0 to 1.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ pub(super) struct Report<'a> {
     pub(super) crowds: usize,
     /// Pictures left out.
     pub(super) unreadable: Vec<Unreadable<'a>>,
-    /// `name` or `order`.
+    /// `name` or `request`.
     pub(super) matched_by: &'static str,
     /// Which label is which category.
     pub(super) classes: Vec<ClassPair<'a>>,
@@ -97,7 +97,7 @@ struct Difference<'a> {
 }
 
 /// The pictures left out, by name.
-pub(super) fn unreadable<'a>(examined: &'a Evaluation, truth: &'a Truth) -> Vec<Unreadable<'a>> {
+pub(super) fn unreadable<'a>(examined: &'a EvaluationRun, truth: &'a Truth) -> Vec<Unreadable<'a>> {
     let named = examined.unreadable.iter().map(|(place, reason)| {
         let image = &truth.images[*place];
         Unreadable {
@@ -152,7 +152,7 @@ pub(super) fn rate(count: usize, elapsed: Duration) -> f64 {
 pub(super) fn networks<'a>(
     precisions: &'a [String],
     judgements: &'a [Evaluation],
-    examined: &Evaluation,
+    examined: &EvaluationRun,
     spreads: Option<&(Vec<ConfidenceIntervals>, Vec<ConfidenceIntervals>)>,
 ) -> Vec<Network<'a>> {
     let first = judgements.first().map(|judgement| judgement.accuracy);

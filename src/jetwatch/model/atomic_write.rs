@@ -15,7 +15,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Copies `from` to `path` and gives the SHA-256 of what was copied.
+/// Copies `origin` to `path` and gives the SHA-256 of what was copied.
 pub(super) fn copy(from: &Path, path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     let copied = write_atomically(path, |file| {

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bar_grows_with_the_file() {
+    fn progress_bar_grows_with_received_bytes() {
         assert_eq!(
             bar(0, Some(2_000_000)),
             format!("[{}]   0 %  0.0 of 2.0 MB", " ".repeat(30))
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_hash_needs_consent_and_https() {
+    fn file_without_hash_needs_flag_and_https() {
         let mut entry = model_zoo::entries().expect("all are right").remove(0);
         assert!(check_hash(&entry, "http://mirror/x", false).is_ok());
         entry.sha256 = None;

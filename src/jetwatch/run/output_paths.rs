@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_file_is_read_and_written_or_written_twice() {
+    fn output_path_conflicts_are_rejected() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = |name: &str| folder.path().join(name);
         for name in ["in.mp4", "lines.jsonl", "other.mp4"] {

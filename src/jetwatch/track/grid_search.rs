@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_held_out_sequence_has_no_say() {
+    fn held_out_sequence_does_not_affect_choice() {
         let given = TrackerConfig {
             max_lost_frames: 0,
             ..TrackerConfig::new(TrackerKind::Sort)

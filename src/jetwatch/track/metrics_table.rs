@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_for_each_sequence_and_one_for_all() {
+    fn table_has_row_per_sequence_and_total() {
         let line = |frame: u32, x: u32| format!("{frame},1,{x},0,10,10,1\n");
         let found: String = (1..=4).map(|frame| line(frame, 0)).collect();
         let missed: String = (1..=4).map(|frame| line(frame, 500)).collect();

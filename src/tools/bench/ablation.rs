@@ -1,7 +1,7 @@
 //! The ablation: one configuration from a naive chain to its best, in six steps that each change one thing, as DeepStream's
 //! users are told to optimize their pipelines.
 //!
-//! Pure: [`Rung::lay_out`] says what a step runs, [`climb`] what each one gained. `jetwatch bench --ablation` runs them.
+//! Pure: [`AblationStep::apply`] says what a step runs, [`compute_gains`] what each one gained. `jetwatch bench --ablation` runs them.
 
 mod climb;
 

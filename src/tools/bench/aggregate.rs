@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_averaged_where_they_are() {
+    fn matching_numbers_are_averaged() {
         let of = |time: f64| {
             json!({
                 "data": { "jetwatch": { "cpu_time": time, "batch_0": { "cpu_time": time } } },

@@ -141,13 +141,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quiet_runs_give_no_warning() {
+    fn stable_runs_give_no_warning() {
         assert_eq!(Noise::detect(&[100.0, 101.0, 99.0, 100.5, 99.5]), []);
         assert_eq!(Noise::detect(&[100.0, 10.0]), [], "two say nothing");
     }
 
     #[test]
-    fn a_cold_start_and_outliers_are_seen() {
+    fn slow_first_run_and_outliers_are_detected() {
         let cold = Noise::detect(&[50.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
         assert_eq!(cold[0], Noise::SlowFirstRun);
         assert!(matches!(cold[1], Noise::Varies(share) if share > 0.05));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_pairs() {
+    fn ratios_are_computed_per_pair() {
         let found =
             Comparison::paired(&[100.0, 50.0, 200.0], &[110.0, 60.0, 210.0]).expect("pairs");
         let wanted = [1.1, 1.2, 1.05];

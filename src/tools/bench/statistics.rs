@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_computed_by_hand() {
+    fn values_equal_hand_computed_ones() {
         // Deviations from the mean 5: -3 -1 -1 -1 0 0 2 4; their squares sum up to 32.
         let found =
             Statistics::from_values(&[9.0, 4.0, 2.0, 5.0, 4.0, 7.0, 5.0, 4.0]).expect("numbers");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_is_all_of_them() {
+    fn statistics_of_single_number_are_that_number() {
         let found = Statistics::from_values(&[3.0]).expect("a number");
         assert_eq!(
             (

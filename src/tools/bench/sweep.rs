@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_has_a_key_and_values() {
+    fn axis_parses_key_and_values() {
         let axis = Axis::read("detector.batch_size=1, 2,4").expect("an axis");
         assert_eq!(axis.key, "detector.batch_size");
         assert_eq!(axis.values, ["1", "2", "4"]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_crossed() {
+    fn axes_form_cartesian_product() {
         let axes = ["a=1,2", "b=x,y,z"].map(|text| Axis::read(text).expect("an axis"));
         let points = cartesian(&axes).expect("different keys");
         let shown: Vec<String> = points

@@ -12,7 +12,7 @@ use super::{BenchmarkError, Statistics};
 /// A run: the levels that had batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceStats {
-    /// In the order of [`Level::ALL`].
+    /// In the order of [`Level::ALL_TABLES`].
     pub levels: Vec<LevelStats>,
 }
 
@@ -36,7 +36,7 @@ pub struct Batch {
     pub started: Duration,
     /// Its own times.
     pub times: Times,
-    /// Times of the stages in it, by the stage's place in [`Stage::ALL`].
+    /// Times of the stages in it, by the stage's place in [`Stage::ALL_TABLES`].
     pub stages: BTreeMap<usize, Times>,
 }
 
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_computed_by_hand() {
+    fn values_equal_hand_computed_ones() {
         let measured = TraceStats::new(&entries(), 1, 8).expect("three batches are left");
         // From 11 ms, the end of the second frame, to 41 ms: six frames.
         assert!(
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_the_chain_is_measured_while_the_chain_is() {
+    fn async_stages_are_measured_during_pipeline_run() {
         let mut all = entries();
         // The follower's frames without a warm-up of one batch: from 20 ms to 41 ms.
         for (batch, from_ms, ms) in [(0, 11, 3), (1, 21, 2), (2, 30, 4), (3, 40, 9)] {
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_that_takes_all_is_an_error() {
+    fn warmup_that_drops_all_batches_is_error() {
         let error = TraceStats::new(&entries(), 3, 8)
             .expect_err("nothing is left")
             .to_string();

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_box_is_no_match_for_two() {
+    fn one_box_matches_only_one_box() {
         let first = vec![vec![detection(0, 0.9, 0.0), detection(0, 0.8, 0.5)]];
         let second = vec![vec![detection(0, 0.9, 0.0)]];
         let found = agreement(&first, &second, &MatchCriteria::default());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_agrees_with_nothing() {
+    fn empty_sets_agree() {
         let found = agreement(&[vec![]], &[vec![]], &MatchCriteria::default());
         assert!((found.share() - 1.0).abs() < 1e-9);
     }

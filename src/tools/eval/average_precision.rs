@@ -32,7 +32,7 @@ pub(super) type Curves = [Curve; IOU_THRESHOLDS];
 #[derive(Default)]
 pub(super) struct Points(Vec<(f64, f64)>);
 
-/// The curves of one class, with each picture as often as `weight` says and the `most` best detections of each;
+/// The curves of one class, with each picture as often as `weight` says and the `max` best detections of each;
 /// `None` when there is nothing to find.
 pub(super) fn curves(
     ranking: &ScoredMatches,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_worked_out_by_hand() {
+    fn average_precision_equals_hand_computed_curve() {
         // Right, wrong, right of four objects: precision 1 up to recall 0.25, then 2/3 up to 0.5, then none.
         let ranking = ScoredMatches {
             matches: vec![

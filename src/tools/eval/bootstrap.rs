@@ -38,7 +38,7 @@ pub struct ConfidenceIntervals {
 type Round = Vec<[f64; 2]>;
 
 /// Intervals of each judgement, and of each one's difference to the first, over `rounds` draws of the `images` pictures
-/// that all of `judgements` were made on; by `threads` threads.
+/// that all of `evaluations` were made on; by `threads` threads.
 ///
 /// `None` without pictures or where no draw holds an object. The difference of the first to itself is left out.
 #[must_use]
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Finds the object in the pictures for which `sees` is true.
+    /// Finds the object in the pictures for which `detects` is true.
     fn evaluation(truth: &Truth, detects: impl Fn(usize) -> bool) -> Evaluation {
         let found: Vec<Prediction> = (0..truth.images.len())
             .filter(|image| detects(*image))
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_the_threads_do_not() {
+    fn bootstrap_depends_on_seed_not_on_thread_count() {
         let truth = truth(50);
         let some = evaluation(&truth, |image| image % 3 == 0);
         let draw = |seed, threads| bootstrap(&[&some], 50, 101, seed, threads);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_a_network_to_itself_is_none() {
+    fn difference_of_network_to_itself_is_zero() {
         let truth = truth(50);
         let some = evaluation(&truth, |image| image % 3 == 0);
         let (_, differences) = bootstrap(&[&some, &some], 50, 100, 1, 1).expect("objects");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_from_is_no_interval() {
+    fn interval_is_none_without_images() {
         let empty = evaluation(&Truth::default(), |_| true);
         assert_eq!(bootstrap(&[&empty], 0, 100, 1, 1), None);
         let nothing = Truth {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_lie_between_neighbors() {
+    fn quantiles_interpolate_between_neighbors() {
         let sorted = [0.0, 1.0, 2.0, 3.0, 4.0];
         assert_eq!(quantile(&sorted, 0.5), 2.0);
         assert_eq!(quantile(&sorted, 0.625), 2.5);

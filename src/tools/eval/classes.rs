@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_enough_when_one_side_is_found_on_the_other() {
+    fn classes_match_by_name_when_one_set_contains_the_other() {
         let same = map(&["car", "traffic light"], &["Traffic_Light", "car"]).expect("same names");
         assert_eq!(same.by, MatchedBy::Name);
         assert_eq!((same.category(0), same.category(1)), (Some(1), Some(0)));
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn order_decides_where_names_differ_in_place() {
+    fn classes_match_by_order_when_names_differ() {
         let map = map(&["car", "motorbike"], &["car", "motorcycle"]).expect("same order");
         assert_eq!(map.by, MatchedBy::Order);
         assert_eq!((map.category(1), map.label(1)), (Some(1), Some(1)));
     }
 
     #[test]
-    fn what_cannot_be_matched_is_named_on_both_sides() {
+    fn unmatched_classes_are_listed_for_both_sides() {
         let text =
             |labels: &[&str], names: &[&str]| map(labels, names).expect_err("no match").to_string();
         let shuffled = text(&["car", "motorbike"], &["motorcycle", "car"]);

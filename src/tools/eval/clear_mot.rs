@@ -84,7 +84,7 @@ pub struct ClearMotCounter {
 }
 
 impl ClearMotCounter {
-    /// Boxes match at an IOU of at least `least_iou`, usually 0.5, and only within a class.
+    /// Boxes match at an IOU of at least `min_iou`, usually 0.5, and only within a class.
     #[must_use]
     pub fn new(min_iou: f32) -> Self {
         Self {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_counts_after_a_gap_too() {
+    fn identity_switch_counts_after_gap() {
         let counts = counted(&[
             (&[object(1, 0.0)], &[track(7, 0.0)]),
             (&[object(1, 0.0)], &[]),

@@ -82,10 +82,10 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Judges `found`, in any order, against `truth`; `threshold` is the least score of [`Operating`].
+    /// Judges `predictions`, in any order, against `annotations`; `threshold` is the least score of [`OperatingPoint`].
     ///
-    /// Of each class and picture the [`MOST_FOUND`] best detections count. Panics when an index in `found` is not one of
-    /// `truth`.
+    /// Of each class and picture the [`MAX_PREDICTIONS`] best detections count. Panics when an index in `predictions` is not one of
+    /// `annotations`.
     #[must_use]
     pub fn new(truth: &Truth, predictions: &[Prediction], threshold: f64) -> Self {
         let image_matches = image_matches(truth, predictions);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_truth_itself_is_perfect() {
+    fn ground_truth_scores_perfectly() {
         let truth = truth();
         let all = [
             found(1, 1, 0.9, 300.0),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_decides_what_counts_in_operation_but_not_in_average_precision() {
+    fn threshold_changes_operating_point_but_not_average_precision() {
         let truth = truth();
         let some = [
             found(0, 0, 0.8, 0.0),

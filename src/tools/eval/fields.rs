@@ -76,7 +76,7 @@ impl Field {
         }
     }
 
-    /// A number from 0 to [`GREATEST`].
+    /// A number from 0 to [`MAX_VALUE`].
     pub(super) fn not_negative(&self) -> Option<f64> {
         let number = match self {
             Self::Integer(whole) => *whole as f64,
@@ -88,7 +88,7 @@ impl Field {
             .then_some(number)
     }
 
-    /// A box whose sides are not negative and whose corners are within [`GREATEST`].
+    /// A box whose sides are not negative and whose corners are within [`MAX_VALUE`].
     pub(super) fn xywh(&self) -> Option<[f64; 4]> {
         match self {
             Self::Box(xywh @ [left, top, width, height])
@@ -129,7 +129,7 @@ fn quoted(value: &Value) -> Box<str> {
     truncate(&value.to_string()).into()
 }
 
-/// At most [`SHOWN`] characters.
+/// At most [`MAX_QUOTED_CHARS`] characters.
 fn truncate(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_values() {
+    fn value_kinds_are_described() {
         assert_eq!(field("7").integer(), Some(7));
         assert_eq!(field("7.0").integer(), Some(7));
         assert_eq!(field("true").integer(), Some(1));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut() {
+    fn long_values_are_truncated() {
         let text = field(&format!("[{}1]", "1,".repeat(1000))).quoted();
         assert!(
             text.chars().count() == MAX_QUOTED_CHARS + 1 && text.ends_with('…'),

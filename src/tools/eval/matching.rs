@@ -75,7 +75,7 @@ pub(super) struct ImageMatches<'a> {
 }
 
 impl<'a> ImageMatches<'a> {
-    /// `objects` in the order of the file, `found` in any; all of one class and picture.
+    /// `objects` in the order of the file, `predictions` in any; all of one class and picture.
     pub(super) fn new(objects: Vec<&'a Object>, mut predictions: Vec<&'a Prediction>) -> Self {
         predictions.sort_by(|a, b| b.score.total_cmp(&a.score));
         predictions.truncate(MAX_PREDICTIONS);
@@ -248,7 +248,7 @@ mod tests {
     const NEITHER: (bool, bool) = (false, false);
 
     #[test]
-    fn overlaps_are_those_of_the_protocol() {
+    fn iou_matches_coco_protocol() {
         let steps: Vec<f64> = (0..IOU_THRESHOLDS).map(iou_threshold).collect();
         for (index, step) in steps.iter().enumerate() {
             assert!((step - (0.5 + 0.05 * index as f64)).abs() < 1e-12);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_found_once_by_the_best_score() {
+    fn object_is_matched_once_by_highest_score() {
         let objects = [object([0.0, 0.0, 10.0, 10.0], false)];
         let twice = [
             found(0.5, [0.0, 0.0, 10.0, 10.0]),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_out_of_range_count_neither_as_objects_nor_as_mistakes() {
+    fn objects_out_of_size_range_are_ignored() {
         let objects = [
             object([0.0, 0.0, 100.0, 100.0], false),
             object([200.0, 0.0, 20.0, 20.0], false),

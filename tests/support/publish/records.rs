@@ -17,7 +17,7 @@ use jetwatch_types::{
 /// Generous: the tests share busy cores.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Polls until `done`, and fails the test after [`PATIENCE`].
+/// Polls until `done`, and fails the test after [`ENQUEUE_TIMEOUT`].
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !done() {

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_synthetic_scene() {
+    fn synthetic_uri_is_parsed() {
         let default = SyntheticScene {
             seed: 1,
             objects: 8,

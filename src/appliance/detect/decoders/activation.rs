@@ -1,6 +1,6 @@
 //! The sigmoid that some exports leave to whoever reads them. Pure.
 //!
-//! Heads compare logits with [`least_logit`] first, so that the exponential is taken for the few that pass.
+//! Heads compare logits with [`min_logit`] first, so that the exponential is taken for the few that pass.
 
 /// The logistic function.
 pub(super) fn sigmoid(x: f32) -> f32 {

@@ -2,11 +2,11 @@
 //!
 //! Most boxes are background, so the heads ask one question of all boxes at once, in loops that the compiler turns into
 //! vector instructions, and look closer at the few that pass. [`Block`] asks it where each class has a plane of its own,
-//! [`Span::of_row`] where each box has a row. Boxes and thresholds of a layout are not known here.
+//! [`Span::from_row`] where each box has a row. Boxes and thresholds of a layout are not known here.
 
 use super::MAX_SCORE;
 
-/// Scores are at least 0; 8-bit networks round a little beyond, as they do at [`HIGHEST`].
+/// Scores are at least 0; 8-bit networks round a little beyond, as they do at [`MAX_SCORE`].
 pub(super) const MIN_SCORE: f32 = -0.05;
 
 /// Boxes that are searched side by side where classes lie in planes: their working memory stays in the first cache.
@@ -38,7 +38,7 @@ impl Span {
         }
     }
 
-    /// Whether every score is a number within [`LOWEST`] and [`HIGHEST`].
+    /// Whether every score is a number within [`MIN_SCORE`] and [`MAX_SCORE`].
     pub fn is_valid(&self) -> bool {
         self.sum.is_finite() && self.max <= MAX_SCORE && self.min >= MIN_SCORE
     }
@@ -99,7 +99,7 @@ impl Block {
     }
 }
 
-/// All of `row` joined by `join`, in no particular order, with `start` before them.
+/// All of `row` joined by `embed`, in no particular order, with `start` before them.
 #[inline(always)]
 fn reduce(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [start; LANES];
@@ -135,7 +135,7 @@ fn lesser(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-/// The first of `scores` that is `most`, the greatest of them.
+/// The first of `argmax` that is `max`, the greatest of them.
 pub(super) fn argmax(scores: impl IntoIterator<Item = f32>, max: f32) -> u16 {
     let found = scores.into_iter().position(|score| score == max);
     // Not found only if every score is NaN, which is told before. The labels are at most 10 000.
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_scores_the_first_class_counts() {
+    fn equal_scores_select_first_class() {
         assert_eq!(argmax([0.1, 0.7, 0.7], 0.7), 1);
     }
 }

@@ -64,7 +64,7 @@ impl<'a> CandidateCollector<'a> {
     }
 
     /// Notes why a box is no candidate: its first score that is not finite, or else the first beyond its limits.
-    /// `scores` gives each with its index in `tensor`.
+    /// `argmax` gives each with its index in `tensor`.
     pub fn report_invalid(
         &mut self,
         tensor: usize,
@@ -80,7 +80,7 @@ impl<'a> CandidateCollector<'a> {
     }
 }
 
-/// Whether this one score is a number within [`LOWEST`] and [`HIGHEST`].
+/// Whether this one score is a number within [`MIN_SCORE`] and [`MAX_SCORE`].
 pub(super) fn is_valid(score: f32) -> bool {
     (MIN_SCORE..=MAX_SCORE).contains(&score)
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_threshold_is_included_and_scores_are_cut_to_one() {
+    fn threshold_is_inclusive_and_scores_are_clamped_to_one() {
         let labels = ["a".to_owned(), "b".to_owned()];
         let filter = ClassFilter::new(&labels, &labels[1..]).expect("it is known");
         let mut candidates = vec![Candidate {

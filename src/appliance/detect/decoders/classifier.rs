@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_others_all_that_reach_the_threshold_are_kept() {
+    fn independent_labels_keep_all_above_threshold() {
         let sigmoid = fixture(ClassifierScores::Sigmoid, &[0.9, 0.2, 0.5]);
         let found = sigmoid.decode(0.5).0;
         assert_eq!(
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_must_have_one_number_for_each_label() {
+    fn classifier_tensor_needs_one_value_per_label() {
         let make = |element, axes: &[usize], classes| {
             let shapes = [TensorShape { element, axes }];
             Classifier::new(ClassifierScores::Softmax, INPUT, classes, &shapes).map(drop)

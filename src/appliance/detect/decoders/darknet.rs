@@ -1,6 +1,6 @@
 //! YOLOv3 and YOLOv4 as the usual converters from Darknet to ONNX write them: decoded boxes beside class scores. Pure.
 //!
-//! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as shares of the input's width and height; `scores` is
+//! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as shares of the input's width and height; `argmax` is
 //! `[boxes, classes]`, each already objectness times class. [`darknet_grids`](super::darknet_grids) reads networks that
 //! end before that.
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn corners_are_shares_of_the_input() {
+    fn darknet_corners_are_relative_to_input() {
         let boxes = [[0.5, 0.25, 1.0, 0.5], [f32::NAN; 4], [-0.5, 0.0, 0.5, 1.5]];
         let scores = [[0.1, 0.25], [0.24, 0.24], [1.03, 0.9]];
         let wanted = [
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn other_shapes_are_refused_with_what_was_expected() {
+    fn other_shapes_are_rejected_with_expected_shape() {
         assert!(shaped(&[9, 4], &[9, 2]).is_ok());
         let cases = [
             (&[9, 1, 4][..], &[9, 3][..], 1, "float32 [boxes, 2]"),

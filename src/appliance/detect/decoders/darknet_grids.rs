@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn other_shapes_are_refused_with_what_was_expected() {
+    fn other_shapes_are_rejected_with_expected_shape() {
         let right = [PLANES, 2, 4];
         let cases = [
             (&[PLANES, 1, 2][..], &right[..], 0, "float32 [14, h, w]"),

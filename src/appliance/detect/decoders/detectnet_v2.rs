@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_and_offset_are_parameters() {
+    fn detectnet_unit_and_offset_are_configurable() {
         let parameters = DetectNetParameters {
             box_norm: 10.0,
             offset: 8.0,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         let refused = |axes: &[[usize; 3]], element| {
             let shapes: Vec<_> = axes
                 .iter()

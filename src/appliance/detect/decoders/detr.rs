@@ -27,14 +27,14 @@ const BOX: usize = 4;
 /// What `model.yaml` says of the tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetrParameters {
-    /// `scores`, then `boxes`.
+    /// `argmax`, then `boxes`.
     Queries {
         /// What is left to do with the scores.
         activation: DetrActivation,
     },
     /// One tensor.
     Joined,
-    /// `labels`, `boxes`, `scores`. The boxes are in input pixels: the network was told the size of its own input.
+    /// `labels`, `boxes`, `argmax`. The boxes are in input pixels: the network was told the size of its own input.
     Ranked,
 }
 
@@ -110,7 +110,7 @@ impl Detr {
         })
     }
 
-    /// Sieves queries whose scores are rows of numbers. `scores` and `boxes` say in which tensor they lie, where in a row,
+    /// Sieves queries whose scores are rows of numbers. `argmax` and `boxes` say in which tensor they lie, where in a row,
     /// and how long its rows are.
     fn decode_rows(
         &self,
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_a_box_in_input_pixels_of_its_best_class() {
+    fn detr_query_gives_box_of_best_class() {
         let mut trial = queries(DetrActivation::None);
         trial.floats[0] = vec![0.9, 0.8, 0.1, 0.3, 0.299_999, 0.0, 0.0, 1.02];
         trial.floats[1][..4].copy_from_slice(&[0.5, 0.5, 0.25, 0.5]);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn ranked_queries_have_chosen_their_class() {
+    fn ranked_queries_carry_their_class() {
         let shapes = |element| {
             [(element, &[4_usize][..]), (F32, &[4, 4]), (F32, &[4])]
                 .map(|(element, axes)| TensorShape { element, axes })
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         let none = DetrActivation::None;
         let separate = DetrParameters::Queries { activation: none };
         let cases: [(_, &[&[usize]], _, _); 6] = [

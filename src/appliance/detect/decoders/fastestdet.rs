@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         for (element, axes) in [
             (DType::F32, &[8, 8, 24][..]),
             (DType::F32, &[7, 192]),

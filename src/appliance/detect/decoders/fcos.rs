@@ -30,7 +30,7 @@ use jetwatch_types::Size;
 /// What `model.yaml` says of the tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FcosParameters {
-    /// Number of grids: of tensors named for `scores`, and as many for `boxes`.
+    /// Number of grids: of tensors named for `argmax`, and as many for `boxes`.
     pub grids: usize,
     /// What the score of a box is made of.
     pub score: FcosScore,
@@ -107,7 +107,7 @@ impl Fcos {
         })
     }
 
-    /// Sieves the cells of one grid, whose tensors are `scores`, `boxes` and, if there is one, `centerness`. `level` is its
+    /// Sieves the cells of one grid, whose tensors are `argmax`, `boxes` and, if there is one, `centerness`. `level` is its
     /// place, `before` the number of cells in the grids before it.
     fn decode_grid(
         &self,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_of_each_grid_gives_its_box() {
+    fn one_cell_per_grid_decodes_to_its_box() {
         let mut trial = fixture(FcosScore::Class);
         // Stride 8, column 3, row 1: center 28, 12.
         set(&mut trial, 0, 11, [0.3, 0.5], [1.0, 0.5, 2.0, 1.5]);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_without_a_sigmoid_are_found() {
+    fn missing_sigmoid_is_detected() {
         for bad in [3.5, -4.0] {
             let mut trial = fixture(FcosScore::Class);
             set(&mut trial, 1, 2, [bad, 0.1], [1.0; 4]);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         let head = |score, axes: &[[usize; 3]], element| {
             let shapes: Vec<_> = axes
                 .iter()

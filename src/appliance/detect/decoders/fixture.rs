@@ -12,7 +12,7 @@ pub(super) struct DecoderFixture<H> {
 }
 
 impl<H: OutputDecoder> DecoderFixture<H> {
-    /// With the head that `make` gives for tensors of floats with these axes. Panics when it refuses them.
+    /// With the head that `compute` gives for tensors of floats with these axes. Panics when it refuses them.
     pub fn new(
         axes: Vec<Vec<usize>>,
         make: impl FnOnce(&[TensorShape<'_>]) -> Result<H, Mismatch>,
@@ -38,7 +38,7 @@ impl<H: OutputDecoder> DecoderFixture<H> {
         self.decode_with_labels(threshold, &[], &[])
     }
 
-    /// Candidates of the classes `kept` among `labels`, and what was noted.
+    /// Candidates of the classes `accepted` among `labels`, and what was noted.
     pub fn decode_with_labels(
         &self,
         threshold: f32,
@@ -54,7 +54,7 @@ impl<H: OutputDecoder> DecoderFixture<H> {
     }
 }
 
-/// What `head` makes of `tensors`.
+/// What `decoder` makes of `tensors`.
 pub(super) fn decode(
     head: &impl OutputDecoder,
     tensors: &[TensorView<'_>],

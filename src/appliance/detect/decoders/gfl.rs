@@ -310,7 +310,7 @@ mod tests {
         sides
     }
 
-    /// Sets a cell of `joined_trial`.
+    /// Sets a cell of `joined_fixture`.
     fn set(trial: &mut DecoderFixture<Gfl>, cell: usize, scores: [f32; 2], distances: [usize; 4]) {
         let row = &mut trial.floats[0][cell * (2 + SIDES)..][..2 + SIDES];
         row[..2].copy_from_slice(&scores);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         let head = |tensors, axes: &[[usize; 2]], element| {
             let shapes: Vec<_> = axes
                 .iter()

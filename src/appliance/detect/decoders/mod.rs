@@ -1,6 +1,6 @@
 //! Output layouts: how each family of networks writes its boxes. Pure; one file a family.
 //!
-//! A [`Head`] is made once, from `model.yaml` and from the shapes that a first run of the network really gave, and then
+//! A [`OutputDecoder`] is made once, from `model.yaml` and from the shapes that a first run of the network really gave, and then
 //! decodes picture after picture: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
 //! knows the source's size; [`decode`](super::decode) does that for all of them.
 
@@ -53,11 +53,11 @@ pub enum TensorView<'a> {
 /// Type of the elements of an output tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DType {
-    /// See [`Numbers::F32`].
+    /// See [`TensorView::F32`].
     F32,
-    /// See [`Numbers::I32`].
+    /// See [`TensorView::I32`].
     I32,
-    /// See [`Numbers::I64`].
+    /// See [`TensorView::I64`].
     I64,
 }
 
@@ -97,7 +97,7 @@ pub struct DecodeDiagnostics {
     pub non_finite: usize,
     /// The first such number.
     pub first_non_finite: Option<ElementIndex>,
-    /// The first score above [`HIGHEST`] or below 0: a network that was exported without its sigmoid.
+    /// The first score above [`MAX_SCORE`] or below 0: a network that was exported without its sigmoid.
     pub first_beyond_one: Option<ElementIndex>,
     /// The first class number that the labels do not have.
     pub first_unknown_class: Option<ElementIndex>,

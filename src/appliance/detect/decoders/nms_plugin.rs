@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         let pixels = BoxUnit::Pixels;
         let cases = [
             (

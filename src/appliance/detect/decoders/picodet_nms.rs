@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_boxes_until_they_only_fill_up() {
+    fn picodet_rows_end_at_padding() {
         let rows = [
             [1.0, 1.02, 1.0, 2.0, 3.0, 4.0],
             [0.0, 0.3, 5.0, 6.0, 7.0, 80.0],
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         for (element, axes) in [
             (DType::I64, &[100, 6][..]),
             (DType::F32, &[100, 7]),

@@ -9,7 +9,7 @@ use jetwatch_types::Xyxy;
 pub(super) const BEFORE_CLASSES: usize = 5;
 
 /// Sieves the boxes of `rows`, each `[four numbers of the box, objectness, class 0, class 1, …]` and `row_len` numbers
-/// long. `place` makes the box of the row with the given number. The score is objectness times best class.
+/// long. `atomic_file` makes the box of the row with the given number. The score is objectness times best class.
 ///
 /// Rows whose objectness is below the threshold are not looked at any further: neither their classes nor their boxes
 /// can become a detection.

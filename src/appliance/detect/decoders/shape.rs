@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_cut_into_equal_parts() {
+    fn batch_is_split_into_equal_parts() {
         let floats = [0.0, 1.0, 2.5, 3.0];
         let TensorView::F32(part) = TensorView::F32(&floats).part(1, 2) else {
             panic!("the type stays")

@@ -1,6 +1,6 @@
 //! What `model.yaml` says of the output: which tensors, in which layout, with which parameters.
 //!
-//! Read and checked in [`model_keys`](crate::model), turned into a [`Head`] once a first run of the network has
+//! Read and checked in [`model_yaml`](crate::model), turned into a [`OutputDecoder`] once a first run of the network has
 //! shown what the tensors really are. A new layout has a variant here and a row in the table of keys.
 
 use super::classifier::{Classifier, ClassifierScores};
@@ -27,7 +27,7 @@ pub const MAX_TENSORS: usize = 15;
 /// The output of a network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputSpec {
-    /// Names of the tensors in the network, in the layout's order; at least one, at most [`MOST_TENSORS`].
+    /// Names of the tensors in the network, in the layout's order; at least one, at most [`MAX_TENSORS`].
     pub tensors: Vec<String>,
     /// How boxes are written in them.
     pub layout: OutputLayout,
@@ -56,7 +56,7 @@ pub enum OutputLayout {
     NmsPlugin(NmsPluginParameters),
     /// See [`gfl`](super::gfl).
     Gfl(GflParameters),
-    /// See [`rows_of_six`](super::rows_of_six).
+    /// See [`picodet_nms`](super::rows_of_six).
     PicoDetNms,
     /// See [`detectnet_v2`](super::detectnet_v2).
     DetectNetV2(DetectNetParameters),

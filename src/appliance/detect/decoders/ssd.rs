@@ -243,7 +243,7 @@ impl ScoreThreshold {
     }
 }
 
-/// Share of the number `most` in the softmax of `row`.
+/// Share of the number `max` in the softmax of `row`.
 fn softmax(row: &[f32], max: f32) -> f32 {
     let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f32 = row.iter().map(|logit| (logit - greatest).exp()).sum();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_boxes_are_corners() {
+    fn decoded_ssd_boxes_are_corners() {
         for (unit, size) in [
             (BoxUnit::Normalized, [100.0, 50.0]),
             (BoxUnit::Pixels, [1.0, 1.0]),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sigmoid_needs_no_other_class() {
+    fn sigmoid_scores_have_no_background_class() {
         let mut trial = fixture(deltas(3), SsdBackground::None, SsdActivation::Sigmoid);
         trial.floats[1].copy_from_slice(&[0.0, -1.0, -1.0, 2.0, -9.0, -9.0]);
         let (candidates, decoded) = trial.decode(0.5);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tensors_are_refused_with_what_was_expected() {
+    fn other_tensors_are_rejected_with_expected_tensors() {
         let refused = |boxes, axes: [[usize; 2]; 2], elements: [DType; 2]| {
             let shapes = [0, 1].map(|tensor| TensorShape {
                 element: elements[tensor],

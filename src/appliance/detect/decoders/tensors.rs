@@ -23,7 +23,7 @@ pub(super) fn check_count(
 
 /// Fails unless tensor number `tensor` has elements of `element` and the axes `wanted`.
 ///
-/// An axis of `None` may have any length: the exporter chose it. `names` has one word for each axis, for the error.
+/// An axis of `None` may have any length: the exporter chose it. `class_names` has one word for each axis, for the error.
 pub(super) fn check_axes(
     shapes: &[TensorShape<'_>],
     tensor: usize,

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_shapes_are_refused_with_what_was_expected() {
+    fn other_shapes_are_rejected_with_expected_shape() {
         for axes in [&[100, 8][..], &[100, 6], &[7, 100], &[700], &[1, 100, 7]] {
             let mismatch = shaped(DType::F32, axes).expect_err("another shape");
             assert_eq!(mismatch.expected, "float32 [rows, 7]", "{axes:?}");

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn other_shapes_are_refused_with_what_was_expected() {
+    fn other_shapes_are_rejected_with_expected_shape() {
         for axes in [&[8, 100][..], &[100, 7], &[7], &[1, 7, 100]] {
             let mismatch = shaped(DType::F32, axes).expect_err("another shape");
             assert_eq!(mismatch.expected, "float32 [7, boxes]", "{axes:?}");

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_of_each_grid_gives_its_box() {
+    fn one_cell_per_grid_decodes_to_its_box() {
         let yolox = yolox();
         let mut output = blank(&yolox);
         let log2 = 2.0_f32.ln();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_decides_and_its_threshold_is_included() {
+    fn yolox_score_threshold_is_inclusive() {
         let yolox = yolox();
         let mut output = blank(&yolox);
         set(&mut output, &yolox, 0, &[0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_kept_classes_become_candidates() {
+    fn only_selected_classes_become_candidates() {
         let yolox = yolox();
         let mut output = blank(&yolox);
         set(&mut output, &yolox, 0, &[0.0, 0.0, 0.0, 0.0, 1.0, 0.9, 0.1]);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_not_finite_are_no_detections_and_counted() {
+    fn non_finite_values_are_dropped_and_counted() {
         let row = [0.0, 0.0, 0.0, 0.0, 0.9, 0.8, 0.1];
         for place in 0..row.len() {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_beyond_all_bounds_counts_as_not_finite() {
+    fn overflowing_width_counts_as_non_finite() {
         let yolox = yolox();
         let mut output = blank(&yolox);
         set(
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_without_sigmoid_are_found_and_rounding_is_not() {
+    fn missing_sigmoid_is_detected_and_rounding_tolerated() {
         let yolox = yolox();
         let mut output = blank(&yolox);
         set(

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn planes_give_what_the_same_numbers_in_rows_give() {
+    fn planes_decode_like_rows() {
         let (rows, grids) = outputs();
         let shape = TensorShape {
             element: DType::F32,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn other_shapes_are_refused_with_what_was_expected() {
+    fn other_shapes_are_rejected_with_expected_shape() {
         let cases = [
             ([[PLANES, 8, 12], [PLANES, 4, 6], [PLANES + 1, 2, 3]], 2),
             ([[PLANES, 12, 8], [PLANES, 4, 6], [PLANES, 2, 3]], 0),

@@ -80,7 +80,7 @@ pub fn can_cancel(library: &Library) -> bool {
     library.generation() != Generation::Eight
 }
 
-/// The plan of `recipe`: out of `cache`, or built into it where `policy` lets it. `notify` hears what becomes of it, on this thread.
+/// The plan of `spec`: out of `cache`, or built into it where `policy` lets it. `notify` hears what becomes of it, on this thread.
 /// A plan that is there is read and hashed; a build takes minutes on a Jetson.
 pub fn find_or_build(
     cache: &EngineCache,
@@ -123,7 +123,7 @@ pub fn find_or_build(
     }
 }
 
-/// Builds the engine of `recipe` and stores it in `cache`. While another process builds there, it waits; an engine that is there then is
+/// Builds the engine of `spec` and stores it in `cache`. While another process builds there, it waits; an engine that is there then is
 /// taken unless the order is forced.
 ///
 /// Without a `device` the recipe must be for any GPU of its compute capability, and TensorRT-RTX alone can do that.
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outermost_phase_is_counted_and_the_newest_is_named() {
+    fn build_progress_counts_outer_phase_and_names_latest() {
         let progress = |phase: &str, parent: &str, done, steps| Progress {
             phase: phase.to_owned(),
             parent: parent.to_owned(),

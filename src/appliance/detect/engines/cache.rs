@@ -67,13 +67,13 @@ impl EngineCache {
         &self.folder
     }
 
-    /// The file that the engine of `recipe` has or would have.
+    /// The file that the engine of `spec` has or would have.
     #[must_use]
     pub fn path_of(&self, recipe: &EngineSpec) -> PathBuf {
         self.folder.join(recipe.file_name())
     }
 
-    /// Reads the engine of `recipe` and compares its hash, or says why there is none. Fails when the folder cannot be read.
+    /// Reads the engine of `spec` and compares its hash, or says why there is none. Fails when the folder cannot be read.
     pub fn find(&self, recipe: &EngineSpec) -> Result<Lookup, EngineError> {
         let path = self.path_of(recipe);
         let missing = |reason| {
@@ -113,7 +113,7 @@ impl EngineCache {
         })))
     }
 
-    /// Why there is no engine of `recipe`: what the nearest of the same model and precision differs in.
+    /// Why there is no engine of `spec`: what the nearest of the same model and precision differs in.
     fn nearest(&self, recipe: &EngineSpec) -> Result<MissReason, EngineError> {
         let wanted = recipe.cache_key_fields();
         let known = self
@@ -171,7 +171,7 @@ impl EngineCache {
         Ok(found)
     }
 
-    /// The lock under which engines are built and stored; see [`place::lock`].
+    /// The lock under which engines are built and stored; see [`atomic_file::lock`].
     pub(super) fn lock(
         &self,
         wait: &mut dyn FnMut(Duration) -> bool,
@@ -228,7 +228,7 @@ impl EngineCache {
         Ok(old)
     }
 
-    /// Engines that differ from `kept` in nothing but the version of TensorRT.
+    /// Engines that differ from `accepted` in nothing but the version of TensorRT.
     pub fn outdated(&self, kept: &Manifest) -> Result<Vec<PathBuf>, EngineError> {
         let same_but_version = |manifest: &Manifest| {
             let mut recipe = manifest.recipe.clone();

@@ -108,7 +108,7 @@ pub enum EngineError {
          detector.tensorrt.engines or --engines", path.display()
     )]
     Folder {
-        /// `write` or `read`.
+        /// `write` or `process`.
         what: &'static str,
         /// The folder or file.
         path: PathBuf,

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_counted_by_what_they_give_and_where() {
+    fn layers_are_counted_by_precision_and_device() {
         let json = r#"{"Layers": [
             {"Name": "quantize", "LayerType": "Reformat", "Outputs": [{"Name": "a", "Format/Datatype": "Four wide channel vectorized row major Int8 format"}]},
             {"Name": "stem", "LayerType": "CaskConvolution", "Outputs": [{"Name": "b", "Format/Datatype": "Thirty-two wide channel vectorized row major Int8 format"}]},
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_alone_are_counted_and_other_texts_are_not_read() {
+    fn layer_names_are_counted_and_other_formats_rejected() {
         let layers = Layers::read(r#"{"Layers": ["a", "b"], "Bindings": []}"#).expect("layers");
         assert_eq!(
             (layers.total, layers.precision),

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_is_read_as_it_was_written_and_knows_its_plan() {
+    fn manifest_roundtrips_and_verifies_plan() {
         let layers = Layers {
             total: 3,
             ..Layers::default()

@@ -5,13 +5,13 @@ use std::fs;
 use super::EngineError;
 use jetwatch_nvidia::cuda::Device;
 
-/// Below this, plus [`FLOOR_TIMES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
+/// Below this, plus [`MIN_WEIGHT_COPIES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
 const MIN_BYTES: u64 = 256 << 20;
 
 /// Copies of the weights that are about at the same time, at the least: the file, the parsed network, the engine, the plan.
 const MIN_WEIGHT_COPIES: u64 = 4;
 
-/// Below this, plus [`GOOD_TIMES`] the network and the workspace, a warning is given.
+/// Below this, plus [`RECOMMENDED_WEIGHT_COPIES`] the network and the workspace, a warning is given.
 const RECOMMENDED_BYTES: u64 = 1 << 30;
 
 /// Copies of the weights when tactics are tried in several precisions.
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_memory_is_warned_of_and_too_little_is_refused() {
+    fn low_memory_warns_and_too_little_fails() {
         let mib = |mib: u64| mib << 20;
         assert_eq!(
             assess("memory", mib(4096), mib(10), 0).expect("plenty"),

@@ -167,7 +167,7 @@ impl EngineSpec {
         })
     }
 
-    /// See [`Ingredients`].
+    /// See [`CacheKeyFields`].
     #[must_use]
     pub fn cache_key_fields(&self) -> CacheKeyFields {
         // Until generation 8 an optimization profile belongs to one context; since then all share one.
@@ -298,7 +298,7 @@ impl CacheKeyFields {
         sha256(format!("jetwatch engine 1 {text}").as_bytes())
     }
 
-    /// See [`Recipe::file_name`].
+    /// See [`EngineSpec::file_name`].
     #[must_use]
     pub fn file_name(&self) -> String {
         let builder = if self.builder == Flavor::Rtx.to_string() {
@@ -332,7 +332,7 @@ impl CacheKeyFields {
     }
 }
 
-/// Whether `name` is one that [`Ingredients::file_name`] gives.
+/// Whether `name` is one that [`CacheKeyFields::file_name`] gives.
 pub(super) fn is_engine_name(name: &str) -> bool {
     let stem = name.strip_suffix(".engine");
     let key = stem.and_then(|stem| stem.rsplit_once('-'));

@@ -79,7 +79,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn dictionaries_and_lists_are_read() {
+    fn class_names_are_parsed_from_dicts_and_lists() {
         let cases = [
             ("{0: 'person', 1: 'bicycle'}", &["person", "bicycle"][..]),
             (
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn other_class_name_texts_give_none() {
         for text in [
             "",
             "person",

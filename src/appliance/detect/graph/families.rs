@@ -195,7 +195,7 @@ pub const FAMILIES: [Family; 17] = [
     },
 ];
 
-/// The family with the word `layout`.
+/// The family with the word `decoders`.
 #[must_use]
 pub(super) fn find(layout: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.layout == layout)

@@ -1,7 +1,7 @@
 //! Which output layout a network's shapes, names and notes speak for. Pure.
 //!
 //! An ONNX file does not say what its numbers mean, so that every answer is a guess with a reason. The rules go from the
-//! particular to the general; the first that fits is the guess, the others are known by [`guesses`].
+//! particular to the general; the first that fits is the guess, the others are known by [`candidate_layouts`].
 
 use serde::Serialize;
 
@@ -171,7 +171,7 @@ impl<'a> OutputsView<'a> {
         found.map(|input| input.name.clone())
     }
 
-    /// Whether one of `names` is an operator of a vendor in the network.
+    /// Whether one of `class_names` is an operator of a vendor in the network.
     fn has_operator(&self, names: &[&str]) -> bool {
         let operators = &self.network.operators;
         operators

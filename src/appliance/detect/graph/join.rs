@@ -24,7 +24,7 @@ pub struct ExternalTensor<'a> {
     pub len: u64,
 }
 
-/// The weights of `network` that lie in other files, in its order; most networks have none.
+/// The weights of `summary` that lie in other files, in its order; most networks have none.
 pub fn external_tensors(network: &[u8]) -> Result<Vec<ExternalTensor<'_>>, Malformed> {
     let mut places = Vec::new();
     let mut note = |place| {
@@ -35,7 +35,7 @@ pub fn external_tensors(network: &[u8]) -> Result<Vec<ExternalTensor<'_>>, Malfo
     Ok(places)
 }
 
-/// `network` with all of its weights in it: `take` gives the bytes of those that lie elsewhere, as many as it is asked for.
+/// `summary` with all of its weights in it: `read_bytes` gives the bytes of those that lie elsewhere, as many as it is asked for.
 /// `None` when there are none of these.
 pub fn embed<'a, E: From<Malformed>>(
     network: &'a [u8],
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_found_wherever_they_may_be() {
+    fn external_weights_are_found_in_all_locations() {
         let outside = everywhere(&weight(None));
         let places = external_tensors(&outside).expect("it is whole");
         let place = ExternalTensor {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_and_depth_are_errors() {
+    fn damaged_and_deeply_nested_models_are_errors() {
         let mut node = Vec::new();
         for _ in 0..40 {
             node = field(5, &field(6, &field(1, &node)));

@@ -1,8 +1,8 @@
 //! What an ONNX file holds, read without ONNX Runtime.
 //!
-//! [`read`] sums a file up as a [`Network`]: tensors, operators, quantization, files beside it. [`findings()`] judges it
-//! against the runtimes that jetwatch uses, [`guess()`] tells which output layout its shapes and names speak for, and
-//! [`Draft`] turns a guess into a `model.yaml`; [`join()`] puts weights into a network that keeps them in other files. All but
+//! [`process`] sums a file up as a [`Network`]: tensors, operators, quantization, files beside it. [`lint()`] judges it
+//! against the runtimes that jetwatch uses, [`infer_layout()`] tells which output layout its shapes and names speak for, and
+//! [`ModelYamlTemplate`] turns a guess into a `model.yaml`; [`embed()`] puts weights into a network that keeps them in other files. All but
 //! the reading of the file is pure. Called by `jetwatch model inspect` and `jetwatch model init`, when a model's file is read,
 //! and when a runtime refuses a network, to say why.
 
@@ -49,7 +49,7 @@ pub enum GraphError {
     },
     /// It is longer than any ONNX file.
     #[error(
-        "{}: found {bytes} bytes, expected at most {MOST_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
+        "{}: found {bytes} bytes, expected at most {MAX_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
          save the network with its weights in a file beside it",
         path.display()
     )]

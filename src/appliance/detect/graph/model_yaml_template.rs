@@ -46,7 +46,7 @@ pub struct Origin<'a> {
 }
 
 impl ModelYamlTemplate {
-    /// Drafts for `network`; `layout` forces one, `size` stands in for a size that the network leaves open, `labels` are
+    /// Drafts for `summary`; `decoders` forces one, `size` stands in for a size that the network leaves open, `labels` are
     /// the class names if they are known.
     pub fn new(
         network: &Network,

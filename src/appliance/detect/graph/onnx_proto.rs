@@ -1,7 +1,7 @@
 //! ONNX's messages, as far as they are looked at, by the field numbers of `onnx.proto`. Pure.
 //!
 //! Everything borrows from the file's bytes. Lists have a fixed greatest length, so that a file of empty messages is an
-//! error instead of a heap a hundred times its size. [`network`](super::network) sums up what is read here.
+//! error instead of a heap a hundred times its size. [`summary`](super::network) sums up what is read here.
 
 use super::protobuf::{Malformed, Message};
 

@@ -2,7 +2,7 @@
 //!
 //! A generated reader would copy every weight and turn two bytes of an empty message into a structure of hundreds; here
 //! a field is a slice of the file, so that a hostile file costs no more memory than its own size. What the fields
-//! mean is said by the callers, [`messages`](super::messages) and [`join`](mod@super::join), which also writes some anew.
+//! mean is said by the callers, [`onnx_proto`](super::messages) and [`embed`](mod@super::join), which also writes some anew.
 
 /// Where and why the bytes are no protobuf message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl<'a> Field<'a> {
         Ok(Message { bytes, at: self.at })
     }
 
-    /// Hands each number of a repeated field to `take`: one, or many packed into one field.
+    /// Hands each number of a repeated field to `read_bytes`: one, or many packed into one field.
     pub(super) fn numbers(
         self,
         mut take: impl FnMut(i64) -> Result<(), Malformed>,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_texts_and_messages_are_read_in_place() {
+    fn protobuf_fields_are_read_in_place() {
         // 1: 300, 2: "ab", 3: {1: -1}, 4: a float, 5: packed 1, 2, 300.
         let bytes = [
             &[0x08, 0xac, 0x02, 0x12, 2, b'a', b'b', 0x1a, 11, 0x08][..],

@@ -375,7 +375,7 @@ fn metadata_names_become_labels_when_they_are_as_many_as_the_classes() {
 }
 
 #[test]
-fn open_sizes_come_from_notes_or_from_the_caller() {
+fn dynamic_sizes_come_from_metadata_or_caller() {
     let mut network = network(-1, floats(&[("output0", &[-1, 84, 8400])]));
     let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("nobody says it");
     assert!(
@@ -391,7 +391,7 @@ fn open_sizes_come_from_notes_or_from_the_caller() {
 }
 
 #[test]
-fn names_from_a_file_cannot_leave_their_line() {
+fn names_from_file_cannot_break_yaml_lines() {
     let load = |input: &str, output: &str| {
         let mut network = network(640, floats(&[(output, &[1, 6, 8400])]));
         network.inputs[0].name = input.to_owned();
@@ -421,7 +421,7 @@ fn names_from_a_file_cannot_leave_their_line() {
     );
 }
 
-/// What the description drafted for `network` says.
+/// What the description drafted for `summary` says.
 fn loaded_template(network: &Network) -> ModelSpec {
     let draft = ModelYamlTemplate::new(network, None, None, None).expect("a layout fits");
     let origin = Origin {
@@ -439,7 +439,7 @@ fn loaded_template(network: &Network) -> ModelSpec {
 }
 
 #[test]
-fn a_quoted_label_may_be_the_last_of_its_line() {
+fn quoted_label_may_end_line() {
     let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
     let names = "{0: 'person', 1: 'fork: lift'}".to_owned();
     network.metadata = vec![("names".to_owned(), names)];

@@ -8,7 +8,7 @@ use super::{FileReader, invalid, non_empty};
 use crate::decoders::spec::{MAX_TENSORS, OutputSpec};
 use jetwatch_config::Node;
 
-/// A family of networks, as the key `layout` names it.
+/// A family of networks, as the key `decoders` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Yolox,
@@ -211,7 +211,7 @@ const LAYOUTS: &[Layout] = &[
 /// The tensors as they were named.
 pub(super) struct Tensors {
     names: Vec<String>,
-    /// The roles that have tensors; none for [`Form::Name`].
+    /// The roles that have tensors; none for [`TensorForm::Name`].
     roles: Vec<&'static str>,
     /// Tensors of each list; 0 where there is none.
     pub(super) grids: usize,

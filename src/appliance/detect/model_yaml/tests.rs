@@ -40,14 +40,14 @@ pub(crate) fn parse(text: &str) -> Result<ModelSpec, ModelError> {
 }
 
 #[test]
-fn a_class_covers_what_other_sets_of_labels_call_its_things() {
+fn class_aliases_of_other_label_sets_match() {
     let spec = parse(&format!("{FULL}covers: {{car: [bus, truck]}}\n")).expect("it is right");
     let classes = ["person", "car", "truck", "boat"].map(|name| spec.class_index(name));
     assert_eq!(classes, [Some(0), Some(1), Some(1), None]);
 }
 
 #[test]
-fn a_full_description() {
+fn full_model_yaml_is_parsed() {
     let spec = parse(FULL).expect("it is right");
     assert_eq!(spec.name, "tiny");
     assert_eq!(
@@ -96,7 +96,7 @@ fn a_full_description() {
 }
 
 #[test]
-fn what_may_be_left_out() {
+fn optional_model_keys_have_defaults() {
     let mut text = FULL.to_owned();
     for key in [
         "  layout: nchw",
@@ -128,7 +128,7 @@ fn what_may_be_left_out() {
 }
 
 #[test]
-fn every_wrong_value_is_named_with_its_line_and_key() {
+fn invalid_model_values_are_reported_with_line_and_key() {
     let cases = [
         (
             "name: tiny",
@@ -299,7 +299,7 @@ fn every_wrong_value_is_named_with_its_line_and_key() {
 }
 
 #[test]
-fn what_is_not_one_map_is_refused() {
+fn model_yaml_must_be_one_map() {
     let cases = [
         ("- 1\n", "model.yaml:1: found a list, expected a map"),
         ("name: 1\n---\nname: 2\n", "model.yaml:3: a second document"),
@@ -379,7 +379,7 @@ fn all_problems_come_in_one_report() {
 }
 
 #[test]
-fn files_of_weights_have_their_hashes() {
+fn external_weight_files_have_hashes() {
     let (name, digits) = ("sub/tiny.onnx.data", "C".repeat(64));
     let with = |weights: &str| {
         let hash = "b".repeat(64);
@@ -413,7 +413,7 @@ fn files_of_weights_have_their_hashes() {
 }
 
 #[test]
-fn bytes_are_not_normalized() {
+fn byte_inputs_reject_normalization() {
     let bytes = FULL.replace("type: float32", "type: uint8");
     let plain: String = bytes
         .lines()

@@ -18,7 +18,7 @@ fn checked(inputs: &[TensorInfo], outputs: &[TensorInfo]) -> Result<BatchAxis, S
 }
 
 #[test]
-fn fixed_and_dynamic_batches_fit() {
+fn fixed_and_dynamic_batches_are_accepted() {
     let cases = [
         ([1, 3, 64, 96], [1, 126, 7], BatchAxis::One),
         ([-1, 3, 64, 96], [-1, 126, 7], BatchAxis::Dynamic),
@@ -152,7 +152,7 @@ fn every_output_is_found_by_its_name() {
 }
 
 #[test]
-fn the_shapes_of_a_run_decide() {
+fn runtime_shapes_take_precedence() {
     let spec = parse(FULL).expect("it is right");
     let judged = |element, axes: &[usize]| {
         let axes = axes.to_vec();

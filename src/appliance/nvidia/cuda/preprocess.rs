@@ -106,7 +106,7 @@ impl TensorFormat {
     }
 }
 
-/// Bytes of one [`PictureEntry`].
+/// Bytes of one [`ImageEntry`].
 pub(crate) const IMAGE_ENTRY_BYTES: usize = 48;
 
 /// One picture of the batch, as the kernel reads it (`Picture` in `preprocess.cu`). All zero is a picture of no pixels.
@@ -154,7 +154,7 @@ impl ImageEntry {
     }
 }
 
-/// What is the same for the whole batch (`Job` in `preprocess.cu`).
+/// What is the same for the whole batch (`KernelParams` in `preprocess.cu`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct KernelParams {
@@ -271,7 +271,7 @@ impl Preprocess {
     /// Puts the making of `count` pictures' tensors into `stream`; `count` is 1 to 65535.
     ///
     /// # Safety
-    /// Until the stream has come past it, and at each launch of a graph in which it is captured: at `pictures` there are
+    /// Until the stream has come past it, and at each launch of a graph in which it is captured: at `images` there are
     /// `count` entries, 16-byte aligned, whose pixels are in memory that the GPU reads, and at `output`, 16-byte aligned, is
     /// room for `count` pictures of the tensor, which nobody else uses.
     pub(crate) unsafe fn enqueue(
@@ -291,7 +291,7 @@ impl Preprocess {
             rows: count as u32,
             threads: BLOCK_THREADS,
         };
-        // SAFETY: `Job` is laid out as the kernel's parameter (a test compares the sizes); the caller vouches for the rest.
+        // SAFETY: `KernelParams` is laid out as the kernel's parameter (a test compares the sizes); the caller vouches for the rest.
         unsafe { self.kernels.launch(self.kernel, stream, grid, &job) }
     }
 }
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_reads_is_laid_out_as_in_its_source() {
+    fn kernel_parameter_layout_matches_source() {
         let ptx = include_str!("preprocess.ptx");
         let parameter = format!("jetwatch_bgrx_float_param_0[{}]", size_of::<KernelParams>());
         assert!(
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_factors_of_limited_range_are_those_of_the_standards() {
+    fn limited_range_factors_match_standards() {
         let bt601 = Matrix {
             luma: 76_309,
             v_to_red: 104_597,

@@ -115,7 +115,7 @@ impl ContextPool {
     /// Puts a run of `count` pictures into the stream and says which of its stages are marked.
     ///
     /// # Safety
-    /// As of [`Work::enqueue`]; the run before is done.
+    /// As of [`Submission::enqueue`]; the run before is done.
     pub(super) unsafe fn enqueue(
         &mut self,
         work: &Submission,
@@ -136,7 +136,7 @@ impl ContextPool {
         };
         work.record_begin(marks)?;
         // SAFETY: the graph was recorded of this lane's context, whose shapes and addresses are unchanged since
-        // (`set_count` drops it otherwise), and of `work`, whose buffers live as long; the caller vouches for the rest.
+        // (`set_count` drops it otherwise), and of `submission`, whose buffers live as long; the caller vouches for the rest.
         unsafe { graph.launch(&work.stream) }?;
         work.record_end(marks)?;
         Ok(marks)
@@ -211,7 +211,7 @@ impl ContextPool {
 impl BatchContext {
     fn new(mut network: Box<dyn Enqueue>, work: &Submission) -> Result<Self, ExecutionError> {
         for (name, address) in work.addresses() {
-            // SAFETY: the address is that of a buffer of `work` which is as large as the plan's batch needs; the execution
+            // SAFETY: the address is that of a buffer of `submission` which is as large as the plan's batch needs; the execution
             // drops its lanes before its work.
             unsafe { network.set_address(name, address) }.map_err(|reason| {
                 ExecutionError::Network {

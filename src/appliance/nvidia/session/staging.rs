@@ -49,7 +49,7 @@ pub(super) struct StagingBuffers {
 }
 
 impl StagingBuffers {
-    /// Bytes of memory for [`pictures`](Self::pictures).
+    /// Bytes of memory for [`images`](Self::pictures).
     pub(super) fn images_len(pixels: PixelFormat, tensor: &TensorFormat, batch: usize) -> usize {
         header_len(batch) + slot_len(pixels, tensor) * batch
     }
@@ -120,7 +120,7 @@ impl StagingBuffers {
         }
     }
 
-    /// Copies a picture's rows into slot `index`; see [`Execution::write`](super::Execution::write).
+    /// Copies a picture's rows into slot `index`; see [`Execution::upload_image`](super::Execution::write).
     pub(super) fn write_image<'a>(
         &mut self,
         index: usize,
@@ -163,7 +163,7 @@ impl StagingBuffers {
         Ok(())
     }
 
-    /// Has the GPU read slot `index` where `surface` lies; see [`Execution::place`](super::Execution::place).
+    /// Has the GPU read slot `index` where `surface` lies; see [`Execution::bind_surface`](super::Execution::place).
     pub(super) fn bind_surface(
         &mut self,
         index: usize,

@@ -220,7 +220,7 @@ impl Submission {
         Ok(())
     }
 
-    /// How long the last run took, which had set `marks` and is done.
+    /// How long the last run took, which had set `timing` and is done.
     pub(super) fn times(&self, timing: TimingEvents) -> Result<GpuTimes, CudaError> {
         let [begin, copied, made, ran, end] = &self.events;
         let stages = match timing {

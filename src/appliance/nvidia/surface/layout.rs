@@ -124,7 +124,7 @@ impl Layout {
         Ok(address)
     }
 
-    /// Checks a picture. `bytes` has `picture_bytes`.
+    /// Checks a picture. `bytes` has `image_bytes`.
     pub(super) fn check_image(
         &self,
         bytes: &[u8],

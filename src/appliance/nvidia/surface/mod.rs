@@ -10,7 +10,7 @@
 //! error and no crash. Each memory is registered once and unregistered when GStreamer frees it: pools give the same few again
 //! and again.
 //!
-//! [`NvmmPicture`] is made where the pipeline ends and needs none of these libraries; [`Surface`] is made of it by the detector.
+//! [`NvmmImage`] is made where the pipeline ends and needs none of these libraries; [`Surface`] is made of it by the detector.
 
 mod error;
 mod layout;

@@ -205,7 +205,7 @@ pub(super) fn for_memory(
         unsafe { Registration::new(surface, bytes, expected, layout, library, counts, device) }?;
     let new = Arc::new(new);
     let boxed: *mut Arc<Registration> = Box::into_raw(Box::new(Arc::clone(&new)));
-    // SAFETY: a memory is a mini object; `forget` takes the box back, once.
+    // SAFETY: a memory is a mini object; `drop_registration` takes the box back, once.
     unsafe { gst_mini_object_set_qdata(object, quark, boxed.cast(), Some(drop_registration)) };
     Ok(new)
 }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_and_places_without_memory_are_errors() {
+    fn safe_read_returns_memory_or_error() {
         let numbers = [7_u8, 8, 9];
         let mut read_back = [0; 3];
         read(numbers.as_ptr() as u64, &mut read_back).expect("it is there");

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_those_of_the_profile_or_the_one_that_was_built() {
+    fn batch_sizes_come_from_profile_or_fixed_batch() {
         let open = |name: &str, shape: &[i64]| DynamicTensor {
             name: name.to_owned(),
             shape: shape.to_vec(),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_and_numbers_that_nothing_here_writes_are_refused() {
+    fn unsupported_tensor_layouts_and_types_are_rejected() {
         type Spoil = fn(&mut [TensorInfo; 3]);
         let cases: [(Spoil, &str); 6] = [
             (

@@ -84,7 +84,7 @@ pub(super) struct Calibrator<'c> {
 }
 
 impl<'c> Calibrator<'c> {
-    /// A calibrator whose batches have `numbers` numbers.
+    /// A calibrator whose batches have `values` numbers.
     pub(super) fn new(
         generation: Generation,
         implicit: ImplicitInt8<'c>,

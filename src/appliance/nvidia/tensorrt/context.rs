@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_free_profile_is_lent_and_a_failure_takes_none() {
+    fn lowest_free_profile_is_leased_and_failure_leases_none() {
         let profiles = Profiles::own(3);
         let lend = || profiles.acquire(Ok).expect("no failure").flatten();
         assert_eq!([lend(), lend()], [Some(0), Some(1)]);

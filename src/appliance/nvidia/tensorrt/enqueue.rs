@@ -1,6 +1,6 @@
 //! An engine as the network of an execution: what a batch means in shapes, and one worker's context.
 //!
-//! Whether a plan fits the engine is decided in `fit`, before any memory is allocated.
+//! Whether a plan fits the engine is decided in `check_bindings`, before any memory is allocated.
 
 use std::ffi::c_void;
 use std::sync::Arc;

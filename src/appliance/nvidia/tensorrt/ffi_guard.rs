@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_the_other_value() {
+    fn panic_at_ffi_returns_fallback() {
         assert_eq!(no_unwind("a callback", 1, || 2), 2);
         assert_eq!(no_unwind("a callback", 1, || panic!("on purpose")), 1);
     }

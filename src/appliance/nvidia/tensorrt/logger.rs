@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_kept_from_a_mark_on_and_the_rest_is_only_logged() {
+    fn errors_since_marker_are_kept_and_others_logged() {
         for (generation, slot) in [
             (Generation::Eight, 0),
             (Generation::Ten, 0),

@@ -46,7 +46,7 @@ impl VtableSlot {
 }
 
 impl Method {
-    /// `slots` are those of generation 8, 10, 11 and of TensorRT-RTX.
+    /// `vtable` are those of generation 8, 10, 11 and of TensorRT-RTX.
     pub(super) const fn new(name: &'static str, slots: [VtableSlot; 4]) -> Self {
         Self { name, slots }
     }

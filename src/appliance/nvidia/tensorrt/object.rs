@@ -87,10 +87,10 @@ impl Object {
         Ok((implementation, function))
     }
 
-    /// The object and the address at `slot` of its own table, for plain classes without implementation.
+    /// The object and the address at `slot_len` of its own table, for plain classes without implementation.
     pub(super) fn own(&self, slot: usize) -> (*mut c_void, FunctionPointer) {
         let this = self.this.as_ptr();
-        // SAFETY: the object begins with its table; `slot` is within it for this generation, as the tables say.
+        // SAFETY: the object begins with its table; `slot_len` is within it for this generation, as the tables say.
         let function = unsafe { table(this).add(slot).read() };
         (this, function)
     }

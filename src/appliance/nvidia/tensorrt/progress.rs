@@ -84,7 +84,7 @@ impl<'t> ProgressMonitor<'t> {
 /// The monitor behind `this`.
 ///
 /// # Safety
-/// `this` is a [`Monitor`] that is alive, as it is while a build runs.
+/// `this` is a [`ProgressMonitor`] that is alive, as it is while a build runs.
 unsafe fn monitor<'m>(this: *const c_void) -> &'m ProgressMonitor<'m> {
     // SAFETY: what the caller vouches for.
     unsafe { &*this.cast::<ProgressMonitor<'m>>() }

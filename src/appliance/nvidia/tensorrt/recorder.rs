@@ -244,14 +244,14 @@ static VERSIONED: Table<12> = Table::new([
 mod tests {
     use super::*;
 
-    /// The function at `slot` of the recorder's table, as C++ finds it.
+    /// The function at `slot_len` of the recorder's table, as C++ finds it.
     fn function(recorder: &Recorder, slot: usize) -> FunctionPointer {
         // SAFETY: the slot is within the table.
         unsafe { recorder.table.add(slot).read() }
     }
 
     #[test]
-    fn reported_errors_become_one_sentence() {
+    fn reported_errors_are_joined() {
         for (generation, first) in [(Generation::Eight, 2), (Generation::Ten, 4)] {
             let recorder = Recorder::new(generation);
             recorder.clear();

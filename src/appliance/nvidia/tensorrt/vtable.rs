@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_version_lacks_is_an_error_and_not_a_slot() {
+    fn missing_vtable_slot_is_error() {
         let slot = |method: &Method, major, minor| {
             let version = Version::new(major, minor, 0);
             let generation =

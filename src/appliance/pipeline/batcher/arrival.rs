@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_frame_is_due_around_one_period_later() {
+    fn next_frame_is_expected_after_one_period() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut beat = ArrivalEstimator::default();

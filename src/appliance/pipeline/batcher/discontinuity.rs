@@ -13,7 +13,7 @@ impl Batcher {
         lane.discontinuities.push_back(place);
     }
 
-    /// Whether all frames from before the source went away are among the first `given` of its order. Each time that it went is asked
+    /// Whether all frames from before the source went away are among the first `emitted` of its order. Each time that it went is asked
     /// for until the answer is yes, and then no more.
     pub(crate) fn passed_discontinuity(&self, source: SourceId, completed: u64) -> bool {
         let mut state = self.lock();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_wait_when_the_source_goes_are_from_before() {
+    fn queued_frames_precede_discontinuity() {
         let lanes = Batcher::new(&[false], 1, None);
         (0..2).for_each(|seq| push(&lanes, seq));
         assert_eq!(pop(&lanes), (0, 0));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_replaced_is_not_waited_for() {
+    fn replaced_frame_does_not_delay_discontinuity() {
         let lanes = Batcher::new(&[true], 1, None);
         push(&lanes, 0);
         assert_eq!(pop(&lanes), (0, 0));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_handed_out_is_not_waited_for() {
+    fn discarded_frame_does_not_delay_discontinuity() {
         let lanes = Batcher::new(&[false], 1, Some(1));
         (0..2).for_each(|seq| push(&lanes, seq));
         lanes.mark_discontinuity(SOURCE);

@@ -17,7 +17,7 @@ pub(crate) type SkippedFrame = (FrameMeta, Option<BudgetedImage>);
 pub(crate) type SkippedHandler = Box<dyn Fn(u64, SkippedFrame) + Send + Sync>;
 
 impl Batcher {
-    /// Lets frames skip the network: `members` are the sources in their order, and `carry` hears of each such frame.
+    /// Lets frames skip the network: `sources` are the sources in their order, and `on_skipped` hears of each such frame.
     #[must_use]
     pub(crate) fn with_intervals(
         mut self,
@@ -35,7 +35,7 @@ impl Batcher {
     }
 
     /// Whether the next frame of this source skips the network, before its pixels are made. One that does is handed to
-    /// [`carry`](Self::carry); one that does not is offered.
+    /// [`on_skipped`](Self::carry); one that does not is offered.
     pub(crate) fn should_skip(&self, source: SourceId) -> bool {
         let index = source.index();
         let mut state = self.lock();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_skip_the_network_keep_their_place() {
+    fn skipped_frames_keep_their_order() {
         let (lanes, received) = batcher(false, None);
         (0..6).for_each(|seq| assert_eq!(frame(&lanes, seq), Flow::Continue));
         assert_eq!(take_received(&received), [], "frame 0 still waits");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_replaced_frees_those_behind_it() {
+    fn replaced_frame_releases_following_skipped_frames() {
         let (lanes, received) = batcher(true, None);
         (0..4).for_each(|seq| assert_eq!(frame(&lanes, seq), Flow::Continue));
         assert_eq!(
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn they_count_among_the_frames_that_are_handed_out() {
+    fn skipped_frames_count_towards_frame_limit() {
         let (lanes, received) = batcher(false, Some(4));
         (0..6).for_each(|seq| {
             frame(&lanes, seq);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_leaves_takes_nothing_out_of_the_sums() {
+    fn removed_source_keeps_totals() {
         let member = SourceKind {
             interval: Interval::Adaptive,
             is_live: true,

@@ -32,7 +32,7 @@ fn live_queue_keeps_the_newest_and_counts_drops() {
 }
 
 #[test]
-fn a_file_waits_and_loses_nothing() {
+fn file_source_blocks_and_loses_no_frame() {
     let lanes = Arc::new(Batcher::new(&[false], 1, None));
     let reader = thread::spawn({
         let lanes = Arc::clone(&lanes);
@@ -57,7 +57,7 @@ fn a_file_waits_and_loses_nothing() {
 }
 
 #[test]
-fn sources_take_turns_whatever_their_speed() {
+fn batcher_is_round_robin_for_all_speeds() {
     let lanes = Batcher::new(&[false, false, true], 8, None);
     for seq in 0..6 {
         lanes.push(frame(0, seq));
@@ -124,7 +124,7 @@ fn stalled_for_counts_untaken_and_replaced_frames() {
 }
 
 #[test]
-fn closing_frees_a_reader_that_waits() {
+fn closing_queue_releases_blocked_reader() {
     let lanes = Arc::new(Batcher::new(&[false], 1, None));
     for seq in 0..=FILE_SLACK as u64 {
         lanes.push(frame(0, seq));
@@ -144,7 +144,7 @@ fn closing_frees_a_reader_that_waits() {
 const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
 #[test]
-fn a_batch_does_not_wait_for_a_source_that_is_away() {
+fn batch_does_not_wait_for_offline_source() {
     let lanes = Batcher::new(&[true, true, true], 4, None);
     lanes.set_running(SourceId(0), true);
     lanes.set_running(SourceId(1), true);
@@ -158,7 +158,7 @@ fn a_batch_does_not_wait_for_a_source_that_is_away() {
 }
 
 #[test]
-fn a_source_that_goes_away_frees_the_batch_that_waits_for_it() {
+fn source_going_offline_releases_waiting_batch() {
     let lanes = Arc::new(Batcher::new(&[true, true], 2, None));
     lanes.set_running(SourceId(1), true);
     lanes.push(frame(0, 0));
@@ -180,7 +180,7 @@ fn a_source_that_goes_away_frees_the_batch_that_waits_for_it() {
 }
 
 #[test]
-fn a_batch_waits_for_those_alone_whose_next_frame_is_due() {
+fn batch_waits_only_for_sources_with_due_frame() {
     let lanes = Batcher::new(&[true, true, false], 4, None);
     lanes.close(SourceId(2));
     let start = Instant::now();

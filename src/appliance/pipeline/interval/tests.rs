@@ -14,7 +14,7 @@ fn fixed(intervals: &[u32]) -> IntervalController {
 }
 
 #[test]
-fn every_so_manieth_frame_goes_through_the_network_and_sources_take_turns() {
+fn every_nth_frame_is_inferred_and_sources_are_staggered() {
     let mut cadence = fixed(&[3, 3, 3, 3, 0]);
     for _ in 0..10 {
         let through: Vec<Vec<usize>> = (0..4)
@@ -55,7 +55,7 @@ fn added_sources_get_their_own_turn_and_removed_ones_release_it() {
 }
 
 #[test]
-fn frames_that_waited_when_the_interval_was_raised_do_not_raise_it_again() {
+fn queued_frames_do_not_raise_interval_twice() {
     let member = SourceKind {
         interval: Interval::Adaptive,
         is_live: true,
@@ -85,7 +85,7 @@ fn frames_that_waited_when_the_interval_was_raised_do_not_raise_it_again() {
 }
 
 #[test]
-fn files_do_not_adapt() {
+fn file_sources_have_fixed_interval() {
     let member = |is_live| SourceKind {
         interval: Interval::Adaptive,
         is_live,
@@ -96,7 +96,7 @@ fn files_do_not_adapt() {
     assert!(!IntervalController::new(&[member(false)], 5, 1).is_due(Instant::now()));
 }
 
-/// What an [`Adaptive`] chooses second by second when `wanted` frames a second come and the network can do `able`.
+/// What an [`AdaptiveInterval`] chooses second by second when `desired_sources` frames a second come and the network can do `able`.
 fn run_controller(
     adaptive: &mut AdaptiveInterval,
     wanted: u64,
@@ -119,7 +119,7 @@ fn run_controller(
 }
 
 #[test]
-fn drops_raise_the_interval_at_once_to_what_is_needed() {
+fn drops_raise_interval_immediately_to_required_value() {
     let mut adaptive = AdaptiveInterval::new(8);
     assert_eq!(run_controller(&mut adaptive, 100, 30, 4), [3, 3, 3, 3]);
     // Half of the frames would take all of its time.
@@ -134,7 +134,7 @@ fn drops_raise_the_interval_at_once_to_what_is_needed() {
 }
 
 #[test]
-fn what_others_drop_counts_and_what_they_take_is_not_to_be_had() {
+fn load_of_other_sources_is_included() {
     let mut adaptive = AdaptiveInterval::new(8);
     // 60 frames a second of others and 60 of these meet a network that can do 90: at an interval of 2, 80 are asked of it.
     let seen = |interval: u32| LoadSample {
@@ -160,7 +160,7 @@ fn what_others_drop_counts_and_what_they_take_is_not_to_be_had() {
 }
 
 #[test]
-fn calm_lowers_it_to_the_smallest_that_fits() {
+fn stable_load_lowers_interval_to_minimum_that_fits() {
     let mut adaptive = AdaptiveInterval::new(8);
     run_controller(&mut adaptive, 100, 30, 2);
     let chosen = run_controller(&mut adaptive, 50, 30, 12);
@@ -191,7 +191,7 @@ fn one_sample_with_low_load_does_not_lower_it() {
 }
 
 #[test]
-fn lowering_that_led_to_drops_is_not_tried_again_before_the_load_is_less() {
+fn failed_lowering_is_retried_only_after_load_drops() {
     // The load promises that a lower interval fits, and it never does: bursts.
     let mut adaptive = AdaptiveInterval::new(8);
     let mut tries = Vec::new();

@@ -1,4 +1,4 @@
-//! What a secondary network did so far: the numbers of `stats` messages and of the final report.
+//! What a secondary network did so far: the numbers of `publish_stats` messages and of the final report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ fn microseconds(time: Duration) -> u64 {
 }
 
 impl Counters {
-    /// For a network that takes at most `most` crops in one run, and is given at most `batch_size`.
+    /// For a network that takes at most `max_batch` crops in one run, and is given at most `batch_size`.
     pub(super) fn new(max_batch: usize, batch_size: usize) -> Self {
         Self {
             max_batch,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_suggestion_is_the_mean_of_frames_with_objects_as_far_as_the_network_takes_it() {
+    fn suggested_batch_size_is_mean_crops_capped_by_network() {
         let counters = Counters::new(64, 4);
         assert_eq!(
             counters.stats("a").suggested_batch_size,

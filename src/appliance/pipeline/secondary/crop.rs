@@ -16,7 +16,7 @@ pub(super) struct Crop {
 }
 
 impl Crop {
-    /// What `picture`, of a source of the size `source`, shows within `wanted` (source pixels) and around it: `margin` is a share
+    /// What `image`, of a source of the size `on_source_state`, shows within `desired_sources` (source pixels) and around it: `margin` is a share
     /// of its sides. `None` when nothing of it lies in the picture.
     pub(super) fn from_image(
         image: &Image,
@@ -30,7 +30,7 @@ impl Crop {
         Self::extract(image.size, &place, row, &widened(wanted, margin), pool)
     }
 
-    /// As [`of_picture`](Self::of_picture), out of this crop.
+    /// As [`from_image`](Self::of_picture), out of this crop.
     pub(super) fn sub_crop(&self, wanted: &Xyxy, margin: f32, pool: &PixelPool) -> Option<Self> {
         let stride = self.size.width as usize * PIXEL_BYTES;
         let row = |y: u32| &self.pixels.as_ref()[y as usize * stride..][..stride];
@@ -58,7 +58,7 @@ impl Crop {
         [x(xyxy[0]), y(xyxy[1]), x(xyxy[2]), y(xyxy[3])]
     }
 
-    /// All pixels that `wanted` touches of a picture of `size` that shows `shown`.
+    /// All pixels that `desired_sources` touches of a picture of `size` that shows `described`.
     fn extract<'p>(
         size: Size,
         region: &Xyxy,

@@ -105,7 +105,7 @@ struct NetworkHistory {
 
 impl SecondaryInference {
     /// The follower's side of `prepared`, and what the workers of each network need.
-    /// `lag` says what becomes of crops that a network cannot keep up with.
+    /// `overflow` says what becomes of crops that a network cannot keep up with.
     pub(super) fn new(
         prepared: &[PreparedSecondary],
         overflow: OverflowPolicy,

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_any_more_is_withdrawn() {
+    fn unseen_attribute_is_withdrawn() {
         let votes: &[(u16, f32)] = &[(1, 0.6)];
         let found = decided_after_each(&ONE, &[votes, votes, votes, &[], &[], &[], &[], &[]]);
         let one = vec![1_u16];
@@ -212,7 +212,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_course_of_looks_keeps_what_was_promised(
+        fn voting_invariants_hold_for_any_sequence(
             looks in proptest::collection::vec(proptest::collection::vec((0_u16..4, 0.4_f32..=1.0), 0..3), 1..40),
             window in 1_usize..8,
             allow_several in proptest::bool::ANY,

@@ -133,7 +133,7 @@ impl TrackStageFixture {
 }
 
 #[test]
-fn frames_in_flight_do_not_revive_a_source_that_went_away() {
+fn in_flight_frames_do_not_mark_offline_source_online() {
     let mut bench = TrackStageFixture::new();
     bench.set_state(SourceState::Online);
     bench.push_frame();
@@ -195,7 +195,7 @@ fn late_frames_keep_their_side_of_a_discontinuity_and_replaced_ones_are_not_awai
 }
 
 #[test]
-fn nothing_waits_where_nothing_is_under_way() {
+fn offline_is_published_immediately_without_in_flight_frames() {
     let mut bench = TrackStageFixture::new();
     bench.set_state(SourceState::Connecting);
     bench.set_state(SourceState::Offline);

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_read_by_processor() {
+    fn ticks_are_read_per_cpu() {
         let (number, ticks) =
             parse_ticks("cpu3 100 5 20 800 50 3 2 0 0 0").expect("a processor's line");
         assert_eq!(number, 3);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn load_is_the_share_of_work_between_two_times() {
+    fn cpu_load_is_busy_share_between_samples() {
         let at = |busy, total| CpuTicks { busy, total };
         assert_eq!(at(150, 300).load_since(at(100, 100)), Some(25.0));
         assert_eq!(at(100, 100).load_since(at(100, 100)), None);

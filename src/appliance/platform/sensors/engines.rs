@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn engines_are_known_by_their_nodes() {
+    fn engines_are_identified_by_device_tree_node() {
         for (node, kind) in [
             ("gv11b", Some(EngineKind::Gpu)),
             ("gpu", Some(EngineKind::Gpu)),

@@ -1,6 +1,6 @@
 //! How the machine does now: processors, engines, temperatures, power rails, throttling and over-current.
 //!
-//! [`Readings::read`] looks once, which takes some hundred small files and some milliseconds; it keeps nothing. Paths are those
+//! [`SensorSnapshot::read`] looks once, which takes some hundred small files and some milliseconds; it keeps nothing. Paths are those
 //! of L4T 35 and 36. What a machine lacks is left out or `None`; what is there and cannot be read stands in `unreadable`
 //! with its path, once, and hides nothing else. The memory's figures are root's alone on a Jetson: for who is not, the unit
 //! jetwatch-readings copies them.
@@ -24,7 +24,7 @@ pub use power::{EventCounter, Rail, Temperature, Throttle};
 /// Where only root may read.
 const ROOT_ONLY_DIR: &str = "/sys/kernel/debug/";
 
-/// Where jetwatch-readings.service copies files of [`ROOTS_ALONE`] to while it runs, each below its whole path.
+/// Where jetwatch-readings.service copies files of [`ROOT_ONLY_DIR`] to while it runs, each below its whole path.
 const COPY_DIR: &str = "/run/jetwatch-readings";
 
 /// All that was read at one time.
@@ -56,7 +56,7 @@ pub struct Unreadable {
 }
 
 impl SensorSnapshot {
-    /// Reads all below `root` that `machine` may have.
+    /// Reads all below `sysroot` that `machine` may have.
     #[must_use]
     pub fn read(root: &SysRoot, machine: &Machine) -> Self {
         let mut reader = Reader {
@@ -138,7 +138,7 @@ impl Reader<'_> {
         self.ok_or_record(read).flatten()
     }
 
-    /// What root has read in our place, by `read` below [`COPIES`]; `error` where nobody does so.
+    /// What root has read in our place, by `read` below [`COPY_DIR`]; `error` where nobody does so.
     fn read_copy<T>(
         &self,
         path: &str,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_has_a_cause() {
+    fn throttling_reports_cause() {
         assert!(readings(0, 0).throttled().is_empty());
         assert_eq!(
             readings(2, 0).throttled(),

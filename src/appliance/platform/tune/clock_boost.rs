@@ -14,7 +14,7 @@ use super::{
 /// It lies in memory: a start of the machine frees the clocks and forgets the mark.
 const MARKER: &str = "/run/jetwatch-held-clocks";
 
-/// Clocks that are held. They are given back when it is dropped; [`give_back`](Self::give_back) tells how that went.
+/// Clocks that are held. They are given back when it is dropped; [`restore_setting`](Self::give_back) tells how that went.
 #[derive(Debug)]
 pub struct ClockBoost {
     root: SysRoot,

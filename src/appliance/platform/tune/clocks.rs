@@ -117,7 +117,7 @@ fn snapshot(root: &SysRoot) -> Result<String, PlatformError> {
     Ok(lines_where(&text, |file| !file.ends_with("/online")))
 }
 
-/// The store `kept` with the lower limits of `now`.
+/// The store `stored` with the lower limits of `now`.
 fn with_lower_limits(stored: &str, now: &str) -> String {
     lines_where(stored, |file| !is_limit(file)) + &lines_where(now, is_limit)
 }
@@ -163,7 +163,7 @@ pub(super) fn free(root: &SysRoot) -> Result<(), PlatformError> {
     remove_store(root)
 }
 
-/// Removes what [`hold`] and the tool have kept.
+/// Removes what [`clock_boost`] and the tool have kept.
 ///
 /// # Errors
 /// It cannot be removed.

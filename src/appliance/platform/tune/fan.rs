@@ -112,7 +112,7 @@ fn profiles_in_use(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The configuration with another default profile, or with one for each fan in the form of [`real`]; everything else stays as
+/// The configuration with another default profile, or with one for each fan in the form of [`current`]; everything else stays as
 /// it is written.
 fn with_default(text: &str, profile: &str) -> String {
     let mut profiles = profile.split(", ");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_in_use_is_told_by_fan() {
+    fn fan_profile_is_read_per_fan() {
         let reported = "FAN1:FAN_PROFILE:cool\nFAN1:FAN_GOVERNOR:cont\nFAN2:FAN_PROFILE:quiet\n";
         assert_eq!(profiles_in_use(reported), ["cool", "quiet"]);
         assert!(profiles_in_use("FAN1:FAN_PROFILE:\n").is_empty());

@@ -86,7 +86,7 @@ pub enum StepState {
     Refused(String),
 }
 
-/// Compares the machine below `root` with what is wanted. Changes nothing.
+/// Compares the machine below `sysroot` with what is wanted. Changes nothing.
 #[must_use]
 pub fn plan(root: &SysRoot, wanted: &DesiredSettings) -> Vec<Step> {
     let step = |(setting, wanted): (Setting, String)| {
@@ -111,7 +111,7 @@ pub fn plan(root: &SysRoot, wanted: &DesiredSettings) -> Vec<Step> {
     wanted.settings().into_iter().map(step).collect()
 }
 
-/// Makes what is wanted, and says what was done: a step for each setting, with the value before as `real`, and
+/// Makes what is wanted, and says what was done: a step for each setting, with the value before as `current`, and
 /// [`StepState::Right`] where nothing was to do. Waits for another that is at work, and for the tools, up to a minute each.
 ///
 /// # Errors

@@ -86,7 +86,7 @@ fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_torn_line_is_cut_off_where_the_output_can() {
+fn partial_line_is_truncated_on_seekable_output() {
     let disk = Disk::new(10);
     let mut lines = LineWriter::new(disk.clone());
     let (whole, error) = lines
@@ -100,7 +100,7 @@ fn a_torn_line_is_cut_off_where_the_output_can() {
 }
 
 #[test]
-fn a_torn_line_is_ended_where_the_output_cannot_cut() {
+fn partial_line_is_terminated_on_non_seekable_output() {
     let disk = Disk::new(10);
     disk.state().can_truncate = false;
     let mut lines = LineWriter::new(disk.clone());
@@ -112,7 +112,7 @@ fn a_torn_line_is_ended_where_the_output_cannot_cut() {
 }
 
 #[test]
-fn a_full_disk_costs_lines_but_not_the_run() {
+fn full_disk_drops_lines_but_keeps_writer() {
     let disk = Disk::new(0);
     let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
         .expect("a thread");
@@ -138,7 +138,7 @@ fn a_full_disk_costs_lines_but_not_the_run() {
 }
 
 #[test]
-fn the_kernels_full_device_is_survived() {
+fn dev_full_does_not_stop_writer() {
     let config = JsonLinesConfig {
         path: Some("/dev/full".into()),
     };
@@ -175,7 +175,7 @@ fn a_closed_reader_is_reported_and_the_rest_dropped() {
 }
 
 #[test]
-fn a_file_is_appended_to_and_an_unfinished_line_is_ended() {
+fn existing_file_is_appended_after_terminating_partial_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("events.jsonl");
     std::fs::write(&path, "{\"half\":").expect("writable");
@@ -242,7 +242,7 @@ fn lines_beyond_the_queue_are_dropped_and_counted() {
 }
 
 #[test]
-fn a_disk_that_does_not_answer_is_a_stall_and_waiting_for_lines_is_none() {
+fn hanging_disk_is_stall_and_idle_writer_is_not() {
     let disk = Disk::new(100_000);
     let pulses = Heartbeats::default();
     let pulse = Some(pulses.register("json-lines"));

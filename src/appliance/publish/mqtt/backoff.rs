@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_thirty_seconds_with_jitter() {
+    fn backoff_doubles_to_thirty_seconds_with_jitter() {
         let mut backoff = Backoff::default();
         for full_ms in [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000] {
             let wait = backoff.failed();

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_broker_on_all_addresses_is_reached_over_loopback() {
+    fn wildcard_broker_address_connects_over_loopback() {
         let cases = [
             ("0.0.0.0:1883", "127.0.0.1"),
             ("[::]:1883", "::1"),

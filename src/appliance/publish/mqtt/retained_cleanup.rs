@@ -23,7 +23,7 @@ pub(super) enum Cleanup {
     MarkEnded { source: String },
 }
 
-/// What is wrong in `found` where there are the sources `present`, and `is_told` says which topics have a value from this run.
+/// What is wrong in `found` where there are the sources `present`, and `is_published` says which topics have a value from this run.
 pub(super) fn plan_cleanup(
     found: &RetainedSnapshot,
     topics: &Topics,

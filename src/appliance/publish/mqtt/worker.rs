@@ -23,7 +23,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection this old was good, even if no message was acknowledged on it.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// So many connections in a row that were accepted and ended within [`PROVED_AFTER`] look like two clients of one id that throw
+/// So many connections in a row that were accepted and ended within [`STABLE_AFTER`] look like two clients of one id that throw
 /// each other off: not every broker says so.
 const TAKEOVER_SUSPECT_COUNT: u32 = 3;
 

@@ -90,7 +90,7 @@ impl Memory {
 }
 
 #[test]
-fn memory_that_is_too_small_is_no_canvas() {
+fn too_small_buffer_gives_no_canvas() {
     for layout in LAYOUTS {
         for size in [Size::new(7, 5), Size::new(1, 1), Size::new(64, 2)] {
             for plane in 0..Memory::new(layout, size, 3).planes.len() {
@@ -109,7 +109,7 @@ fn memory_that_is_too_small_is_no_canvas() {
 }
 
 #[test]
-fn half_of_an_ink_is_the_mean() {
+fn half_alpha_blend_is_mean() {
     let mut memory = Memory::new("bgrx", Size::new(2, 1), 0);
     memory.planes[0].0.fill(100);
     let mut canvas = memory.canvas();
@@ -124,7 +124,7 @@ fn side() -> impl Strategy<Value = i32> {
 
 proptest! {
     #[test]
-    fn an_opaque_fill_colors_its_samples_and_no_others(
+    fn opaque_fill_changes_only_its_samples(
         layout in prop::sample::select(&LAYOUTS),
         (width, height) in (1..40_u32, 1..30_u32),
         padding in 0..9_usize,
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_blend_lies_between_what_was_there_and_the_ink(
+    fn blend_lies_between_background_and_color(
         layout in prop::sample::select(&LAYOUTS),
         alpha in any::<u8>(),
         (left, top) in (-4..20_i32, -4..20_i32),

@@ -98,7 +98,7 @@ fn a_frame_lies_inside_of_its_box_and_ends_at_the_image() {
 }
 
 #[test]
-fn frames_together_are_the_same_as_one_by_one() {
+fn outlines_drawn_together_equal_single_drawing() {
     let size = Size::new(40, 30);
     let boxes = [
         [2.0, 3.0, 20.0, 25.0],
@@ -208,7 +208,7 @@ fn number() -> impl Strategy<Value = f32> {
 
 proptest! {
     #[test]
-    fn a_frame_touches_nothing_outside_of_its_box(
+    fn outline_changes_no_pixel_outside_box(
         (width, height) in (1..50_u32, 1..50_u32),
         xyxy in [number(), number(), number(), number()],
         stroke in 1..6_i32,
@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn no_line_and_no_label_breaks_it(
+    fn drawing_accepts_any_line_and_label(
         (width, height) in (1..50_u32, 1..50_u32),
         from in [number(), number()],
         to in [number(), number()],

@@ -131,7 +131,7 @@ fn zones_and_lines_are_drawn_with_their_names() {
 
 proptest! {
     #[test]
-    fn no_track_breaks_it(
+    fn overlay_accepts_any_track(
         boxes in prop::collection::vec([any::<f32>(), any::<f32>(), any::<f32>(), any::<f32>()], 0..5),
         (class, score) in (any::<u16>(), any::<f32>()),
         (width, height) in (1..60_u32, 1..60_u32),

@@ -88,7 +88,7 @@ fn the_vic_takes_one_step_or_two() {
 }
 
 #[test]
-fn a_part_is_cut_out_by_the_first_step_and_held_to_the_same_limits() {
+fn crop_is_done_by_first_step_within_limits() {
     let inner = Size::new(416, 234);
     let part = |width, height, scaling, scalers: &ScalerAvailability| {
         let crop = Crop {
@@ -133,7 +133,7 @@ fn a_part_is_cut_out_by_the_first_step_and_held_to_the_same_limits() {
 }
 
 #[test]
-fn every_size_is_within_the_limits_or_refused() {
+fn every_size_is_within_limits_or_rejected() {
     let sides = [
         1, 15, 16, 17, 31, 100, 255, 256, 257, 640, 1080, 1920, 4095, 4096, 7680, 8192,
     ];
@@ -196,7 +196,7 @@ fn what_the_vic_cannot_do_is_rejected_or_done_by_the_cpu() {
 }
 
 #[test]
-fn units_that_are_not_there() {
+fn missing_units_are_handled() {
     let (from, inner) = (system(1920, 1080, "I420"), Size::new(416, 234));
     let auto =
         plan_conversion(&from, inner, Scaling::Auto, &none(), Memory::System).expect("the CPU can");

@@ -1,6 +1,6 @@
 //! The first half of a pipeline: from an address to decoded video.
 //!
-//! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment, alone, because
+//! Every property is set on a named element. The only text that GStreamer parses is a `built:` fragment, alone, because
 //! parsing it is what the user asked for.
 
 use std::borrow::Cow;
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_with_caps_gets_an_end() {
+    fn launch_ending_with_caps_gets_sink() {
         let ends = |fragment: &str| with_end(fragment) != fragment;
         assert!(ends("videotestsrc ! video/x-raw,width=640"));
         assert!(ends("a ! video/x-raw(memory:NVMM), width=640 "));

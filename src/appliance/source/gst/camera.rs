@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offers_are_named_once_and_without_types() {
+    fn camera_modes_are_listed_once_without_types() {
         gst::init().expect("GStreamer starts");
         let caps = gst::Caps::from_str(
             "video/x-raw, format=YUY2, width=640, height=360, framerate={ (fraction)30/1, (fraction)25/1, (fraction)15/2 }; \
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_is_named_as_in_the_configuration() {
+    fn requested_camera_mode_is_named_as_in_config() {
         assert_eq!(
             requested_format(V4l2Format::Mjpeg, Some((1280, 720)), Some(30)),
             "mjpeg 1280×720 30 frames/s"

@@ -20,7 +20,7 @@ use super::scaler_elements::format_of;
 /// More elements than any pipeline of ours has: a walk that takes longer goes in circles.
 const MAX_WALK: usize = 200;
 
-/// The plan that the elements carry out which were [`found`] in the pipeline, in the order of the data.
+/// The plan that the elements carry out which were [`elements_upstream`] in the pipeline, in the order of the data.
 pub(super) fn plan(
     found: &[(gst::Element, Vec<PlanStep>)],
     launch: &BuiltPipeline,

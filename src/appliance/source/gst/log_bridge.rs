@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_repeats_itself_is_counted() {
+    fn repeated_log_location_is_counted() {
         let mut repeats = RateLimitedLog::default();
         let place = || ("h264dec".to_owned(), "decode".to_owned(), 7);
         let start = Instant::now();

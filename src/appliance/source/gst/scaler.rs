@@ -2,7 +2,7 @@
 //!
 //! `entry → steps → appsink`, with no queue between: all of it runs on the thread that pushes the decoded buffer. The source
 //! size seen in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
-//! resolution changes in mid-stream. Which steps there are is decided when the caps come: by [`route`], for any unit.
+//! resolution changes in mid-stream. Which steps there are is decided when the caps come: by [`plan_conversion`], for any unit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ pub(super) struct StallMonitor {
     frames: AtomicU64,
     /// Milliseconds from `started` to the newest frame.
     last_frame_ms: AtomicU64,
-    /// Whether the streaming thread waits inside `Deliver`: then the chain is slow, not the source.
+    /// Whether the streaming thread waits inside `OnFrame`: then the chain is slow, not the source.
     delivering: AtomicBool,
 }
 

@@ -73,7 +73,7 @@ impl AttachPoints {
 }
 
 impl ScalerElements {
-    /// Makes the elements do `steps`, which are not empty.
+    /// Makes the elements do `convert_plan`, which are not empty.
     pub(super) fn reconfigure(
         &mut self,
         steps: Vec<ConvertStep>,

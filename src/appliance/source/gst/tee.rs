@@ -80,7 +80,7 @@ impl ImageTee {
         }
     }
 
-    /// Calls `take` on the streaming thread for each view.
+    /// Calls `on_image` on the streaming thread for each view.
     pub(super) fn on_full_image(
         &self,
         mut on_sample: impl FnMut(&gst_app::AppSink) -> Result<gst::FlowSuccess, gst::FlowError>

@@ -35,7 +35,7 @@ pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], recorder: &Recorde
     }
 }
 
-/// Times what enters `first` and leaves `last`.
+/// Times what enters `first` and leaves `final_step`.
 fn time(first: &gst::Element, last: &gst::Element, stage: Stage, recorder: &Recorder) {
     // A source of pictures has no way in.
     let (Some(entry), Some(exit)) = (first.static_pad("sink"), last.static_pad("src")) else {

@@ -100,7 +100,7 @@ pub fn test_scaling(converter: Option<UnitElement>) -> Result<TestResult, String
 /// planes Y, U and V of the last picture, and those that it should have.
 ///
 /// # Errors
-/// As for [`scale`].
+/// As for [`test_scaling`].
 pub fn test_decoding(
     units: Option<(UnitElement, UnitElement)>,
 ) -> Result<(TestResult, Vec<u8>), String> {

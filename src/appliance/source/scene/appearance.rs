@@ -1,6 +1,6 @@
 //! How one scene looks and where its camera stands, all drawn from the seed: light, color, noise, lens, road.
 //!
-//! This is what a training set varies; nothing here moves. [`Look::from_seed`] makes sure that two seeds look different.
+//! This is what a training set varies; nothing here moves. [`Appearance::from_seed`] makes sure that two seeds look different.
 
 use super::rng::{Rng, cos_approx, sin_approx};
 
@@ -33,7 +33,7 @@ pub enum Layout {
     Avenue,
 }
 
-/// The look of one scene. Change a field before [`Scene::with_look`](super::Scene::with_look) to vary one thing only.
+/// The look of one scene. Change a field before [`Scene::with_appearance`](super::Scene::with_look) to vary one thing only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Appearance {
     /// Where the light comes from.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_face_turned_to_the_sun_is_brighter() {
+    fn sunlit_face_is_brighter() {
         let look = Appearance::from_seed(1);
         let lit = look.shade([0.5; 3], look.sun, 10.0);
         let shaded = look.shade([0.5; 3], look.sun.map(|c| -c), 10.0);

@@ -1,6 +1,6 @@
 //! How far shapes reach, and how far the part of them reaches that lies in the picture.
 //!
-//! Pure geometry in picture coordinates; [`census`](super::census) asks it for every shape.
+//! Pure geometry in picture coordinates; [`visibility`](super::census) asks it for every shape.
 
 /// A rectangle in picture coordinates: left, top, right, bottom.
 pub(super) type Bounds = [f32; 4];
@@ -13,7 +13,7 @@ pub(super) const EMPTY_BOUNDS: Bounds = [
     f32::NEG_INFINITY,
 ];
 
-/// Grows `extent` by the rectangle between two corners.
+/// Grows `bounds` by the rectangle between two corners.
 pub(super) fn extend(bounds: &mut Bounds, low: [f32; 2], high: [f32; 2]) {
     *bounds = [
         bounds[0].min(low[0]),

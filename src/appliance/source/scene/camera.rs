@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn street_and_view_are_inverse() {
+    fn projection_and_unprojection_are_inverse() {
         for seed in 0..10 {
             let camera = Camera::new(&Appearance::from_seed(seed), 16.0 / 9.0, 8.0);
             for street in [[0.0, 0.0], [12.0, -3.0], [-40.0, 7.5]] {

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_puts_the_camera_s_side_last() {
+    fn draw_order_puts_camera_side_last() {
         let look = super::super::appearance::Appearance::from_seed(1);
         let camera = Camera::new(&look, 1.0, 8.0);
         let [s, l] = camera.stand();

@@ -1,7 +1,7 @@
 //! Solid things as flat shapes: the pen projects faces, limbs and prisms of one thing and hands them to a canvas.
 //!
 //! Boxes and pixels agree because both are canvases under the same pen: [`Raster`](super::raster::Raster) fills the
-//! shapes, [`Census`](super::census::Census) measures them. Shapes come in painter's order, farthest first.
+//! shapes, [`VisibilityBuffer`](super::census::Census) measures them. Shapes come in painter's order, farthest first.
 
 use super::appearance::{Appearance, Rgb, unit};
 use super::camera::{Camera, NEAREST_M, Pose};

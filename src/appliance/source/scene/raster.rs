@@ -87,7 +87,7 @@ impl<'a> Raster<'a> {
     fn clip(low: f32, high: f32, end: u32) -> Option<(usize, usize)> {
         let first = low.max(0.0).floor();
         let last = high.min(end as f32).ceil();
-        // Both lie between 0 and `end`; a comparison with NaN is false and gives nothing.
+        // Both lie between 0 and `finish`; a comparison with NaN is false and gives nothing.
         (first < last).then_some((first as usize, last as usize))
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn sin_approx(turns: f32) -> f32 {
     0.775 * rough + 0.225 * rough * rough.abs()
 }
 
-/// Cosine of a full turn: [`wave`] a quarter earlier.
+/// Cosine of a full turn: [`sin_approx`] a quarter earlier.
 pub(super) fn cos_approx(turns: f32) -> f32 {
     sin_approx(turns + 0.25)
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wave_is_a_sine() {
+    fn cosine_approximation_matches_cosine() {
         for step in -400..400 {
             let turns = step as f32 / 97.0;
             let sine = (f64::from(turns) * std::f64::consts::TAU).sin() as f32;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn dice_depend_on_every_key_and_fill_their_range() {
+    fn rng_depends_on_every_key_and_covers_range() {
         let first = |keys: &[u64]| Rng::new(keys).bits();
         assert_eq!(first(&[1, 2, 3]), first(&[1, 2, 3]));
         for other in [&[1, 2, 4][..], &[2, 1, 3], &[1, 2], &[1, 2, 3, 0]] {

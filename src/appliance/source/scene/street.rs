@@ -1,6 +1,6 @@
 //! The street: how wide its parts are, where its fronts and crossings lie, and the tracks along which things move.
 //!
-//! Laid out once per scene from its [`Look`]; what moves on the tracks is [`traffic`](super::traffic)'s part.
+//! Laid out once per scene from its [`Appearance`]; what moves on the tracks is [`traffic`](super::traffic)'s part.
 
 use super::appearance::{Appearance, Layout};
 use super::camera::Camera;

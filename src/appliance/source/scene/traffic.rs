@@ -127,7 +127,7 @@ impl Traffic {
         ((track.length() + usual) / Self::trajectory(track)).min(1.0)
     }
 
-    /// Replaces `actors` by everything on the street `seconds` after frame 0, farthest first.
+    /// Replaces `objects` by everything on the street `seconds` after frame 0, farthest first.
     pub(super) fn at(
         &self,
         seconds: f64,

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_hides_what_it_was_taken_from() {
+    fn visibility_mask_hides_its_source() {
         let mut census = VisibilityBuffer::new(64, 64);
         census.begin();
         census.polygon(&rectangle(0.0, 0.0, 0.5, 1.0), SOLID_PAINT);

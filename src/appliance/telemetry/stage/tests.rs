@@ -49,7 +49,7 @@ fn spans_overlap_and_count_when_they_are_ended() {
 }
 
 #[test]
-fn a_trace_keeps_the_ranges_of_batches_that_came_to_be() {
+fn trace_keeps_ranges_of_completed_batches() {
     let trace = Trace::default();
     let recorder = Recorder::with_trace(Some(trace.clone()));
     drop(recorder.range(Stage::Infer, 9));

@@ -1,6 +1,6 @@
 //! How well tracks follow known objects over whole sequences: CLEAR MOT, IDF1 and HOTA, as TrackEval computes them.
 //!
-//! [`Metrics::of`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
+//! [`Metrics::new`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
 //! sequences, and the figures of the sum are those of all sequences together, as the benchmarks combine them.
 //! `jetwatch track --metrics` prints them. Boxes match at an IOU of a half, and HOTA looks at nineteen overlaps.
 //! Nothing here belongs to the daemon's own work. It stands in this room, and not beside the accuracy of networks,

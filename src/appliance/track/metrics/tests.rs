@@ -69,7 +69,7 @@ fn assert_percent(found: f64, wanted: f64) {
 }
 
 #[test]
-fn counts_by_hand_and_figures_as_other_programs_print_them() {
+fn mot_metrics_equal_reference_values() {
     let (truth, tracks) = example();
     let metrics = Metrics::new(&truth, &tracks);
     assert_eq!((metrics.objects, metrics.boxes), (16, 18));
@@ -90,7 +90,7 @@ fn counts_by_hand_and_figures_as_other_programs_print_them() {
 }
 
 #[test]
-fn the_truth_itself_is_perfect() {
+fn ground_truth_scores_perfectly() {
     let (truth, _) = example();
     let same: Vec<_> = truth
         .iter()
@@ -142,7 +142,7 @@ fn sequences_add_up_by_their_counts() {
 }
 
 #[test]
-fn an_id_that_is_twice_in_a_frame_counts_once() {
+fn duplicate_id_in_frame_counts_once() {
     let metrics = Metrics::new(
         &truth(&[(1, 1, 0.0)]),
         &tracks(&[(1, 7, 0.0), (1, 7, 200.0)]),

@@ -31,7 +31,7 @@ fn states(tracks: &[Track]) -> Vec<(u64, TrackState)> {
 }
 
 #[test]
-fn the_whole_life_of_one_track() {
+fn track_passes_all_states() {
     use TrackState::{Active, Ended, Lost, Tentative};
     let mut tracker = Tracker::new(&config());
     type Step<'a> = (&'a [Detection], &'a [(u64, TrackState)]);
@@ -128,7 +128,7 @@ fn probation_of_one_confirms_at_once_and_zero_lost_frames_end_at_once() {
 }
 
 #[test]
-fn an_active_track_chooses_before_a_lost_one_with_a_better_box() {
+fn active_track_matches_before_lost_one() {
     for association in [Association::Greedy, Association::Optimal] {
         let mut tracker = Tracker::new(&TrackerConfig {
             probation_frames: 1,
@@ -181,7 +181,7 @@ fn a_weak_detection_keeps_a_track_but_starts_none() {
 }
 
 #[test]
-fn the_least_overlap_counts_exactly() {
+fn min_iou_is_exact() {
     let mut tracker = Tracker::new(&TrackerConfig {
         probation_frames: 1,
         min_iou: 0.5,
@@ -205,7 +205,7 @@ fn the_least_overlap_counts_exactly() {
 }
 
 #[test]
-fn a_box_that_is_no_box_starts_a_track_that_matches_nothing() {
+fn invalid_box_starts_unmatched_track() {
     let mut tracker = Tracker::new(&config());
     for _ in 0..5 {
         let tracks = tracker.update(&[found(0, 0.5, [f32::NAN; 4]), found(0, 0.5, [5.0; 4])]);
@@ -266,7 +266,7 @@ fn a_predicted_box_matches_an_object_that_moved_while_lost() {
 }
 
 #[test]
-fn the_box_of_a_lost_track_goes_on_where_boxes_are_predicted() {
+fn lost_track_box_is_predicted_by_motion_trackers() {
     for (kind, wanted) in [
         (TrackerKind::Iou, 270.0),
         (TrackerKind::Sort, 330.0),
@@ -291,7 +291,7 @@ fn the_box_of_a_lost_track_goes_on_where_boxes_are_predicted() {
 }
 
 #[test]
-fn bytetrack_lets_a_weak_detection_continue_a_track_in_sight_only() {
+fn bytetrack_matches_low_scores_to_visible_tracks_only() {
     let weak = |score| Detection {
         score,
         ..square(0.0)

@@ -42,8 +42,8 @@ pub struct CpuPerFrame {
     pub ms_per_frame: f64,
 }
 
-/// What each step gained, from the speeds of its rounds: `None` where one failed. `told` has what was spent in a step, and its
-/// notes. The steps are [`Rung::ALL`], in their order.
+/// What each step gained, from the speeds of its rounds: `None` where one failed. `details` has what was spent in a step, and its
+/// notes. The steps are [`AblationStep::ALL_TABLES`], in their order.
 #[must_use]
 pub fn compute_gains(
     speeds: &[Vec<Option<f64>>],
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gains_are_of_rounds_that_stand_side_by_side() {
+    fn gains_compare_steps_of_same_round() {
         let speeds = [
             vec![Some(10.0), Some(20.0), Some(10.0)],
             vec![Some(20.0), Some(50.0), Some(20.0)],
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_most_is_told_per_frame_and_without_waits() {
+    fn slowest_stages_are_listed_per_frame_without_waits() {
         let run = json!({"frames": 50, "stages": [
             {"stage": "video_decode", "total_ms": 700.0}, {"stage": "source", "total_ms": 100.0}, {"stage": "batch", "total_ms": 900.0},
             {"stage": "infer", "total_ms": 400.0}, {"stage": "track", "total_ms": 5.0},

@@ -62,7 +62,7 @@ fn summary(config: &Config) -> String {
 }
 
 #[test]
-fn each_step_differs_by_what_its_name_says() {
+fn each_ablation_step_changes_one_thing() {
     let config = with_secondary(config());
     let lines = AblationStep::ALL.map(|step| summary(&step.apply(&config, &capabilities()).config));
     let wanted = [
@@ -98,7 +98,7 @@ fn each_step_differs_by_what_its_name_says() {
 }
 
 #[test]
-fn a_step_that_cannot_differ_says_so() {
+fn ablation_step_without_effect_has_note() {
     let mut config = config();
     config.sources.truncate(1);
     let capabilities = Capabilities {
@@ -135,7 +135,7 @@ fn a_step_that_cannot_differ_says_so() {
 }
 
 #[test]
-fn the_processor_has_an_int8_of_its_own() {
+fn cpu_uses_its_own_int8_model() {
     let kinds = ["fp32", "int8", "int8_cpu"].map(str::to_owned).to_vec();
     let mut capabilities = Capabilities {
         primary: Some(kinds.clone()),
@@ -159,7 +159,7 @@ fn the_processor_has_an_int8_of_its_own() {
 }
 
 #[test]
-fn a_dla_is_there_for_the_last_step_alone() {
+fn dla_is_used_only_in_last_step() {
     let mut config = config();
     config.detector.tensorrt.dla = Some(1);
     let layouts = AblationStep::ALL.map(|step| step.apply(&config, &capabilities()));
@@ -189,7 +189,7 @@ fn a_dla_is_there_for_the_last_step_alone() {
 }
 
 #[test]
-fn what_is_configured_is_the_best_step() {
+fn configured_settings_are_the_last_step() {
     let mut config = with_secondary(config());
     config.detector.batch_size = 6;
     config.detector.interval = Interval::Frames(1);

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_say_what_to_do() {
+    fn fetch_errors_include_advice() {
         let write = |kind: io::ErrorKind| FetchError::Write {
             path: "m/x.onnx.part".into(),
             source: kind.into(),

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_manifest_is_right_and_fills_in_its_hash() {
+    fn every_manifest_parses_and_substitutes_hash() {
         let entries = entries().expect("all are right");
         assert_eq!(entries.len(), MANIFESTS.len());
         for entry in &entries {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_manifest_names_all_of_its_problems() {
+    fn invalid_manifest_reports_all_problems() {
         let text =
             "title: T\nfile: ../x\nurl: http://x\nbytes: 0\nsha256: AB\nlabels: voc\nextra: 1\n";
         let error = parse("x", text)

@@ -274,7 +274,7 @@ mod tests {
     use super::range;
 
     #[test]
-    fn ranges_are_read() {
+    fn content_range_is_parsed() {
         assert_eq!(range(Some("bytes 100-199/1000")), Some((100, Some(1000))));
         assert_eq!(range(Some("bytes 5-9/*")), Some((5, None)));
         for text in ["", "bytes", "bytes */1000", "100-199/1000", "bytes x-1/2"] {

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_needs_no_ssh() {
+    fn local_host_uses_no_ssh() {
         assert_eq!(
             arguments(&Host::default()),
             ["sh", "-c", "eval \"$(head -c 7)\""]

@@ -143,7 +143,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_machine_is_read() {
+    fn host_info_is_parsed() {
         let target = read(&WELL).expect("it is well");
         assert_eq!(target.version, Version(2022, 4, 2));
         assert_eq!(target.environment.paranoid, Some(4));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn missing_host_tools_are_reported() {
         let error = read(&WELL[..1]).expect_err("no nsys");
         assert!(
             error.starts_with("there is no nsys on this machine"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_needed_and_must_be_free() {
+    fn attach_needs_idle_session() {
         let mut target = read(&WELL).expect("it is well");
         let place = Host::default();
         let check = |target: &HostInfo| {

@@ -73,7 +73,7 @@ pub fn available_traces(help: &str) -> Vec<String> {
 
 /// Arguments that say what to trace.
 ///
-/// Those of `asked` must be known; with none asked for, those that every profile needs must be, and more are taken where they are.
+/// Those of `requested` must be known; with none asked for, those that every profile needs must be, and more are taken where they are.
 ///
 /// # Errors
 /// This nsys does not know a trace that is needed.
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_are_those_that_this_nsys_knows() {
+    fn traces_are_limited_to_supported_ones() {
         let of = |help, asked: &[&str]| {
             let asked: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
             traces(help, &asked, VERSION, "box").map_err(|error| error.to_string())
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_is_left_out_with_its_reason() {
+    fn sampling_is_disabled_with_reason() {
         let mut environment = Environment {
             status: "CPU Profiling Environment (process-tree): OK\nCPU Profiling Environment (system-wide): Fail\n".to_owned(),
             paranoid: Some(2),

@@ -97,7 +97,7 @@ pub(super) enum Reply {
 }
 
 impl RemoteShell {
-    /// Starts the shell at `place` and waits for its greeting.
+    /// Starts the shell at `host` and waits for its greeting.
     pub(super) fn connect(host: &Host, cancel: &CancelHandle) -> Result<Self, ProfileError> {
         let mut command = host.shell(SCRIPT.len());
         let mut child = command.spawn().map_err(|source| ProfileError::NotStarted {
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_order_loses_a_byte_to_what_watches_the_connection_meanwhile() {
+    fn remote_commands_lose_no_bytes_to_cancel_watcher() {
         let mut hand =
             RemoteShell::connect(&Host::default(), &CancelHandle::default()).expect("a shell");
         hand.send_command("folder", "-").expect("sent");

@@ -93,7 +93,7 @@ pub struct ProfileRunner {
 }
 
 impl ProfileRunner {
-    /// Reaches `place` and looks what is there: its nsys is looked for as `nsys`; temporary files lie in `folder`, or where
+    /// Reaches `host` and looks what is there: its nsys is looked for as `nsys`; temporary files lie in `folder`, or where
     /// the system wants them.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl ProfileRunner {
         &self.host_info
     }
 
-    /// Checks that `subject` can be profiled, and copies its configuration. `note` is told what the user should know.
+    /// Checks that `target` can be profiled, and copies its configuration. `note` is told what the user should know.
     ///
     /// # Errors
     /// The program or the session is missing, or the configuration cannot be read.
@@ -195,7 +195,7 @@ impl ProfileRunner {
         Ok(format!("{}/jetwatch.yaml", self.host_info.folder))
     }
 
-    /// Makes one profile of `subject`, which was prepared: the report is written to `report`, the daemon's own numbers to
+    /// Makes one profile of `target`, which was prepared: the report is written to `report`, the daemon's own numbers to
     /// `stats`; an older file there is replaced. Blocks for the whole time. `note` is told when it is tried once more.
     ///
     /// # Errors
@@ -336,7 +336,7 @@ impl ProfileRunner {
         self.shell.end()
     }
 
-    /// Runs nsys there with `words`.
+    /// Runs nsys there with `arguments`.
     fn run_nsys(
         &mut self,
         how: &str,
@@ -442,13 +442,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_whole_seconds_that_are_long_enough() {
+    fn durations_are_rounded_up_to_seconds() {
         assert_eq!(whole_seconds(Duration::from_millis(1500)), 2);
         assert_eq!(whole_seconds(Duration::from_secs(3)), 3);
     }
 
     #[test]
-    fn a_log_is_told_without_bars() {
+    fn log_tail_omits_progress_bars() {
         let log = "Generating '/var/x.qdstrm'\n[1/1] [0%  ] p2.nsys-rep\r[1/1] [100%] p2.nsys-rep\njetwatch: no\n\n";
         assert_eq!(log_tail(log), "  jetwatch: no");
     }

@@ -17,7 +17,7 @@ use super::{ReportError, capture::Content};
 /// What is wanted of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Names of tables; none: those of [`USUAL`], `all`: all that the report has something for.
+    /// Names of tables; none: those of [`DEFAULT_TABLES`], `all`: all that the report has something for.
     pub tables: &'a [String],
     /// Most rows of a table of single events.
     pub rows: usize,

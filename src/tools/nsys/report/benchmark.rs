@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sets_of_keys_are_read() {
+    fn both_benchmark_key_sets_are_parsed() {
         let older = r#"{"data": {"run": {"cpu_time": 90}}, "meta": {"batch_size": 4}, "mean_data": {"run/pipeline": {
             "cpu_time": 3.5, "gpu_time": 2.25, "cpu_time_per_item": 0.875, "total_items": 4, "decode": {"cpu_time": 1.5, "gpu_time": 0}}}}"#;
         let found = digest(older).expect("a benchmark");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_benchmark_is_reported() {
         for (json, said) in [
             ("{\"data\": {", "no complete JSON"),
             ("[]", "no JSON object"),

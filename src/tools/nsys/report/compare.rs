@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_and_the_most_time_consuming_are_named() {
+    fn fastest_report_and_slowest_range_are_named() {
         let a = digest(
             "a",
             vec![
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_more_than_chance() {
+    fn change_must_exceed_standard_error() {
         let before = digest(
             "a",
             vec![
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_come_and_go() {
+    fn advice_differences_are_listed() {
         let mut before = digest("a", Vec::new());
         before.rules = vec!["gpu_saturated", "decode_limit"];
         let mut after = digest("b", Vec::new());
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn different_workloads_are_told_apart() {
+    fn different_workloads_are_reported() {
         let mut one = digest("a", vec![range("infer", 1, 1.0, None)]);
         one.workload.sources.insert("source-cam".to_owned());
         one.workload.batch_size = Some(1);

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_of_progress_are_no_last_words() {
+    fn output_tail_skips_progress_bars() {
         let output = output_tail(
             b"Exporting: [1%  ]\rExporting: [2% ]\n",
             b"File is damaged.\n\n",

@@ -1,6 +1,6 @@
 //! FLOOR 2: profiles and benchmarks in; tables, verdicts and plots out. Offline: it knows no pipeline and starts nothing but nsys.
 //!
-//! `input` says what a file is, `capture` holds what a profile tells, `tables` and `stages` count it, `verdict` says what it
+//! `input` says what a file is, `capture` holds what a profile tells, `tables` and `critical_path` count it, `advice` says what it
 //! means, `compare` sets several beside each other, `html` draws them. [`analyze`] is the way through.
 
 pub mod advice;

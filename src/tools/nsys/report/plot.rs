@@ -163,7 +163,7 @@ mod tests {
     use super::push;
 
     #[test]
-    fn what_cannot_be_seen_apart_is_one_block() {
+    fn adjacent_short_events_are_merged() {
         let mut blocks = Vec::new();
         for event in [(0, 3, 1), (5, 9, 2), (11, 12, 1), (50, 90, 3), (92, 190, 4)] {
             push(&mut blocks, event, 10);

@@ -152,7 +152,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Looks into a file that is a SQLite database; errors name `shown`. Errors where it is damaged or no export of nsys.
+    /// Looks into a file that is a SQLite database; errors name `source`. Errors where it is damaged or no export of nsys.
     pub fn open(path: &Path, shown: &Path) -> Result<Self, ReportError> {
         let mut export = Self {
             path: path.to_owned(),

@@ -70,7 +70,7 @@ pub fn stats_by_key<K: Hash + Eq + Clone>(
         .collect()
 }
 
-/// What `make` makes of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+/// What `build` makes of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
 pub fn group_by_key<K: Hash + Eq + Clone, T>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
     mut make: impl FnMut(&mut [i64]) -> T,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_a_sample() {
+    fn spread_uses_sample_deviation() {
         let spread = SummaryStats::from_values(&mut [4, 1, 3, 2]).expect("values");
         assert_eq!(
             (spread.total, spread.count, spread.min, spread.max),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_has_its_own() {
+    fn values_are_grouped_by_key() {
         let rows = [("b", 1), ("a", 10), ("b", 3), ("a", 20), ("c", 5)];
         let found: Vec<(&str, i64, f64)> = stats_by_key(rows.into_iter())
             .into_iter()

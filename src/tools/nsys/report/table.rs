@@ -142,7 +142,7 @@ impl Table {
         }
     }
 
-    /// Leaves out what comes behind the first `most` rows.
+    /// Leaves out what comes behind the first `max` rows.
     pub fn truncate(&mut self, max: usize) {
         self.more += self.rows.len().saturating_sub(max);
         self.rows.truncate(max);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_shows_units() {
+    fn text_table_shows_units() {
         let mut table = table();
         table.truncate(1);
         assert_eq!(

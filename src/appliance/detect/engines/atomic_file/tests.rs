@@ -21,7 +21,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_file_has_its_name_only_when_it_is_whole() {
+fn file_gets_final_name_only_when_complete() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("a");
     let written = AtomicFile::new(path.clone(), b"bytes").expect("writable");
@@ -34,7 +34,7 @@ fn a_file_has_its_name_only_when_it_is_whole() {
 }
 
 #[test]
-fn one_build_at_a_time_has_the_lock() {
+fn build_lock_is_exclusive() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let first = lock(folder.path(), &mut |_| false).expect("writable");
     assert!(first.is_some());
@@ -53,7 +53,7 @@ fn one_build_at_a_time_has_the_lock() {
 }
 
 #[test]
-fn what_a_cut_off_build_left_is_removed_and_nothing_else() {
+fn leftovers_of_interrupted_build_are_removed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let own = "m-int8-b1-trt8.5.2-0123456789abcdef.engine";
     let whole = "m-int8-b2-trt8.5.2-0123456789abcdef.engine";
@@ -95,7 +95,7 @@ fn a_folder_that_cannot_be_created_is_reported_with_what_to_do() {
 }
 
 #[test]
-fn a_full_disk_leaves_what_was_there() {
+fn full_disk_keeps_previous_engine() {
     // What is written to it never fits, as on a disk without room; the folder for it is the device's own.
     let error = File::options()
         .write(true)
@@ -110,7 +110,7 @@ fn a_full_disk_leaves_what_was_there() {
 }
 
 #[test]
-fn a_disk_that_fills_up_while_a_file_is_written_keeps_the_one_before() {
+fn disk_full_during_write_keeps_previous_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mount = |program: &str, arguments: &[&str]| {
         let mut command = std::process::Command::new(program);
@@ -144,7 +144,7 @@ fn a_disk_that_fills_up_while_a_file_is_written_keeps_the_one_before() {
 const CHILD: &str = "JETWATCH_TEST_STORE";
 
 #[test]
-fn a_process_that_is_killed_while_it_stores_leaves_a_whole_engine_or_none() {
+fn killed_store_leaves_complete_engine_or_none() {
     if let Some(folder) = std::env::var_os(CHILD) {
         store_without_end(Path::new(&folder));
     }
@@ -153,7 +153,7 @@ fn a_process_that_is_killed_while_it_stores_leaves_a_whole_engine_or_none() {
     let recipe = engine_spec();
     let (mut whole, mut torn) = (0, 0);
     for round in 0..24 {
-        let test = "engines::place::tests::a_process_that_is_killed_while_it_stores_leaves_a_whole_engine_or_none";
+        let test = "engines::place::tests::killed_store_leaves_complete_engine_or_none";
         let mut child = std::process::Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", test, "--nocapture"])
             .env(CHILD, folder.path())

@@ -51,7 +51,7 @@ fn a_stored_engine_is_found_with_its_bytes() {
 }
 
 #[test]
-fn an_empty_cache_and_one_without_a_folder_have_nothing() {
+fn empty_or_missing_cache_folder_has_no_engines() {
     let (_folder, cache) = cache();
     let message = missing(&cache, &engine_spec());
     assert!(
@@ -268,7 +268,7 @@ fn only_engines_of_another_version_are_pruned() {
 }
 
 #[test]
-fn kernel_times_are_shared_by_engines_of_one_version_and_gpu() {
+fn timing_cache_is_shared_per_version_and_gpu() {
     let (_folder, cache) = cache();
     let recipe = engine_spec();
     assert_eq!(cache.timing_cache(&recipe), None);

@@ -140,7 +140,7 @@ fn the_file_name_has_the_readable_fields_and_the_key_the_rest() {
 }
 
 #[test]
-fn workers_matter_to_the_key_where_each_needs_a_profile() {
+fn workers_are_in_cache_key_when_each_needs_profile() {
     let of = |version, contexts| {
         let recipe = EngineSpec {
             version,
@@ -155,7 +155,7 @@ fn workers_matter_to_the_key_where_each_needs_a_profile() {
 }
 
 #[test]
-fn what_does_not_decide_an_engine_is_not_in_its_key() {
+fn irrelevant_settings_are_not_in_cache_key() {
     let plain = engine_spec();
     let other = EngineSpec {
         folder: "/elsewhere".into(),
@@ -209,7 +209,7 @@ fn the_command_is_quoted_for_a_shell() {
 }
 
 #[test]
-fn a_calibration_cache_is_known_by_its_first_line() {
+fn calibration_cache_is_recognized_by_first_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("cache");
     let error = Calibration::read(&path)

@@ -1,5 +1,5 @@
 //! The rules for outputs that are lists of boxes: one function for each number of outputs. Those for maps are in
-//! [`maps`](super::maps). Pure; called by [`guesses`](super::guesses).
+//! [`maps`](super::maps). Pure; called by [`candidate_layouts`](super::guesses).
 
 use super::super::summary::Element;
 use super::{InferredLayout, Output, OutputsView, TensorRole, classifiers, maps};

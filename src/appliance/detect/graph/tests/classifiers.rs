@@ -33,7 +33,7 @@ fn a_classifier_is_recognized_by_its_last_operator() {
 }
 
 #[test]
-fn classifiers_of_ultralytics_are_prepared_as_it_trains_them() {
+fn ultralytics_classifiers_use_training_preprocessing() {
     let mut network = classifier(&[1, 3], "Softmax");
     let spec = loaded_template(&network);
     assert_eq!(spec.input.mean, [123.675, 116.28, 103.53]);

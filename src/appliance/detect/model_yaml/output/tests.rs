@@ -269,7 +269,7 @@ fn anchors_of_ssd_are_computed_or_read() {
 }
 
 #[test]
-fn anchors_that_would_fill_the_memory_are_refused_before_they_are_computed() {
+fn oversized_anchor_tables_are_rejected_before_computation() {
     let ratios = vec!["2"; 1000].join(", ");
     let text = format!(
         "{{layout: ssd, tensors: {{boxes: b, scores: s}}, activation: none, feature_maps: [1024, 1024], \
@@ -448,7 +448,7 @@ fn every_mistake_is_reported_with_its_key() {
 }
 
 #[test]
-fn problems_of_tensors_and_parameters_come_together() {
+fn tensor_and_parameter_problems_are_reported_together() {
     let error = output("{layout: yolov4, tensors: {grids: [a, 7]}, color: red}").expect_err("two");
     assert!(
         error.contains("output.tensors.grids[1]") && error.contains("output.color"),
@@ -457,7 +457,7 @@ fn problems_of_tensors_and_parameters_come_together() {
 }
 
 #[test]
-fn the_layout_decides_which_sides_the_input_may_have() {
+fn layout_restricts_input_sizes() {
     let with = |layout: &str, width: u32| {
         let text = FULL
             .replacen("layout: yolox", &format!("layout: {layout}"), 1)

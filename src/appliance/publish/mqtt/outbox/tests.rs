@@ -32,7 +32,7 @@ fn adds_up(outbox: &Outbox) {
 }
 
 #[test]
-fn what_was_under_way_goes_out_again_in_order_and_marked() {
+fn unacknowledged_messages_are_resent_in_order_with_dup_flag() {
     let mut outbox = Outbox::new(100);
     outbox.connected();
     for n in 0..6 {
@@ -57,7 +57,7 @@ fn what_was_under_way_goes_out_again_in_order_and_marked() {
 }
 
 #[test]
-fn identifiers_go_round_without_zero_and_without_meeting_one_under_way() {
+fn packet_ids_wrap_without_zero_or_in_flight_ids() {
     let mut outbox = Outbox::new(10);
     outbox.connected();
     outbox.push(message("e", "slow"));
@@ -75,7 +75,7 @@ fn identifiers_go_round_without_zero_and_without_meeting_one_under_way() {
 }
 
 #[test]
-fn a_full_queue_drops_its_oldest_message_and_no_state() {
+fn full_outbox_drops_oldest_message_but_no_state() {
     let mut outbox = Outbox::new(3);
     outbox.set_state(message("s", "state"));
     for n in 0..5 {
@@ -92,7 +92,7 @@ fn a_full_queue_drops_its_oldest_message_and_no_state() {
 }
 
 #[test]
-fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
+fn state_keeps_newest_value_and_is_resent_on_connect() {
     let mut outbox = Outbox::new(10);
     outbox.set_internal_state(message("status", "online"));
     outbox.set_state(message("n", "1"));
@@ -170,7 +170,7 @@ fn a_retracted_state_is_cleared_once_and_released_when_acknowledged() {
 }
 
 #[test]
-fn best_effort_is_kept_only_while_connected_and_delivered_when_written() {
+fn qos0_is_queued_only_while_connected() {
     let mut outbox = Outbox::new(10);
     outbox.push_best_effort(message("d", "early"));
     outbox.connected();
@@ -191,7 +191,7 @@ fn best_effort_is_kept_only_while_connected_and_delivered_when_written() {
 }
 
 #[test]
-fn refused_and_abandoned_messages_are_counted_as_dropped() {
+fn rejected_and_abandoned_messages_count_as_dropped() {
     let mut outbox = Outbox::new(10);
     outbox.connected();
     outbox.push(message("e", "a"));
@@ -207,7 +207,7 @@ fn refused_and_abandoned_messages_are_counted_as_dropped() {
 
 proptest! {
     #[test]
-    fn counts_add_up_and_order_holds_whatever_happens(steps in prop::collection::vec(0_u8..9, 1..200)) {
+    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..9, 1..200)) {
         let mut outbox = Outbox::new(8);
         let mut number = 0_u32;
         let mut delivered: Vec<u32> = Vec::new();

@@ -179,7 +179,7 @@ fn batches() -> SecondaryBatches {
 }
 
 #[test]
-fn each_rule_speaks_with_cause_and_is_silent_without() {
+fn each_advice_rule_fires_only_with_cause() {
     assert_eq!(advise(&healthy()), []);
     let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
     assert_eq!(CASES.iter().map(|case| case.0).collect::<Vec<_>>(), names);
@@ -202,6 +202,6 @@ fn each_rule_speaks_with_cause_and_is_silent_without() {
 }
 
 #[test]
-fn an_empty_capture_is_no_cause() {
+fn empty_capture_gives_no_advice() {
     assert_eq!(advise(&CaptureMetrics::default()), []);
 }

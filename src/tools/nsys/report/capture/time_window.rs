@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_counts_when_it_touches_the_window() {
+    fn event_overlapping_window_counts() {
         let window = TimeWindow {
             from: 10,
             until: 20,

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_a_run_worked_out_by_hand() {
+    fn run_metrics_equal_hand_computed_values() {
         let run = json!({
             "duration_s": 2.0,
             "stages": [

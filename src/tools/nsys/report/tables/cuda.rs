@@ -187,7 +187,7 @@ mod tests {
     use super::function;
 
     #[test]
-    fn versions_are_no_part_of_a_name() {
+    fn api_version_suffix_is_stripped() {
         assert_eq!(function("cudaMemcpyAsync_v3020"), "cudaMemcpyAsync");
         assert_eq!(function("cuLaunchKernel"), "cuLaunchKernel");
         assert_eq!(function("_v"), "_v");

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlapping_work_counts_once() {
+    fn overlapping_gpu_work_counts_once() {
         let busy = BusyTimes {
             process: 1,
             device: 0,

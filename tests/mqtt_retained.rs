@@ -81,7 +81,7 @@ fn remaining_topics<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec
 }
 
 #[test]
-fn values_of_a_daemon_that_was_killed_are_put_right_by_the_next_one() {
+fn retained_values_of_killed_daemon_are_corrected_at_next_start() {
     let broker = Mosquitto::start();
     let port = broker.port();
     let goes = "  - name: goes\n    uri: synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=10\n    \
@@ -137,7 +137,7 @@ fn values_of_a_daemon_that_was_killed_are_put_right_by_the_next_one() {
 }
 
 #[test]
-fn a_broker_that_lets_nothing_be_read_is_published_to_all_the_same() {
+fn daemon_publishes_to_broker_that_forbids_reading() {
     let broker = Mosquitto::with_config(|folder| {
         let acl = folder.join("acl");
         std::fs::write(&acl, "topic write jetwatch/#\n").expect("writable");
@@ -147,17 +147,17 @@ fn a_broker_that_lets_nothing_be_read_is_published_to_all_the_same() {
         + "log: {level: info}\n";
     let setup = Setup::new(&text);
     let output = finish(setup.command("run").args(["--duration", "4s"]));
-    let output = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{output}");
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
     assert_eq!(
-        output.matches("connected to the MQTT broker").count(),
+        text.matches("connected to the MQTT broker").count(),
         1,
-        "{output}"
+        "{text}"
     );
-    let reported = output.matches("what an earlier run has left at the broker cannot be seen");
+    let reported = text.matches("what an earlier run has left at the broker cannot be seen");
     // Not every mosquitto refuses the subscription itself; then there is nothing to see.
-    assert!(reported.count() <= 1, "{output}");
-    assert!(!output.contains("messages were lost"), "{output}");
+    assert!(reported.count() <= 1, "{text}");
+    assert!(!text.contains("messages were lost"), "{text}");
 }
 
 fn terminate(child: Child) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Instructions a frame by library, from two runs of benches/instructions/run: `by_library.py SHORT LONG`, paths without endings."""
+"""Instructions a frame by library, from two runs of benches/scripts/instructions/run: `by_library.py SHORT LONG`, paths without endings."""
 
 import json
 import os

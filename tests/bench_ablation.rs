@@ -78,7 +78,7 @@ fn stage(document: &Value, name: &str) -> (u64, u64) {
 }
 
 #[test]
-fn every_step_does_what_its_name_says_with_every_frame() {
+fn every_ablation_step_processes_every_frame_as_named() {
     let setup = setup(3, "");
     let output = run_ablation(&setup, FRAMES, &[]);
     let runs = runs(&setup);
@@ -150,7 +150,7 @@ fn every_step_does_what_its_name_says_with_every_frame() {
 }
 
 #[test]
-fn every_crop_is_looked_at_and_a_network_for_single_ones_is_given_single_ones() {
+fn every_crop_is_inferred_and_batch_one_network_gets_single_crops() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -192,7 +192,7 @@ fn every_crop_is_looked_at_and_a_network_for_single_ones_is_given_single_ones() 
 }
 
 #[test]
-fn rounds_stand_side_by_side_and_the_result_is_told_as_json() {
+fn ablation_rounds_interleave_and_result_is_json() {
     let setup = setup(2, "");
     let output = run_ablation(&setup, 8, &["--repeat", "2", "--json"]);
     let reported: Value = serde_json::from_str(&output).expect("JSON");

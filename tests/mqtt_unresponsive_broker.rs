@@ -46,7 +46,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 #[test]
-fn a_silent_broker_is_left_and_gets_the_message_again_marked_as_a_duplicate() {
+fn unresponsive_broker_is_reconnected_and_message_resent_as_duplicate() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let config = MqttConfig {
         keep_alive: Duration::from_secs(1),
@@ -104,7 +104,7 @@ fn a_silent_broker_is_left_and_gets_the_message_again_marked_as_a_duplicate() {
 }
 
 #[test]
-fn closing_out_of_time_asks_the_broker_for_the_last_will() {
+fn close_timeout_triggers_last_will() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let config = client(listener.local_addr().expect("bound").port());
     let (seen, published) = mpsc::channel();

@@ -125,7 +125,7 @@ const BRIGHT: &str = "  - {name: light, model: bright, on: {classes: [car, truck
                       min_object: 6x6, reinfer_interval: 2}\n";
 
 #[test]
-fn a_classifier_names_objects_as_their_pixels_are() {
+fn classifier_labels_match_pixels() {
     if library_is_missing() {
         return;
     }
@@ -186,7 +186,7 @@ fn a_classifier_names_objects_as_their_pixels_are() {
 }
 
 #[test]
-fn a_network_on_a_classifier_looks_only_at_what_that_one_has_decided() {
+fn dependent_network_runs_only_on_classified_tracks() {
     if library_is_missing() {
         return;
     }
@@ -206,7 +206,7 @@ fn a_network_on_a_classifier_looks_only_at_what_that_one_has_decided() {
 }
 
 #[test]
-fn boxes_of_a_secondary_detector_lie_in_the_source_and_can_be_looked_at() {
+fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
     if library_is_missing() {
         return;
     }
@@ -293,7 +293,7 @@ fn the_primary_detector_does_not_wait_for_secondary_networks() {
 }
 
 #[test]
-fn what_cannot_work_is_told_with_its_key() {
+fn invalid_secondary_network_is_reported_with_key() {
     let cases = [
         (
             "  - {name: a, model: bright, on: {classes: [cars]}}\n",
@@ -324,7 +324,7 @@ fn what_cannot_work_is_told_with_its_key() {
 }
 
 #[test]
-fn check_tells_all_that_cannot_work() {
+fn check_reports_all_secondary_problems() {
     if library_is_missing() {
         return;
     }
@@ -345,7 +345,7 @@ fn check_tells_all_that_cannot_work() {
 }
 
 #[test]
-fn a_network_with_a_fixed_batch_runs_one_by_one() {
+fn fixed_batch_network_runs_crops_individually() {
     if library_is_missing() {
         return;
     }

@@ -44,7 +44,7 @@ fn report(arguments: &[&str], file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Adds [`BESIDE`] to a capture.
+/// Adds [`ASYNC_RANGES`] to a capture.
 fn add_async_ranges(db: &Connection) {
     for (thread, name) in [(RECORD, "record"), (SECOND, "sgie-light-0")] {
         db.execute(
@@ -77,7 +77,7 @@ fn slow_pipeline(db: &Connection) {
 }
 
 #[test]
-fn captures_tell_when_rendering_takes_longer_and_when_batches_wait() {
+fn capture_advice_covers_slow_rendering_and_waiting_batches() {
     let folder = tempfile::tempdir().expect("a folder");
     for generation in Generation::ALL {
         let file = folder.path().join(format!("{generation:?}.sqlite"));
@@ -101,7 +101,7 @@ fn captures_tell_when_rendering_takes_longer_and_when_batches_wait() {
 }
 
 #[test]
-fn what_is_beside_the_chain_is_on_no_critical_path() {
+fn async_stages_are_not_on_critical_path() {
     let folder = tempfile::tempdir().expect("a folder");
     let [alone, beside] = ["alone.sqlite", "beside.sqlite"].map(|name| {
         let file = folder.path().join(name);
@@ -127,7 +127,7 @@ fn what_is_beside_the_chain_is_on_no_critical_path() {
 }
 
 #[test]
-fn benchmarks_tell_the_same() {
+fn benchmark_advice_equals_capture_advice() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("benchmark.json");
     let mut document = json!({

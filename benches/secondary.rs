@@ -7,7 +7,7 @@
 //!   0.1 ms more, in which the processor waits. Scaling and writing the tensor are real.
 //!
 //! ```text
-//! cargo bench --bench cascade
+//! cargo bench --bench secondary
 //! ```
 
 #[path = "../tests/support/mod.rs"]
@@ -24,7 +24,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::tensor::TensorWriter;
-use jetwatch_detect::{DetectError, Detector, Resizer, prepare};
+use jetwatch_detect::{DetectError, Detector, Resizer, load};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
     Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
@@ -106,7 +106,7 @@ fn onnx(folder: &Path, batch_size: usize) -> Box<dyn Detector> {
             .detector
     };
     let prepared = load(&config, &Recorder::default()).expect("the model is right");
-    prepared.make_detector(0).expect("the network opens")
+    prepared.create(0).expect("the network opens")
 }
 
 /// A detector that writes its tensor, and takes the modeled times for the rest.
