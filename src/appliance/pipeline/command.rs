@@ -10,7 +10,7 @@ use super::Pipeline;
 use super::analytics::unknown_labels_of;
 use super::control::ReceivedCommand;
 use super::sinks::with_bound_address;
-use super::track::TrackMessage;
+use super::track::ControlMessage;
 
 /// How a source came that is not in the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +48,7 @@ impl Pipeline {
         if !self.config.commands.enabled {
             return Ok(None);
         }
-        let on_payload = self.control.command_handler(self.messages.clone());
+        let on_payload = self.control.command_handler(self.control_messages.clone());
         CommandListener::start(
             &with_bound_address(mqtt, broker),
             &self.config.device,
@@ -77,7 +77,9 @@ impl Pipeline {
             ),
             None => log::info!("command carried out: {what}"),
         }
-        let _ = self.messages.send(TrackMessage::CommandReply(reply));
+        let _ = self
+            .control_messages
+            .send(ControlMessage::CommandReply(reply));
     }
 
     fn apply(&mut self, command: Command) -> Result<(), String> {

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 
 use jetwatch_publish::{Command, Reply};
 
-use super::track::TrackMessage;
+use super::track::ControlMessage;
 
 /// Commands that may wait: a few for each source that there can be.
 const MAX_PENDING: usize = 256;
@@ -65,7 +65,7 @@ impl ControlQueue {
     /// Takes commands as they were sent. One that finds no room in time is answered through `messages`.
     pub(super) fn command_handler(
         &self,
-        messages: Sender<TrackMessage>,
+        messages: Sender<ControlMessage>,
     ) -> impl Fn(Vec<u8>) + Send + use<> {
         let asking = self.tx.clone();
         move |payload| {
@@ -75,15 +75,15 @@ impl ControlQueue {
             {
                 log::warn!("a command was refused: {MAX_PENDING} others wait");
                 let busy = format!("busy: {MAX_PENDING} commands wait; send it again later");
-                let _ = messages.send(TrackMessage::CommandReply(refused(sent, busy)));
+                let _ = messages.send(ControlMessage::CommandReply(refused(sent, busy)));
             }
         }
     }
 
     /// Answers what is still waiting when the chain ends.
-    pub(super) fn close(&self, messages: &Sender<TrackMessage>) {
+    pub(super) fn close(&self, messages: &Sender<ControlMessage>) {
         for sent in self.rx.try_iter() {
-            let _ = messages.send(TrackMessage::CommandReply(refused(
+            let _ = messages.send(ControlMessage::CommandReply(refused(
                 sent,
                 "the daemon ends".to_owned(),
             )));
@@ -112,9 +112,9 @@ mod tests {
             .into_bytes()
     }
 
-    fn answer(messages: &Receiver<TrackMessage>) -> Option<Reply> {
+    fn answer(messages: &Receiver<ControlMessage>) -> Option<Reply> {
         match messages.try_recv() {
-            Ok(TrackMessage::CommandReply(reply)) => Some(reply),
+            Ok(ControlMessage::CommandReply(reply)) => Some(reply),
             _ => None,
         }
     }

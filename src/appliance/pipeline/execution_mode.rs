@@ -15,7 +15,7 @@ use jetwatch_types::Frame;
 
 use super::CHANNEL_DEPTH;
 use super::sources;
-use super::track::TrackMessage;
+use super::track::TrackInput;
 
 /// Batches of each worker that may be in the chain at once in the ablation: one that is formed, one in the network, one behind it.
 const BATCHES_IN_FLIGHT: usize = 3;
@@ -75,7 +75,7 @@ impl ExecutionMode {
     }
 
     /// The way of results to the follower.
-    pub(super) fn message_channel(self) -> (Sender<TrackMessage>, Receiver<TrackMessage>) {
+    pub(super) fn input_channel(self) -> (Sender<TrackInput>, Receiver<TrackInput>) {
         match self.backpressure {
             Backpressure::Drop => bounded(CHANNEL_DEPTH),
             // The gate bounds it. Else the follower, who waits for nobody, could not be waited for.

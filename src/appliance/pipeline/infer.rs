@@ -15,7 +15,7 @@ use jetwatch_types::{Detection, Frame, FrameMeta};
 
 use super::batcher::{Batcher, QueuedFrame};
 use super::frame_scaler::{FrameScaler, InputSize};
-use super::track::TrackMessage;
+use super::track::TrackInput;
 
 /// Settings of a worker.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) fn run_worker(
     lanes: &Arc<Batcher>,
     rule: BatchSettings,
     recorder: &Recorder,
-    results: &Sender<TrackMessage>,
+    results: &Sender<TrackInput>,
     shelf: Option<&ImageBudget>,
     pulse: &Heartbeat,
 ) -> Result<(), DetectError> {
@@ -76,7 +76,7 @@ pub(super) fn run_worker(
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
         for (((ticket, meta), found), view) in results_of_batch.zip(full_images.drain(..)) {
             if results
-                .send(TrackMessage::Detections {
+                .send(TrackInput::Detections {
                     order: ticket,
                     meta,
                     detections: found,

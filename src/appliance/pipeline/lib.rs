@@ -83,7 +83,9 @@ use source_table::SourceTable;
 use sources::RunningSource;
 use stats::StatsCollector;
 use threads::{join, spawn, wait_until};
-use track::{SINK_CLOSE_TIMEOUT, TrackMessage, TrackStage, TrackStageReport};
+use track::{
+    ControlMessage, SINK_CLOSE_TIMEOUT, TrackInput, TrackStage, TrackStageReport, control_channel,
+};
 
 /// Longest that each group of threads may take to end after a stop.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -185,7 +187,8 @@ pub struct Pipeline {
     system_monitor: Option<JoinHandle<()>>,
     heartbeats: Heartbeats,
     argus: Arc<ArgusSupervisor>,
-    messages: Sender<TrackMessage>,
+    inputs: Sender<TrackInput>,
+    control_messages: Sender<ControlMessage>,
     stats: Arc<StatsCollector>,
     failure: Arc<Mutex<Option<PipelineError>>>,
     /// Last, so that it outlives the sinks that publish to it.
@@ -236,8 +239,9 @@ impl Pipeline {
         let lanes = Batcher::new(&[], config.detector.batch_size, options.max_frames);
         // Held until the first sources are there.
         lanes.hold_open(true);
-        let (messages, received) = course.message_channel();
-        let lanes = sources::with_intervals(lanes, config, messages.clone());
+        let (inputs, input_rx) = course.input_channel();
+        let (control_messages, control_rx) = control_channel();
+        let lanes = sources::with_intervals(lanes, config, inputs.clone());
         let lanes = Arc::new(lanes.with_max_batches(options.max_batches));
         let (cascade, stations) =
             SecondaryInference::new(&prepared_secondary, course.overflow_policy());
@@ -267,7 +271,9 @@ impl Pipeline {
             stop: stop.clone(),
             heartbeat: pulses.register(thread_names::TRACK),
         };
-        let follower = spawn(thread_names::TRACK, move || follower.run(&received))?;
+        let follower = spawn(thread_names::TRACK, move || {
+            follower.run(&input_rx, &control_rx)
+        })?;
 
         let machine = Arc::new(Machine::find(&options.root));
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
@@ -310,7 +316,8 @@ impl Pipeline {
             system_monitor: None,
             heartbeats: pulses,
             argus: Arc::new(ArgusSupervisor::with_restart_unit()),
-            messages,
+            inputs,
+            control_messages,
             stats: meter,
             failure,
             broker,
@@ -385,7 +392,7 @@ impl Pipeline {
         self.stop.stop();
         self.in_flight.open();
         drop(self.listener.take());
-        self.control.close(&self.messages);
+        self.control.close(&self.control_messages);
 
         let mut failed_sources = Vec::new();
         let mut late = Vec::new();
@@ -427,7 +434,7 @@ impl Pipeline {
             }
         }
         self.in_flight.drain(DRAIN_TIMEOUT);
-        let _ = self.messages.send(TrackMessage::Shutdown);
+        let _ = self.inputs.send(TrackInput::Shutdown);
         let until = Instant::now() + JOIN_TIMEOUT + SINK_CLOSE_TIMEOUT;
         let TrackStageReport {
             messages,

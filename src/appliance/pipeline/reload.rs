@@ -10,7 +10,7 @@ use super::Pipeline;
 use super::analytics::unknown_labels;
 use super::command::FromTemplate;
 use super::control::Request;
-use super::track::TrackMessage;
+use super::track::ControlMessage;
 
 /// Reads the configuration once more, as it was read for the start.
 pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
@@ -43,7 +43,9 @@ impl Pipeline {
         };
         log_outcome(&status);
         self.reload_notice.reloaded(summary(&status));
-        let _ = self.messages.send(TrackMessage::Reload(Box::new(status)));
+        let _ = self
+            .control_messages
+            .send(ControlMessage::Reload(Box::new(status)));
     }
 
     /// Makes the chain what `config` says, or says why that cannot be.

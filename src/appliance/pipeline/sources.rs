@@ -25,7 +25,7 @@ use super::execution_mode::InFlightLimit;
 use super::filter::DetectionFilter;
 use super::source_table::TrackedSource;
 use super::threads::wait_until;
-use super::track::{REMOVED_REASON, TrackMessage};
+use super::track::{REMOVED_REASON, TrackInput};
 use super::{Pipeline, PipelineError, needs_gstreamer};
 
 /// Longest that a source may take to leave; then it is left behind.
@@ -71,7 +71,7 @@ impl Pipeline {
         let counters: Arc<SourceCounters> = Arc::default();
         self.stats.add_source(&source.name, Arc::clone(&counters));
         // The follower ends after everybody else.
-        let _ = self.messages.send(TrackMessage::SourceAdded {
+        let _ = self.inputs.send(TrackInput::SourceAdded {
             id,
             source: Box::new(tracked_source),
             overlay: Box::new(
@@ -137,7 +137,7 @@ impl Pipeline {
     /// Waits until the follower has given up the place of a source whose lane is closed.
     fn wait_until_drained(&self, id: SourceId, until: Instant) {
         let (done, drained): (_, Receiver<()>) = bounded(1);
-        let _ = self.messages.send(TrackMessage::SourceRemoved { id, done });
+        let _ = self.inputs.send(TrackInput::SourceRemoved { id, done });
         let timeout = until.saturating_duration_since(Instant::now());
         if drained
             .recv_timeout(timeout.max(Duration::from_millis(100)))
@@ -177,7 +177,7 @@ impl Pipeline {
             batcher: Arc::clone(&self.batcher),
             in_flight: self.in_flight.clone(),
             image_budget: self.image_budget.clone(),
-            messages: self.messages.clone(),
+            inputs: self.inputs.clone(),
             stop: stop.clone(),
             pipeline_stop: self.stop.clone(),
             has_ended: Arc::clone(has_ended),
@@ -209,7 +209,7 @@ struct SourceHandler {
     in_flight: InFlightLimit,
     /// Where the full images of skipped frames are kept for later steps.
     image_budget: Option<ImageBudget>,
-    messages: Sender<TrackMessage>,
+    inputs: Sender<TrackInput>,
     /// Ends this source.
     stop: StopToken,
     /// Ends the whole pipeline.
@@ -254,14 +254,14 @@ impl FrameHandler for SourceHandler {
             true => Some(REMOVED_REASON.to_owned()),
             false => reason,
         };
-        let message = TrackMessage::SourceState { id, state, reason };
-        let _ = self.messages.send(message);
+        let message = TrackInput::SourceState { id, state, reason };
+        let _ = self.inputs.send(message);
     }
 
     fn ended(&self, id: SourceId) {
         self.batcher.close(id);
         // The track stage may have seen the last result before the queue was closed.
-        let _ = self.messages.send(TrackMessage::QueueClosed { id });
+        let _ = self.inputs.send(TrackInput::QueueClosed { id });
     }
 }
 
@@ -269,11 +269,11 @@ impl FrameHandler for SourceHandler {
 pub(super) fn with_intervals(
     batcher: Batcher,
     config: &Config,
-    messages: Sender<TrackMessage>,
+    messages: Sender<TrackInput>,
 ) -> Batcher {
     let on_skipped = move |ticket, (meta, full_image)| {
         // A track stage that has ended wants nothing more.
-        let _ = messages.send(TrackMessage::Skipped {
+        let _ = messages.send(TrackInput::Skipped {
             order: ticket,
             meta,
             full_image,

@@ -19,7 +19,7 @@ use super::infer::{self, BatchSettings};
 use super::secondary::{PreparedSecondary, prepare_secondary};
 use super::sysmon::SystemMonitor;
 use super::threads::spawn;
-use super::track::TrackMessage;
+use super::track::TrackInput;
 use super::{Pipeline, PipelineError};
 
 /// The file to record to and what encodes for it, where one was asked for.
@@ -69,7 +69,7 @@ impl Pipeline {
         for source in &config.sources {
             self.add_source(source)?;
         }
-        let _ = self.messages.send(TrackMessage::SourcesReady);
+        let _ = self.inputs.send(TrackInput::SourcesReady);
         self.batcher.hold_open(false);
         self.listener = self.start_command_listener(self.broker.as_ref())?;
         let watcher = SystemMonitor {
@@ -77,7 +77,7 @@ impl Pipeline {
             machine: Arc::clone(&self.machine),
             interval: config.publish.stats_interval,
             stats: Arc::clone(&self.stats),
-            messages: self.messages.clone(),
+            control_messages: self.control_messages.clone(),
             stop: self.stop.clone(),
         };
         self.system_monitor = Some(spawn(thread_names::SYSMON, move || watcher.run())?);
@@ -114,7 +114,7 @@ impl Pipeline {
             Arc::clone(prepared),
             recorder.clone(),
             Arc::clone(&self.batcher),
-            self.messages.clone(),
+            self.inputs.clone(),
         );
         let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
         let shelf = self.image_budget.clone();

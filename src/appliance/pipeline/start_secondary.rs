@@ -48,7 +48,7 @@ impl Pipeline {
         station: WorkerContext,
         loaded: Loaded,
     ) -> impl FnOnce() + Send + use<> {
-        let (prepared, messages) = (Arc::clone(prepared), self.messages.clone());
+        let (prepared, messages) = (Arc::clone(prepared), self.inputs.clone());
         let recorder = self.source_defaults.recorder.clone();
         let (failure, stop, lanes) = (
             Arc::clone(&self.failure),

@@ -15,7 +15,7 @@ use jetwatch_source::StopToken;
 use jetwatch_telemetry::process_usage;
 
 use super::stats::StatsCollector;
-use super::track::TrackMessage;
+use super::track::ControlMessage;
 
 /// Longest that readings are older than the message that carries them, for a machine whose sensors answer in time.
 const LEAD: Duration = Duration::from_millis(250);
@@ -29,7 +29,7 @@ pub(super) struct SystemMonitor {
     pub(super) machine: Arc<Machine>,
     pub(super) interval: Duration,
     pub(super) stats: Arc<StatsCollector>,
-    pub(super) messages: Sender<TrackMessage>,
+    pub(super) control_messages: Sender<ControlMessage>,
     pub(super) stop: StopToken,
 }
 
@@ -81,7 +81,9 @@ impl SystemMonitor {
                 log::info!(cause, name; "the machine no longer slows itself down for this: {}{detail}", change.cause);
             }
             // An error: the follower has ended, and with it everybody who could be told.
-            let _ = self.messages.send(TrackMessage::Throttling(change));
+            let _ = self
+                .control_messages
+                .send(ControlMessage::Throttling(change));
         }
         log_line(&readings, state);
         let active = state.throttling.active();

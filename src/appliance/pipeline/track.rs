@@ -1,16 +1,22 @@
 //! The follower: one thread that sees every result of every source in order, tracks, and tells the sinks.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, Sender, never, select_biased};
 
-use jetwatch_platform::throttling::ThrottleEvent;
-use jetwatch_publish::{Publication, ReloadStatus, Reply, Sink, SinkCounts};
+use jetwatch_publish::{Sink, SinkCounts};
 use jetwatch_record::{BudgetedImage, Overlay, Recording, RecordingEnd};
 use jetwatch_source::StopToken;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
+
+mod messages;
+mod publishing;
+
+pub(super) use messages::{ControlMessage, TrackInput, control_channel};
+use publishing::publish;
 
 use super::batcher::Batcher;
 use super::execution_mode::InFlightLimit;
@@ -25,52 +31,6 @@ pub(super) const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const SECONDARY_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Why a source has ended that a change of the configuration took out.
 pub(super) const REMOVED_REASON: &str = "taken out by a change of the configuration";
-
-/// What the follower hears.
-pub(super) enum TrackMessage {
-    /// A worker has detections of a frame.
-    Detections {
-        order: u64,
-        meta: FrameMeta,
-        detections: Vec<Detection>,
-        /// The picture, where a later step may look at it.
-        full_image: Option<BudgetedImage>,
-    },
-    /// A frame that skipped the network.
-    Skipped {
-        order: u64,
-        meta: FrameMeta,
-        full_image: Option<BudgetedImage>,
-    },
-    /// A secondary network has looked at an object.
-    SecondaryResult(SecondaryResult),
-    /// A source joins; what comes from it follows.
-    SourceAdded {
-        id: SourceId,
-        source: Box<TrackedSource>,
-        overlay: Box<Overlay>,
-    },
-    /// All sources that the run starts with have joined.
-    SourcesReady,
-    /// A source leaves: nothing new comes from it. Its place is given up, and `done` told, once its last frame is through.
-    SourceRemoved { id: SourceId, done: Sender<()> },
-    /// A source's state changed.
-    SourceState {
-        id: SourceId,
-        state: SourceState,
-        reason: Option<String>,
-    },
-    /// The machine slows itself down, or no longer does.
-    Throttling(ThrottleEvent),
-    /// The configuration was read again.
-    Reload(Box<ReloadStatus>),
-    /// A command was carried out, or not.
-    CommandReply(Reply),
-    /// No frame follows from this source, and its lane is closed.
-    QueueClosed { id: SourceId },
-    /// Everybody else has ended.
-    Shutdown,
-}
 
 /// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks. No detections
 /// (`None`) come with a frame that skipped the network.
@@ -103,67 +63,41 @@ pub(super) struct TrackStageReport {
 }
 
 impl TrackStage {
-    /// Runs until [`TrackMessage::Shutdown`]; returns what became of the messages and of the recording.
-    pub(super) fn run(mut self, messages: &Receiver<TrackMessage>) -> TrackStageReport {
+    /// Runs until [`TrackInput::Shutdown`]; returns what became of the messages and of the recording.
+    pub(super) fn run(
+        mut self,
+        inputs: &Receiver<TrackInput>,
+        control: &Receiver<ControlMessage>,
+    ) -> TrackStageReport {
         let mut stats_due = Instant::now() + self.stats_interval;
+        let mut open_control = control.clone();
         loop {
             self.heartbeat.idle();
-            let message =
-                messages.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
-            self.heartbeat.busy();
-            match message {
-                Ok(TrackMessage::Detections {
-                    order: ticket,
-                    meta,
-                    detections,
-                    full_image: view,
-                }) => self.on_frame_result(ticket, (meta, Some(detections), view)),
-                Ok(TrackMessage::Skipped {
-                    order: ticket,
-                    meta,
-                    full_image: view,
-                }) => self.on_frame_result(ticket, (meta, None, view)),
-                Ok(TrackMessage::SecondaryResult(finding)) => self.on_secondary_result(finding),
-                Ok(TrackMessage::SourceAdded {
-                    id,
-                    source: line,
-                    overlay,
-                }) => self.add_source(id, line, overlay),
-                Ok(TrackMessage::SourcesReady) => {
-                    self.sinks.iter_mut().for_each(|s| s.sources_ready())
+            let timeout = stats_due.saturating_duration_since(Instant::now());
+            let mut flow = ControlFlow::Continue(());
+            select_biased! {
+                recv(open_control) -> message => {
+                    self.heartbeat.busy();
+                    match message {
+                        Ok(message) => {
+                            // What it reports was sent before it: an added source before the reply to its command.
+                            flow = self.process_queued(inputs);
+                            self.publish_control(message);
+                        }
+                        Err(_) => open_control = never(),
+                    }
                 }
-                Ok(TrackMessage::SourceRemoved { id, done: gone }) => self.remove_source(id, gone),
-                Ok(TrackMessage::SourceState { id, state, reason }) => {
-                    self.on_source_state(id, state, reason)
+                recv(inputs) -> input => {
+                    self.heartbeat.busy();
+                    flow = match input {
+                        Ok(input) => self.process(input, inputs),
+                        Err(_) => ControlFlow::Break(()),
+                    };
                 }
-                Ok(TrackMessage::Throttling(change)) => publish(
-                    &mut self.sinks,
-                    &Publication::Throttling {
-                        change: &change,
-                        at: SystemTime::now(),
-                    },
-                ),
-                Ok(TrackMessage::Reload(status)) => publish(
-                    &mut self.sinks,
-                    &Publication::Reload {
-                        status: &status,
-                        at: SystemTime::now(),
-                    },
-                ),
-                Ok(TrackMessage::CommandReply(reply)) => publish(
-                    &mut self.sinks,
-                    &Publication::Reply {
-                        reply: &reply,
-                        at: SystemTime::now(),
-                    },
-                ),
-                Ok(TrackMessage::QueueClosed { id }) => self.end_if_drained(id),
-                Ok(TrackMessage::Shutdown) => {
-                    self.drain_secondary(messages);
-                    break;
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {}
+                default(timeout) => self.heartbeat.busy(),
+            }
+            if flow.is_break() {
+                break;
             }
             if self.sinks.iter().any(|sink| sink.is_closed_by_reader()) {
                 self.stop.stop();
@@ -173,7 +107,52 @@ impl TrackStage {
                 self.publish_stats();
             }
         }
+        for message in control.try_iter() {
+            self.publish_control(message);
+        }
         self.finish()
+    }
+
+    /// Processes one input; breaks after the last.
+    fn process(&mut self, input: TrackInput, inputs: &Receiver<TrackInput>) -> ControlFlow<()> {
+        match input {
+            TrackInput::Detections {
+                order,
+                meta,
+                detections,
+                full_image,
+            } => self.on_frame_result(order, (meta, Some(detections), full_image)),
+            TrackInput::Skipped {
+                order,
+                meta,
+                full_image,
+            } => self.on_frame_result(order, (meta, None, full_image)),
+            TrackInput::SecondaryResult(result) => self.on_secondary_result(result),
+            TrackInput::SourceAdded {
+                id,
+                source,
+                overlay,
+            } => self.add_source(id, source, overlay),
+            TrackInput::SourcesReady => self.sinks.iter_mut().for_each(|s| s.sources_ready()),
+            TrackInput::SourceRemoved { id, done } => self.remove_source(id, done),
+            TrackInput::SourceState { id, state, reason } => {
+                self.on_source_state(id, state, reason)
+            }
+            TrackInput::QueueClosed { id } => self.end_if_drained(id),
+            TrackInput::Shutdown => {
+                self.drain_secondary(inputs);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Processes the inputs that are queued now; breaks after the last of the run.
+    fn process_queued(&mut self, inputs: &Receiver<TrackInput>) -> ControlFlow<()> {
+        for input in inputs.try_iter().take(inputs.len()) {
+            self.process(input, inputs)?;
+        }
+        ControlFlow::Continue(())
     }
 
     fn on_frame_result(&mut self, order: u64, frame: PendingFrame) {
@@ -212,11 +191,11 @@ impl TrackStage {
     }
 
     /// Hears what secondary networks still have in hand, for a while.
-    fn drain_secondary(&mut self, messages: &Receiver<TrackMessage>) {
+    fn drain_secondary(&mut self, inputs: &Receiver<TrackInput>) {
         let until = Instant::now() + SECONDARY_DRAIN_TIMEOUT;
         while self.secondary.is_busy() {
-            match messages.recv_deadline(until) {
-                Ok(TrackMessage::SecondaryResult(finding)) => self.on_secondary_result(finding),
+            match inputs.recv_deadline(until) {
+                Ok(TrackInput::SecondaryResult(finding)) => self.on_secondary_result(finding),
                 Ok(_) => {}
                 Err(_) => return,
             }
@@ -285,64 +264,6 @@ impl TrackStage {
         }
     }
 
-    /// Tells the sinks what a frame of a source, or its end, changed; `at` is `None` at the end.
-    fn publish_changes(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
-        self.publish_events(meta);
-        let line = &mut self.sources[meta.source.index()];
-        if let Some(scene) = &mut line.analytics {
-            scene.publish_rest(&line.name, meta, |record| publish(&mut self.sinks, record));
-            scene.publish_counts(&line.name, at, |record| publish(&mut self.sinks, record));
-        }
-        self.publish_counts(meta);
-    }
-
-    fn publish_events(&mut self, meta: &FrameMeta) {
-        let line = &mut self.sources[meta.source.index()];
-        if let Some(scene) = &mut line.analytics {
-            scene.publish_before_end(&line.name, meta, |record| publish(&mut self.sinks, record));
-        }
-        if !line.events.is_empty() {
-            self.stats.add_events(line.events.len());
-            let record = Publication::Events {
-                source: &line.name,
-                frame: meta,
-                events: &line.events,
-            };
-            publish(&mut self.sinks, &record);
-            line.events.clear();
-        }
-    }
-
-    fn publish_counts(&mut self, meta: &FrameMeta) {
-        let line = &mut self.sources[meta.source.index()];
-        for change in line.lifecycle.count_changes() {
-            // A class without a label cannot come out of a checked model.
-            let Some(label) = self.labels.get(usize::from(change.class)) else {
-                continue;
-            };
-            let record = Publication::Count {
-                source: &line.name,
-                label,
-                count: change.count,
-                at: meta.captured_at,
-            };
-            publish(&mut self.sinks, &record);
-        }
-    }
-
-    /// Tells the sinks every track of a frame, where that is asked for.
-    fn publish_frame(&mut self, meta: &FrameMeta) {
-        if self.every_frame {
-            let line = &self.sources[meta.source.index()];
-            let record = Publication::Frame {
-                source: &line.name,
-                frame: meta,
-                tracks: &line.visible_tracks,
-            };
-            publish(&mut self.sinks, &record);
-        }
-    }
-
     fn add_source(&mut self, id: SourceId, mut line: Box<TrackedSource>, overlay: Box<Overlay>) {
         if let Some(recording) = &mut self.recording {
             recording.add_source(id, &line.name, overlay);
@@ -405,25 +326,6 @@ impl TrackStage {
         }
     }
 
-    fn publish_state(&mut self, id: SourceId, state: SourceState, reason: Option<&str>) {
-        self.stats.source_state(id, state);
-        if let Some(recording) = &mut self.recording {
-            match state {
-                SourceState::Offline => recording.set_offline(id),
-                SourceState::Connecting | SourceState::Online => recording.set_online(id),
-                // The last picture of a file stays.
-                SourceState::Ended => {}
-            }
-        }
-        let record = Publication::Source {
-            source: &self.sources[id.index()].name,
-            state,
-            reason,
-            at: SystemTime::now(),
-        };
-        publish(&mut self.sinks, &record);
-    }
-
     /// Ends the tracks of a source whose last frame is through, and says so.
     fn end_if_drained(&mut self, id: SourceId) {
         if !self.sources.contains(id) {
@@ -475,12 +377,6 @@ impl TrackStage {
         self.publish_changes(&meta, None);
     }
 
-    fn publish_stats(&mut self) {
-        let messages = total_counts(&self.sinks);
-        let stats = self.stats.stats(messages);
-        publish(&mut self.sinks, &Publication::Stats(&stats));
-    }
-
     fn finish(mut self) -> TrackStageReport {
         for id in self.sources.ids() {
             self.end_tracks(id);
@@ -498,16 +394,6 @@ impl TrackStage {
             recording: self.recording.map(Recording::close),
         }
     }
-}
-
-fn publish(sinks: &mut [Box<dyn Sink>], record: &Publication<'_>) {
-    for sink in sinks {
-        sink.publish(record);
-    }
-}
-
-fn total_counts(sinks: &[Box<dyn Sink>]) -> SinkCounts {
-    sinks.iter().map(|sink| sink.counts()).sum()
 }
 
 #[cfg(test)]

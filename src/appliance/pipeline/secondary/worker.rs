@@ -13,7 +13,7 @@ use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES}
 use super::network::Network;
 use super::votes::Vote;
 use super::{CropJob, SecondaryResult};
-use crate::track::TrackMessage;
+use crate::track::TrackInput;
 
 /// What the workers of one network need. Cheap to clone.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct WorkerContext {
 pub(crate) fn run_worker(
     mut detector: Box<dyn Detector>,
     context: &WorkerContext,
-    messages: &Sender<TrackMessage>,
+    messages: &Sender<TrackInput>,
     recorder: &Recorder,
     pulse: &Heartbeat,
 ) -> Result<(), DetectError> {
@@ -75,10 +75,7 @@ pub(crate) fn run_worker(
                 votes: context.votes(&job, found),
                 _token: job.token,
             };
-            if messages
-                .send(TrackMessage::SecondaryResult(finding))
-                .is_err()
-            {
+            if messages.send(TrackInput::SecondaryResult(finding)).is_err() {
                 return Ok(());
             }
         }

@@ -7,6 +7,7 @@ use crate::execution_mode::ExecutionMode;
 use crate::filter::DetectionFilter;
 use crate::{StatsCollector, sources};
 use jetwatch_config::{Config, Interval};
+use jetwatch_publish::Reply;
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
@@ -29,6 +30,9 @@ impl Sink for RecordedText {
             ),
             Publication::Count { count, .. } => texts.push(format!("count {count}")),
             Publication::Source { state, .. } => texts.push(format!("{state:?}")),
+            Publication::Reply { reply, .. } => {
+                texts.push(format!("reply {}", reply.id.as_deref().unwrap_or("none")))
+            }
             _ => {}
         }
     }
@@ -200,4 +204,31 @@ fn offline_is_published_immediately_without_in_flight_frames() {
     bench.set_state(SourceState::Connecting);
     bench.set_state(SourceState::Offline);
     assert_eq!(bench.take_published(), ["Connecting", "Offline"]);
+}
+
+#[test]
+fn control_messages_follow_earlier_inputs_and_are_not_lost_at_shutdown() {
+    let fixture = TrackStageFixture::new();
+    let (inputs, input_rx) = crossbeam_channel::unbounded();
+    let (control, control_rx) = control_channel();
+    let state = TrackInput::SourceState {
+        id: SOURCE,
+        state: SourceState::Online,
+        reason: None,
+    };
+    inputs.send(state).expect("a receiver");
+    inputs.send(TrackInput::Shutdown).expect("a receiver");
+    for id in ["1", "2", "3"] {
+        let reply = Reply {
+            id: Some(id.to_owned()),
+            name: None,
+            error: None,
+        };
+        let message = ControlMessage::CommandReply(reply);
+        control.send(message).expect("a receiver");
+    }
+    let published = fixture.published.clone();
+    fixture.stage.run(&input_rx, &control_rx);
+    let published = published.0.lock().expect("not poisoned");
+    assert_eq!(*published, ["Online", "reply 1", "reply 2", "reply 3"]);
 }

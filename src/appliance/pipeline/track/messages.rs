@@ -1,0 +1,71 @@
+//! What the track stage receives: inputs, whose order counts, and control messages, in a channel of their own.
+//!
+//! A control message is published after all inputs that were sent before it, and none is lost at the end.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use jetwatch_platform::throttling::ThrottleEvent;
+use jetwatch_publish::{ReloadStatus, Reply};
+use jetwatch_record::{BudgetedImage, Overlay};
+use jetwatch_types::{Detection, FrameMeta, SourceId, SourceState};
+
+use crate::secondary::SecondaryResult;
+use crate::source_table::TrackedSource;
+
+/// Control messages that may wait.
+const CONTROL_DEPTH: usize = 64;
+
+/// What must stay in order with the frames.
+pub(crate) enum TrackInput {
+    /// An inference worker has the detections of a frame.
+    Detections {
+        order: u64,
+        meta: FrameMeta,
+        detections: Vec<Detection>,
+        /// The full image, where a later step may need it.
+        full_image: Option<BudgetedImage>,
+    },
+    /// A frame that skipped the network.
+    Skipped {
+        order: u64,
+        meta: FrameMeta,
+        full_image: Option<BudgetedImage>,
+    },
+    /// The result of a secondary network for a track.
+    SecondaryResult(SecondaryResult),
+    /// A source is added; its frames and states follow.
+    SourceAdded {
+        id: SourceId,
+        source: Box<TrackedSource>,
+        overlay: Box<Overlay>,
+    },
+    /// All sources that the run starts with have been added.
+    SourcesReady,
+    /// A source is removed: no new frame comes from it. `done` is sent once its last frame has been processed.
+    SourceRemoved { id: SourceId, done: Sender<()> },
+    /// The state of a source has changed.
+    SourceState {
+        id: SourceId,
+        state: SourceState,
+        reason: Option<String>,
+    },
+    /// No frame follows from this source, and its queue is closed.
+    QueueClosed { id: SourceId },
+    /// All other threads have ended.
+    Shutdown,
+}
+
+/// What is published as it comes, whatever the frames.
+pub(crate) enum ControlMessage {
+    /// The machine has begun or ended to throttle.
+    Throttling(ThrottleEvent),
+    /// The configuration was read again.
+    Reload(Box<ReloadStatus>),
+    /// A command was executed or refused.
+    CommandReply(Reply),
+}
+
+/// The channel of the control messages.
+pub(crate) fn control_channel() -> (Sender<ControlMessage>, Receiver<ControlMessage>) {
+    bounded(CONTROL_DEPTH)
+}

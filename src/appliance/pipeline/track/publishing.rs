@@ -1,0 +1,113 @@
+//! What the track stage publishes: events, analytics, counts, states, statistics, and control messages.
+
+use std::time::SystemTime;
+
+use jetwatch_publish::{Publication, Sink, SinkCounts};
+use jetwatch_types::{FrameMeta, SourceId, SourceState};
+
+use super::{ControlMessage, TrackStage};
+
+impl TrackStage {
+    pub(super) fn publish_control(&mut self, message: ControlMessage) {
+        let at = SystemTime::now();
+        let publication = match &message {
+            ControlMessage::Throttling(change) => Publication::Throttling { change, at },
+            ControlMessage::Reload(status) => Publication::Reload { status, at },
+            ControlMessage::CommandReply(reply) => Publication::Reply { reply, at },
+        };
+        publish(&mut self.sinks, &publication);
+    }
+
+    /// Publishes what a frame of a source, or its end, changed; `at` is `None` at the end.
+    pub(super) fn publish_changes(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
+        self.publish_events(meta);
+        let line = &mut self.sources[meta.source.index()];
+        if let Some(scene) = &mut line.analytics {
+            scene.publish_rest(&line.name, meta, |record| publish(&mut self.sinks, record));
+            scene.publish_counts(&line.name, at, |record| publish(&mut self.sinks, record));
+        }
+        self.publish_counts(meta);
+    }
+
+    pub(super) fn publish_events(&mut self, meta: &FrameMeta) {
+        let line = &mut self.sources[meta.source.index()];
+        if let Some(scene) = &mut line.analytics {
+            scene.publish_before_end(&line.name, meta, |record| publish(&mut self.sinks, record));
+        }
+        if !line.events.is_empty() {
+            self.stats.add_events(line.events.len());
+            let record = Publication::Events {
+                source: &line.name,
+                frame: meta,
+                events: &line.events,
+            };
+            publish(&mut self.sinks, &record);
+            line.events.clear();
+        }
+    }
+
+    pub(super) fn publish_counts(&mut self, meta: &FrameMeta) {
+        let line = &mut self.sources[meta.source.index()];
+        for change in line.lifecycle.count_changes() {
+            // A class without a label cannot come out of a checked model.
+            let Some(label) = self.labels.get(usize::from(change.class)) else {
+                continue;
+            };
+            let record = Publication::Count {
+                source: &line.name,
+                label,
+                count: change.count,
+                at: meta.captured_at,
+            };
+            publish(&mut self.sinks, &record);
+        }
+    }
+
+    /// Publishes every track of a frame, where that is configured.
+    pub(super) fn publish_frame(&mut self, meta: &FrameMeta) {
+        if self.every_frame {
+            let line = &self.sources[meta.source.index()];
+            let record = Publication::Frame {
+                source: &line.name,
+                frame: meta,
+                tracks: &line.visible_tracks,
+            };
+            publish(&mut self.sinks, &record);
+        }
+    }
+
+    pub(super) fn publish_state(&mut self, id: SourceId, state: SourceState, reason: Option<&str>) {
+        self.stats.source_state(id, state);
+        if let Some(recording) = &mut self.recording {
+            match state {
+                SourceState::Offline => recording.set_offline(id),
+                SourceState::Connecting | SourceState::Online => recording.set_online(id),
+                // The last picture of a file stays.
+                SourceState::Ended => {}
+            }
+        }
+        let record = Publication::Source {
+            source: &self.sources[id.index()].name,
+            state,
+            reason,
+            at: SystemTime::now(),
+        };
+        publish(&mut self.sinks, &record);
+    }
+
+    pub(super) fn publish_stats(&mut self) {
+        let messages = total_counts(&self.sinks);
+        let stats = self.stats.stats(messages);
+        publish(&mut self.sinks, &Publication::Stats(&stats));
+    }
+}
+
+pub(super) fn publish(sinks: &mut [Box<dyn Sink>], record: &Publication<'_>) {
+    for sink in sinks {
+        sink.publish(record);
+    }
+}
+
+fn total_counts(sinks: &[Box<dyn Sink>]) -> SinkCounts {
+    sinks.iter().map(|sink| sink.counts()).sum()
+}
