@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::PipelineError;
-use super::sinks::{embedded_broker, start_sinks};
+use super::start::{embedded_broker, start_sinks};
 use jetwatch_config::Config;
 use jetwatch_detect::engines::EngineState;
 use jetwatch_detect::{self as detect, DetectorFactory};

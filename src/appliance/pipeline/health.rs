@@ -4,7 +4,8 @@
 //! every thread that has work makes progress. A camera that is away is no stall: its supervisor goes on trying. What is
 //! stuck is left to the watchdog, which ends the whole process: a thread inside of a driver cannot be ended alone.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jetwatch_publish::Stats;
@@ -13,7 +14,6 @@ use jetwatch_telemetry::{Heartbeats, systemd};
 use jetwatch_types::SourceState;
 
 use super::batcher::Batcher;
-use super::reload_notice::Notice;
 use super::stats::StatsCollector;
 
 /// How often the attendant looks.
@@ -35,7 +35,7 @@ pub(super) struct ServiceNotifier {
     pub(super) watchdog: Option<Duration>,
     pub(super) stop: StopToken,
     /// What came of the last reload.
-    pub(super) reload_notice: Notice,
+    pub(super) reload_notice: ReloadNotice,
 }
 
 impl ServiceNotifier {
@@ -141,4 +141,54 @@ fn status_line(stats: &Stats) -> String {
         text += &format!("; slowed down by {}", causes.join(", "));
     }
     text
+}
+
+/// What systemd receives of reloads: that one runs, and why the last one was refused. Shared by [`ServiceNotifier`], which keeps
+/// the status line, and by the thread that reloads. Cheap to clone; all clones share one state.
+#[derive(Clone, Default)]
+pub(super) struct ReloadNotice {
+    shared: Arc<ReloadState>,
+}
+
+#[derive(Default)]
+struct ReloadState {
+    /// The start-up is complete: a reload may end with being ready.
+    ready: AtomicBool,
+    refused: Mutex<Option<String>>,
+}
+
+impl ReloadNotice {
+    /// The start-up is complete.
+    pub(super) fn set_ready(&self) {
+        self.shared.ready.store(true, Ordering::Release);
+    }
+
+    /// A reload begins.
+    pub(super) fn reloading(&self) {
+        if self.shared.ready.load(Ordering::Acquire) {
+            systemd::notify_reloading("reading the configuration again");
+        }
+    }
+
+    /// It is over; `refused`: why it was refused, or what went wrong. That stands in the status line until a reload goes well.
+    pub(super) fn reloaded(&self, refused: Option<String>) {
+        let text = refused.clone().unwrap_or_else(|| "reloaded".to_owned());
+        *self
+            .shared
+            .refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = refused;
+        if self.shared.ready.load(Ordering::Acquire) {
+            systemd::notify_ready(&text);
+        }
+    }
+
+    /// `status_line` with what has to be known of the last reload in front.
+    pub(super) fn prepend_to(&self, status: String) -> String {
+        let refused = self.shared.refused.lock();
+        match refused.unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(refused) => format!("{refused}; {status}"),
+            None => status,
+        }
+    }
 }

@@ -12,7 +12,6 @@
 mod analytics;
 mod batcher;
 mod calibration_images;
-mod command;
 mod control;
 mod detector_only;
 mod detector_status;
@@ -27,19 +26,15 @@ mod infer;
 mod interval;
 mod nvmm;
 mod reload;
-mod reload_notice;
 mod reorder;
 mod report;
 mod secondary;
 mod single_stage;
-mod sinks;
 mod source_table;
 mod sources;
 mod start;
-mod start_secondary;
 mod stats;
 mod sysmon;
-mod threads;
 mod track;
 
 use std::path::PathBuf;
@@ -77,12 +72,12 @@ use batcher::Batcher;
 use control::ControlQueue;
 use detector_status::{DetectorStatusPublisher, Sinks};
 use execution_mode::InFlightLimit;
-use reload_notice::Notice;
+use health::ReloadNotice;
 use secondary::SecondaryInference;
 use source_table::SourceTable;
 use sources::RunningSource;
+use start::{join, spawn, wait_until};
 use stats::StatsCollector;
-use threads::{join, spawn, wait_until};
 use track::{
     ControlMessage, SINK_CLOSE_TIMEOUT, TrackInput, TrackStage, TrackStageReport, control_channel,
 };
@@ -164,7 +159,7 @@ pub struct Pipeline {
     config: Config,
     config_loader: Option<ConfigLoader>,
     control: ControlQueue,
-    reload_notice: Notice,
+    reload_notice: ReloadNotice,
     source_defaults: SourceDefaults,
     sources: Vec<RunningSource>,
     batcher: Arc<Batcher>,
@@ -301,7 +296,7 @@ impl Pipeline {
             config: config.clone(),
             config_loader: options.config_loader,
             control: ControlQueue::default(),
-            reload_notice: Notice::default(),
+            reload_notice: ReloadNotice::default(),
             sources: Vec::new(),
             batcher: lanes,
             workers: Vec::new(),

@@ -8,8 +8,7 @@ use jetwatch_telemetry as telemetry;
 
 use super::Pipeline;
 use super::analytics::unknown_labels;
-use super::command::FromTemplate;
-use super::control::Request;
+use super::control::{FromTemplate, Request};
 use super::track::ControlMessage;
 
 /// Reads the configuration once more, as it was read for the start.

@@ -20,11 +20,11 @@ use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
 
 use super::analytics::SourceAnalytics;
 use super::batcher::Batcher;
-use super::command::FromTemplate;
+use super::control::FromTemplate;
 use super::execution_mode::InFlightLimit;
 use super::filter::DetectionFilter;
 use super::source_table::TrackedSource;
-use super::threads::wait_until;
+use super::start::wait_until;
 use super::track::{REMOVED_REASON, TrackInput};
 use super::{Pipeline, PipelineError, needs_gstreamer};
 

@@ -1,24 +1,26 @@
-//! Starts the threads of a chain whose follower already listens: workers, the first sources, and those who watch.
+//! Starts the parts of a pipeline: sinks and the embedded broker, inference workers, the first sources, the monitor threads.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 
-use jetwatch_config::{Config, SourceConfig};
+use jetwatch_config::{Broker, Config, MqttConfig, SourceConfig};
 use jetwatch_detect::{DetectError, DetectorFactory};
 use jetwatch_platform::SysRoot;
+use jetwatch_publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
 use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_source as source;
-use jetwatch_telemetry::{Recorder, systemd, thread_names};
+use jetwatch_telemetry::{self as telemetry, Heartbeats, Recorder, systemd, thread_names};
 
 use super::execution_mode::ScaleAt;
 use super::frame_scaler::InputSize;
 use super::health::ServiceNotifier;
 use super::infer::{self, BatchSettings};
-use super::secondary::{PreparedSecondary, prepare_secondary};
+use super::secondary::{PreparedSecondary, WorkerContext, prepare_secondary, run_worker};
 use super::sysmon::SystemMonitor;
-use super::threads::spawn;
 use super::track::TrackInput;
 use super::{Pipeline, PipelineError};
 
@@ -156,4 +158,173 @@ impl Pipeline {
             }
         }
     }
+}
+
+/// Receives whether a worker could load its detector.
+type Loaded = Sender<Result<(), DetectError>>;
+
+impl Pipeline {
+    /// Starts the workers of each network and returns when all have their detectors.
+    pub(super) fn start_secondary(
+        &mut self,
+        prepared: Vec<PreparedSecondary>,
+        stations: Vec<WorkerContext>,
+    ) -> Result<(), PipelineError> {
+        for (place, (prepared, station)) in prepared.into_iter().zip(stations).enumerate() {
+            let prepared = Arc::new(prepared);
+            let (loaded, loading) = bounded(prepared.workers());
+            for worker in 0..prepared.workers() {
+                let name = thread_names::secondary(prepared.name(), worker);
+                let station = station.clone();
+                let body = self.secondary_worker(place, worker, &prepared, station, loaded.clone());
+                self.secondary.push((name.clone(), spawn(&name, body)?));
+            }
+            drop(loaded);
+            for _ in 0..prepared.workers() {
+                // A worker that dies while loading closes the channel; its panic has said why.
+                let result = loading.recv().unwrap_or(Ok(()));
+                result.map_err(|cause| failed(place, &prepared, cause))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn secondary_worker(
+        &self,
+        place: usize,
+        worker: usize,
+        prepared: &Arc<PreparedSecondary>,
+        station: WorkerContext,
+        loaded: Loaded,
+    ) -> impl FnOnce() + Send + use<> {
+        let (prepared, messages) = (Arc::clone(prepared), self.inputs.clone());
+        let recorder = self.source_defaults.recorder.clone();
+        let (failure, stop, lanes) = (
+            Arc::clone(&self.failure),
+            self.stop.clone(),
+            Arc::clone(&self.batcher),
+        );
+        let pulse = self
+            .heartbeats
+            .register(&thread_names::secondary(prepared.name(), worker));
+        move || {
+            let detector = match prepared.make_detector(worker) {
+                Ok(detector) => detector,
+                Err(error) => {
+                    let _ = loaded.send(Err(error));
+                    return;
+                }
+            };
+            let _ = loaded.send(Ok(()));
+            drop(loaded);
+            if let Err(error) = run_worker(detector, &station, &messages, &recorder, &pulse) {
+                let error = failed(place, &prepared, error);
+                log::error!("a secondary network failed: {error}");
+                failure
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .get_or_insert(error);
+                lanes.discard();
+                stop.stop();
+            }
+        }
+    }
+}
+
+fn failed(place: usize, prepared: &PreparedSecondary, cause: DetectError) -> PipelineError {
+    PipelineError::Secondary {
+        key: format!("secondary[{place}]"),
+        name: prepared.name().to_owned(),
+        cause: Box::new(cause),
+    }
+}
+
+/// The broker inside the daemon, where the configuration has one.
+pub(super) fn embedded_broker(config: &Config) -> Result<Option<EmbeddedBroker>, PipelineError> {
+    let Some(mqtt) = &config.publish.mqtt else {
+        return Ok(None);
+    };
+    let Broker::Embedded { listen } = mqtt.broker else {
+        return Ok(None);
+    };
+    Ok(Some(EmbeddedBroker::start(
+        listen,
+        mqtt.credentials.as_ref(),
+    )?))
+}
+
+/// The sinks of the configuration.
+pub(super) fn start_sinks(
+    config: &Config,
+    labels: &[String],
+    broker: Option<&EmbeddedBroker>,
+    pulses: &Heartbeats,
+) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    if let Some(mqtt) = &config.publish.mqtt {
+        let mqtt = with_bound_address(mqtt, broker);
+        sinks.push(Box::new(MqttSink::start_with_heartbeat(
+            &mqtt,
+            &config.device,
+            labels,
+            pulses,
+        )?));
+    }
+    if let Some(json_lines) = &config.publish.json_lines {
+        sinks.push(Box::new(JsonLinesSink::start_with_heartbeat(
+            json_lines,
+            &config.device,
+            labels,
+            pulses,
+        )?));
+    }
+    Ok(sinks)
+}
+
+/// The client's settings, with the address where the broker inside the daemon really listens.
+pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBroker>) -> MqttConfig {
+    let mut mqtt = mqtt.clone();
+    if let Some(broker) = broker {
+        // Port 0 in the configuration becomes the port that was given.
+        mqtt.broker = Broker::Embedded {
+            listen: broker.local_addr(),
+        };
+    }
+    mqtt
+}
+
+/// Starts a thread, which profilers see under the same name.
+pub(super) fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, PipelineError> {
+    let timeline_name = name.to_owned();
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            telemetry::name_thread(&timeline_name);
+            body()
+        })
+        .map_err(|cause| PipelineError::Thread {
+            name: name.to_owned(),
+            cause,
+        })
+}
+
+/// Waits for `finished`, at most until `deadline`.
+pub(super) fn wait_until(deadline: Instant, finished: impl Fn() -> bool) -> bool {
+    while !finished() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+/// Joins a thread that has ended; its panic goes on here.
+pub(super) fn join<T>(thread: JoinHandle<T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -7,7 +7,7 @@ use crate::execution_mode::ExecutionMode;
 use crate::filter::DetectionFilter;
 use crate::{StatsCollector, sources};
 use jetwatch_config::{Config, Interval};
-use jetwatch_publish::Reply;
+use jetwatch_publish::{Publication, Reply};
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
 use jetwatch_track::TrackEventGenerator;
