@@ -67,7 +67,7 @@ fn benchmark_json_has_both_cv_cuda_layouts() {
     for part in ["obj_name", "total_batches", "warmup_batches"] {
         layout(&result["meta"][part], &format!("meta/{part}"), &mut lines);
     }
-    // The follower and the sources have a batch for each frame; the first shows what there is.
+    // The track thread and the sources have a batch for each frame; the first shows what there is.
     lines.retain(|line| {
         let is_late = |part: &str| {
             part.strip_prefix("batch_")

@@ -141,7 +141,7 @@ fn every_ablation_step_processes_every_frame_as_named() {
     }
     for line in [
         "1 naive: one core, one by one",
-        "3 frames; nothing looks at crops",
+        "3 frames; no secondary network",
         "the scripted detector has no INT8",
         "every 4. frame",
     ] {

@@ -328,7 +328,7 @@ fn network_not_matching_model_yaml_is_rejected() {
                 network.rows = vec![0.0; CELLS * 8];
                 network.mask = vec![0.0; CELLS * 8];
             },
-            "output `output`: found float32 [126, 8] for each picture, expected float32 [126, 7]; YOLOX has 126 rows",
+            "output `output`: found float32 [126, 8] for each image, expected float32 [126, 7]; YOLOX has 126 rows",
         ),
         (
             |network| network.second_input = true,
@@ -425,7 +425,7 @@ fn image_of_wrong_size_is_error() {
         .expect_err("another size")
         .to_string();
     assert!(
-        error.contains("the picture is 96×54, expected 64×64 (100×100 laid into 96×64)"),
+        error.contains("the image is 96×54, expected 64×64 (100×100 laid into 96×64)"),
         "{error}"
     );
 }

@@ -228,7 +228,7 @@ fn model_yaml_mistakes_are_reported_with_available_tensors() {
         (
             "sizes_name: sizes,",
             "{layout: detr, tensors: {labels: scores, boxes: boxes, scores: labels}}",
-            "tiny.onnx: output `scores`: found float32 [3] for each picture, expected int64",
+            "tiny.onnx: output `scores`: found float32 [3] for each image, expected int64",
         ),
     ];
     for (further, output, wanted) in cases {
@@ -306,6 +306,6 @@ fn an_output_that_differs_from_the_first_run_is_an_error() {
     let error = detect_gray(folder.path(), 1, 200)
         .expect_err("three rows more")
         .to_string();
-    let wanted = "output `rows` has 32 numbers for 1 pictures, but had 8 for each in the first run";
+    let wanted = "output `rows` has 32 numbers for 1 images, but had 8 for each in the first run";
     assert!(error.contains(wanted), "{error}");
 }

@@ -567,7 +567,7 @@ fn layers_are_timed_with_tensorrt() {
 }
 
 /// `jetwatch bench --ablation` with these words more.
-fn climb(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, String) {
+fn ablation(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, String) {
     let mut bench = command(setup, "bench", library);
     bench.arg("--output").arg(setup.path("out"));
     bench.args(["--ablation", "--warmup", "0", "--frames", "24"]);
@@ -614,7 +614,7 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
         let settings = "backend: auto, batch_size: 3, batch_timeout_ms: 500, workers: 2, interval: 1, tensorrt: {engines: engines}";
         let setup = setup(settings, 50, None);
         // Without any engine all of them run on ONNX Runtime.
-        let (code, said) = climb(&setup, &double, &[]);
+        let (code, said) = ablation(&setup, &double, &[]);
         assert_eq!(code, Some(0), "{what}: {said}");
         let all = steps(&setup);
         assert!(
@@ -624,7 +624,7 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
         // With the configured one alone, four steps would have to, and the last two would not.
         build_configured(&setup, &double);
         fs::remove_dir_all(setup.path("out")).expect("removed");
-        let (code, said) = climb(&setup, &double, &[]);
+        let (code, said) = ablation(&setup, &double, &[]);
         assert_eq!(code, Some(1), "{what}: {said}");
         assert!(!setup.path("out").exists(), "{what}: nothing ran\n{said}");
         let commands: Vec<&str> = (said.lines())
@@ -639,7 +639,7 @@ fn all_steps_of_the_ablation_run_on_one_runtime() {
             );
             build_engine(line, &double);
         }
-        let (code, said) = climb(&setup, &double, &[]);
+        let (code, said) = ablation(&setup, &double, &[]);
         assert_eq!(code, Some(0), "{what}: {said}");
         let all = steps(&setup);
         assert!(
@@ -663,13 +663,13 @@ fn steps_of_the_ablation_build_their_engines_where_they_may() {
     let settings = format!("{TAKING}, batch_size: 2, batch_timeout_ms: 500, interval: 1");
     for batch in [None, Some(1)] {
         let setup = setup(&settings, 50, batch);
-        let (code, said) = climb(&setup, double, &[]);
+        let (code, said) = ablation(&setup, double, &[]);
         assert_eq!(code, Some(1), "{said}");
         assert!(
             said.contains("--set detector.tensorrt.build=allow"),
             "{said}"
         );
-        let (code, said) = climb(&setup, double, &["--set", "detector.tensorrt.build=allow"]);
+        let (code, said) = ablation(&setup, double, &["--set", "detector.tensorrt.build=allow"]);
         assert_eq!(code, Some(0), "{said}");
         let all = steps(&setup);
         assert!(

@@ -407,7 +407,7 @@ fn dla_runs_unquantized_network() {
     );
     let text = ends(&mut with_cores(&["--dla", "0", "--precision", "fp32"]), 78);
     assert!(
-        text.contains("a DLA computes in fp16 and int8 alone"),
+        text.contains("a DLA supports only fp16 and int8"),
         "{text}"
     );
     let text = ends(&mut with_cores(&["--dla", "7", "--precision", "fp16"]), 78);
@@ -505,7 +505,7 @@ fn full_disk_is_reported_and_left_unchanged() {
     let text = ends(&mut bench.build(&[]), 1);
     let left = bench.files("");
     let unmounted = Command::new("umount").arg(bench.engines()).status();
-    assert!(text.contains("no room for the engine in "), "{text}");
+    assert!(text.contains("not enough disk space for the engine in "), "{text}");
     assert_eq!(left, [bench.engines().join(".lock")]);
     assert!(unmounted.is_ok_and(|status| status.success()));
 }
@@ -570,7 +570,7 @@ fn inspect_identifies_non_engine_files() {
         (&b""[..], "empty"),
         (
             b"<!doctype html><title>Not found</title>",
-            "a page of the web",
+            "an HTML page",
         ),
         (
             b"0123456789",

@@ -273,12 +273,12 @@ fn external_weight_files_are_checked() {
     };
     is_error(
         None,
-        "`t.onnx.data`, which holds 1 weight(s), is missing: put it beside",
+        "`t.onnx.data`, which holds 1 weight(s), is missing: put it next to",
     );
     is_error(Some(4111), "has 4111 bytes, expected at least 4112");
     let found = judged(Some(4112));
     let is_told = found.iter().any(|finding| {
-        finding.severity == Severity::Note && finding.text.contains("has to stay beside")
+        finding.severity == Severity::Note && finding.text.contains("has to stay next to")
     });
     assert!(is_told, "{found:?}");
 }

@@ -212,7 +212,7 @@ fn host_tensors_arrive_unchanged() {
             .expect_err("it takes no pictures");
         assert_eq!(
             error.to_string(),
-            "what is written is a picture, expected tensors; this is a bug in jetwatch"
+            "what is written is an image, expected tensors; this is a bug in jetwatch"
         );
     });
 }
@@ -240,7 +240,7 @@ fn invalid_input_is_rejected_without_side_effects() {
                 ),
                 (
                     execution.upload_image(0, inner(32, 8, 1, 0), |_| row),
-                    "the picture is 32×8 at 1, 0, expected a part of 32×8",
+                    "the image is 32×8 at 1, 0, expected a part of 32×8",
                 ),
                 (
                     execution.upload_image(0, inner(1, u32::MAX, 0, 1), |_| row),
@@ -248,19 +248,19 @@ fn invalid_input_is_rejected_without_side_effects() {
                 ),
                 (
                     execution.upload_image(1, inner(32, 8, 0, 0), |_| &row[1..]),
-                    "a row of the picture is 127 bytes long, expected 128 bytes",
+                    "a row of the image is 127 bytes long, expected 128 bytes",
                 ),
                 (
                     execution.write_tensor(0).map(|_| ()),
-                    "what is written is a tensor, expected pictures",
+                    "what is written is a tensor, expected images",
                 ),
                 (
                     execution.run(0).map(|_| ()),
-                    "the number of pictures is 0, expected 1 to 2",
+                    "the number of images is 0, expected 1 to 2",
                 ),
                 (
                     execution.run(3).map(|_| ()),
-                    "the number of pictures is 3, expected 1 to 2",
+                    "the number of images is 3, expected 1 to 2",
                 ),
             ];
             for (result, wanted) in errors {
@@ -376,7 +376,7 @@ fn driver_older_than_jetpack_5_is_rejected() {
 
 #[test]
 fn driver_without_gpu_is_one_line_error() {
-    let wanted = "NVIDIA's driver is installed but sees no GPU; see what `nvidia-smi` says";
+    let wanted = "NVIDIA's driver is installed but sees no GPU; check `nvidia-smi`";
     run_error_with(
         "driver_without_gpu_is_one_line_error",
         &[("JETWATCH_DOUBLE_GPUS", "0")],

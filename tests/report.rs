@@ -167,7 +167,7 @@ track,8.5,40,2,20.0,20.0,10,30,14.1,write
     (
         "stages",
         "Stage,Threads,Instances,Total Time (ns),Of Its Threads (%),Avg (ns),GPU Time (ns),Waited (ns),Waits For,Critical Path (%),Critical Wait (%)
-source,1,2,200,42.6,100.0,10,100,pictures from outside,42.6,21.3
+source,1,2,200,42.6,100.0,10,100,images from outside,42.6,21.3
 batch,1,2,180,38.3,90.0,0,180,source,0.0,2.1
 tensor,1,1,6,1.3,6.0,0,2,batch,0.0,0.0
 infer,1,2,180,38.3,90.0,100,12,tensor,17.0,2.1
@@ -218,7 +218,7 @@ fn verdict_includes_advice() {
     for line in [
         "scaling ran on the GPU: it takes time from the network",
         "9 % of the GPU's time went into kernels that no detector launched, most of it resize from source-cam",
-        "copies that should run beside other work wait: their memory is pageable",
+        "asynchronous copies block: their memory is pageable",
         "1 copies, 4 % of the time",
     ] {
         assert!(found.contains(line), "{line} is not in\n{found}");

@@ -252,7 +252,7 @@ fn non_libraries_are_rejected() {
         assert!(
             error
                 .to_string()
-                .contains("is no TensorRT: it has no function `getInferLibVersion`"),
+                .contains("is not a TensorRT library: it has no function `getInferLibVersion`"),
             "{error}"
         );
     } else {

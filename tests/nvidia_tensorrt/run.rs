@@ -105,7 +105,7 @@ fn fixed_batch_engine_runs_only_that_batch() {
             .to_string();
         assert!(
             output.contains(
-                "cannot be set to batches of 1: the engine was built for batches of 2 alone"
+                "cannot be set to batches of 1: the engine was built only for batches of 2"
             ),
             "{output}"
         );
@@ -323,11 +323,11 @@ fn mismatching_plans_are_rejected_before_allocation() {
             ),
             (
                 |plan| plan.outputs[1].bytes_per_image = 44,
-                "output `logits` is fp32 [-1, 10] of 40 bytes a picture, expected 44 bytes a picture",
+                "output `logits` is fp32 [-1, 10] of 40 bytes an image, expected 44 bytes an image",
             ),
             (
                 |plan| plan.constants[0].bytes.truncate(7),
-                "input `sizes` is fp32 [-1, 2] of 8 bytes a picture, expected 7 bytes a picture",
+                "input `sizes` is fp32 [-1, 2] of 8 bytes an image, expected 7 bytes an image",
             ),
             (
                 |plan| plan.input = self::plan(Element::F16, 1).input,
@@ -337,7 +337,7 @@ fn mismatching_plans_are_rejected_before_allocation() {
                 |plan| {
                     plan.input.source = InputSource::Tensor { bytes_per_image: 4 };
                 },
-                "input `images` is fp32 [-1, 3, 64, 96] of 73728 bytes a picture, expected 4 bytes a picture",
+                "input `images` is fp32 [-1, 3, 64, 96] of 73728 bytes an image, expected 4 bytes an image",
             ),
         ];
         for (spoil, wanted) in cases {

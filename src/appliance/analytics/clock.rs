@@ -1,6 +1,6 @@
-//! What stays and rests are measured by: the clock of whoever looks, or the medium's own.
+//! The clock for dwell and rest times: capture time, or the media's own timestamps.
 //!
-//! Files are read as fast as the network goes. By the clock of the wall nobody in them would stay anywhere for long.
+//! Files are read as fast as inference allows, so wall-clock dwell times would be too short.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +9,14 @@ use jetwatch_types::{FrameMeta, MediaClock};
 /// Time since a source's first frame; it never goes back.
 #[derive(Debug, Default)]
 pub(super) struct AnalyticsClock {
-    /// There where the source's frames have places in a medium that count.
+    /// Set where the timestamps of the media are to be used.
     media: Option<MediaClock>,
     now: Duration,
     latest: Option<SystemTime>,
 }
 
 impl AnalyticsClock {
-    /// Goes by the frames' places in their medium, and from those that have none by when they came.
+    /// Uses the timestamps of the media, and the arrival time for frames without one.
     pub(super) fn with_media_time() -> Self {
         Self {
             media: Some(MediaClock::default()),
@@ -24,10 +24,10 @@ impl AnalyticsClock {
         }
     }
 
-    /// The time of a frame, and when it was taken by a clock that never goes back.
+    /// Scene time of a frame, and its capture time made monotonic.
     pub(super) fn step(&mut self, meta: &FrameMeta) -> (Duration, SystemTime) {
         let before = self.latest.unwrap_or(meta.captured_at);
-        // A clock that was set back stands still until it has caught up, so that no stay ends before it began.
+        // After the clock was set back, time stands still until it has caught up, so that no dwell time is negative.
         let at = before.max(meta.captured_at);
         self.latest = Some(at);
         let passed = at.duration_since(before).unwrap_or_default();
@@ -38,7 +38,7 @@ impl AnalyticsClock {
         (self.now, at)
     }
 
-    /// When the newest frame was taken.
+    /// Capture time of the newest frame.
     pub(super) fn latest(&self) -> Option<SystemTime> {
         self.latest
     }

@@ -3,7 +3,7 @@
 use jetwatch_config::{LineRule, Point};
 use jetwatch_types::Side;
 
-/// Where an object is, seen from a line.
+/// Position of an object relative to a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineCrossing {
     /// The side on which it counts as being; `None` while it was only seen on the line itself.
@@ -26,11 +26,11 @@ impl LineCrossing {
         }
     }
 
-    /// Takes in where the object is in this frame; the side to which it has crossed, once that is sure.
+    /// Updates with the object's position in this frame; returns the side it has crossed to, once confirmed.
     pub(super) fn step(&mut self, rule: &LineRule, bottom_center: Point) -> Option<Side> {
         let met = rule.line.is_met(self.before, bottom_center);
         self.before = bottom_center;
-        // Who stands on the line itself has not left its side, and who comes from there meets it with the next step.
+        // An object on the line itself has not left its side; coming from there, it meets the line with its next step.
         let side_now = side(rule, bottom_center).or(self.side);
         if self.side.is_none() || side_now == self.side {
             (self.side, self.opposed, self.has_met) = (side_now, 0, false);

@@ -8,7 +8,7 @@ pub(super) struct Debounce {
 }
 
 impl Debounce {
-    /// Takes in what one frame shows; the new value in the frame in which it has been seen `inertia_frames` times.
+    /// Updates with the value of one frame; returns the new value once it was seen in `inertia_frames` consecutive frames.
     pub(super) fn step(&mut self, value: bool, inertia_frames: u32) -> Option<bool> {
         if value == self.holds {
             self.opposed = 0;

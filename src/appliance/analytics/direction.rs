@@ -1,4 +1,4 @@
-//! How one object moves: which of the known ways it goes, and whether it stands still.
+//! Motion of one object: its direction among the configured ones, and whether it has stopped.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use jetwatch_types::{AnalyticsEventKind, Size, Xyxy, intersection_over_union};
 
 use super::debounce::Debounce;
 
-/// Which way an object goes.
+/// Direction of motion of one object.
 #[derive(Debug, Clone)]
 pub(super) struct Heading {
-    /// Where its way is measured from.
+    /// Start of the measured displacement.
     from: Point,
     /// The place of the rule among the directions; `None` before it has come far enough, and for other ways.
     direction: Option<usize>,
@@ -25,11 +25,11 @@ impl Heading {
         }
     }
 
-    /// Takes in where the object is in this frame; its direction when that has become another.
+    /// Updates with the object's position in this frame; returns its direction when that has changed.
     ///
-    /// The way is looked at when the object has come as far as every rule asks for, and is then measured anew from there:
-    /// trembling boxes go nowhere. Angles are those in the picture, which has `image_size`'s sides: in shares of them, all ways but
-    /// those along a side would be turned.
+    /// The direction is evaluated when the displacement reaches the minimum distance of every rule, and then measured
+    /// again from there, so jitter has no direction. Angles are measured in pixels of an image of `image_size`: relative
+    /// coordinates would distort all directions that are not parallel to a side.
     pub(super) fn step(
         &mut self,
         rules: &[DirectionRule],
@@ -94,7 +94,7 @@ impl Rest {
         }
     }
 
-    /// Takes in the object's box in this frame; whether one that stood still moves again.
+    /// Updates with the object's box in this frame; returns whether a stopped object moves again.
     pub(super) fn step(
         &mut self,
         rule: &StationaryRule,
@@ -136,7 +136,7 @@ mod tests {
         objects: Vec::new(),
     };
 
-    /// What is told of boxes 100 pixels wide that begin at these columns, seen at these seconds.
+    /// What is reported of boxes 100 pixels wide that begin at these columns, seen at these seconds.
     fn events_of(boxes: &[(u64, f32)]) -> Vec<(u64, AnalyticsEventKind)> {
         let at = Duration::from_secs;
         let xyxy = |left: f32| [left, 0.0, left + 100.0, 100.0];
@@ -165,7 +165,7 @@ mod tests {
             events_of(&stays),
             [(13, AnalyticsEventKind::Stationary { since })]
         );
-        // A box that trembles once does not begin anew.
+        // A single jitter of the box does not restart the time.
         let trembles = [(0, 0.0), (1, 0.0), (2, 40.0), (3, 0.0)];
         let since = Duration::from_secs(3);
         assert_eq!(

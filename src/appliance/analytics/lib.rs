@@ -1,12 +1,12 @@
-//! FLOOR 2: tracks to facts about the scene: who entered a zone, how long it stayed, what crossed a line, what stands
-//! still. Pure: no threads, no clock; the same frames give the same facts.
+//! Tracks to analytics events: zone entry and exit, dwell time, line crossings, direction, stopped objects. Pure: no
+//! threads, no clock; the same frames give the same events.
 //!
-//! One [`Analytics`] per source takes the tracks of every frame and appends what has become true in it as [`Fact`]s. What
-//! holds now (objects in a zone, crossings so far) can be asked for at any time. An object is where it stands: in the
-//! middle of its box's lower side, in shares of the picture. Frames in which it is not seen say nothing about it.
+//! One [`Analytics`] per source takes the tracks of every frame and appends [`AnalyticsEvent`]s. The current state
+//! (objects in a zone, crossings so far) can be read at any time. The position of an object is the center of the bottom
+//! edge of its box, relative to the image size. Frames in which a track is not matched do not change its state.
 //!
-//! Boxes tremble, and who stands on a border would come and go with every frame. So a change must be seen in
-//! `inertia_frames` frames in a row before it counts; it then counts from the first of them on.
+//! Boxes jitter, so an object on a border would enter and leave with every frame. A change must therefore hold for
+//! `inertia_frames` consecutive frames before it counts; it then counts from the first of them.
 
 mod clock;
 mod count;
@@ -30,7 +30,7 @@ use self::debounce::Debounce;
 use self::direction::{Heading, Rest};
 use self::zone::ZoneVisit;
 
-/// The memory of one source's scene. Allocates for a new track, a new class, and nothing else.
+/// Analytics state of one source. Allocates only for a new track or a new class.
 #[derive(Debug)]
 pub struct Analytics {
     rules: SceneRules,
@@ -38,7 +38,7 @@ pub struct Analytics {
     zone_objects: Vec<Objects>,
     line_objects: Vec<Objects>,
     rest_objects: Objects,
-    /// Confirmed tracks, by id so that the end tells them in order.
+    /// Confirmed tracks, sorted by id so that the end of the source reports them in order.
     objects: BTreeMap<TrackId, Object>,
     /// Of each zone: whether it is overcrowded.
     crowds: Vec<Debounce>,
@@ -53,11 +53,11 @@ pub struct Analytics {
 #[derive(Debug)]
 struct Objects(Option<Vec<u16>>);
 
-/// Where who touches the picture's right or lower edge stands: just before it. An area ends before its right and lower
-/// sides, so that neighbors share nobody; at 1.0, where boxes are cut, whoever is cut would be outside of every zone.
+/// Largest position: just inside the right and lower edge of the image. Zones exclude their right and lower edges, so
+/// that adjacent zones do not share an object; at 1.0 an object cut by the image edge would be outside of every zone.
 const MAX_COORDINATE: f32 = 1.0 - f32::EPSILON;
 
-/// What is remembered of one track.
+/// State of one track.
 #[derive(Debug)]
 struct Object {
     class: u16,
@@ -68,8 +68,8 @@ struct Object {
 }
 
 impl Analytics {
-    /// A scene without objects; `labels` are the network's, in the order of their class numbers. What the rules call for
-    /// that is not among them is never seen.
+    /// Creates the state for a scene without objects. `labels` are the network's, by class index. A class of a rule that
+    /// is not among them never matches.
     #[must_use]
     pub fn new(rules: &SceneRules, labels: &[String]) -> Self {
         let objects = |wanted: &[String]| Objects::new(wanted, labels);
@@ -86,18 +86,18 @@ impl Analytics {
         }
     }
 
-    /// Measures stays and rests by the frames' places in their medium, where they have any, instead of by when they came: for
-    /// what is read faster or slower than it was taken.
+    /// Measures dwell and rest times by the media timestamps, where frames have any, instead of the capture time: for
+    /// media that is read faster or slower than real time.
     #[must_use]
     pub fn timed_by_media(mut self) -> Self {
         self.clock = AnalyticsClock::with_media_time();
         self
     }
 
-    /// Appends what has become true in one frame; `tracks` is all that the tracker returned for it.
+    /// Appends the analytics events of one frame; `tracks` is everything that the tracker returned for it.
     ///
-    /// Must be called for every frame of the source, in order. Facts of one frame come by track, in the order of the
-    /// tracks, then those of whole zones. Their times never go back, whatever the camera's clock does.
+    /// Must be called for every frame of the source, in order. Events of one frame are sorted by track, in the order of
+    /// `tracks`, followed by those of whole zones. Their times never decrease, even if the camera's clock is set back.
     pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], events: &mut Vec<AnalyticsEvent>) {
         let (now, at) = self.clock.step(meta);
         for track in tracks {
@@ -122,7 +122,7 @@ impl Analytics {
         for (id, object) in std::mem::take(&mut self.objects) {
             object.end_visits(id, at, events);
         }
-        // Nothing comes any more that could show whether an empty zone stays empty.
+        // No frame follows that could show whether an empty zone stays empty.
         self.crowds.iter_mut().for_each(Debounce::settle);
         self.count(at, events);
     }
@@ -146,7 +146,7 @@ impl Analytics {
         threshold.map(|_| self.crowds[zone].holds())
     }
 
-    /// Takes in where an object is in this frame, of that time of the scene and taken at that time.
+    /// Updates one object with its position in this frame.
     fn observe(
         &mut self,
         track: &Track,
@@ -155,7 +155,7 @@ impl Analytics {
         events: &mut Vec<AnalyticsEvent>,
     ) {
         let bottom_center = bottom_center(track, image_size);
-        // A box that is no box is nowhere.
+        // An invalid box has no position.
         if !bottom_center.iter().all(|share| share.is_finite()) {
             return;
         }
@@ -208,7 +208,7 @@ impl Analytics {
             emit(AnalyticsEventKind::Direction { direction });
         }
         if let Some(rule) = &rules.stationary {
-            // Of every class, so that a track whose class becomes one of the rule's later has its story.
+            // For every class, so that a track has its history if its class changes to one of the rule's.
             if let Some(kind) = object.rest.step(rule, track.xyxy, now) {
                 emit(kind);
             }
@@ -220,7 +220,7 @@ impl Analytics {
         }
     }
 
-    /// Counts the zones anew and tells which have become overcrowded, or are so no more.
+    /// Recounts the zones and reports which have become overcrowded, or are no longer.
     fn count(&mut self, at: SystemTime, events: &mut Vec<AnalyticsEvent>) {
         for (zone, rule) in self.rules.zones.iter().enumerate() {
             let present = &mut self.present[zone];
@@ -284,12 +284,12 @@ impl Object {
     }
 }
 
-/// Where an object stands, in shares of the picture; a box may reach beyond it.
+/// Position of an object relative to the image size; a box may reach beyond the image.
 fn bottom_center(track: &Track, image_size: Size) -> Point {
     let [left, _, right, bottom] = track.xyxy;
     let x = (left + right) / 2.0 / image_size.width.max(1) as f32;
     let y = bottom / image_size.height.max(1) as f32;
-    // `clamp` keeps what is no number.
+    // `clamp` keeps NaN.
     [x.clamp(0.0, MAX_COORDINATE), y.clamp(0.0, MAX_COORDINATE)]
 }
 

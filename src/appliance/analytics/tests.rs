@@ -1,4 +1,4 @@
-//! The rules by small scenes, and what holds for any scene.
+//! Tests of the rules on small scenes, and properties that hold for any scene.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ fn track(id: u64, x: f32, y: f32) -> Track {
     }
 }
 
-/// The facts that one object tells on its way, with the seconds.
+/// The analytics events of one object along its trajectory, with their seconds.
 fn walk(rules: &SceneRules, positions: &[(f32, f32)]) -> Vec<(u64, AnalyticsEventKind)> {
     let mut scene = Analytics::new(rules, &labels());
     let mut events = Vec::new();
@@ -271,7 +271,7 @@ fn overcrowding_ends_when_source_ends() {
 fn line_crossing_has_direction_and_ignores_paths_around_line_end() {
     let lines = only(|kept| kept.lines = rules().lines);
     let crossed = |to| AnalyticsEventKind::LineCrossed { line: 0, to };
-    // The line goes down, so that its left is the picture's right.
+    // The line goes down, so that its left is the image's right.
     let there = [20.0, 40.0, 50.0, 60.0, 70.0, 40.0, 30.0].map(|x| (x, 50.0));
     assert_eq!(
         walk(&lines, &there),
@@ -350,7 +350,7 @@ fn rules_apply_only_to_their_objects() {
     assert_eq!(scene.present(0), [ZoneCount { class: 1, count: 1 }]);
     assert_eq!(scene.crossings(0).len(), 1);
 
-    // Who becomes something else in a zone still leaves it.
+    // An object whose class changes inside a zone still leaves it.
     let turned = |second: u64, x| {
         let class = if second < 14 { 1 } else { 3 };
         vec![Track {

@@ -18,7 +18,7 @@ pub(super) struct ZoneVisit {
 }
 
 impl ZoneVisit {
-    /// Takes in where the object is in this frame.
+    /// Updates with the object's position in this frame.
     pub(super) fn step(
         &mut self,
         zone: usize,

@@ -1,10 +1,10 @@
-//! From one picture's raw output to its detections: decoding, suppression, and the way back to source pixels. Pure.
+//! From one image's raw output to its detections: decoding, suppression, and the way back to source pixels. Pure.
 
 use super::decoders::{DecodeDiagnostics, OutputDecoder, TensorView};
 use super::{Candidate, ClassFilter, nms};
 use jetwatch_types::{Detection, Letterbox, area};
 
-/// What the configuration may say differently from the model.
+/// Parameters that the configuration may override.
 #[derive(Debug, Clone)]
 pub struct DecodeParams {
     /// Least score, 0 to 1.
@@ -36,8 +36,8 @@ impl Decoder {
         }
     }
 
-    /// Replaces `detections` by those in `tensors`, the output of one picture in the layout's order: in source pixels,
-    /// clipped to the picture, best first.
+    /// Replaces `detections` by those in `tensors`, the output of one image in the layout's order: in source pixels,
+    /// clipped to the image, best first.
     ///
     /// What the output holds besides is returned; the caller decides whether the detections may be used. Panics when
     /// `tensors` are not those that the head was made for.
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn boxes_are_mapped_to_source_pixels_and_clipped_at_padding() {
-        // Input 96×64, two labels, centered: 96×24 of a picture of 384×96 lie at row 20.
+        // Input 96×64, two labels, centered: 96×24 of an image of 384×96 lie at row 20.
         let spec = parse(FULL).expect("it is right");
         let letterbox = Letterbox::new(Size::new(384, 96), spec.input.size, spec.input.placement);
         assert_eq!((letterbox.inner, letterbox.top), (Size::new(96, 24), 20));
@@ -103,9 +103,9 @@ mod tests {
         let mut decoder = Decoder::new(head.expect("the shape is right"), limits);
 
         let mut output = vec![0.0; 126 * 7];
-        // Stride 32: column 1, row 0, center 32+16, 16+8: half of it above the picture.
+        // Stride 32: column 1, row 0, center 32+16, 16+8: half of it above the image.
         output[121 * 7..122 * 7].copy_from_slice(&[0.5, 0.75, 0.0, 0.0, 1.0, 0.0, 0.6]);
-        // Stride 8: column 0, row 0: all of it above the picture.
+        // Stride 8: column 0, row 0: all of it above the image.
         output[..7].copy_from_slice(&[0.5, 0.5, 0.0, 0.0, 1.0, 0.9, 0.0]);
         let mut detections = vec![Detection {
             class: 5,

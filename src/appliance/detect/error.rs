@@ -39,7 +39,7 @@ pub enum DetectError {
     /// A run on the GPU failed.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
-    /// Pictures of a Jetson's engines cannot be read in place.
+    /// Images of a Jetson's engines cannot be read in place.
     #[error(transparent)]
     Surface(#[from] SurfaceError),
     /// Neither TensorRT nor ONNX Runtime can run the model.
@@ -71,7 +71,7 @@ pub enum DetectError {
         path: PathBuf,
         /// The ONNX Runtime in use.
         library: PathBuf,
-        /// What the library said.
+        /// The library's error message.
         reason: String,
     },
     /// The GPU is asked for, and ONNX Runtime cannot use it.
@@ -89,10 +89,10 @@ pub enum DetectError {
         library: PathBuf,
         /// Whether it was built with the provider.
         has_cuda: bool,
-        /// What the library said.
+        /// The library's error message.
         reason: String,
     },
-    /// The network is not what `model.yaml` says.
+    /// The network does not match `model.yaml`.
     #[error("{}: {tensor}: found {found}, expected {expected}; {advice}", path.display())]
     Tensor {
         /// The network's file.
@@ -101,7 +101,7 @@ pub enum DetectError {
         tensor: String,
         /// What the network has.
         found: String,
-        /// What `model.yaml` says.
+        /// The contents of `model.yaml`.
         expected: String,
         /// What to change.
         advice: String,
@@ -113,7 +113,7 @@ pub enum DetectError {
     Infer {
         /// Frames in the batch.
         batch: usize,
-        /// What the library said.
+        /// The library's error message.
         reason: String,
     },
     /// A batch that the detector was not made for: a bug of the caller.
@@ -126,9 +126,9 @@ pub enum DetectError {
         /// Most that fit.
         most: usize,
     },
-    /// A picture that was not scaled to the letterbox's inner size: a bug of the caller.
+    /// An image that was not scaled to the letterbox's inner size: a bug of the caller.
     #[error(
-        "frame {seq} of source {}: the picture is {found}, expected {expected} ({source_size} laid into {input}); \
+        "frame {seq} of source {}: the image is {found}, expected {expected} ({source_size} laid into {input}); \
          this is a bug in jetwatch",
         source_id.0
     )]
@@ -137,16 +137,16 @@ pub enum DetectError {
         source_id: SourceId,
         /// The frame's number.
         seq: u64,
-        /// Size of the picture.
+        /// Size of the image.
         found: Size,
         /// The letterbox's inner size.
         expected: Size,
-        /// Size of the source's pictures.
+        /// Size of the source's images.
         source_size: Size,
         /// Size of the network's input.
         input: Size,
     },
-    /// The network gave numbers that are none.
+    /// The network's output contains NaN or infinite numbers.
     #[error(
         "frame {seq} of source {}: output `{tensor}` holds {value} at index {index} ({boxes} such boxes): an overflow in \
          reduced precision or a broken export; run with another detector.precision",
@@ -166,10 +166,10 @@ pub enum DetectError {
         /// Boxes of the output with such numbers.
         boxes: usize,
     },
-    /// The network gave scores that are none.
+    /// The network's output contains scores outside of 0 to 1.
     #[error(
         "frame {seq} of source {}: output `{tensor}` holds the score {value} at index {index}, expected 0 to 1: the \
-         network was exported without its sigmoid, or its output is not in the layout that model.yaml says",
+         network was exported without its sigmoid, or its output is not in the layout that model.yaml gives",
         source_id.0
     )]
     BeyondOne {
@@ -187,7 +187,7 @@ pub enum DetectError {
     /// The network gave a class that has no label.
     #[error(
         "frame {seq} of source {}: output `{tensor}` holds the class {value} at index {index}, expected 0 to {}: labels in \
-         model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml says",
+         model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml gives",
         source_id.0,
         labels - 1
     )]

@@ -1,7 +1,7 @@
-//! Weights that a network keeps in files beside its own: found, hashed, and put into it.
+//! Weights that a network keeps in files next to its own: found, hashed, and put into it.
 //!
 //! Exporters write such files for large networks and some for all. Where a network may keep its weights is decided here,
-//! how it says so in [`graph`](super::graph). Called when a [`ModelFile`] is read.
+//! how it refers to them in [`graph`]. Called when a [`ModelFile`] is read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,12 +27,12 @@ pub enum WeightsError {
         path: PathBuf,
         /// The network's file.
         network: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The network names a file of weights that may be anywhere.
     #[error(
-        "{} keeps weights in `{location}`, expected a path below its own folder without `..`: export the network anew, or \
+        "{} keeps weights in `{location}`, expected a path below its own folder without `..`: export the network again, or \
          into one file",
         network.display()
     )]
@@ -45,7 +45,7 @@ pub enum WeightsError {
     /// A file of weights ends before the weights do.
     #[error(
         "{} has {found} bytes, but {} keeps weights in it up to byte {needed}: it is cut off or belongs to another export; \
-         fetch or export both anew",
+         fetch or export both again",
         path.display(), network.display()
     )]
     CutOff {
@@ -60,7 +60,7 @@ pub enum WeightsError {
     },
     /// `model.yaml` names a file of weights that the network does not.
     #[error(
-        "{FILE_NAME} says weights of {} lie in `{location}`, but the network names {}: write under `weights` what it names, \
+        "{FILE_NAME} lists weights of {} in `{location}`, but the network names {}: write under `weights` what it names, \
          or leave that out",
         network.display(), list_names(named)
     )]
@@ -99,7 +99,7 @@ impl From<Malformed> for EmbedError {
     }
 }
 
-/// `summary`, the bytes of `file`, with all of its weights in it. What is no network stays as it is: the runtime tells that.
+/// `summary`, the bytes of `file`, with all of its weights in it. What is not a network stays unchanged: the runtime reports it.
 pub(super) fn embed(file: &ModelFile, network: Vec<u8>) -> Result<Vec<u8>, ModelError> {
     let Ok(places) = graph::external_tensors(&network) else {
         return Ok(network);
@@ -171,7 +171,7 @@ fn read(file: &ModelFile, location: &str) -> Result<Vec<u8>, ModelError> {
     match file.weights.iter().find(|known| known.location == location) {
         Some(known) => super::model::check_sha256(&path, &known.sha256, &bytes)?,
         None => log::warn!(
-            "{}: nobody can tell whether it is the right one: {FILE_NAME} gives no hash for it; add `weights: {{{location}: \
+            "{}: it cannot be verified: {FILE_NAME} gives no hash for it; add `weights: {{{location}: \
              HASH}}` to files.{}, where HASH is what `sha256sum` prints",
             path.display(),
             file.precision

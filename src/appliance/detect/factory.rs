@@ -32,7 +32,7 @@ enum LoadedBackend {
     Scripted(ScriptedConfig),
 }
 
-/// Reads the model, verifies its file and opens the runtime library, as `config` says. `recorder` gets the times of
+/// Reads the model, verifies its file and opens the runtime library, as `config` states. `recorder` gets the times of
 /// the stages tensor, infer and decode.
 ///
 /// [`Backend::Auto`] takes TensorRT where there is an NVIDIA GPU with it and an engine of the model, or the leave to build one,
@@ -42,7 +42,7 @@ pub fn load(config: &DetectorConfig, recorder: &Recorder) -> Result<DetectorFact
     load_with_progress(config, recorder, &|_| ())
 }
 
-/// As [`factory`]; `notify` hears what becomes of an engine, the steps of its build too, on this thread.
+/// As [`load`]; `notify` receives the state of an engine, including the steps of its build, on this thread.
 pub fn load_with_progress(
     config: &DetectorConfig,
     recorder: &Recorder,
@@ -123,7 +123,7 @@ fn tensorrt(
     Ok(LoadedBackend::TensorRt(Box::new(model)))
 }
 
-/// TensorRT where it works, else ONNX Runtime. What TensorRT lacks is said where it could have been used.
+/// TensorRT where it works, else ONNX Runtime. The reason against TensorRT is logged where it could have been used.
 fn auto_backend(
     spec: ModelSpec,
     config: &DetectorConfig,
@@ -138,9 +138,7 @@ fn auto_backend(
             if of_tensorrt.is_absence() {
                 log::debug!("TensorRT is not used: {of_tensorrt}");
             } else {
-                log::warn!(
-                    "the network runs on ONNX Runtime, since TensorRT cannot run it: {of_tensorrt}"
-                );
+                log::warn!("falling back to ONNX Runtime: {of_tensorrt}");
             }
             Ok(kind)
         }
@@ -159,7 +157,7 @@ impl DetectorFactory {
         &self.labels
     }
 
-    /// Size of the network's input: sources scale their pictures for it.
+    /// Size of the network's input: sources scale their images for it.
     #[must_use]
     pub fn input_size(&self) -> Size {
         match &self.backend {
@@ -169,7 +167,7 @@ impl DetectorFactory {
         }
     }
 
-    /// How pictures lie in that input.
+    /// How images lie in that input.
     #[must_use]
     pub fn placement(&self) -> Placement {
         match &self.backend {
@@ -189,7 +187,7 @@ impl DetectorFactory {
         }
     }
 
-    /// What `model.yaml` says; `None` for the scripted detector.
+    /// The contents of `model.yaml`; `None` for the scripted detector.
     #[must_use]
     pub fn spec(&self) -> Option<&ModelSpec> {
         match &self.backend {
@@ -205,8 +203,8 @@ impl DetectorFactory {
         self.params.score_threshold
     }
 
-    /// What the sources need so that this detector reads pictures in NVMM in place, on a Jetson with L4T's release of this first
-    /// number; `None` when it reads the processor's memory alone. An error says why pictures have to be copied.
+    /// What the sources need so that this detector reads images in NVMM in place, on a Jetson with L4T's release of this first
+    /// number; `None` when it reads the CPU's memory alone. An error explains why images have to be copied.
     pub fn surfaces(
         &self,
         release: Option<u32>,
@@ -247,7 +245,7 @@ impl DetectorFactory {
         }
     }
 
-    /// Backend, model, precision and what runs it, in words.
+    /// Backend, model, precision and what runs it, as text.
     #[must_use]
     pub fn describe(&self) -> String {
         let (backend, model) = (self.backend(), self.model());
@@ -270,7 +268,7 @@ impl DetectorFactory {
         match &self.backend {
             LoadedBackend::Onnx(model) => {
                 let detector = model.detector(limits, recorder)?;
-                // Said once, not by every worker.
+                // Logged once, not by every worker.
                 if worker == 0 {
                     self.warn_about_single_frame_runs(detector.frames_per_run());
                 }
@@ -299,7 +297,7 @@ impl DetectorFactory {
         }
     }
 
-    /// How long each layer of the network takes, in `runs` runs on single `frames`; `None` where the backend cannot tell.
+    /// How long each layer of the network takes, in `runs` runs on single `frames`; `None` where the backend cannot measure it.
     pub fn layer_times(
         &self,
         frames: &[Frame],

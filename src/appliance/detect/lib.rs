@@ -1,6 +1,6 @@
-//! FLOOR 2: pixels to detections.
+//! Pixels to detections.
 //!
-//! [`factory()`] turns the configuration into a [`DetectorFactory`] on the main thread: the model folder ([`model`]) is read and
+//! [`load`] turns the configuration into a [`DetectorFactory`] on the main thread: the model folder ([`model`]) is read and
 //! its file hashed once, the runtime library ([`ort_library`]) is opened once. Each worker thread then makes its own
 //! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`decoders`]
 //! and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds what TensorRT runs.
@@ -46,9 +46,9 @@ use jetwatch_types::{Detection, Frame, Xyxy};
 
 /// Finds objects in batches of frames. Implementations: TensorRT, ONNX Runtime, and scripted from ground truth.
 pub trait Detector {
-    /// Replaces `results` by one list per frame of `batch`, in its order: boxes in source pixels, clipped to the picture, best score first.
+    /// Replaces `results` by one list per frame of `batch`, in its order: boxes in source pixels, clipped to the image, best score first.
     ///
-    /// Returns when the results are there. `batch` holds 1 to `batch_size` frames whose pictures have the inner size
+    /// Returns when the results are there. `batch` holds 1 to `batch_size` frames whose images have the inner size
     /// of the model's letterbox for their source size. After an error `results` means nothing.
     fn detect(
         &mut self,

@@ -28,7 +28,7 @@ const CLASSIFIER_SIDES: RangeInclusive<i64> = 8..=4096;
 /// Most labels: classes travel as `u16`, and no detector of this family has more.
 const MAX_LABELS: usize = 10_000;
 
-/// Gives the text of a file in the model's folder; `None` when it cannot be read, which is told elsewhere.
+/// Gives the text of a file in the model's folder; `None` when it cannot be read, which is reported elsewhere.
 type FileReader<'a> = &'a mut dyn FnMut(&Path) -> Option<String>;
 
 /// Reads the outermost map of a `model.yaml` in `folder`; `read_text` gives the text of the labels file and of others.
@@ -72,7 +72,7 @@ pub(super) fn read_spec(
     let covers = match (map.optional("covers"), &labels) {
         (None, _) => Some(Vec::new()),
         (Some(node), Some(labels)) => read_covers(&node, labels),
-        // What is wrong with the labels is told already.
+        // What is wrong with the labels is reported already.
         (Some(_), None) => None,
     };
     let score_threshold = unit_interval(&map, "score_threshold", 0.3);
@@ -143,7 +143,7 @@ fn read_input(node: &Node<'_>, multiple: u32, sides: &RangeInclusive<i64>) -> Op
         (None, _) => Some([default; 3]),
         (Some(node), Some(InputElement::Uint8)) => {
             let expected = format!(
-                "no {key} beside `type: uint8`: bytes are given as they are, and the network normalizes them itself"
+                "no {key} together with `type: uint8`: bytes are given as they are, and the network normalizes them itself"
             );
             invalid(&node, &format!("a {key} for bytes"), &expected)
         }
@@ -230,7 +230,7 @@ fn read_files(node: &Node<'_>, folder: &Path) -> Option<Vec<ModelFile>> {
     files.into_iter().collect()
 }
 
-/// Hashes of the files beside the network's in which it keeps weights.
+/// Hashes of the files next to the network's in which it keeps weights.
 fn read_weights(node: &Node<'_>) -> Option<Vec<WeightsFile>> {
     let expected = "a map such as `NAME.onnx.data: DIGITS`: files in which the network keeps weights, by the paths that it \
         gives, with what `sha256sum` prints";
@@ -279,7 +279,7 @@ fn labels_of(map: &Node<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
             (node, labels)
         }
         (Some(_), Some(node)) => {
-            return invalid(&node, "given beside labels", "only one of them");
+            return invalid(&node, "given together with labels", "only one of them");
         }
         (None, None) => {
             let expected = "labels (a list of names) or labels_file";

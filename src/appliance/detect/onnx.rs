@@ -1,7 +1,7 @@
 //! The ONNX Runtime detector: one session per worker on the CPU.
 //!
 //! [`OnnxModel`] is what all workers share: description, file, the process's environment. Each worker's
-//! [`OnnxDetector`] has its own [`OrtSession`] with its own threads and memory. The library itself is found and opened
+//! [`OnnxDetector`] has its own `OrtSession` with its own threads and memory. The library itself is found and opened
 //! by [`ort_library`].
 
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl OnnxModel {
         let wants_cuda = match settings.provider {
             OnnxProvider::Cpu => false,
             OnnxProvider::Cuda => true,
-            // Where there is no GPU, nothing is lost, so nothing is said.
+            // Without a GPU nothing is lost, so there is no warning.
             OnnxProvider::Auto => has_cuda && Device::count().is_ok(),
         };
         let model = |provider, network| Self {
@@ -102,8 +102,8 @@ impl OnnxModel {
                 }
                 Err(error) if settings.provider == OnnxProvider::Cuda => return Err(error),
                 Err(error) => log::warn!(
-                    "ONNX Runtime cannot use the GPU, so the network runs on the processor, which is slower; set \
-                     detector.onnx_provider to cpu if that is meant: {error}"
+                    "ONNX Runtime cannot use the GPU, so the network runs on the CPU, which is slower; set \
+                     detector.onnx_provider to cpu to silence this warning: {error}"
                 ),
             }
         }
@@ -133,7 +133,7 @@ impl OnnxModel {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `model.yaml` says.
+    /// The contents of `model.yaml`.
     #[must_use]
     pub fn spec(&self) -> &ModelSpec {
         &self.spec
@@ -174,7 +174,7 @@ impl OnnxModel {
         })
     }
 
-    /// Opens the network and runs it once on empty pictures, whose outputs show what there is to decode: a network may
+    /// Opens the network and runs it once on empty images, whose outputs show what there is to decode: a network may
     /// leave axes open in its description.
     fn open(&self) -> Result<(OrtSession, Box<dyn OutputDecoder>), DetectError> {
         let (spec, path) = (&self.spec, &self.file.path);
@@ -269,7 +269,7 @@ fn load_error(file: &ModelFile, library: &Path, error: &ort::Error) -> DetectErr
     DetectError::Load {
         path: file.path.clone(),
         library: library.to_owned(),
-        // The library's own words rarely say what to do; the file often does.
+        // The library's own error rarely helps; inspecting the file often does.
         reason: match graph::incompatibility(&file.path) {
             Some(why) => format!("{error}; {why}"),
             None => error.to_string(),
@@ -284,7 +284,7 @@ fn infer_error(batch: usize, error: &ort::Error) -> DetectError {
     }
 }
 
-/// What the runtime says of the tensors on one side of the network.
+/// The runtime's description of the tensors on one side of the network.
 fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
     let element = |ty: &TensorElementType| match ty {
         TensorElementType::Float32 => Element::Supported(DType::F32),

@@ -58,7 +58,7 @@ pub enum RuntimeError {
     Unusable {
         /// The library.
         path: PathBuf,
-        /// What opening it said.
+        /// The error from opening it.
         reason: String,
     },
     /// Another library was opened before.
@@ -222,7 +222,7 @@ pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
     Ok(environment)
 }
 
-/// What opening a library said; the crate's own text keeps the linker's to itself.
+/// What opening a library stated; the crate's own text keeps the linker's to itself.
 fn load_error_text(error: &ort::LoadDynamicError) -> String {
     match error {
         ort::LoadDynamicError::Dlopen { error, .. } => error

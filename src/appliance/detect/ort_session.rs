@@ -24,7 +24,7 @@ use super::tensor::{CHANNELS, Slot};
 /// The session keeps the memory of its layers in a pool of its own, since memory that comes from and goes to the system
 /// at every run scatters: two sessions of yolox_nano took 128 MiB without it, 79 with it.
 const ARENA: bool = true;
-/// A plan from the first run would lie beside the memory that the first run took without one: 87 MiB instead of 79.
+/// A plan from the first run would lie next to the memory that the first run took without one: 87 MiB instead of 79.
 /// With [`FIRST_REGION`] there is nothing left for it to win.
 const MEMORY_PATTERN: bool = false;
 
@@ -39,9 +39,9 @@ const FIRST_REGION: usize = 4;
 /// What runs the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Provider {
-    /// The processor.
+    /// The CPU.
     Cpu,
-    /// The first NVIDIA GPU, and the processor for layers that it cannot run.
+    /// The first NVIDIA GPU, and the CPU for layers that it cannot run.
     Cuda,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct OrtSession {
     session: Session,
     /// Names of the outputs in the layout's order.
     output_names: Vec<String>,
-    /// Numbers of one picture in each of them, as the first run gave them.
+    /// Numbers of one image in each of them, as the first run gave them.
     output_lens: Vec<usize>,
     /// `[slots, 3, height, width]`, rewritten for every run.
     input: ImageInput,
@@ -101,7 +101,7 @@ pub(super) struct OrtSession {
     slots: usize,
 }
 
-/// The input for pictures.
+/// The input for images.
 enum ImageInput {
     Float32(Tensor<f32>),
     Uint8(Tensor<u8>),
@@ -132,11 +132,11 @@ impl ImageInput {
     }
 }
 
-/// The numbers of an input beside the pictures, two for each of them. They are always the same.
+/// The numbers of an input next to the images, two for each of them. They are always the same.
 enum ExtraInput {
     /// Width and height of the input.
     Sizes(Tensor<i64>),
-    /// The scale of the pictures: ones.
+    /// The scale of the images: ones.
     Scales(Tensor<f32>),
 }
 
@@ -150,7 +150,7 @@ pub(super) struct RunShape {
 }
 
 impl OrtSession {
-    /// Makes the tensors for runs of at most `slots` pictures.
+    /// Makes the tensors for runs of at most `slots` images.
     pub(super) fn new(
         spec: &ModelSpec,
         session: Session,
@@ -192,12 +192,12 @@ impl OrtSession {
         })
     }
 
-    /// Most pictures in one run.
+    /// Most images in one run.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The part of the input for picture `index` of a run.
+    /// The part of the input for image `index` of a run.
     pub(super) fn slot(&mut self, index: usize) -> Slot<'_> {
         match &mut self.input {
             ImageInput::Float32(tensor) => part(tensor, index, self.slots).into(),
@@ -243,7 +243,7 @@ impl OrtSession {
     }
 
     /// Runs the network on the first `count` slots and hands the numbers of the outputs to `read_bytes`: each tensor with those
-    /// of all pictures, as many for each as in the first run unless the layout's rows vary.
+    /// of all images, as many for each as in the first run unless the layout's rows vary.
     pub(super) fn run<T>(
         &mut self,
         count: usize,
@@ -265,7 +265,7 @@ impl OrtSession {
             if tensor.len() != len * count && !self.rows_vary {
                 let found = tensor.len();
                 return Err(ort::Error::new(format!(
-                    "output `{name}` has {found} numbers for {count} pictures, but had {len} for each in the first run"
+                    "output `{name}` has {found} numbers for {count} images, but had {len} for each in the first run"
                 )));
             }
         }
@@ -273,7 +273,7 @@ impl OrtSession {
     }
 }
 
-/// The numbers of picture `index` of `slots`.
+/// The numbers of image `index` of `slots`.
 fn part<T>(tensor: &mut Tensor<T>, index: usize, slots: usize) -> &mut [T]
 where
     T: PrimitiveTensorElementType + Debug,
@@ -283,7 +283,7 @@ where
     &mut numbers[index * slot_len..][..slot_len]
 }
 
-/// A view of the first `count` pictures.
+/// A view of the first `count` images.
 fn first<T>(tensor: &Tensor<T>, count: usize) -> ort::Result<TensorRef<'_, T>>
 where
     T: PrimitiveTensorElementType + Clone + Debug + 'static,
@@ -294,7 +294,7 @@ where
     TensorRef::from_array_view((shape, &numbers[..count * slot_len]))
 }
 
-/// Runs `open_session` on the first `count` pictures of `input`.
+/// Runs `open_session` on the first `count` images of `input`.
 fn infer<'s>(
     session: &'s mut Session,
     (name, input): (&str, &ImageInput),
@@ -340,7 +340,8 @@ fn tensor_view<'o>(name: &str, value: &'o DynValue) -> ort::Result<TensorView<'o
             ..
         } => TensorView::I64(value.try_extract_tensor()?.1),
         other => {
-            let text = format!("output `{name}` is {other}, not what the network says of it");
+            let text =
+                format!("output `{name}` is {other}, which differs from the network's declaration");
             return Err(ort::Error::new(text));
         }
     })

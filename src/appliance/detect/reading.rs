@@ -1,4 +1,4 @@
-//! What is the same whichever runtime it is: a batch in runs, and the outputs of a run to the detections of its frames.
+//! Shared by all runtimes: splits a batch into runs, and turns the outputs of a run into detections per frame.
 
 use super::DetectError;
 use super::decode::{DecodeParams, Decoder};
@@ -30,7 +30,7 @@ impl Postprocessor {
         }
     }
 
-    /// Replaces `results` by the detections of `frames`, which lay in the run's slots as `letterboxes` say. `outputs` are
+    /// Replaces `results` by the detections of `frames`, which were placed in the run's slots by `letterboxes`. `outputs` are
     /// those of all frames, in the layout's order.
     pub(super) fn process(
         &mut self,

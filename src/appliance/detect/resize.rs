@@ -1,7 +1,7 @@
 //! Crops to the size that a network wants: `BGRx` scaled by a triangle filter, as training code does it. Pure.
 //!
 //! Each pixel of the result is the weighted mean of those that it covers, by their distance: bilinear where the crop grows, and
-//! without aliasing where it shrinks. Sources scale whole pictures on the VIC or with GStreamer; crops are small and many,
+//! without aliasing where it shrinks. Sources scale whole images on the VIC or with GStreamer; crops are small and many,
 //! and every one has another size, which their units take too long to be set up for.
 
 use jetwatch_types::{PIXEL_BYTES, Size};
@@ -28,7 +28,7 @@ struct FilterTaps {
 }
 
 impl Resizer {
-    /// Scales `pixels`, packed rows of a picture of `from`, to `to`, in packed rows too. The unused bytes become 0.
+    /// Scales `pixels`, packed rows of an image of `from`, to `to`, in packed rows too. The unused bytes become 0.
     ///
     /// Panics when one of the sizes has no pixel, or when the memory does not have them.
     pub fn scale(&mut self, pixels: &[u8], from: Size, to: Size, result: &mut [u8]) {

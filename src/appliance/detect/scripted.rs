@@ -12,10 +12,10 @@ use jetwatch_types::{Detection, Frame, FrameMeta, GroundTruthBox, Placement, Siz
 /// The classes that it knows, as synthetic scenes name them.
 pub const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
 
-/// The input for which sources scale their pictures, although nobody looks at them.
+/// Input size that sources scale their images to; the pixels are not read.
 pub const INPUT: Size = Size::new(416, 416);
 
-/// How pictures would lie in that input.
+/// How images would lie in that input.
 pub const PLACEMENT: Placement = Placement::TopLeft;
 
 /// Repeats [`Frame::truth`].
@@ -54,7 +54,7 @@ impl Detector for ScriptedDetector {
         let _range = self.recorder.range(Stage::Infer, batch.len());
         results.resize_with(batch.len(), Vec::new);
         for (frame, detections) in batch.iter().zip(results) {
-            // Not needed here, but a chain that works with this detector must work with a real one.
+            // Not needed here, but a pipeline that works with this detector must work with a real one.
             check_size(frame, INPUT, PLACEMENT)?;
             detections.clear();
             for truth in &frame.truth {

@@ -3,8 +3,8 @@
 //! A session of its own reads the file, optimizes it and writes it down in the runtime's own format; it is gone before
 //! the sessions that work are opened. Those use the weights where they lie, all of them the same bytes: two sessions of
 //! yolox_nano have one copy of its weights instead of two, and nothing of the reader and the optimizer. What is
-//! written fits this processor and this library, so it is never kept from one start to the next.
-//! [`onnx`](super::onnx) makes it, [`ort_session`](super::open_network) opens it.
+//! written fits this CPU and this library, so it is never kept from one start to the next.
+//! [`onnx`](super::onnx) makes it, [`ort_session`](super::ort_session) opens it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -43,7 +43,7 @@ impl SharedModel {
         }
     }
 
-    /// The network as it is: what is optimized for the processor is none for a GPU.
+    /// The network as it is: what is optimized for the CPU is none for a GPU.
     pub(super) fn unoptimized(bytes: Vec<u8>) -> Self {
         Self {
             bytes: Vec::leak(bytes),
@@ -82,7 +82,7 @@ fn write(environment: &Environment, bytes: &[u8]) -> ort::Result<Vec<u8>> {
     Ok(written)
 }
 
-/// A file without a name, in memory: no folder has to be writable, and nobody else can write to it.
+/// A file without a name, in memory: no folder has to be writable, and no other process can write to it.
 fn anonymous_file() -> io::Result<File> {
     Ok(File::from(memfd_create("network", MemfdFlags::CLOEXEC)?))
 }

@@ -1,4 +1,4 @@
-//! Whether a network has the tensors that its `model.yaml` says. Pure; called when a session was made, and again when it ran
+//! Whether a network has the tensors that its `model.yaml` lists. Pure; called when a session was made, and again when it ran
 //! for the first time.
 
 use std::path::Path;
@@ -22,13 +22,13 @@ pub(super) struct TensorInfo {
 pub(super) enum Element {
     /// One that can be read.
     Supported(DType),
-    /// Unsigned bytes, which only pictures may be.
+    /// Unsigned bytes, which only images may be.
     Uint8,
     /// Another type, by its name.
     Other(String),
 }
 
-/// How many pictures the network takes in one run.
+/// How many images the network takes in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchAxis {
     /// Exactly one.
@@ -38,7 +38,7 @@ pub(super) enum BatchAxis {
 }
 
 /// Checks the inputs, and that the outputs are there, against `model_spec`; the first mismatch is the error. What is in the
-/// outputs is seen by [`decoder`].
+/// outputs is checked when the decoder is made.
 pub(super) fn check_signature(
     spec: &ModelSpec,
     path: &Path,
@@ -61,7 +61,7 @@ pub(super) fn check_signature(
     let advice = if input.tensor.as_ref().is_some_and(colors_last) {
         "colors come last here, where jetwatch gives three planes: export it for [N, 3, height, width]"
     } else {
-        "set input.width and input.height in model.yaml to the network's, or export it anew"
+        "set input.width and input.height in model.yaml to the network's, or export it again"
     };
     let element = match spec.input.element {
         InputElement::Float32 => Element::Supported(DType::F32),
@@ -77,7 +77,7 @@ pub(super) fn check_signature(
         if let Some(name) = name {
             let tensor = side("input", key).find(inputs, name)?;
             let advice = format!(
-                "{key} names an input with two numbers for every picture; leave it out if this is another"
+                "{key} names an input with two numbers for every image; leave it out if this is another"
             );
             let element = Element::Supported(element);
             batch.push(side("input", "").shape(tensor, &element, &[2], &advice)?);
@@ -89,7 +89,7 @@ pub(super) fn check_signature(
             &spec.input.name,
             found,
             "no other",
-            "export the network with one input, or set input.sizes_name or input.scales_name in model.yaml if it wants size or scale of the pictures",
+            "export the network with one input, or set input.sizes_name or input.scales_name in model.yaml if it wants size or scale of the images",
         ));
     }
     let key = match spec.output.tensors.as_slice() {
@@ -99,7 +99,7 @@ pub(super) fn check_signature(
     for name in &spec.output.tensors {
         let output = side("output", key).find(outputs, name)?;
         let axis = side("output", "").batch(output)?;
-        // The rows are those of one picture, with an axis for the batch or without.
+        // The rows are those of one image, with an axis for the batch or without.
         let one = spec.output.layout.rows_vary().then_some(BatchAxis::One);
         batch.push(match one.or(axis) {
             Some(axis) => axis,
@@ -113,7 +113,7 @@ pub(super) fn check_signature(
     })
 }
 
-/// What reads the outputs whose types and shapes are `shapes` after a run of `slots` pictures; a mismatch is the error.
+/// What reads the outputs whose types and shapes are `shapes` after a run of `slots` images; a mismatch is the error.
 pub(super) fn create_decoder(
     spec: &ModelSpec,
     path: &Path,
@@ -155,9 +155,9 @@ pub(super) fn create_decoder(
         .create_decoder(spec.input.size, spec.labels.len(), &shapes);
     head.map_err(|mismatch| {
         let tensor = mismatch.tensor;
-        let found = shapes.get(tensor).map_or("none".to_owned(), |shape| {
-            format!("{shape} for each picture")
-        });
+        let found = shapes
+            .get(tensor)
+            .map_or("none".to_owned(), |shape| format!("{shape} for each image"));
         let name = spec.output.tensors.get(tensor).map_or("", String::as_str);
         side.error(name, found, &mismatch.expected, &mismatch.advice)
     })
@@ -204,7 +204,7 @@ impl IoSide<'_> {
             })
     }
 
-    /// Compares element type, rank and all axes but the first, of which it tells the kind. Axes that the network
+    /// Compares element type, rank and all axes but the first, and returns the kind of the first. Axes that the network
     /// leaves open fit.
     fn shape(
         &self,
@@ -220,7 +220,7 @@ impl IoSide<'_> {
             let advice = match (found_element, element) {
                 (Element::Uint8, Element::Supported(DType::F32))
                 | (Element::Supported(DType::F32), Element::Uint8) => format!(
-                    "set input.type in model.yaml to {} if this input takes the pictures",
+                    "set input.type in model.yaml to {} if this input takes the images",
                     found_element.name()
                 ),
                 _ => format!(

@@ -1,6 +1,6 @@
 //! The input tensor: padding, plane order and normalization, written in one pass over the pixels.
 //!
-//! The picture comes scaled to the letterbox's inner size; this is the only place that knows of padding and of the
+//! The image comes scaled to the letterbox's inner size; this is the only place that knows of padding and of the
 //! network's value range. Pure but for the memory of which slot was padded how. Called by the detectors.
 
 use super::DetectError;
@@ -23,7 +23,7 @@ pub struct TensorWriter {
     padding: [f32; CHANNELS],
     /// Padding of bytes.
     padding_byte: u8,
-    /// How the pictures lie that were last written to each slot.
+    /// How the images lie that were last written to each slot.
     letterboxes: Vec<Option<Letterbox>>,
 }
 
@@ -34,7 +34,7 @@ struct Normalize {
     scale: [f32; CHANNELS],
 }
 
-/// The part of a batch tensor for one picture.
+/// The part of a batch tensor for one image.
 #[derive(Debug)]
 pub enum Slot<'a> {
     /// Of 32-bit floats.
@@ -56,7 +56,7 @@ impl<'a> From<&'a mut [u8]> for Slot<'a> {
 }
 
 impl TensorWriter {
-    /// A writer for batches of at most `slots` pictures as `input` wants them.
+    /// A writer for batches of at most `slots` images as `input` wants them.
     #[must_use]
     pub fn new(input: &InputSpec, slots: usize) -> Self {
         let (mean, scale) = (input.mean, input.scale);
@@ -72,7 +72,7 @@ impl TensorWriter {
         }
     }
 
-    /// Numbers that one picture takes in the tensor.
+    /// Numbers that one image takes in the tensor.
     #[must_use]
     pub fn slot_len(&self) -> usize {
         CHANNELS * self.plane_len()
@@ -81,7 +81,7 @@ impl TensorWriter {
     /// Writes `image` into slot `index`, which is the part `slot` of the tensor.
     ///
     /// Panics when `slot` does not have [`slot_len`](Self::slot_len) numbers, when there is no slot `index`, or when
-    /// the picture does not have the letterbox's inner size: see [`check_size`] for that check.
+    /// the image does not have the letterbox's inner size: see [`check_size`] for that check.
     pub fn write<'s>(
         &mut self,
         index: usize,
@@ -89,7 +89,7 @@ impl TensorWriter {
         image: &Image,
         letterbox: &Letterbox,
     ) {
-        assert_eq!(image.size, letterbox.inner, "size of the picture");
+        assert_eq!(image.size, letterbox.inner, "size of the image");
         assert_eq!(letterbox.input, self.size, "size of the input");
         let is_padded = self.letterboxes[index] == Some(*letterbox);
         match slot.into() {
@@ -200,7 +200,7 @@ fn split<T>(
     }
 }
 
-/// How `frame` lies in the input, or an error when its picture was not scaled for that.
+/// How `frame` lies in the input, or an error when its image was not scaled for that.
 pub fn check_size(
     frame: &Frame,
     input: Size,
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// A picture whose every byte differs from its neighbors, padding bytes of the rows included.
+    /// An image whose every byte differs from its neighbors, padding bytes of the rows included.
     fn test_image(size: Size, stride_extra: usize, seed: u32) -> Image {
         let stride = size.width as usize * PIXEL_BYTES + stride_extra;
         let bytes: Vec<u8> = (0..stride * size.height as usize)
@@ -291,7 +291,7 @@ mod tests {
                         let letterbox = Letterbox::new(Size::new(w, h), spec.size, placement);
                         let mut writer = TensorWriter::new(&spec, 1);
                         let mut tensor = vec![f32::NAN; writer.slot_len()];
-                        // The second picture goes over the first without new padding.
+                        // The second image goes over the first without new padding.
                         for seed in [seed as u32, seed as u32 + 77] {
                             let image =
                                 test_image(letterbox.inner, (seed % 3) as usize * 4 + 3, seed);

@@ -1,7 +1,7 @@
 //! The TensorRT detector: one engine for all workers, one execution with its own stream and memory for each.
 //!
-//! [`TensorRtModel`] is what all workers share: description, engine, GPU. Pictures go to the GPU as they are; there one
-//! kernel makes the input tensor of them. Where engines come from is the business of [`engines`](super::engines).
+//! [`TensorRtModel`] is what all workers share: description, engine, GPU. Images go to the GPU as they are; there one
+//! kernel makes the input tensor of them. Engines come from [`engines`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ pub struct EngineFile<'e> {
 
 impl TensorRtModel {
     /// Opens TensorRT and the GPU, takes the engine of `model_spec` that `config` asks for out of the folder of engines, or builds it
-    /// there if that is allowed, and opens it. `notify` hears of each step.
+    /// there if that is allowed, and opens it. `notify` is called at each step.
     pub fn load(
         spec: ModelSpec,
         config: &DetectorConfig,
@@ -109,7 +109,7 @@ impl TensorRtModel {
             BatchAxis::One => 1,
         };
         let shapes = shapes(&engine, &spec, file.path, slots)?;
-        // Made once here, so that an output that nothing can read is told before memory is taken.
+        // Made once here, so that an output that nothing can read is reported before memory is taken.
         signature::create_decoder(&spec, file.path, &shapes, slots)?;
         let model = Self {
             plan: plan(&engine, &spec, &shapes, slots),
@@ -135,7 +135,7 @@ impl TensorRtModel {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `model.yaml` says.
+    /// The contents of `model.yaml`.
     #[must_use]
     pub fn spec(&self) -> &ModelSpec {
         &self.spec
@@ -165,8 +165,8 @@ impl TensorRtModel {
         self.batch_axis == BatchAxis::One
     }
 
-    /// What lets sources hand on pictures in a Jetson's NVMM without a copy, for L4T's release of this first number; an error says
-    /// why pictures are to be copied.
+    /// Reader that lets sources pass on images in a Jetson's NVMM without a copy, for the L4T release with this major number;
+    /// the error explains why images have to be copied.
     pub fn surfaces(&self, release: Option<u32>) -> Result<Arc<SurfaceReader>, SurfaceError> {
         SurfaceReader::open(release, &self.device).map(Arc::new)
     }
@@ -217,7 +217,7 @@ impl TensorRtModel {
         ready.map_or_else(|| self.execution(), Ok)
     }
 
-    /// Makes an execution and runs it on padding, full and with a single picture: the GPU then knows both.
+    /// Makes an execution and runs it on padding, full and with a single image: the GPU then knows both.
     fn execution(&self) -> Result<Execution, DetectError> {
         let mut execution = self.engine.session(&self.device, &self.plan)?;
         if is_profiled()
@@ -297,7 +297,7 @@ impl Detector for TensorRtDetector {
     }
 }
 
-/// Copies a frame's picture into slot `index`, or has it read where it is, and says how it lies in the tensor.
+/// Copies a frame's image into slot `index`, or has it read where it is, and returns its letterbox in the tensor.
 fn write(
     input: &InputSpec,
     execution: &mut Execution,
@@ -361,7 +361,7 @@ fn side(engine: &Engine, mode: TensorMode, spec: &ModelSpec) -> Vec<TensorInfo> 
         .collect()
 }
 
-/// Most pictures that the engine takes in one run.
+/// Most images that the engine takes in one run.
 fn max_batch(engine: &Engine, spec: &ModelSpec) -> usize {
     let input = engine.tensors().find(|info| info.name == spec.input.name);
     let most = input
@@ -371,7 +371,7 @@ fn max_batch(engine: &Engine, spec: &ModelSpec) -> usize {
         .map_or(1, |most| most.max(1))
 }
 
-/// What a run of `slots` pictures gives for each output of the layout. Axes besides the batch must be known.
+/// What a run of `slots` images gives for each output of the layout. Axes besides the batch must be known.
 fn shapes(
     engine: &Engine,
     spec: &ModelSpec,

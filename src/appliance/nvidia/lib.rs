@@ -1,11 +1,11 @@
-//! CELLAR: the only room with unsafe code. NVIDIA's libraries, all opened at run time and never linked.
+//! The only crate with unsafe code: NVIDIA's libraries, all opened at run time and never linked.
 //!
-//! What leaves this room is safe: its public functions leave no duty to their callers. It names no other room.
+//! Its public functions are safe and leave no duty to their callers. It depends on no crate of the pipeline.
 //!
 //! - [`tensorrt`]: TensorRT 8.5 to 11 and TensorRT-RTX, whose C++ objects are called through tables of their virtual methods.
-//! - [`cuda`]: the GPU: memory, streams, graphs, and the kernel that makes tensors of pictures.
+//! - [`cuda`]: the GPU: memory, streams, graphs, and the kernel that makes tensors of images.
 //! - [`session`]: one worker's way through the GPU, whatever the network.
-//! - [`surface`]: pictures in the memory of Jetson's video engines, read by the GPU where they are.
+//! - [`surface`]: images in the memory of Jetson's video engines, read by the GPU where they are.
 //! - [`config`]: a network that gives back its input, by which all of that is proven and measured.
 
 #![allow(unsafe_code)]

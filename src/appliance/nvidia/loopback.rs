@@ -1,7 +1,7 @@
-//! A network that gives back its input: by it the way through the GPU is proven and measured where there is no engine.
+//! A network that returns its input: tests and measures the GPU path without an engine.
 //!
-//! It copies the beginning of each picture's tensor to its output, and can keep the GPU busy for a time, as a network
-//! would. Used by the tests, the benchmark, and whoever wants to know whether a GPU does what it should.
+//! It copies the beginning of each image's tensor to its output, and can keep the GPU busy for a time, as a network
+//! would. Used by the tests, the benchmark, and for checks of a GPU.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ const BLOCK_THREADS: u32 = 1024;
 pub struct LoopbackNetwork {
     /// Its input.
     pub input: InputSource,
-    /// Most pictures in one run.
+    /// Most images in one run.
     pub batch: usize,
-    /// Bytes that come back of each picture's tensor, from its beginning: 1 to all.
+    /// Bytes that come back of each image's tensor, from its beginning: 1 to all.
     pub output_bytes: usize,
     /// How long it keeps the whole GPU busy besides.
     pub pause: Duration,
@@ -53,7 +53,7 @@ impl LoopbackNetwork {
         if self.output_bytes > input_bytes {
             return Err(ExecutionError::Use {
                 what: "the output of the echo",
-                found: format!("{} bytes a picture", self.output_bytes),
+                found: format!("{} bytes an image", self.output_bytes),
                 expected: format!("at most the {input_bytes} of its input"),
             });
         }
@@ -140,7 +140,7 @@ impl Network {
         if nanoseconds == 0 {
             return Ok(());
         }
-        // As many blocks as there is room for: nothing else runs beside them.
+        // As many blocks as there is room for: nothing else runs next to them.
         let per_multiprocessor = self.device.threads_per_multiprocessor() / BLOCK_THREADS;
         let grid = Grid {
             columns: self.device.multiprocessors() * per_multiprocessor.max(1),
@@ -168,7 +168,7 @@ impl Network {
         for index in 0..self.count {
             let to = self.output + (index * output) as u64;
             let from = self.input + (index * input) as u64;
-            // SAFETY: both lie in the part of picture `index`, which the plan's batch has; the caller vouches for the tensors.
+            // SAFETY: both lie in the part of image `index`, which the plan's batch has; the caller vouches for the tensors.
             unsafe { stream.copy(to, from, output) }?;
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! One worker's way through the GPU: pictures in, a network's outputs back, and how long each stage took.
+//! One worker's GPU execution: images in, a network's outputs back, and the time of each stage.
 //!
-//! Not a network: that is whatever implements [`Enqueue`]. An execution is made by whoever has one (the TensorRT engine,
-//! the [echo](super::echo)) and used by the detectors, one by each worker. Executions on several threads overlap: each has
+//! The network is an implementation of [`Enqueue`]: the TensorRT engine, or the [loopback](super::loopback). The detectors
+//! use one execution per worker. Executions on several threads overlap: each has
 //! a stream, memory and execution contexts of its own. After the first runs nothing is allocated.
 
 mod contexts;
@@ -32,13 +32,13 @@ pub struct Execution {
     contexts: ContextPool,
     submission: Submission,
     batch: usize,
-    /// Pictures of the last run.
+    /// Images of the last run.
     count: usize,
     device: Arc<Device>,
 }
 
 impl Execution {
-    /// Allocates memory for `plan` and tells `network` where its tensors lie.
+    /// Allocates memory for `plan` and sets the addresses of `network`'s tensors.
     pub(crate) fn new(
         device: &Arc<Device>,
         network: Box<dyn Enqueue>,
@@ -55,17 +55,17 @@ impl Execution {
         })
     }
 
-    /// Most pictures in one run.
+    /// Most images in one run.
     #[must_use]
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Copies a picture into slot `index`, from 0; it stays there for all runs until another is written.
+    /// Copies an image into slot `index`, from 0; it stays there for all runs until another is written.
     ///
     /// `row` gives the rows from the top: `inner.height` rows of `inner.width` pixels; of NV12 rows of luma, then, for
-    /// each two of them, one of chroma with as many bytes, rounded up to a pair. Rows may be longer. Where no picture was
-    /// written, the tensor is all padding. Errors are bugs of the caller: no such slot, a picture that does not lie in the
+    /// each two of them, one of chroma with as many bytes, rounded up to a pair. Rows may be longer. Where no image was
+    /// written, the tensor is all padding. Errors are bugs of the caller: no such slot, an image that does not lie in the
     /// tensor, a short row (the slot then holds a mixture), a plan whose input is a tensor.
     pub fn upload_image<'a>(
         &mut self,
@@ -89,7 +89,7 @@ impl Execution {
         self.submission.staging.bind_surface(index, inner, surface)
     }
 
-    /// Slot `index`, from 0, of an input that the host writes: the picture's part of the tensor. It is the same memory at
+    /// Slot `index`, from 0, of an input that the host writes: the image's part of the tensor. It is the same memory at
     /// each call and keeps what was written.
     pub fn write_tensor(&mut self, index: usize) -> Result<&mut [u8], ExecutionError> {
         self.submission.staging.tensor(index)
@@ -105,7 +105,7 @@ impl Execution {
         }
         Err(ExecutionError::Use {
             what: "a tensor of floats",
-            found: "one whose pictures are no multiple of 4 bytes".to_owned(),
+            found: "one whose images are no multiple of 4 bytes".to_owned(),
             expected: "whole numbers".to_owned(),
         })
     }
@@ -117,7 +117,7 @@ impl Execution {
     pub fn run(&mut self, count: usize) -> Result<GpuTimes, ExecutionError> {
         if count == 0 || count > self.batch {
             return Err(ExecutionError::Use {
-                what: "the number of pictures",
+                what: "the number of images",
                 found: count.to_string(),
                 expected: format!("1 to {}", self.batch),
             });
@@ -137,7 +137,7 @@ impl Execution {
             // What is still in the stream must not write to memory that the caller looks at.
             let _ = self.submission.stream.synchronize();
         }
-        // The stream is empty: the pools may have their pictures back.
+        // The stream is empty: the pools may have their images back.
         self.submission.staging.release();
         let times = done?;
         self.count = count;
@@ -153,7 +153,7 @@ impl Execution {
         self.submission.outputs()
     }
 
-    /// Output number `tensor` of the last run, its pictures one after the other; empty after an error and before the first
+    /// Output number `tensor` of the last run, its images one after the other; empty after an error and before the first
     /// run. Panics when there is no such output.
     #[must_use]
     pub fn output(&self, tensor: usize) -> &[u8] {
@@ -178,7 +178,7 @@ impl Execution {
         as_numbers(self.output(tensor))
     }
 
-    /// Shows each layer of the network as an NVTX range, to whoever looks at the process with NVIDIA's profiler.
+    /// Shows each layer of the network as an NVTX range in NVIDIA's profiler.
     ///
     /// From now on runs go call by call: the ranges of a recorded run are seen only once. The error is the network's, which
     /// may have been built without its layers' names.

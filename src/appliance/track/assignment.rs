@@ -25,7 +25,7 @@ pub struct Candidate {
     pub iou: f32,
 }
 
-/// Who was paired with whom.
+/// The pairs of tracks and detections.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pairing {
     /// The detection of each track.
@@ -160,7 +160,7 @@ impl Assigner {
 fn sort_key(candidate: &Candidate) -> u128 {
     let worse = !candidate.iou.max(0.0).to_bits();
     let first = u64::from(candidate.rank) << 32 | u64::from(worse);
-    // An index beyond 32 bits would need a frame with four thousand million boxes.
+    // An index beyond 32 bits would need a frame with four billion boxes.
     let then = (candidate.track as u64) << 32 | candidate.detection as u64 & u64::from(u32::MAX);
     u128::from(first) << 64 | u128::from(then)
 }

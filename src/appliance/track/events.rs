@@ -1,7 +1,7 @@
-//! From tracks to what subscribers hear: [`TrackEvent`]s, and how many objects of each class are there.
+//! Tracks to published data: [`TrackEvent`]s, and the number of objects of each class.
 //!
-//! It compares the tracks of each frame with what was last told about them. It decides when something is worth telling;
-//! how it is written and sent is the publisher's business. The pipeline keeps one per source, behind its tracker.
+//! It compares the tracks of each frame with their last published state and decides when an event is due. Encoding and
+//! sending is done by the publisher. The pipeline keeps one generator per source, after its tracker.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -10,11 +10,11 @@ use jetwatch_types::{
     Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
 };
 
-/// A box has moved when one of its edges is this share of the box's width or height away from where it was last told.
-/// Detectors let the edges of a standing object tremble by a few percent, which is no news.
+/// A box has moved when one of its edges is this share of the box's width or height away from its last published place.
+/// The edges of a static object jitter by a few percent, which is not worth an event.
 const MOVED_SHARE: f32 = 0.05;
 
-/// How many objects of a class are in sight.
+/// Number of visible objects of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassCount {
     /// Index into the model's labels.
@@ -23,11 +23,11 @@ pub struct ClassCount {
     pub count: usize,
 }
 
-/// The memory of what was told about one source's tracks.
+/// Last published state of one source's tracks.
 #[derive(Debug)]
 pub struct TrackEventGenerator {
     update_interval: Duration,
-    /// Tracks of which subscribers know, by id so that the end tells them in order.
+    /// Published tracks, sorted by id so that the end of the source reports them in order.
     published: BTreeMap<TrackId, Published>,
     /// Capture times of the newest frames, the newest last: as many as the oldest tentative track has lived.
     captured: VecDeque<SystemTime>,
@@ -36,7 +36,7 @@ pub struct TrackEventGenerator {
     changes: Vec<ClassCount>,
 }
 
-/// One track of which subscribers know.
+/// One published track.
 #[derive(Debug)]
 struct Published {
     /// As the newest event showed it, and that event's capture time.
@@ -57,7 +57,7 @@ struct Count {
 }
 
 impl TrackEventGenerator {
-    /// A memory of nothing. Two updates of one track are at least `update_interval` of capture time apart.
+    /// A generator without tracks. Two updates of one track are at least `update_interval` of capture time apart.
     #[must_use]
     pub fn new(update_interval: Duration) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl TrackEventGenerator {
         }
     }
 
-    /// Appends to `events` what is worth telling after one frame; `tracks` is all that the tracker returned for it.
+    /// Appends the events of one frame to `events`; `tracks` is everything that the tracker returned for it.
     ///
     /// - `New` in the frame in which a track becomes active.
     /// - `Update` at once when it is lost or found again; when the box has moved, the class is another or the top score is
@@ -77,7 +77,7 @@ impl TrackEventGenerator {
     /// - `End` once, in the frame in which it ends.
     ///
     /// Must be called for every frame of the source, in order, since the start of a track is the capture time of the
-    /// frame in which it was first seen, before anybody knew that it would be confirmed.
+    /// frame in which it was first detected, before it was confirmed.
     pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], events: &mut Vec<TrackEvent>) {
         let at = meta.captured_at;
         self.captured.push_back(at);
@@ -85,7 +85,7 @@ impl TrackEventGenerator {
             match (track.state, self.published.get_mut(&track.id)) {
                 (TrackState::Tentative, _) => {}
                 (TrackState::Active, None) => events.push(self.on_new(track, at)),
-                // Nobody heard of it, so nobody needs to hear that it is away or over.
+                // It was never published, so neither is its loss or its end.
                 (TrackState::Lost | TrackState::Ended, None) => {}
                 (TrackState::Active | TrackState::Lost, Some(entry)) => {
                     if track.state == TrackState::Active {
@@ -96,9 +96,9 @@ impl TrackEventGenerator {
                         events.push(entry.event(EventKind::Update, at));
                     }
                 }
-                (TrackState::Ended, Some(told)) => {
-                    told.update(track);
-                    events.push(told.event(EventKind::End, at));
+                (TrackState::Ended, Some(published)) => {
+                    published.update(track);
+                    events.push(published.event(EventKind::End, at));
                     self.published.remove(&track.id);
                 }
             }
@@ -120,9 +120,8 @@ impl TrackEventGenerator {
         );
     }
 
-    /// Keeps what secondary networks say of a track, which its events show from now on, and appends an `Update` at once when
-    /// they say something else than was last told. `at_alpha` is the capture time of the newest frame. Without effect on a track of
-    /// which subscribers do not know.
+    /// Stores the attributes of a track for its further events, and appends an `Update` at once when they differ from the
+    /// last published ones. `at_alpha` is the capture time of the newest frame. No effect on an unpublished track.
     pub fn set_attributes(
         &mut self,
         id: TrackId,
@@ -143,9 +142,9 @@ impl TrackEventGenerator {
         }
     }
 
-    /// Appends an `End` for every track of which subscribers know, at the end of the source.
+    /// Appends an `End` for every published track, at the end of the source.
     ///
-    /// Its tracker's [`finish`](super::Tracker::finish) belongs beside it. Both can go on afterwards.
+    /// Its tracker's [`finish`](super::Tracker::finish) belongs next to it. Both can go on afterwards.
     pub fn finish(&mut self, events: &mut Vec<TrackEvent>) {
         if let Some(at) = self.captured.back().copied() {
             for (_, mut entry) in std::mem::take(&mut self.published) {
@@ -158,13 +157,13 @@ impl TrackEventGenerator {
     }
 
     /// The classes whose number of active tracks was changed by the last [`step`](Self::step) or [`finish`](Self::finish),
-    /// by class. A class not met before counts as changed when its first object comes; one that has gone is told with 0.
+    /// by class. A class not met before counts as changed when its first object comes; one that has gone is reported with 0.
     #[must_use]
     pub fn count_changes(&self) -> &[ClassCount] {
         &self.changes
     }
 
-    /// Capture time of the first frame of a track that was told and has not ended.
+    /// Capture time of the first frame of a published track that has not ended.
     #[must_use]
     pub fn started_at(&self, track: TrackId) -> Option<SystemTime> {
         self.published.get(&track).map(|entry| entry.started_at)
@@ -178,7 +177,7 @@ impl TrackEventGenerator {
 
     /// Remembers a track that has just been confirmed and returns its first event.
     fn on_new(&mut self, track: &Track, at: SystemTime) -> TrackEvent {
-        // A tentative track has no id to remember it by, but its age says how many frames ago it began.
+        // A tentative track has no id to remember it by, but its age defines how many frames ago it began.
         let frames_ago = track.age_frames.saturating_sub(1) as usize;
         let first = self
             .captured
@@ -235,7 +234,7 @@ impl TrackEventGenerator {
 }
 
 impl Published {
-    /// Takes over what the tracker says, which knows nothing of attributes.
+    /// Takes over the tracker's values, which have no attributes.
     fn update(&mut self, track: &Track) {
         let attributes = std::mem::take(&mut self.current.attributes);
         self.current.clone_from(track);

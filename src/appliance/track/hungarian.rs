@@ -4,7 +4,7 @@
 //! It knows nothing of boxes. [`Assigner`](super::Assigner) calls it for each group of tracks and detections that compete.
 //!
 //! Own code, since the crates do not fit a function that runs for each frame: `pathfinding::kuhn_munkres` wants integer
-//! weights and builds its tables anew at each call, and `lapjv` takes square `ndarray` matrices only and is kept "as is".
+//! weights and builds its tables again at each call, and `lapjv` takes square `ndarray` matrices only and is kept "as is".
 
 /// No row has this column yet.
 const FREE: usize = usize::MAX;

@@ -2,7 +2,7 @@
 //!
 //! Boxes stand in the order of their left edges. Those that overlap another one lie between the first that reaches beyond its
 //! left edge and the first that begins behind its right one. All of these are compared with it side by side, edge by edge in
-//! columns of their own, since a processor does four or more of them at a time, and asking each whether it is worth it would
+//! columns of their own, since a CPU does four or more of them at a time, and asking each whether it is worth it would
 //! take longer.
 
 use jetwatch_types::{Detection, Xyxy, area};

@@ -14,8 +14,8 @@ pub(super) enum MotionModel {
     /// ByteTrack, after DeepSORT: center, aspect and height. Noises are shares of the height.
     AspectHeight,
     /// The later form (BoT-SORT): center, width and height. Noises are shares of the width across and of the height down.
-    /// A box that the picture's edge, or something in front, uncovers in one direction changes its aspect at a steady rate,
-    /// which the other forms cannot follow through frames that nobody looked at.
+    /// A box that the image's edge, or something in front, uncovers in one direction changes its aspect at a steady rate,
+    /// which the other forms cannot follow through frames without inference.
     WidthHeight,
 }
 
@@ -123,7 +123,7 @@ impl KalmanBox {
         }
     }
 
-    /// The box where it is now believed to be, which can lie outside of the picture.
+    /// The box where it is now believed to be, which can lie outside of the image.
     pub(super) fn xyxy(&self) -> Xyxy {
         let [x, y, third, fourth] = self.axes.map(|axis| axis.value);
         let (width, height) = match self.model {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_box_that_enters_the_image_keeps_its_height_between_measurements() {
-        // Its right edge moves, and its left one is that of the picture.
+        // Its right edge moves, and its left one is that of the image.
         let entering = |frame: f32| [0.0, 10.0, 20.0 + 5.0 * frame, 90.0];
         let mut motion = KalmanBox::new(MotionModel::WidthHeight, &entering(0.0));
         for update in 1..=6 {

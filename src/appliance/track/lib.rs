@@ -1,9 +1,9 @@
-//! FLOOR 2: detections to tracks. Pure: no threads, no clock, no I/O but the MOTChallenge text format's parser and writer.
+//! Detections to tracks. Pure: no threads, no clock, no I/O but the MOTChallenge text format's parser and writer.
 //!
 //! One [`Tracker`] per source turns the detections of each frame into [`Track`](jetwatch_types::Track)s, and one
-//! [`TrackEventGenerator`] behind it turns the tracks of consecutive frames into the events that subscribers hear of. Both are
+//! [`TrackEventGenerator`] after it turns the tracks of consecutive frames into the events that are published. Both are
 //! plain functions of what they are given in order: the same frames give the same ids and the same events. The pipeline
-//! calls them on one thread per chain; [`track_offline`] does the same for a file of detections, for `jetwatch track`.
+//! calls them on one thread per pipeline; [`track_offline`] does the same for a file of detections, for `jetwatch track`.
 //!
 //! The words are DeepStream's, with `Lost` for its shadow tracking:
 //!

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(
             within.last(),
             Some(&(6, 1, 0.0)),
-            "two empty frames are within its patience"
+            "two empty frames are within max_lost_frames"
         );
         let beyond = track(
             &[&seen[..], &[at(7, 0.0), at(8, 0.0), at(9, 0.0)]].concat(),

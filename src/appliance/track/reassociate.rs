@@ -66,7 +66,7 @@ impl Trajectory {
         self.last_matched_age = age;
     }
 
-    /// The track is older than was known, by so many frames.
+    /// The track is older than was known, by that many frames.
     pub(super) fn shift_age(&mut self, frames: u32) {
         self.last_matched_age = self.last_matched_age.saturating_add(frames);
     }

@@ -9,7 +9,7 @@
 //!
 //! The order of the IOU tracker is more than the plain form has: without a prediction, the stale box of a lost track must
 //! not take a detection from a track that is doing well, nor a false start from either. ByteTrack's authors let active and
-//! lost tracks choose together; here the lost ones come after, for the same reason: the longer nobody saw an object, the
+//! lost tracks choose together; here the lost ones come after, for the same reason: the longer an object was not detected, the
 //! less its predicted box is worth.
 
 use jetwatch_config::{TrackerConfig, TrackerKind};

@@ -1,8 +1,8 @@
 //! One source's tracker: IOU, SORT or ByteTrack behind one constructor. Detections in, tracks out, frame by frame.
 //!
 //! All three keep one list of tracks, one life and one way of choosing pairs. They differ in three places: what box a track
-//! is expected to have (its last one, or what [`kalman`](super::motion) predicts), which pairs are open at which rank
-//! ([`stages`](super::stages)), and which box is told. The pipeline calls [`Tracker::update`] once for every frame of
+//! is expected to have (its last one, or what [`kalman`](super::kalman) predicts), which pairs are open at which rank
+//! ([`stages`](super::stages)), and which box is reported. The pipeline calls [`Tracker::update`] once for every frame of
 //! one source, in order, frames without detections too, and [`Tracker::coast`] for those that skipped the network.
 //!
 //! The order of the detections in a frame means nothing: they are sorted first, so that ids do not depend on how a
@@ -22,7 +22,7 @@ use super::stages::{AssociationStages, SimilarityKind};
 /// The id of a track that has none yet, because it is [`TrackState::Tentative`].
 pub const UNCONFIRMED: TrackId = TrackId(0);
 
-/// A score at which one look at an object is enough to publish it, once its probation is over: ByteTrack's for new tracks.
+/// Score from which one detection is enough to publish an object, once its probation is over: ByteTrack's for new tracks.
 const CONFIRM_SCORE: f32 = 0.6;
 
 /// Rank of pairs that overlap only when both boxes are made larger: behind all others.
@@ -39,9 +39,9 @@ pub struct Tracker {
     config: TrackerConfig,
     stages: AssociationStages,
     model: Option<MotionModel>,
-    /// Frames come that nobody looked at.
+    /// Some frames come without inference.
     is_coasting: bool,
-    /// Frames that nobody looked at before the last look, and since then.
+    /// Frames without inference before the last one with inference, and since then.
     frames_before_update: u32,
     frames_since_update: u32,
     /// The frame's detections in an order that does not depend on the detector.
@@ -54,7 +54,7 @@ pub struct Tracker {
     creation_ids: Vec<u64>,
     /// The motion of each of them; empty where nothing is predicted.
     kalman_boxes: Vec<KalmanBox>,
-    /// The way of each of them; empty where nobody who was lost is looked for.
+    /// The trajectory of each of them; empty where lost tracks are not reassociated.
     trajectories: Vec<Trajectory>,
     next_creation_id: u64,
     next_id: u64,
@@ -100,8 +100,8 @@ impl Tracker {
         tracker
     }
 
-    /// Takes a frame that nobody looked at, and returns all tracks as they stand in it. They go on at their velocity; nothing
-    /// is missed, found or ended by it, and only [`age_frames`](Track::age_frames) counts it. A tentative track whose
+    /// Takes a frame without inference and returns all tracks predicted for it. They move on at their velocity; none
+    /// is lost, found or ended by it, and only [`age_frames`](Track::age_frames) counts it. A tentative track whose
     /// detection had a score of 0.6 or more may end its probation.
     pub fn coast(&mut self) -> &[Track] {
         self.remove_where(|track| track.state == TrackState::Ended);
@@ -166,7 +166,7 @@ impl Tracker {
                 self.next_creation_id += 1;
             }
         }
-        // Nobody was told of a tentative track that ends, so it is not reported either.
+        // A tentative track was never published, so its end is not reported either.
         self.remove_where(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
         self.confirm();
         &self.tracks
@@ -191,7 +191,7 @@ impl Tracker {
 
     /// For each of [`tracks`](Self::tracks) a number that it keeps from its first detection on.
     ///
-    /// Who looks back from a confirmed track to its tentative frames, which have no id, finds them by this.
+    /// It links a confirmed track to its tentative frames, which have no id.
     #[must_use]
     pub fn creation_ids(&self) -> &[u64] {
         &self.creation_ids
@@ -255,11 +255,11 @@ impl Tracker {
         }
     }
 
-    /// Lists pairs of detections with tracks that were seen once, whose velocity nobody knows yet: between two looks a small
-    /// object goes farther than its own size. They overlap when both are made larger, and choose after all others.
+    /// Lists pairs of detections with tracks that were detected once, whose velocity is not known yet: between two frames with
+    /// inference a small object moves farther than its own size. They overlap when both are enlarged, and rank last.
     fn find_buffered_candidates(&mut self) {
         for (track, known) in self.tracks.iter().enumerate() {
-            // Without frames in between, a box moves little from one look to the next.
+            // Without skipped frames in between, a box moves little from one frame to the next.
             let is_known = known.hits > 1 || known.age_frames < 2;
             if is_known || known.state == TrackState::Lost {
                 continue;
@@ -290,15 +290,15 @@ impl Tracker {
 
     /// Confirms tentative tracks that have passed their probation and gives them their ids.
     ///
-    /// A tentative track was matched in every frame that was looked at, so its age is what counts: with frames between that
-    /// were not, a new object is published little later than without. One look is enough only for who is surely there.
+    /// A tentative track was matched in every frame with inference, so its age is what counts: with skipped frames in
+    /// between, a new object is published little later than without. One detection is enough only with a high score.
     fn confirm(&mut self) {
         let min_frames = self.config.probation_frames;
         let mut found_again = false;
         for index in 0..self.tracks.len() {
             let track = &self.tracks[index];
             let is_sure = self.is_coasting && track.score >= CONFIRM_SCORE;
-            // Who was found by the last look came in one of the frames before it that nobody looked at, on average in the middle.
+            // An object first detected now appeared in one of the skipped frames before, on average in the middle.
             let head_start = if track.hits == 1 {
                 self.frames_before_update / 2
             } else {

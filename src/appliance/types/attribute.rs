@@ -1,20 +1,20 @@
-//! What secondary networks say of an object: its color, its type, the plate on it.
+//! Attributes of an object from secondary inference, such as color, type or license plate.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Xyxy;
 
-/// One thing that a secondary network says of an object.
+/// One attribute: the label that one secondary network gives an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
     /// The secondary network's name in the configuration.
     pub name: Arc<str>,
-    /// One of its labels.
+    /// One of the network's labels.
     pub label: Arc<str>,
-    /// How sure that is over the looks that were voted on, 0 to 1.
+    /// Mean confidence over the classifications that were voted on, 0 to 1.
     pub score: f32,
-    /// Where a secondary detector saw it last, in source pixels; `None` for what a classifier says of the whole object.
+    /// Newest box from a secondary detector, in source pixels; `None` for a classifier, which covers the whole object.
     pub xyxy: Option<Xyxy>,
 }
 
@@ -24,7 +24,7 @@ pub struct Attribute {
 pub struct Attributes(Option<Arc<[Attribute]>>);
 
 impl Attributes {
-    /// Whether the same networks say the same labels, whatever their scores and boxes.
+    /// Whether both have the same networks and labels; scores and boxes are not compared.
     #[must_use]
     pub fn same_labels(&self, other: &Self) -> bool {
         let same = |(a, b): (&Attribute, &Attribute)| a.name == b.name && a.label == b.label;

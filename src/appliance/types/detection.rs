@@ -10,7 +10,7 @@ pub struct Detection {
     pub class: u16,
     /// Confidence, 0 to 1.
     pub score: f32,
-    /// The box in source pixels, inside the picture.
+    /// The box in source pixels, inside the image.
     pub xyxy: Xyxy,
 }
 

@@ -1,32 +1,32 @@
-//! What happened to a track: the steps of its life that subscribers hear of.
+//! Track events: the changes of a track that are published to subscribers.
 
 use std::time::SystemTime;
 
 use super::Track;
 
-/// The step of the life cycle.
+/// Kind of a track event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// The track was confirmed: the first that subscribers hear of it.
+    /// The track was confirmed. This is its first event.
     New,
-    /// It moved, changed state or got a better score since the last message about it.
+    /// The track moved, changed state or got a better score since its last event.
     Update,
-    /// It ended; nothing follows under this identity.
+    /// The track ended; its id is not used again.
     End,
 }
 
-/// One step in the life of one track.
+/// One event of one track.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrackEvent {
-    /// Which step.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// The track as the previous event about it showed it; `None` for [`EventKind::New`].
+    /// The track as in its previous event; `None` for [`EventKind::New`].
     pub before: Option<Track>,
     /// The track now.
     pub after: Track,
     /// Capture time of the first frame in which the object was seen.
     pub started_at: SystemTime,
-    /// Capture time of the frame that this event is about.
+    /// Capture time of the frame that caused this event.
     pub frame_at: SystemTime,
     /// Capture time of the last frame in which the object was seen; `Some` only for [`EventKind::End`].
     pub ended_at: Option<SystemTime>,

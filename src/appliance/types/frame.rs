@@ -1,4 +1,4 @@
-//! One picture on its way through the chain, with the data that rides along.
+//! One frame in the pipeline: the image and its metadata.
 
 use std::any::Any;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::{Crop, Size, SourceId, Xyxy};
 
-/// Bytes of one pixel: every picture in the chain is `BGRx` (blue, green, red, unused), the layout that the VIC, nvvidconv
+/// Bytes of one pixel: every image in the pipeline is `BGRx` (blue, green, red, unused), the layout that the VIC, nvvidconv
 /// and videoconvert all give, and that one aligned 32-bit load reads.
 pub const PIXEL_BYTES: usize = 4;
 
-/// What is known of a frame besides its pixels. Time is data here: nothing downstream asks a clock when a frame was taken.
+/// Metadata of a frame. Time is part of it: nothing downstream reads a clock to find out when a frame was captured.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameMeta {
-    /// Which source it came from.
+    /// Source of the frame.
     pub source: SourceId,
     /// Number of the frame in its source since the daemon's start, from 0, counting dropped frames too.
     pub seq: u64,
@@ -21,9 +21,9 @@ pub struct FrameMeta {
     pub pts: Option<Duration>,
     /// Wall-clock time at which the frame reached jetwatch.
     pub captured_at: SystemTime,
-    /// The same moment on the monotonic clock, for latencies.
+    /// The same instant on the monotonic clock, for latencies.
     pub received_at: Instant,
-    /// Size of the picture as the source delivered it, in pixels; boxes refer to it.
+    /// Size of the image as the source delivered it, in pixels; boxes refer to it.
     pub source_size: Size,
 }
 
@@ -34,9 +34,9 @@ pub struct GroundTruthBox {
     pub id: u32,
     /// Name of its class, as in COCO: `person`, `car`, `bus`, `truck`, `bicycle`, …
     pub label: &'static str,
-    /// The visible extent in source pixels, clipped to the picture.
+    /// The visible extent in source pixels, clipped to the image.
     pub xyxy: Xyxy,
-    /// Share of the object's pixels that is neither occluded nor outside the picture, 0 to 1.
+    /// Share of the object's pixels that is neither occluded nor outside the image, 0 to 1.
     pub visible: f32,
 }
 
@@ -46,15 +46,15 @@ pub struct Image {
     pub size: Size,
     /// Bytes from one row to the next, at least `size.width * PIXEL_BYTES`; 0 when the rows lie elsewhere.
     pub stride: usize,
-    /// Whoever lent the memory gets it back when this is dropped.
+    /// Owner of the memory, which is returned to its pool when this is dropped.
     pixels: Pixels,
 }
 
 /// Where the rows lie.
 enum Pixels {
-    /// In memory of the processor.
+    /// In CPU memory.
     Rows(Box<dyn AsRef<[u8]> + Send + Sync>),
-    /// In memory that only its maker and the detector know how to read.
+    /// In memory that only its producer and the detector can read.
     Handle(Box<dyn Any + Send + Sync>),
 }
 
@@ -77,8 +77,8 @@ impl Image {
         })
     }
 
-    /// A picture whose pixels do not lie in the processor's memory. `handle` is what its reader knows it by; only a detector that
-    /// asked its sources for such pictures gets any.
+    /// An image whose pixels do not lie in the CPU's memory. `handle` is what its reader knows it by; only a detector that
+    /// asked its sources for such images gets any.
     pub fn from_handle(size: Size, handle: impl Any + Send + Sync) -> Self {
         Self {
             size,
@@ -87,13 +87,13 @@ impl Image {
         }
     }
 
-    /// Whether [`row`](Self::row) works: the rows lie in the processor's memory.
+    /// Whether [`row`](Self::row) works: the rows lie in the CPU's memory.
     #[must_use]
     pub fn is_cpu_readable(&self) -> bool {
         matches!(self.pixels, Pixels::Rows(_))
     }
 
-    /// What a picture that lies elsewhere is known by, if it is an `H`.
+    /// What an image that lies elsewhere is known by, if it is an `H`.
     #[must_use]
     pub fn handle<H: Any>(&self) -> Option<&H> {
         match &self.pixels {
@@ -102,16 +102,19 @@ impl Image {
         }
     }
 
-    /// Row `y` as `size.width` pixels of [`PIXEL_BYTES`] bytes. Panics when `y` is not below the height, and when the rows lie
-    /// elsewhere.
+    /// Row `y` as `size.width` pixels of [`PIXEL_BYTES`] bytes.
+    ///
+    /// # Panics
+    ///
+    /// Panics when `y` is not below the height, or when the rows are not in CPU memory.
     #[must_use]
     pub fn row(&self, y: u32) -> &[u8] {
         let Pixels::Rows(pixels) = &self.pixels else {
-            panic!("a picture that is not in the processor's memory was asked for its rows");
+            panic!("rows requested of an image that is not in CPU memory");
         };
         assert!(
             y < self.size.height,
-            "row {y} of a picture with {} rows",
+            "row {y} of an image with {} rows",
             self.size.height
         );
         let start = y as usize * self.stride;
@@ -121,21 +124,21 @@ impl Image {
 
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Picture({}, stride {})", self.size, self.stride)
+        write!(f, "Image({}, stride {})", self.size, self.stride)
     }
 }
 
-/// A frame: pixels, their story, and the truth where the source knows it.
+/// A frame: pixels, metadata, and the ground truth where the source has one.
 #[derive(Debug)]
 pub struct Frame {
     /// Source, number, times, source size.
     pub meta: FrameMeta,
-    /// The part of the source's picture that `image_size` shows; `None`: all of it.
+    /// The part of the source's image that `image_size` shows; `None`: all of it.
     pub crop: Option<Crop>,
-    /// The picture at the letterbox's inner size.
+    /// The image at the letterbox's inner size.
     pub image: Image,
-    /// The same picture at the size in which the source delivered it, where a later step asked the source for it: crops for
-    /// secondary networks, rendering. It lies in the processor's memory.
+    /// The same image at the size in which the source delivered it, where a later step asked the source for it: crops for
+    /// secondary networks, rendering. It lies in the CPU's memory.
     pub full_image: Option<Image>,
     /// Ground truth of a synthetic scene; empty for every other source.
     pub truth: Vec<GroundTruthBox>,
@@ -185,7 +188,7 @@ mod tests {
         let image = Image::from_handle(size, 7_u64);
         assert_eq!(image.handle::<u64>(), Some(&7));
         assert_eq!(image.handle::<u32>(), None);
-        assert_eq!(format!("{image:?}"), "Picture(3×2, stride 0)");
+        assert_eq!(format!("{image:?}"), "Image(3×2, stride 0)");
         let rows = Image::new(size, 12, Box::new(vec![0; 24])).expect("large enough");
         assert_eq!(rows.handle::<u64>(), None);
     }

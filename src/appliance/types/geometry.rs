@@ -1,4 +1,4 @@
-//! The letterbox: how a source picture lies inside the network's input, and the way back. The only place that knows.
+//! The letterbox: placement of a source image in the network's input, and the conversion of boxes in both directions.
 //!
 //! ```text
 //!   source 480×360            input 416×416 (Placement::TopLeft)
@@ -37,7 +37,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Where the scaled picture lies in the network's input.
+/// Where the scaled image lies in the network's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
     /// At the top left; padding right or below (YOLOX; nvinfer with `maintain-aspect-ratio=1`).
@@ -45,24 +45,24 @@ pub enum Placement {
     TopLeft,
     /// In the middle; padding on both sides (YOLOv5 and its heirs; nvinfer's `symmetric-padding=1`).
     Center,
-    /// No padding: the picture is stretched to the input (nvinfer's default, `maintain-aspect-ratio=0`).
+    /// No padding: the image is stretched to the input (nvinfer's default, `maintain-aspect-ratio=0`).
     Stretch,
 }
 
 /// One source size laid into one input size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Letterbox {
-    /// Size of the source picture, or of the part of it that is laid into the input.
+    /// Size of the source image, or of the part of it that is laid into the input.
     pub source: Size,
-    /// Where that part begins in the source picture: its left and top edge.
+    /// Where that part begins in the source image: its left and top edge.
     pub origin: (u32, u32),
     /// Size of the network's input.
     pub input: Size,
-    /// Size of the scaled picture inside the input, at least 1×1.
+    /// Size of the scaled image inside the input, at least 1×1.
     pub inner: Size,
-    /// Left edge of the scaled picture inside the input, in pixels.
+    /// Left edge of the scaled image inside the input, in pixels.
     pub left: u32,
-    /// Top edge of the scaled picture inside the input, in pixels.
+    /// Top edge of the scaled image inside the input, in pixels.
     pub top: u32,
 }
 
@@ -105,7 +105,7 @@ impl Letterbox {
         }
     }
 
-    /// Lays a part of a source picture into `input`; `None` is all of `source`.
+    /// Lays a part of a source image into `input`; `None` is all of `source`.
     #[must_use]
     pub fn with_crop(source: Size, crop: Option<Crop>, input: Size, placement: Placement) -> Self {
         match crop {
@@ -117,7 +117,7 @@ impl Letterbox {
         }
     }
 
-    /// A box in input pixels as a box in source pixels, clipped to the picture or its part.
+    /// A box in input pixels as a box in source pixels, clipped to the image or its part.
     ///
     /// Each axis has its own factor, since rounding the inner size changes the aspect by up to a pixel.
     #[must_use]
@@ -131,7 +131,7 @@ impl Letterbox {
         [x(input[0]), y(input[1]), x(input[2]), y(input[3])]
     }
 
-    /// A box in source pixels as a box in input pixels: the inverse of [`to_source`](Self::to_source) inside the picture.
+    /// A box in source pixels as a box in input pixels: the inverse of [`to_source`](Self::to_source) inside the image.
     #[must_use]
     pub fn to_input(&self, source: &Xyxy) -> Xyxy {
         let fx = self.inner.width as f32 / self.source.width as f32;

@@ -1,11 +1,11 @@
-//! A medium's own time, made to grow for ever: it goes on where the medium begins again.
+//! Media time made monotonic: it continues to grow when the media starts over (loop).
 
 use std::time::Duration;
 
-/// From one frame to the next where the medium's times go back: how long the last one is shown is not known.
+/// Assumed frame duration where the timestamps go back: the duration of the last frame is unknown.
 const STEP: Duration = Duration::from_millis(40);
 
-/// Time since the first frame, by the places of frames in their medium. Each is later than the one before.
+/// Time since the first frame, from the presentation timestamps of the frames. Strictly increasing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MediaClock {
     /// The place in the medium that is the time `since`.
@@ -15,7 +15,7 @@ pub struct MediaClock {
 }
 
 impl MediaClock {
-    /// The time of a frame at the place `time` of the medium.
+    /// Monotonic time of a frame whose position in the media is `time`.
     pub fn next(&mut self, time: Duration) -> Duration {
         let at = match self.newest {
             None => {
@@ -26,7 +26,7 @@ impl MediaClock {
                 let at = time.checked_sub(self.origin).map(|past| self.since + past);
                 match at.filter(|at| *at > newest) {
                     Some(at) => at,
-                    // The medium has begun again.
+                    // The media has started over.
                     None => {
                         (self.origin, self.since) = (time, newest + STEP);
                         self.since

@@ -1,10 +1,10 @@
-//! A part of a source's picture: in shares, as the configuration has it, and in pixels, once the size of the picture is known.
+//! A region of interest of a source: relative to the image size (configuration), and in pixels once that size is known.
 
 use std::fmt;
 
 use super::{Size, Xyxy};
 
-/// A part of a picture in shares of its sides, from 0 to 1.
+/// A part of an image in shares of its sides, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
     /// Left edge.
@@ -17,19 +17,19 @@ pub struct Region {
     pub height: f32,
 }
 
-/// The same in pixels of a picture.
+/// The same in pixels of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crop {
     /// Left edge, even.
     pub left: u32,
     /// Top edge, even.
     pub top: u32,
-    /// Width and height, even but where the picture ends.
+    /// Width and height, even but where the image ends.
     pub size: Size,
 }
 
 impl Region {
-    /// The part of a picture of this size, at least 2×2; `None` where it is all of it.
+    /// The part of an image of this size, at least 2×2; `None` where it is all of it.
     ///
     /// Its edges are even, as the colors of most video have half the pixels.
     #[must_use]
@@ -47,13 +47,13 @@ fn edges(from: f32, share: f32, side: u32) -> (u32, u32) {
     let last = side.saturating_sub(2).next_multiple_of(2).min(side);
     let first = even(f64::from(from)).min(last);
     let end = even(f64::from(from) + f64::from(share));
-    // An odd side ends with a single pixel, which belongs to who goes to the end.
+    // An odd side ends with a single pixel, which belongs to the region that reaches the end.
     let end = if end + 1 >= side { side } else { end };
     (first, end.max(first + 2).min(side))
 }
 
 impl Crop {
-    /// The part of a box of the whole picture that lies inside, in pixels of the part, with its share of the box; `None` where
+    /// The part of a box of the whole image that lies inside, in pixels of the part, with its share of the box; `None` where
     /// nothing does.
     #[must_use]
     pub fn inside(&self, xyxy: &Xyxy) -> Option<(Xyxy, f32)> {

@@ -19,7 +19,7 @@ pub enum SourceState {
     Connecting,
     /// Frames arrive.
     Online,
-    /// Failed or stalled; a live source is tried again.
+    /// Failed or stalled; a live source is reconnected.
     Offline,
     /// Reached its end.
     Ended,

@@ -14,23 +14,23 @@ impl fmt::Display for TrackId {
     }
 }
 
-/// Where a track stands in its life; DeepStream's states by the names of its documentation, with `Lost` for its shadow mode.
+/// State of a track, as in DeepStream's tracker; `Lost` is DeepStream's shadow tracking mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackState {
-    /// Seen, but for fewer than `probation_frames` frames: not published.
+    /// Detected in fewer than `probation_frames` frames: not published.
     Tentative,
-    /// Confirmed and seen in this frame, or in the newest one that went through the network.
+    /// Confirmed and matched in this frame, or in the newest frame with inference.
     Active,
-    /// Confirmed, not seen in this frame, kept for at most `max_lost_frames` frames.
+    /// Confirmed, not matched in this frame, kept for at most `max_lost_frames` frames.
     Lost,
-    /// Over; reported once and then forgotten.
+    /// Ended; reported once and then removed.
     Ended,
 }
 
-/// One track as it stands after one frame.
+/// One track after one frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
-    /// Its identity.
+    /// Track id, unique within the source.
     pub id: TrackId,
     /// State after this frame.
     pub state: TrackState,
@@ -46,8 +46,8 @@ pub struct Track {
     pub age_frames: u32,
     /// Frames in which a detection was matched.
     pub hits: u32,
-    /// Frames through the network since the newest match; 0 when seen in the newest of them.
+    /// Frames with inference since the newest match; 0 when matched in the newest of them.
     pub lost_frames: u32,
-    /// What secondary networks say of it. The tracker knows nothing of that; the lifecycle adds what it was told.
+    /// Attributes from secondary inference. The tracker leaves them empty; the track event generator fills them in.
     pub attributes: Attributes,
 }

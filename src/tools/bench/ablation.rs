@@ -1,15 +1,15 @@
-//! The ablation: one configuration from a naive chain to its best, in six steps that each change one thing, as DeepStream's
-//! users are told to optimize their pipelines.
+//! The ablation: one configuration from a naive pipeline to its best, in six steps that each change one thing, in the
+//! order in which DeepStream's guide optimizes a pipeline.
 //!
-//! Pure: [`AblationStep::apply`] says what a step runs, [`compute_gains`] what each one gained. `jetwatch bench --ablation` runs them.
+//! Pure: [`AblationStep::apply`] gives the configuration of a step, [`compute_gains`] what each one gained. `jetwatch bench --ablation` runs them.
 
-mod climb;
+mod gains;
 
 use jetwatch_config::{
     Config, DetectorConfig, Interval, MAX_BATCH_SIZE, Pace, SourceConfig, SourceUri,
 };
 
-pub use climb::{CpuPerFrame, Gain, compute_gains, cpu_per_frame};
+pub use gains::{CpuPerFrame, Gain, compute_gains, cpu_per_frame};
 
 /// Frames that skip the network after each one that goes through it, where the configuration names no number.
 const INTERVAL: u32 = 3;
@@ -20,15 +20,15 @@ const CROPS: usize = 8;
 /// The precision of the steps before the last.
 const FP32: &str = "fp32";
 
-/// The precision of the last step, and the one that comes before it where the processor computes: `models/quantize.py`
+/// The precision of the last step, and the one that comes before it where the CPU computes: `models/quantize.py`
 /// makes INT8 of another kind for it.
 const INT8: &str = "int8";
 const INT8_CPU: &str = "int8_cpu";
 
-/// One step of the ablation. Each differs from the one before by what its name says, and by nothing else.
+/// One step of the ablation. Each differs from the one before only by what its name states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AblationStep {
-    /// One frame at a time on one processor core: drawn and recorded, pictures of the source's size handed to the detector and
+    /// One frame at a time on one CPU core: drawn and recorded, images of the source's size handed to the detector and
     /// scaled there, single frames, single crops, FP32.
     Naive,
     /// Threads with queues between them, on all cores.
@@ -39,7 +39,7 @@ pub enum AblationStep {
     ScaledFirst,
     /// Batches of frames, and of crops.
     Batched,
-    /// INT8, and a network that only looks at some frames: the tracker carries the tracks between.
+    /// INT8, and inference only on some frames: the tracker predicts the tracks in between.
     Int8,
 }
 
@@ -52,7 +52,7 @@ pub struct Capabilities {
     pub secondary: Vec<Vec<String>>,
     /// Whether the primary network takes one frame at a time, whatever the batch.
     pub is_batch_one_only: bool,
-    /// Whether the processor runs the networks.
+    /// Whether the CPU runs the networks.
     pub runs_on_cpu: bool,
     /// Why nothing can be recorded here.
     pub recording_error: Option<String>,
@@ -72,7 +72,7 @@ impl Capabilities {
 pub struct StepConfig {
     /// The configuration.
     pub config: Config,
-    /// Where the step is not all that its name says, and why.
+    /// Where the step differs from its name, and why.
     pub notes: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl AblationStep {
         }
     }
 
-    /// What it changes, in words.
+    /// What it changes, as text.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl AblationStep {
         self < Self::WithoutRendering
     }
 
-    /// Whether pictures keep the source's size up to the detector.
+    /// Whether images keep the source's size up to the detector.
     #[must_use]
     pub fn scales_in_worker(self) -> bool {
         self < Self::ScaledFirst
@@ -220,9 +220,9 @@ impl StepConfig {
                 .map(|network| format!("{} crops of {}", network.batch_size, network.name))
                 .collect();
             let note = match (frames, crops.is_empty()) {
-                (1, true) => format!("same as before: {why_one}, and nothing looks at crops"),
+                (1, true) => format!("same as before: {why_one}, and no secondary network"),
                 (1, false) => format!("{}; {why_one}", crops.join(", ")),
-                (frames, true) => format!("{frames} frames; nothing looks at crops"),
+                (frames, true) => format!("{frames} frames; no secondary network"),
                 (frames, false) => format!("{frames} frames, {}", crops.join(", ")),
             };
             self.note(note);
@@ -299,7 +299,7 @@ impl StepConfig {
             source.interval = source.interval.map(fixed);
         }
         if let Interval::Frames(skipped) = chosen {
-            self.note(format!("the network looks at every {}. frame", skipped + 1));
+            self.note(format!("inference on every {}. frame", skipped + 1));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! `benchmark.json` in the layout of CV-CUDA's benchmark script, with the keys of its older and of its newer versions.
 //!
 //! `data` nests the ranges of every batch, `mean_data` (older) and `data_stats_minus_warmup` (newer) describe them per level
-//! without the warm-up, `meta` says where it was measured. Times are in ms with four decimals. Beyond those keys: `ranges` has
+//! without the warm-up, `meta` describes where it was measured. Times are in ms with four decimals. Beyond those keys: `ranges` has
 //! what both lack (99th percentiles, numbers with the warm-up, throughput), and every leaf has `busy_time`, the CPU time of
-//! its thread, beside `cpu_time`, which is the time on the thread's timeline.
+//! its thread, next to `cpu_time`, which is the time on the thread's timeline.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub fn document(stats: &TraceStats, meta: Value) -> Value {
     })
 }
 
-/// The root's own numbers: from the first batch's beginning to the last one's end; its items are those of the chain's last level.
+/// The root's own numbers: from the first batch's beginning to the last one's end; its items are those of the pipeline's last level.
 fn root_range(stats: &TraceStats) -> Map<String, Value> {
     let batches = || stats.levels.iter().flat_map(|run| &run.batches);
     let began = batches().map(|batch| batch.started).min();

@@ -24,7 +24,7 @@ pub enum Noise {
 }
 
 impl Noise {
-    /// What is wrong with runs at these speeds, in the order in which they ran. Fewer than three say nothing.
+    /// What is wrong with runs at these speeds, in the order in which they ran. Fewer than three are not judged.
     #[must_use]
     pub fn detect(speeds: &[f64]) -> Vec<Self> {
         let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3)
@@ -57,7 +57,7 @@ impl Noise {
         noise
     }
 
-    /// The warning in words.
+    /// The warning as text.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -122,7 +122,7 @@ impl Comparison {
         } = self.statistics;
         let pairs = self.ratios.len();
         let verdict = if pairs < 3 {
-            "too few pairs to tell; use --repeat 5 or more"
+            "too few pairs for a result; use --repeat 5 or more"
         } else if !self.is_clear {
             "no difference that stands out of the noise"
         } else if median > 1.0 {
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn stable_runs_give_no_warning() {
         assert_eq!(Noise::detect(&[100.0, 101.0, 99.0, 100.5, 99.5]), []);
-        assert_eq!(Noise::detect(&[100.0, 10.0]), [], "two say nothing");
+        assert_eq!(Noise::detect(&[100.0, 10.0]), [], "two are too few");
     }
 
     #[test]

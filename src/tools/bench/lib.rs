@@ -1,7 +1,7 @@
-//! FLOOR 2: traces of benchmark runs to statistics, to `benchmark.json`, and to comparisons of configurations; the steps of the
-//! ablation: pure.
+//! Traces of benchmark runs to statistics, to `benchmark.json`, and to comparisons of configurations; the steps of the
+//! ablation. Pure.
 //!
-//! `cli` runs the chain and hands its trace over. The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so
+//! The program runs the pipeline and passes its trace. The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so
 //! that the tools of its users read it.
 
 mod ablation;

@@ -92,7 +92,7 @@ impl TraceStats {
             }
         }
         drop_warmup(&mut levels, warmup, batch_size);
-        // What is beside the chain may have had nothing to do meanwhile.
+        // The parts next to the pipeline may have been idle meanwhile.
         levels.retain(|run| !run.level.is_asynchronous() || !run.without_warmup().is_empty());
         let measured = Self { levels };
         let total = measured.reference_batches();
@@ -250,7 +250,7 @@ impl LevelStats {
 }
 
 /// Says what each level drops: the detector `warmup` batches at both ends, the others of the chain the frames that were in
-/// those, and what is beside it the batches that did not lie between them.
+/// those, and what is next to it the batches that did not lie between them.
 fn drop_warmup(levels: &mut [LevelStats], warmup: usize, batch_size: usize) {
     let detect = levels.iter().find(|run| run.level == Level::Detect);
     let frames = |batches: &mut dyn Iterator<Item = &Batch>| -> usize {
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn async_stages_are_measured_during_pipeline_run() {
         let mut all = entries();
-        // The follower's frames without a warm-up of one batch: from 20 ms to 41 ms.
+        // The track thread's frames without a warm-up of one batch: from 20 ms to 41 ms.
         for (batch, from_ms, ms) in [(0, 11, 3), (1, 21, 2), (2, 30, 4), (3, 40, 9)] {
             for stage in [Some(Stage::Secondary), None] {
                 all.push(entry(Level::Secondary, batch, stage, from_ms, ms));

@@ -1,7 +1,7 @@
-//! How far two detectors agree on the same pictures. Pure.
+//! How far two detectors agree on the same images. Pure.
 //!
 //! Two runtimes never give the same last bits, and a box whose score lies at the threshold is there with one and missing
-//! with the other. So the sure boxes of each side are looked for among all boxes of the other.
+//! with the other. So the confident boxes of each side are searched among all boxes of the other.
 
 use jetwatch_types::{Detection, intersection_over_union};
 
@@ -26,7 +26,7 @@ impl Default for MatchCriteria {
     }
 }
 
-/// The sure boxes of one side, and what became of them.
+/// The confident boxes of one side, and how many of them the other side has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct ConfidentBoxes {
     /// How many there are.
@@ -49,7 +49,7 @@ impl ConfidentBoxes {
 /// How far two sides agree.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Agreement {
-    /// Pictures compared.
+    /// Images compared.
     pub pictures: u64,
     /// Sure boxes of the first side.
     pub first: ConfidentBoxes,
@@ -69,7 +69,7 @@ impl Agreement {
     }
 }
 
-/// Compares the detections of the same pictures. Lists of different lengths are compared as far as both go.
+/// Compares the detections of the same images. Lists of different lengths are compared as far as both go.
 #[must_use]
 pub fn agreement(
     first: &[Vec<Detection>],

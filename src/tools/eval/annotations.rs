@@ -1,27 +1,27 @@
-//! What is in the pictures, and what was found in them: plain data.
+//! Annotations and predictions of a set of images: plain data.
 
 use jetwatch_types::{Detection, Size};
 
 /// A box as `[left, top, width, height]` in source pixels.
 pub type Xywh = [f64; 4];
 
-/// An annotated set of pictures.
+/// An annotated set of images.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Truth {
-    /// The pictures, by ascending id.
+    /// The images, by ascending id.
     pub images: Vec<Image>,
     /// The categories, by ascending id.
     pub categories: Vec<Category>,
-    /// What is in the pictures, in the order of the file.
+    /// What is in the images, in the order of the file.
     pub objects: Vec<Object>,
 }
 
-/// One picture.
+/// One image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Its number in the file.
     pub id: i64,
-    /// Its file, relative to the folder of pictures.
+    /// Its file, relative to the folder of images.
     pub file_name: String,
     /// Width and height in pixels, as annotated.
     pub size: Size,
@@ -51,7 +51,7 @@ pub struct Object {
     pub crowd: bool,
 }
 
-/// One detection in one picture.
+/// One detection in one image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Index into [`Truth::images`].
@@ -65,7 +65,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// A detection in picture `image` of what the truth calls `category`.
+    /// A detection in image `image` of what the truth calls `category`.
     #[must_use]
     pub fn new(image: usize, category: usize, detection: &Detection) -> Self {
         let [left, top, right, bottom] = detection.xyxy.map(f64::from);
@@ -79,10 +79,10 @@ impl Prediction {
 }
 
 impl Truth {
-    /// The same truth with only those pictures and categories whose index is kept, and what belongs to them.
+    /// The same truth with only those images and categories whose index is kept, and what belongs to them.
     ///
-    /// A picture that could not be read must not count as one in which nothing was found, nor a category that the network
-    /// was never taught as one that it misses.
+    /// An image that could not be read must not count as one in which nothing was found, nor a category that the network
+    /// was not trained on as one that it misses.
     #[must_use]
     pub fn restricted(
         &self,

@@ -1,7 +1,7 @@
 //! From judged detections to precision and recall: the curves of one class, and what is read from them. Pure.
 //!
-//! Pictures have weights, so that a sample with repetitions is judged without copying anything: weight 2 is the same as
-//! the picture being there twice.
+//! Images have weights, so that a sample with repetitions is judged without copying anything: weight 2 is the same as
+//! the image being there twice.
 
 use super::matching::{IOU_THRESHOLDS, ScoredMatch, ScoredMatches};
 
@@ -32,7 +32,7 @@ pub(super) type Curves = [Curve; IOU_THRESHOLDS];
 #[derive(Default)]
 pub(super) struct Points(Vec<(f64, f64)>);
 
-/// The curves of one class, with each picture as often as `weight` says and the `max` best detections of each;
+/// The curves of one class, with each image weighted by `weight`, and the `max` best detections of each;
 /// `None` when there is nothing to find.
 pub(super) fn curves(
     ranking: &ScoredMatches,
@@ -169,7 +169,7 @@ mod tests {
             objects: vec![(0, 3)],
         };
         assert_eq!(lowest(&missed, |_| 1), Some((0.0, 0.0)));
-        assert_eq!(lowest(&missed, |_| 0), None, "a picture left out");
+        assert_eq!(lowest(&missed, |_| 0), None, "an image left out");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! How much of a figure is owed to the choice of pictures: the bootstrap over pictures.
+//! Bootstrap over images: how much of a metric depends on the choice of images.
 //!
-//! Each round draws as many pictures as there are, with repetition, and judges them anew. Two networks are judged on the
-//! same draws, so that the difference between them scatters less than either figure: a hard picture is hard for both.
+//! Each round draws as many images as there are, with repetition, and judges them again. Two networks are judged on the
+//! same draws, so that the difference between them scatters less than either figure: a hard image is hard for both.
 //! The same seed gives the same intervals on every machine, however many threads work on it.
 //!
 //! A class that is rare is missing from some draws, and rare classes are often the hard ones: the interval of a single
-//! figure therefore lies somewhat higher around it than a new set of pictures would fall. The interval of a difference does not.
+//! figure therefore lies somewhat higher around it than a new set of images would fall. The interval of a difference does not.
 
 use std::thread;
 
@@ -37,10 +37,10 @@ pub struct ConfidenceIntervals {
 /// One round: average precision at all overlaps and at 0.5, for each network.
 type Round = Vec<[f64; 2]>;
 
-/// Intervals of each judgement, and of each one's difference to the first, over `rounds` draws of the `images` pictures
+/// Intervals of each judgement, and of each one's difference to the first, over `rounds` draws of the `images` images
 /// that all of `evaluations` were made on; by `threads` threads.
 ///
-/// `None` without pictures or where no draw holds an object. The difference of the first to itself is left out.
+/// `None` without images or where no draw holds an object. The difference of the first to itself is left out.
 #[must_use]
 pub fn bootstrap(
     evaluations: &[&Evaluation],
@@ -87,7 +87,7 @@ pub fn bootstrap(
 
 /// What one thread works with.
 struct Workspace {
-    /// How often each picture was drawn.
+    /// How often each image was drawn.
     weights: Vec<u32>,
     points: Points,
 }
@@ -160,7 +160,7 @@ mod tests {
     use crate::{Category, Image, Object, Prediction, Truth};
     use jetwatch_types::Size;
 
-    /// One object in each of `images` pictures.
+    /// One object in each of `images` images.
     fn truth(images: usize) -> Truth {
         Truth {
             images: (0..images)
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Finds the object in the pictures for which `detects` is true.
+    /// Finds the object in the images for which `detects` is true.
     fn evaluation(truth: &Truth, detects: impl Fn(usize) -> bool) -> Evaluation {
         let found: Vec<Prediction> = (0..truth.images.len())
             .filter(|image| detects(*image))

@@ -1,4 +1,4 @@
-//! Which label of the model means which category of the annotations. Pure.
+//! Maps the labels of the model to the categories of the annotations. Pure.
 //!
 //! Names are compared without case, and with `_` and `-` as spaces: `Traffic_light` is `traffic light`. It is enough that
 //! every name of one side is found on the other: a model of eighty classes can be judged on five, and one of five on

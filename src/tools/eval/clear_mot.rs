@@ -4,7 +4,7 @@
 //! first. An object without a track is a miss, a track without an object a false positive, and an object whose track is
 //! another than the last it had a switch: `MOTA = 1 − (misses + false positives + switches) / objects`. The original pairs
 //! for the least total distance instead of greedily; at overlaps of a half and more both give the same pairs but for
-//! boxes that nearly coincide. Objects marked as ignored, hidden ones for example, are not asked for, and tracks on them
+//! boxes that nearly coincide. Objects marked as ignored, hidden ones for example, need not be found, and tracks on them
 //! are not counted as wrong.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub struct GroundTruthObject {
     pub class: u16,
     /// Its box in the pixels of the tracks' boxes.
     pub xyxy: Xyxy,
-    /// Neither asked for nor counted as wrong.
+    /// Ignored: neither a miss when not found, nor a false positive when found.
     pub ignored: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Hypothesis {
     pub xyxy: Xyxy,
 }
 
-/// What was counted over a sequence.
+/// Counts over a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClearMot {
     /// Frames.
@@ -127,7 +127,7 @@ impl ClearMotCounter {
                 );
             }
         }
-        // Objects that are asked for come before ignored ones; equal overlaps go by their places.
+        // Regular objects come before ignored ones; equal overlaps are taken in their order.
         pairs.sort_by(|a, b| {
             let ignored = |pair: &(f32, usize, usize)| objects[pair.1].ignored;
             ignored(a)
@@ -165,7 +165,7 @@ impl ClearMotCounter {
         self.counts.frames += 1;
     }
 
-    /// What was counted so far.
+    /// Counts so far.
     #[must_use]
     pub fn counts(&self) -> ClearMot {
         self.counts

@@ -12,7 +12,7 @@ use super::fields::Field;
 use super::{AccuracyError, Category, Image, Object, Problem, Truth};
 use jetwatch_types::Size;
 
-/// Longest side of a picture: what JPEG can hold.
+/// Longest side of an image: what JPEG can hold.
 const MAX_SIDE: i64 = 65_535;
 
 /// Characters of text shown before the place of a syntax error.
@@ -111,7 +111,7 @@ impl Problems {
     }
 }
 
-/// An entry of one of the lists, for saying where something is wrong.
+/// An entry of one of the lists, for stating where something is wrong.
 struct Entry<'a> {
     list: &'static str,
     index: usize,
@@ -159,7 +159,7 @@ impl Entry<'_> {
     }
 }
 
-/// The pictures by id, and the place of each id.
+/// The images by id, and the place of each id.
 fn images(raw: Vec<RawImage>, problems: &mut Problems) -> (Vec<Image>, HashMap<i64, usize>) {
     let mut seen = HashMap::with_capacity(raw.len());
     let mut images = Vec::with_capacity(raw.len());
@@ -170,7 +170,7 @@ fn images(raw: Vec<RawImage>, problems: &mut Problems) -> (Vec<Image>, HashMap<i
             id: &raw.id,
         };
         let id = entry.id(&mut seen, problems);
-        let name = "the name of a file below the folder of pictures, such as 000000000009.jpg";
+        let name = "the name of a file below the folder of images, such as 000000000009.jpg";
         let file_name = entry.read("file_name", &raw.file_name, name, problems, |field| {
             field.text().filter(|text| is_inside(text))
         });
@@ -319,7 +319,7 @@ fn objects(
     objects
 }
 
-/// Whether a file name leads nowhere but down.
+/// Whether a file name stays below its folder.
 fn is_inside(name: &str) -> bool {
     !name.contains('\0')
         && Path::new(name)

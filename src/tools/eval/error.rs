@@ -1,11 +1,11 @@
-//! What is wrong with an annotation file, and why labels and categories cannot be matched.
+//! Errors of annotation files, and of matching labels with categories.
 
 use std::fmt;
 
 /// Most problems that an error lists; the others are counted.
 pub(super) const MAX_LISTED: usize = 20;
 
-/// Why accuracy cannot be judged.
+/// Why accuracy cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccuracyError {
     /// The file is no JSON, or not the JSON of a COCO annotation file.
@@ -14,7 +14,7 @@ pub enum AccuracyError {
         near(excerpt)
     )]
     Syntax {
-        /// What the parser said, with line and column.
+        /// The parser's error, with line and column.
         reason: String,
         /// The text before that place; empty where there is none.
         excerpt: String,

@@ -1,4 +1,4 @@
-//! Everything that is known of one network's detections on one set of pictures.
+//! The metrics of one network's detections on one set of images.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Accuracy {
     pub ap_medium: Option<f64>,
     /// Average precision for objects of at least 96×96 pixels.
     pub ap_large: Option<f64>,
-    /// Average recall with the best detection of each class in each picture.
+    /// Average recall with the best detection of each class in each image.
     pub ar_1: Option<f64>,
     /// Average recall with the ten best.
     pub ar_10: Option<f64>,
@@ -77,15 +77,18 @@ pub struct Evaluation {
     pub operating: OperatingPoint,
     /// Each class, in the order of [`Truth::categories`].
     pub classes: Vec<ClassAccuracy>,
-    /// For objects of every size, by class: what [`bootstrap`](super::bootstrap()) weighs anew.
+    /// For objects of every size, by class: what [`bootstrap`](super::bootstrap()) weighs again.
     pub(super) scored_matches: Vec<ScoredMatches>,
 }
 
 impl Evaluation {
     /// Judges `predictions`, in any order, against `annotations`; `threshold` is the least score of [`OperatingPoint`].
     ///
-    /// Of each class and picture the [`MAX_PREDICTIONS`] best detections count. Panics when an index in `predictions` is not one of
-    /// `annotations`.
+    /// Of each class and image the [`MAX_PREDICTIONS`] best detections count.
+    ///
+    /// # Panics
+    ///
+    /// Panics when an index in `predictions` is not one of `annotations`.
     #[must_use]
     pub fn new(truth: &Truth, predictions: &[Prediction], threshold: f64) -> Self {
         let image_matches = image_matches(truth, predictions);
@@ -186,14 +189,14 @@ impl OperatingPoint {
     }
 }
 
-/// The pictures of each class that show it or were said to, in order.
+/// The images of each class that have annotations or predictions of it, in order.
 fn image_matches<'a>(
     truth: &'a Truth,
     predictions: &'a [Prediction],
 ) -> Vec<Vec<(usize, ImageMatches<'a>)>> {
     let mut objects: Vec<&Object> = truth.objects.iter().collect();
     let mut found: Vec<&Prediction> = predictions.iter().collect();
-    // Stable: the order within a picture decides between equals.
+    // Stable: the order within an image decides between equals.
     objects.sort_by_key(|object| (object.category, object.image));
     found.sort_by_key(|found| (found.category, found.image));
     let mut scenes: Vec<Vec<(usize, ImageMatches<'a>)>> =
@@ -212,7 +215,7 @@ fn image_matches<'a>(
         let (category, image) = place;
         assert!(
             image < truth.images.len(),
-            "picture {image} of {}",
+            "image {image} of {}",
             truth.images.len()
         );
         let here = take_while(&mut objects, |object| {
@@ -272,7 +275,7 @@ mod tests {
     use crate::{Category, Image};
     use jetwatch_types::Size;
 
-    /// Two pictures, three categories: two cars, a bus, and no person.
+    /// Two images, three categories: two cars, a bus, and no person.
     fn truth() -> Truth {
         let image = |id| Image {
             id,

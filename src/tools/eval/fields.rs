@@ -50,7 +50,7 @@ impl From<Value> for Field {
                 (None, Some(number)) if number.is_finite() => Self::Number(number),
                 _ => Self::Other(quoted(&value)),
             },
-            // COCO's own files say 0 and 1, some tools false and true.
+            // COCO's own files contain 0 and 1, some tools write false and true.
             Value::Bool(yes) => Self::Integer(i64::from(*yes)),
             Value::String(text) => Self::Text(text.as_str().into()),
             Value::Array(items) => {

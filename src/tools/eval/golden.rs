@@ -1,13 +1,13 @@
-//! What a detector found on known pictures, kept beside the model: other machines are compared with it.
+//! Recorded detections on known images, kept next to the model, to compare other machines with.
 
 use serde::{Deserialize, Serialize};
 
 use jetwatch_types::Detection;
 
-/// Version of the file's form.
+/// Version of the file format.
 const FORMAT: u32 = 1;
 
-/// Detections of one model on the pictures of the examination.
+/// Detections of one model on the images of the examination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Golden {
     /// Version of the form: 1.
@@ -25,11 +25,11 @@ pub struct Golden {
 pub struct GoldenSet {
     /// The precision.
     pub precision: String,
-    /// Each picture in order.
+    /// Each image in order.
     pub pictures: Vec<GoldenImage>,
 }
 
-/// One picture and what is on it.
+/// One image and what is on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoldenImage {
     /// SHA-256 of its pixels, in hexadecimal digits.
@@ -48,7 +48,7 @@ pub enum GoldenError {
     Syntax(#[from] serde_json::Error),
     /// It is of a later form.
     #[error(
-        "recorded detections are in form {0}, expected {FORMAT}: update jetwatch, or record them anew"
+        "recorded detections have format {0}, expected {FORMAT}: update jetwatch, or record them again"
     )]
     Format(u32),
 }
@@ -82,7 +82,7 @@ impl Golden {
 }
 
 impl GoldenImage {
-    /// A picture with its detections; places are kept to a hundredth of a pixel, scores to a ten-thousandth.
+    /// An image with its detections; places are kept to a hundredth of a pixel, scores to a ten-thousandth.
     #[must_use]
     pub fn new(sha256: String, detections: &[Detection]) -> Self {
         let rounded = |value: f32, steps: f32| (value * steps).round() / steps;

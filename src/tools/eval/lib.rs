@@ -1,10 +1,10 @@
-//! FLOOR 2: detections against annotated pictures: how accurate a network is. Pure: no pixels, no networks, no files.
+//! Accuracy of a network: detections against annotated images. Pure: no pixels, no networks, no files.
 //!
-//! [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] says which label of a model means
-//! which of its categories. [`Evaluation::new`] compares what was found with it by the protocol that COCO publishes, so that
+//! [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model to
+//! its categories. [`Evaluation::new`] compares what was found with it by the protocol that COCO publishes, so that
 //! the numbers are those of COCO's own program for the same detections: average precision over ten overlaps, by size,
-//! average recall, and each class alone. Beside them stand precision and recall at one score, which is how the daemon runs.
-//! [`bootstrap()`] says how much of a figure, or of a difference between two networks, is owed to the choice of pictures.
+//! average recall, and each class alone. Next to them stand precision and recall at one score, which is how the daemon runs.
+//! [`bootstrap()`] defines how much of a figure, or of a difference between two networks, is owed to the choice of images.
 //!
 //! ```text
 //!   bytes ── coco ──► Truth ─┐

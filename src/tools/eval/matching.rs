@@ -1,4 +1,4 @@
-//! Which detections are right: COCO's protocol for one class, one range of sizes, picture by picture.
+//! Matches detections with objects by COCO's protocol, for one class and one range of sizes, image by image.
 //!
 //! Detections choose in the order of their scores, and each takes the free object that it overlaps most. A crowd may be
 //! taken any number of times, and an object outside of the range of sizes once, but only by what finds no better object;
@@ -6,7 +6,7 @@
 
 use super::{Object, Prediction, Xywh};
 
-/// Most detections that are judged in one picture of one class.
+/// Most detections that are judged in one image of one class.
 pub const MAX_PREDICTIONS: usize = 100;
 
 /// Overlaps (intersection over union) at which a detection is judged: 0.5 to 0.95.
@@ -47,9 +47,9 @@ impl AreaRange {
 pub(super) struct ScoredMatch {
     /// Its confidence.
     pub(super) score: f64,
-    /// Index of the picture.
+    /// Index of the image.
     pub(super) image: usize,
-    /// Its place among those of its class in the picture, from 0.
+    /// Its place among those of its class in the image, from 0.
     pub(super) rank: u16,
     /// One bit for each overlap: it is right.
     pub(super) matched: u16,
@@ -60,13 +60,13 @@ pub(super) struct ScoredMatch {
 /// All detections of one class, judged for one range of sizes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ScoredMatches {
-    /// Best score first; equal scores in the order of the pictures.
+    /// Best score first; equal scores in the order of the images.
     pub(super) matches: Vec<ScoredMatch>,
-    /// Pictures with objects that count, and how many.
+    /// Images with objects that count, and how many.
     pub(super) objects: Vec<(usize, u32)>,
 }
 
-/// Objects and detections of one class in one picture, with their overlaps: the same for every range of sizes.
+/// Objects and detections of one class in one image, with their overlaps: the same for every range of sizes.
 pub(super) struct ImageMatches<'a> {
     objects: Vec<&'a Object>,
     predictions: Vec<&'a Prediction>,
@@ -75,7 +75,7 @@ pub(super) struct ImageMatches<'a> {
 }
 
 impl<'a> ImageMatches<'a> {
-    /// `objects` in the order of the file, `predictions` in any; all of one class and picture.
+    /// `objects` in the order of the file, `predictions` in any; all of one class and image.
     pub(super) fn new(objects: Vec<&'a Object>, mut predictions: Vec<&'a Prediction>) -> Self {
         predictions.sort_by(|a, b| b.score.total_cmp(&a.score));
         predictions.truncate(MAX_PREDICTIONS);
@@ -170,7 +170,7 @@ impl<'a> ImageMatches<'a> {
 }
 
 impl ScoredMatches {
-    /// Sorts by score, once every picture was judged.
+    /// Sorts by score, once every image was judged.
     pub(super) fn finish(&mut self) {
         self.matches.sort_by(|a, b| b.score.total_cmp(&a.score));
     }

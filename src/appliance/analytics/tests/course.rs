@@ -1,4 +1,4 @@
-//! Ways and rest.
+//! Tests of directions and stopped objects.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The sigmoid that some exports leave to whoever reads them. Pure.
+//! The sigmoid, for exports that do not contain it. Pure.
 //!
 //! Heads compare logits with [`min_logit`] first, so that the exponential is taken for the few that pass.
 

@@ -89,7 +89,7 @@ impl Block {
         }
     }
 
-    /// Of the box that is `lane` behind the first.
+    /// Span of the box that is `lane` behind the first.
     pub fn span(&self, lane: usize) -> Span {
         Span {
             max: self.max[lane],
@@ -112,7 +112,7 @@ fn reduce(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     for (lane, value) in rest.iter().enumerate() {
         lanes[lane] = join(*value, lanes[lane]);
     }
-    // By halves: a fold over all lanes would wait for each result before the next.
+    // By halves: a fold over all SIMD lanes would wait for each result before the next.
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
@@ -123,7 +123,7 @@ fn reduce(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
-/// The greater of two numbers, `b` if one is NaN: one instruction, where `f32::max` takes three. The sum tells of the NaN.
+/// The greater of two numbers, `b` if one is NaN: one instruction, where `f32::max` takes three. The sum shows the NaN.
 #[inline(always)]
 fn greater(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
@@ -138,7 +138,7 @@ fn lesser(a: f32, b: f32) -> f32 {
 /// The first of `argmax` that is `max`, the greatest of them.
 pub(super) fn argmax(scores: impl IntoIterator<Item = f32>, max: f32) -> u16 {
     let found = scores.into_iter().position(|score| score == max);
-    // Not found only if every score is NaN, which is told before. The labels are at most 10 000.
+    // Not found only if every score is NaN, which is reported before. The labels are at most 10 000.
     found.unwrap_or(0) as u16
 }
 

@@ -1,13 +1,13 @@
-//! What every head does with a box once it has looked at it: keep it, drop it, or note why it is none. Pure.
+//! Collects the candidates of a decoder: keeps a box, drops it, or records why it is invalid. Pure.
 //!
-//! It knows no layout and looks at no tensor. Heads make one for each picture.
+//! It knows no layout and looks at no tensor. Heads make one for each image.
 
 use super::argmax::MIN_SCORE;
 use super::{DecodeDiagnostics, ElementIndex, MAX_SCORE};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Xyxy;
 
-/// Lets the candidates of one picture through.
+/// Lets the candidates of one image through.
 #[derive(Debug)]
 pub(super) struct CandidateCollector<'a> {
     /// Least score of a candidate.
@@ -39,7 +39,7 @@ impl<'a> CandidateCollector<'a> {
     pub fn push(&mut self, cell: usize, class: u16, score: f32, xyxy: Xyxy) {
         if score >= self.threshold && self.filter.accepts(class) {
             self.candidates.push(Candidate {
-                // Grids, anchors and queries of one picture are far fewer than 2³².
+                // Grids, anchors and queries of one image are far fewer than 2³².
                 cell: cell as u32,
                 class,
                 score: score.min(1.0),

@@ -29,7 +29,7 @@ pub enum ClassifierScores {
 }
 
 impl ClassifierScores {
-    /// Whether several labels may hold for one picture.
+    /// Whether several labels may hold for one image.
     #[must_use]
     pub const fn allow_several(self) -> bool {
         matches!(self, Self::Sigmoid)

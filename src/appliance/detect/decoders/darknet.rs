@@ -1,4 +1,4 @@
-//! YOLOv3 and YOLOv4 as the usual converters from Darknet to ONNX write them: decoded boxes beside class scores. Pure.
+//! YOLOv3 and YOLOv4 as the usual converters from Darknet to ONNX write them: decoded boxes next to class scores. Pure.
 //!
 //! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as shares of the input's width and height; `argmax` is
 //! `[boxes, classes]`, each already objectness times class. [`darknet_grids`](super::darknet_grids) reads networks that

@@ -26,7 +26,7 @@ use jetwatch_types::Size;
 /// Plane of the objectness among those of an anchor.
 const OBJECTNESS: usize = 4;
 
-/// What `model.yaml` says of the grids.
+/// The grids as `model.yaml` specifies them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DarknetGridsParameters {
     /// Width and height of the anchors of each grid, in input pixels, in the order of the tensors.

@@ -28,7 +28,7 @@ use jetwatch_types::Size;
 /// Scores that are compared with the threshold at once.
 const PART: usize = 64;
 
-/// What `model.yaml` says of the numbers.
+/// The numbers as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DetectNetParameters {
     /// Pixels in one unit of the distances.
@@ -133,7 +133,7 @@ impl OutputDecoder for DetectNetV2 {
         let cells = self.grid.cells();
         let scores = floats(tensors, 0, self.classes * cells);
         let boxes = floats(tensors, 1, 4 * self.classes * cells);
-        // Most stretches of the tensor hold background only, which one comparison of all of it tells.
+        // Most stretches of the tensor hold background only, which one comparison of all of it shows.
         for (number, part) in scores.chunks(PART).enumerate() {
             let span = Span::from_row(part);
             if span.max < threshold && span.is_valid() {

@@ -24,7 +24,7 @@ use jetwatch_types::Size;
 /// Numbers of a box, which stand before the classes in one tensor.
 const BOX: usize = 4;
 
-/// What `model.yaml` says of the tensors.
+/// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetrParameters {
     /// `argmax`, then `boxes`.
@@ -34,7 +34,7 @@ pub enum DetrParameters {
     },
     /// One tensor.
     Joined,
-    /// `labels`, `boxes`, `argmax`. The boxes are in input pixels: the network was told the size of its own input.
+    /// `labels`, `boxes`, `argmax`. The boxes are in input pixels: the network gets the size of its own input.
     Ranked,
 }
 
@@ -110,7 +110,7 @@ impl Detr {
         })
     }
 
-    /// Sieves queries whose scores are rows of numbers. `argmax` and `boxes` say in which tensor they lie, where in a row,
+    /// Sieves queries whose scores are rows of numbers. `argmax` and `boxes` give the tensor they are in, where in a row,
     /// and how long its rows are.
     fn decode_rows(
         &self,

@@ -27,7 +27,7 @@ use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, Tens
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
-/// What `model.yaml` says of the tensors.
+/// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FcosParameters {
     /// Number of grids: of tensors named for `argmax`, and as many for `boxes`.

@@ -63,7 +63,7 @@ pub(super) fn decode(
     kept: &[String],
 ) -> (Vec<Candidate>, DecodeDiagnostics) {
     let filter = ClassFilter::new(labels, kept).expect("they are known");
-    // What an earlier picture left must go.
+    // What an earlier image left must go.
     let mut candidates = vec![candidate(99, 9, 9.0, [9.0; 4])];
     let decoded = head.decode(tensors, threshold, &filter, &mut candidates);
     (candidates, decoded)

@@ -30,7 +30,7 @@ use jetwatch_types::Size;
 /// Strides of the grids that lie in one tensor; the exporter may have left out the last.
 const STRIDES: [u32; 4] = [8, 16, 32, 64];
 
-/// What `model.yaml` says of the tensors.
+/// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GflParameters {
     /// How many there are.
@@ -46,7 +46,7 @@ pub struct GflParameters {
 pub enum GflTensors {
     /// One for all.
     Joined,
-    /// The scores of each of so many grids, then the distributions of each, in the order of growing strides.
+    /// The scores of each of that many grids, then the distributions of each, in the order of growing strides.
     Separate {
         /// Number of grids.
         grids: usize,

@@ -1,6 +1,6 @@
 //! The grids of cells that a network lays over its input, one for each stride. Pure.
 //!
-//! Networks halve their picture again and again, rounding up; a grid with stride `s` has one cell for each `s` by `s`
+//! Networks halve their image again and again, rounding up; a grid with stride `s` has one cell for each `s` by `s`
 //! pixels that are begun. Heads without anchors call this to learn the stride from a tensor's size, or the size from the stride.
 
 use jetwatch_types::Size;
@@ -31,7 +31,7 @@ impl Grid {
 
     /// The grid of `columns` by `rows` cells over `input` with the least stride above `above`, if there is one.
     ///
-    /// The strides of a network grow from grid to grid, which tells those apart that a small input gives the same size.
+    /// The strides of a network grow from grid to grid, which distinguishes those to which a small input gives the same size.
     pub fn from_size(input: Size, above: u32, columns: usize, rows: usize) -> Option<Self> {
         strides_above(above)
             .map(|stride| Self::new(input, stride))

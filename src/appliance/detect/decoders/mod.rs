@@ -1,7 +1,7 @@
 //! Output layouts: how each family of networks writes its boxes. Pure; one file a family.
 //!
 //! A [`OutputDecoder`] is made once, from `model.yaml` and from the shapes that a first run of the network really gave, and then
-//! decodes picture after picture: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
+//! decodes image after image: numbers in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
 //! knows the source's size; [`decode`](super::decode) does that for all of them.
 
 mod activation;
@@ -39,7 +39,7 @@ use super::{Candidate, ClassFilter};
 /// Scores are at most 1; 8-bit networks round a little beyond.
 pub const MAX_SCORE: f32 = 1.05;
 
-/// The numbers of one picture in one output tensor: the batch axis is taken off, the rest lies in memory order.
+/// The numbers of one image in one output tensor: the batch axis is taken off, the rest lies in memory order.
 #[derive(Debug, Clone, Copy)]
 pub enum TensorView<'a> {
     /// 32-bit floats, also for networks that are 16-bit or 8-bit inside.
@@ -61,7 +61,7 @@ pub enum DType {
     I64,
 }
 
-/// What the network says of one output tensor.
+/// What the network states of one output tensor.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorShape<'a> {
     /// Type of its elements.
@@ -75,13 +75,13 @@ pub struct TensorShape<'a> {
 pub struct Mismatch {
     /// Which tensor, by its place in the layout's order.
     pub tensor: usize,
-    /// Type and shape that the layout needs, in words such as `float32 [3549, 85]`.
+    /// Type and shape that the layout needs, as text such as `float32 [3549, 85]`.
     pub expected: String,
     /// What to look at in `model.yaml` or in the export.
     pub advice: String,
 }
 
-/// Place of a number in the output of one picture.
+/// Place of a number in the output of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementIndex {
     /// Which tensor, by its place in the layout's order.
@@ -90,7 +90,7 @@ pub struct ElementIndex {
     pub index: usize,
 }
 
-/// What one picture's output holds besides candidates.
+/// What one image's output holds besides candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecodeDiagnostics {
     /// Boxes that were looked at and hold a NaN, an infinity or a corner beyond all bounds. They are no candidates.
@@ -106,9 +106,9 @@ pub struct DecodeDiagnostics {
 /// Decodes the output of one family of networks.
 pub trait OutputDecoder: Debug + Send {
     /// Replaces `candidates` by the boxes whose score is at least `threshold` and whose class `filter` keeps, in the order
-    /// of the output, as `xyxy` in input pixels, unclipped. `tensors` are those of one picture in the layout's order.
+    /// of the output, as `xyxy` in input pixels, unclipped. `tensors` are those of one image in the layout's order.
     ///
-    /// What is below the threshold is looked at no further. Numbers that are no candidates for another reason are told in
+    /// What is below the threshold is looked at no further. Numbers that are no candidates for another reason are reported in
     /// the result. Panics when the tensors do not have the shapes that the head was made for.
     fn decode(
         &self,

@@ -22,7 +22,7 @@ const BOXES: usize = 1;
 const SCORES: usize = 2;
 const CLASSES: usize = 3;
 
-/// What `model.yaml` says of the tensors.
+/// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NmsPluginParameters {
     /// Which plug-in.
@@ -113,7 +113,7 @@ fn integer_type(found: DType) -> DType {
 
 impl OutputDecoder for SuppressedBoxes {
     /// A count that is negative or more than there are boxes is noted as a number that is not finite: nothing of such a
-    /// picture can be believed.
+    /// image can be believed.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],

@@ -1,8 +1,8 @@
 //! PicoDet exported with its post-processing: finished boxes, one in a row. Pure; the only place that knows this layout.
 //!
 //! `[K, 6]` with rows `[class, score, left, top, right, bottom]`, suppressed in the network. How many rows there are
-//! may change from picture to picture; rows that only fill the tensor up have a class below 0. The boxes are in input
-//! pixels, since the network was told that its input was not scaled.
+//! may change from image to image; rows that only fill the tensor up have a class below 0. The boxes are in input
+//! pixels, since the network gets a scale of 1 for its input.
 
 use super::boxes::{BoxUnit, first_unbounded, from_corners};
 use super::candidates::{CandidateCollector, is_valid};

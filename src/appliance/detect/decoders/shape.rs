@@ -1,4 +1,4 @@
-//! Tensors in words and in parts: what shapes are called in errors, and one picture's share of a whole batch. Pure.
+//! Shapes as text for errors, and the part of one image in the tensors of a batch. Pure.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl TensorView<'_> {
         self.len() == 0
     }
 
-    /// Those of picture `index` in the tensor of a run of `count` pictures. Panics when there are not that many.
+    /// Those of image `index` in the tensor of a run of `count` images. Panics when there are not that many.
     #[must_use]
     pub fn part(self, index: usize, count: usize) -> Self {
         let len = self.len() / count;
@@ -48,7 +48,7 @@ impl TensorView<'_> {
         }
     }
 
-    /// The number at `index` in words, for errors. Panics when there is none.
+    /// The number at `index` as text, for errors. Panics when there is none.
     #[must_use]
     pub fn format_value(self, index: usize) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! What `model.yaml` says of the output: which tensors, in which layout, with which parameters.
+//! The output as `model.yaml` describes it: tensors, layout, parameters.
 //!
 //! Read and checked in [`model_yaml`](crate::model), turned into a [`OutputDecoder`] once a first run of the network has
 //! shown what the tensors really are. A new layout has a variant here and a row in the table of keys.
@@ -56,7 +56,7 @@ pub enum OutputLayout {
     NmsPlugin(NmsPluginParameters),
     /// See [`gfl`](super::gfl).
     Gfl(GflParameters),
-    /// See [`picodet_nms`](super::rows_of_six).
+    /// See [`picodet_nms`](super::picodet_nms).
     PicoDetNms,
     /// See [`detectnet_v2`](super::detectnet_v2).
     DetectNetV2(DetectNetParameters),
@@ -102,7 +102,7 @@ impl OutputLayout {
     }
 
     /// What the sides of the input must be multiples of, or cells would be missing at the edge; 1 where the network
-    /// itself says where its boxes are.
+    /// itself states where its boxes are.
     #[must_use]
     pub const fn side_multiple(&self) -> u32 {
         match self {
@@ -121,7 +121,7 @@ impl OutputLayout {
         }
     }
 
-    /// How a network that names the whole picture does so; `None` for those that give boxes.
+    /// How a network that names the whole image does so; `None` for those that give boxes.
     #[must_use]
     pub const fn classifier(&self) -> Option<ClassifierScores> {
         match self {
@@ -130,8 +130,8 @@ impl OutputLayout {
         }
     }
 
-    /// Whether the output has as many rows as there are objects, so that it differs from picture to picture. Such a network
-    /// takes one picture at a time, and its tensor may be without a batch axis.
+    /// Whether the output has as many rows as there are objects, so that it differs from image to image. Such a network
+    /// takes one image at a time, and its tensor may be without a batch axis.
     #[must_use]
     pub const fn rows_vary(&self) -> bool {
         matches!(self, Self::PicoDetNms)

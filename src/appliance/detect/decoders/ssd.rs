@@ -28,7 +28,7 @@ use jetwatch_types::{Size, Xyxy};
 const BOXES: usize = 0;
 const SCORES: usize = 1;
 
-/// What `model.yaml` says of the tensors.
+/// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SsdParameters {
     /// What the four numbers of a box are.

@@ -1,4 +1,4 @@
-//! The anchors of an SSD: the boxes that its output is told relative to. Pure; called when a head is made.
+//! The anchors of an SSD: the boxes that its output is relative to. Pure; called when a head is made.
 //!
 //! Networks are trained with anchors that their file does not hold. They are computed from a few numbers, as most
 //! programs do, or read as a list, which the others can write.

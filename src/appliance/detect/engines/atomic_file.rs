@@ -1,4 +1,4 @@
-//! Files of the engine cache, put into their places whole or not at all; and the lock that lets one build at a time do so.
+//! Atomic writes of the files of the engine cache, and the lock that allows one build at a time.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ pub(super) struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Writes `bytes` beside `path` and makes sure that they are on the disk.
+    /// Writes `bytes` next to `path` and makes sure that they are on the disk.
     pub(super) fn new(path: PathBuf, bytes: &[u8]) -> Result<Self, EngineError> {
         let written = Self {
             partial: partial_path(&path),
@@ -53,7 +53,7 @@ impl AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.is_committed {
-            // The error that led here is the one worth telling.
+            // The error that led here is the one to report.
             let _ = fs::remove_file(&self.partial);
         }
     }
@@ -83,8 +83,8 @@ pub(super) struct Lock {
     _file: File,
 }
 
-/// Makes the folder if need be and takes its lock. While another build has it, `wait` hears for how long already, again and again,
-/// until it answers `false`: then there is no lock.
+/// Makes the folder if need be and takes its lock. While another build holds it, `wait` is called repeatedly with the time
+/// waited so far, until it returns `false`: then there is no lock.
 pub(super) fn lock(
     folder: &Path,
     wait: &mut dyn FnMut(Duration) -> bool,
@@ -121,10 +121,7 @@ pub(super) fn remove_leftovers(folder: &Path, _lock: &Lock) -> Result<Vec<PathBu
         let is_orphan = is_engine_name(&name) && !manifest_of(&path).exists();
         if is_partial || is_orphan {
             fs::remove_file(&path).map_err(|source| folder_error("write", &path, source))?;
-            log::info!(
-                "removed {}, left by a build that was cut off",
-                path.display()
-            );
+            log::info!("removed {}, left by an interrupted build", path.display());
             removed.push(path);
         }
     }
@@ -151,7 +148,7 @@ fn partial_path(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.{}{PARTIAL}", std::process::id()))
 }
 
-/// A full disk is told as such: that is no matter of rights.
+/// A full disk is reported as such: that is no matter of rights.
 fn write_error(path: &Path, bytes: u64, source: io::Error) -> EngineError {
     let is_full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     let folder = path.parent().unwrap_or(Path::new("."));

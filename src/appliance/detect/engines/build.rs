@@ -1,4 +1,4 @@
-//! Building the engine of a recipe, and telling meanwhile how it goes.
+//! Builds the engine of a recipe and reports progress meanwhile.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +17,19 @@ use jetwatch_nvidia::tensorrt::{
     BuildRequest, Built, CalibrationInput, Generation, ImplicitInt8, Library, Precision, Progress,
 };
 
-/// How often the caller hears of a build.
+/// Interval of progress reports to the caller.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often the log does.
+/// Interval of progress reports in the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
-/// TensorRT's parser and optimizer go deep.
+/// TensorRT's parser and optimizer recurse deeply.
 const STACK_BYTES: usize = 16 << 20;
 
 /// A plan is about as large as the network's file, or smaller; in FP32 with several kernels it may be larger.
 const PLAN_SIZE_FACTOR: u64 = 2;
 
-/// What becomes of an engine that is asked for.
+/// State of a requested engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineState {
     /// There is none.
@@ -37,50 +37,50 @@ pub enum EngineState {
         /// Why, and the command that builds it.
         reason: String,
     },
-    /// Another process builds in the same folder; it is waited for.
+    /// Waiting for another process that builds in the same folder.
     Waiting {
-        /// For so long already.
+        /// Time since the start.
         elapsed: Duration,
     },
     /// It is being built.
     Building {
-        /// For so long already.
+        /// Time since the start.
         elapsed: Duration,
         /// Steps of the outermost phase that are done.
         done: u32,
-        /// Steps of that phase; 0 where TensorRT tells nothing, as before version 10.
+        /// Steps of that phase; 0 where TensorRT reports no progress (before version 10).
         steps: u32,
-        /// What TensorRT is at, in its own words; empty where it tells nothing.
+        /// Current phase as TensorRT names it; empty where it reports no progress.
         phase: String,
     },
-    /// It is there.
+    /// The engine is available.
     Ready {
         /// Its file.
         path: PathBuf,
-        /// Whether it was there before.
+        /// Whether it was in the cache already.
         cached: bool,
     },
 }
 
 /// How to build, besides the recipe.
 pub struct BuildOptions<'o> {
-    /// Pictures for a calibration; for a recipe [to be calibrated](Recipe::to_be_calibrated).
+    /// Images for a calibration; for an [`EngineSpec`] that is to be calibrated.
     pub images: Option<&'o mut (dyn CalibrationInput + Send)>,
     /// Build also when the engine is there.
     pub force: bool,
-    /// Whether to give up; asked from several threads, again and again.
+    /// Returns whether to cancel; called repeatedly from several threads.
     pub stop: &'o (dyn Fn() -> bool + Sync),
-    /// Hears what becomes of it, on the calling thread.
+    /// Called with each state, on the calling thread.
     pub notify: &'o dyn Fn(EngineState),
 }
 
-/// Whether a build by `library` can be ended before it is done. TensorRT 8 asks nobody.
+/// Whether a build by `library` can be canceled. TensorRT 8 has no progress monitor.
 #[must_use]
 pub fn can_cancel(library: &Library) -> bool {
     library.generation() != Generation::Eight
 }
 
-/// The plan of `spec`: out of `cache`, or built into it where `policy` lets it. `notify` hears what becomes of it, on this thread.
+/// The plan of `spec`: out of `cache`, or built into it where `policy` lets it. `notify` receives each state, on this thread.
 /// A plan that is there is read and hashed; a build takes minutes on a Jetson.
 pub fn find_or_build(
     cache: &EngineCache,
@@ -109,7 +109,7 @@ pub fn find_or_build(
         EngineBuild::Never => Err(EngineError::Missing(Box::new(missing))),
         EngineBuild::Allow => {
             log::warn!(
-                "{}; building it now, as detector.tensorrt.build lets me",
+                "{}; building it now (detector.tensorrt.build: allow)",
                 missing.reason
             );
             let order = BuildOptions {
@@ -189,9 +189,9 @@ pub fn build(
     }
     let recipe = save_calibration(recipe, &built)?;
     let layers = device.and_then(|device| {
-        // The engine is as good without: this is only to be shown.
+        // Only for display: the engine works without it.
         library::inspect(library, device, &built.plan, recipe.dla).unwrap_or_else(|error| {
-            log::warn!("the engine was built, and cannot be looked into: {error}");
+            log::warn!("the engine was built, but its layers cannot be listed: {error}");
             None
         })
     });
@@ -201,7 +201,7 @@ pub fn build(
     if let Some(bytes) = &built.timing_cache
         && let Err(error) = cache.save_timing_cache(&recipe, bytes, &lock)
     {
-        log::warn!("the next build will take as long as this one: {error}");
+        log::warn!("cannot save the timing cache, so the next build will not be faster: {error}");
     }
     log::info!("built {} in {seconds:.0} s", stored.path.display());
     notify(EngineState::Ready {
@@ -236,7 +236,7 @@ struct BuildJob<'w> {
     workspace_bytes: Option<u64>,
 }
 
-/// What TensorRT told last.
+/// The last progress report of TensorRT.
 #[derive(Default)]
 struct LastReport {
     done: u32,
@@ -245,7 +245,7 @@ struct LastReport {
 }
 
 impl BuildJob<'_> {
-    /// Builds on a thread of its own, so that this one can tell how it goes.
+    /// Builds on a separate thread, so that this one can report progress.
     fn run_on_thread(
         &self,
         images: Option<&mut (dyn CalibrationInput + Send)>,

@@ -1,4 +1,4 @@
-//! The folder of engines: finding the one of a recipe, saying why there is none, and putting new ones there.
+//! The folder of engines: finds the engine of a recipe, explains why there is none, and stores new ones.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use super::manifest::Manifest;
 use super::miss::{CacheMiss, MissReason, differences};
 use super::spec::EngineSpec;
 
-/// Room on the disk beside the plan itself, for the manifest and the times of kernels.
+/// Disk space needed in addition to the plan itself, for the manifest and the times of kernels.
 const SLACK_BYTES: u64 = 16 << 20;
 
 /// A folder of engines.
@@ -45,7 +45,7 @@ pub struct Stored {
 type ReadManifest = Result<Manifest, String>;
 
 impl Stored {
-    /// Copies the engine to `path`, and its manifest beside it.
+    /// Copies the engine to `path`, and its manifest next to it.
     pub fn copy_to(&self, path: &Path) -> Result<(), EngineError> {
         atomic_file::write(path, &self.plan)?;
         atomic_file::write(&manifest_of(path), self.manifest.to_text().as_bytes())
@@ -73,7 +73,7 @@ impl EngineCache {
         self.folder.join(recipe.file_name())
     }
 
-    /// Reads the engine of `spec` and compares its hash, or says why there is none. Fails when the folder cannot be read.
+    /// Reads the engine of `spec` and compares its hash, or explains why there is none. Fails when the folder cannot be read.
     pub fn find(&self, recipe: &EngineSpec) -> Result<Lookup, EngineError> {
         let path = self.path_of(recipe);
         let missing = |reason| {
@@ -99,7 +99,7 @@ impl EngineCache {
         };
         let wanted = recipe.cache_key_fields();
         if manifest.recipe != wanted {
-            // Its name is that of the recipe: somebody has renamed or changed it.
+            // Its name is that of the recipe: the file was renamed or changed.
             let differences = differences(&manifest.recipe, &wanted);
             return missing(MissReason::Other { file, differences });
         }
@@ -142,7 +142,7 @@ impl EngineCache {
         })
     }
 
-    /// Every manifest in the folder with the engine's file beside it, by name; a reason in words for those that cannot be read.
+    /// Every manifest in the folder with the engine's file next to it, by name; a reason as text for those that cannot be read.
     pub(super) fn manifests(&self) -> Result<Vec<(PathBuf, ReadManifest)>, EngineError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -179,7 +179,7 @@ impl EngineCache {
         atomic_file::lock(&self.folder, wait)
     }
 
-    /// Fails when there is no room for a plan of about `plan_bytes`.
+    /// Fails when there is no disk space for a plan of about `plan_bytes`.
     pub(super) fn check_disk_space(&self, plan_bytes: u64) -> Result<(), EngineError> {
         disk_space::check(&self.folder, plan_bytes.saturating_add(SLACK_BYTES))
     }

@@ -52,7 +52,7 @@ pub(super) fn select_model_file(
     }
 }
 
-/// What a precision's name says: `int8` and `int8-small` compute in INT8.
+/// What a precision's name states: `int8` and `int8-small` compute in INT8.
 pub(super) fn precision_of(name: &str) -> Option<Precision> {
     [
         ("fp32", Precision::Fp32),
@@ -63,7 +63,7 @@ pub(super) fn precision_of(name: &str) -> Option<Precision> {
     .find_map(|(word, numbers)| name.starts_with(word).then_some(numbers))
 }
 
-/// Pictures that a calibration of `spec` hands over at a time: as many as the network takes where that is fixed, else the batch that
+/// Images that a calibration of `spec` hands over at a time: as many as the network takes where that is fixed, else the batch that
 /// the engine is to be fastest at.
 pub fn calibration_batch(recipe: &EngineSpec) -> Result<usize, EngineError> {
     let network = graph::read(&recipe.file.path)?;

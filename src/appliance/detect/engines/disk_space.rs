@@ -1,4 +1,4 @@
-//! Room on the disk of the engine cache, asked before minutes are spent on a build.
+//! Free disk space for the engine cache, checked before a build of several minutes.
 
 use std::io;
 use std::path::Path;

@@ -24,12 +24,12 @@ pub enum EngineError {
     /// The model's folder cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The network's file cannot be looked into.
+    /// The network's file cannot be inspected.
     #[error(transparent)]
     Graph(#[from] GraphError),
     /// A precision that TensorRT does not compute in.
     #[error(
-        "model {model}: precision `{wanted}` says nothing to TensorRT, expected a name that begins with fp32, fp16 or int8; \
+        "model {model}: unknown TensorRT precision `{wanted}`, expected a name that begins with fp32, fp16 or int8; \
          choose another with detector.precision or --precision"
     )]
     UnknownPrecision {
@@ -40,7 +40,7 @@ pub enum EngineError {
     },
     /// INT8 of a model without an INT8 file, and without calibration.
     #[error(
-        "model {model} has no precision `{wanted}`, and INT8 of its fp32 network needs a calibration: give pictures with \
+        "model {model} has no precision `{wanted}`, and INT8 of its fp32 network needs a calibration: give images with \
          `jetwatch engine build --calibration-images`, a cache with detector.tensorrt.calibration, or make an int8 network \
          with models/quantize.py"
     )]
@@ -52,7 +52,7 @@ pub enum EngineError {
     },
     /// FP32 on a DLA.
     #[error(
-        "model {model}: a DLA computes in fp16 and int8 alone, and fp32 was asked for: choose another with detector.precision or \
+        "model {model}: a DLA supports only fp16 and int8, but fp32 is configured: choose another with detector.precision or \
          --precision, or leave detector.tensorrt.dla or --dla out"
     )]
     DlaFloats {
@@ -61,15 +61,15 @@ pub enum EngineError {
     },
     /// A calibration for a model that has no FP32 file.
     #[error(
-        "model {model} has no fp32 network, which alone can be calibrated: leave the calibration out, or add the network to model.yaml"
+        "model {model} has no fp32 network, and only fp32 can be calibrated: leave the calibration out, or add the network to model.yaml"
     )]
     NothingToCalibrate {
         /// The model's name.
         model: String,
     },
-    /// Pictures for a network that takes bytes.
+    /// Images for a network that takes bytes.
     #[error(
-        "model {model} takes pictures as bytes, and TensorRT calibrates networks of 32-bit floats alone: give the network with Q/DQ nodes"
+        "model {model} takes images as bytes, and TensorRT calibrates only networks of 32-bit floats: give the network with Q/DQ nodes"
     )]
     CalibratesFloats {
         /// The model's name.
@@ -82,19 +82,19 @@ pub enum EngineError {
     Calibration {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The calibration cache is something else.
     #[error(
-        "{} is no calibration cache of TensorRT, which begins with `TRT-`; make one with `jetwatch engine build --calibration-images`",
+        "{} is not a TensorRT calibration cache, which begins with `TRT-`; make one with `jetwatch engine build --calibration-images`",
         path.display()
     )]
     NoCalibration {
         /// The file.
         path: PathBuf,
     },
-    /// Pictures were given, and TensorRT calibrated nothing with them.
+    /// Images were given, and TensorRT calibrated nothing with them.
     #[error(
         "TensorRT made no calibration of {}: if it has Q/DQ nodes, leave the calibration out", path.display()
     )]
@@ -108,16 +108,16 @@ pub enum EngineError {
          detector.tensorrt.engines or --engines", path.display()
     )]
     Folder {
-        /// `write` or `process`.
+        /// `write` or `read`.
         what: &'static str,
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no room for the engine.
+    /// There is no disk space for the engine.
     #[error(
-        "no room for the engine in {}: {needed} MiB are needed and {free} MiB are free; remove old engines (`jetwatch engine list` \
+        "not enough disk space for the engine in {}: {needed} MiB are needed, {free} MiB are free; remove old engines (`jetwatch engine list` \
          shows them), or choose another folder with detector.tensorrt.engines or --engines", folder.display()
     )]
     Full {
@@ -130,8 +130,8 @@ pub enum EngineError {
     },
     /// There is too little memory to try.
     #[error(
-        "too little memory to build an engine: {free} MiB of {kind} are free, and a build of this network takes {floor} MiB at the \
-         very least; end other programs, or build when the daemon is stopped"
+        "too little memory to build an engine: {free} MiB of {kind} are free, but a build of this network needs at least \
+         {floor} MiB; end other programs, or build when the daemon is stopped"
     )]
     Memory {
         /// `GPU memory` or `memory`.
@@ -144,9 +144,9 @@ pub enum EngineError {
     /// The build was ended by a stop.
     #[error("the build was canceled; nothing was written")]
     Canceled,
-    /// The operating system gives no thread.
+    /// The operating system cannot create a thread.
     #[error(
-        "cannot start the thread that builds: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
+        "cannot start the build thread: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
     )]
     Thread(io::Error),
 }

@@ -1,7 +1,7 @@
-//! Layers of an engine by precision and device, out of what TensorRT's inspector tells as JSON.
+//! Layers of an engine by precision and device, from the JSON of TensorRT's engine inspector.
 //!
 //! The inspector's text has no specified form. What is read here is what versions 8.5 to 11 write: a list `Layers`, whose entries are
-//! names alone or maps, with the formats of their outputs in words, such as `Thirty-two wide channel vectorized row major Int8 format`.
+//! names alone or maps, with the formats of their outputs as text, such as `Thirty-two wide channel vectorized row major Int8 format`.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ fn precision(entry: &Value) -> &'static str {
     })
 }
 
-/// The type that a format in words speaks of.
+/// The type that a format as text speaks of.
 fn precision_of_format(format: &str) -> &'static str {
     let format = format.to_ascii_lowercase();
     // `bf16` and `fp16` before what is part of them.

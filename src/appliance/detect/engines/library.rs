@@ -23,7 +23,7 @@ pub fn device() -> Result<Arc<Device>, EngineError> {
     Ok(Device::open(0)?)
 }
 
-/// Loads `plan` and sums up its layers; `None` when TensorRT tells of none. A plan holds machine code: only a trusted one may be loaded.
+/// Loads `plan` and sums up its layers; `None` when TensorRT reports none. A plan holds machine code: only a trusted one may be loaded.
 pub fn inspect(
     library: &Arc<Library>,
     device: &Device,

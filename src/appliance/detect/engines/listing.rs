@@ -28,7 +28,7 @@ pub struct Listed {
 pub enum ListedState {
     /// Whole: its bytes are those that were written. Whether it fits the GPU and the library is another question.
     Whole,
-    /// Its bytes differ from what its manifest says, and how.
+    /// Its bytes differ from what its manifest states, and how.
     Damaged(String),
     /// Its manifest is missing or cannot be read, or there is a manifest without an engine.
     Incomplete(String),

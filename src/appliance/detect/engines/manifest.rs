@@ -1,4 +1,4 @@
-//! The manifest beside an engine: what it is, and the hash of its bytes. A plan without one does not count.
+//! The manifest next to an engine: what it is, and the hash of its bytes. A plan without one does not count.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::spec::CacheKeyFields;
 /// Number of the manifest's form; others are of another jetwatch.
 const FORMAT_VERSION: u32 = 1;
 
-/// What is written beside an engine, as JSON.
+/// What is written next to an engine, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Number of this form.
@@ -50,7 +50,7 @@ impl Manifest {
         }
     }
 
-    /// Reads what [`to_text`](Self::to_text) gave; the error is a reason in words.
+    /// Reads what [`to_text`](Self::to_text) gave; the error is a reason as text.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if manifest.manifest != FORMAT_VERSION {
@@ -72,7 +72,7 @@ impl Manifest {
     pub(super) fn mismatch(&self, plan: &[u8]) -> Option<String> {
         if plan.len() as u64 != self.plan_bytes {
             return Some(format!(
-                "it has {} bytes, and its manifest says {}",
+                "it has {} bytes, expected {} by its manifest",
                 plan.len(),
                 self.plan_bytes
             ));
@@ -80,7 +80,7 @@ impl Manifest {
         let found = sha256(plan);
         (found != self.plan_sha256).then(|| {
             format!(
-                "its SHA-256 is {found}, and its manifest says {}",
+                "its SHA-256 is {found}, expected {} by its manifest",
                 self.plan_sha256
             )
         })
@@ -109,10 +109,10 @@ mod tests {
         assert_eq!(read.mismatch(b"plan"), None);
         assert_eq!(
             read.mismatch(b"pla").as_deref(),
-            Some("it has 3 bytes, and its manifest says 4")
+            Some("it has 3 bytes, expected 4 by its manifest")
         );
         let mismatch = read.mismatch(b"plam").expect("a letter differs");
-        assert!(mismatch.contains("and its manifest says"), "{mismatch}");
+        assert!(mismatch.contains("by its manifest"), "{mismatch}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Whether there is memory enough to try a build. Only estimates: what a build really takes, TensorRT alone finds out.
+//! Whether there is enough memory to try a build. Only estimates: the real use is known only to TensorRT.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ pub(super) fn check(
         Some(device) if !device.is_integrated() => ("GPU memory", device.memory()?.free as u64),
         _ => {
             let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-            // A system that does not tell is not refused.
+            // A system that does not report it is not refused.
             match available(&text) {
                 Some(free) => ("memory", free),
                 None => return Ok(()),
@@ -41,7 +41,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// An error, a warning, or nothing to say.
+/// An error, a warning, or nothing.
 fn assess(
     kind: &'static str,
     free: u64,

@@ -1,4 +1,4 @@
-//! Why an engine is missing: one sentence, and the command that mends it.
+//! Why an engine is missing: one sentence, and the command that builds it.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub enum MissReason {
         /// What is wrong with it.
         what: String,
     },
-    /// It is there, but nothing says what it is.
+    /// It has no manifest.
     NoManifest {
         /// Its file's name.
         file: String,
@@ -74,7 +74,7 @@ impl fmt::Display for MissReason {
             Self::Damaged { file, what } => write!(f, "the engine {file} is damaged: {what}"),
             Self::NoManifest { file } => write!(
                 f,
-                "the engine {file} has no manifest beside it: a build was cut off, and it does not count"
+                "the engine {file} has no manifest: its build was interrupted, so it is ignored"
             ),
             Self::BadManifest { file, what } => {
                 write!(f, "the manifest {file} cannot be read: {what}")
@@ -170,7 +170,7 @@ pub(super) fn differences(found: &CacheKeyFields, wanted: &CacheKeyFields) -> Ve
     differences
 }
 
-/// The first digits of a hash, which tell it apart.
+/// The first digits of a hash, enough to identify it.
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }

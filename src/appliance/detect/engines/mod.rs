@@ -1,7 +1,7 @@
 //! Engines: what TensorRT builds of a network for one GPU, kept in a folder and found again.
 //!
 //! A [`EngineSpec`] holds all that decides an engine: the network's file, the numbers it computes in, batch, GPU, version of
-//! TensorRT, and so on. Its hash is the engine's key. An [`EngineCache`] finds the engine of a recipe or says exactly why there is
+//! TensorRT, and so on. Its hash is the engine's key. An [`EngineCache`] finds the engine of a recipe or states exactly why there is
 //! none; [`find_or_build`] gives the plan, and builds it where the configuration lets it. A plan counts only with its manifest, which is written last.
 //! What runs an engine is elsewhere. Called by the TensorRT detector and by `jetwatch engine`.
 //!

@@ -1,8 +1,8 @@
-//! What a file that is said to be an engine is, without loading it: a plan holds machine code, and a wrong one may do anything.
+//! Identifies an engine file without loading it: a plan holds machine code, and a wrong one may do anything.
 //!
-//! NVIDIA does not describe the form of plans. What is read of them here is what plans of TensorRT-RTX 1.7.1, built for three GPUs, and
-//! that library's answers to changed ones show: the word `vtrt`, the file's length, the version and build number of the library, and a bit for
-//! each compute capability. Of other plans only the first word is known.
+//! NVIDIA does not document the plan format. The fields read here were found with plans of TensorRT-RTX 1.7.1 for three
+//! GPUs: the word `vtrt`, the file's length, the version and build number of the library, and a bit for each compute
+//! capability. Of other plans only the first word is known.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub struct PlanFile {
     pub bytes: usize,
     /// What it seems to be.
     pub kind: PlanKind,
-    /// The manifest beside it, if there is one that can be read.
+    /// The manifest next to it, if there is one that can be read.
     pub manifest: Option<Manifest>,
     /// What is wrong with the manifest, or with the plan by the manifest's word.
     pub mismatch: Option<String>,
@@ -39,7 +39,7 @@ pub struct PlanFile {
 pub enum PlanKind {
     /// No bytes.
     Empty,
-    /// A plan whose header tells who built it, as those of TensorRT-RTX.
+    /// A plan whose header names its builder's version, as those of TensorRT-RTX.
     Versioned {
         /// Version and build number of the library, as `1.7.1.116`.
         version: String,
@@ -66,7 +66,7 @@ pub enum PlanKind {
         /// Whether some of them are quantized.
         is_quantized: bool,
     },
-    /// A page of the web: a download that went wrong.
+    /// An HTML page: a failed download.
     Html,
     /// A pointer of Git LFS instead of the file.
     LfsPointer,
@@ -77,7 +77,7 @@ pub enum PlanKind {
     },
 }
 
-/// Reads the file at `path` and the manifest beside it.
+/// Reads the file at `path` and the manifest next to it.
 pub fn inspect_file(path: &Path) -> Result<PlanFile, EngineError> {
     let bytes = std::fs::read(path).map_err(|source| folder_error("read", path, source))?;
     let (manifest, mismatch) = match read(&manifest_of(path))? {
@@ -161,7 +161,7 @@ impl PlanKind {
                     plan
                 } else {
                     format!(
-                        "{plan}; it is cut off or damaged: {bytes} bytes, and its header says {stated_bytes}; build or copy it again"
+                        "{plan}; it is cut off or damaged: {bytes} bytes, expected {stated_bytes} by its header; build or copy it again"
                     )
                 }
             }
@@ -183,7 +183,7 @@ impl PlanKind {
                 if *is_quantized { ", quantized" } else { "" }
             ),
             Self::Html => {
-                "a page of the web: the download went wrong; open the address in a browser to see what it says".to_owned()
+                "an HTML page: the download failed; open the address in a browser to see its text".to_owned()
             }
             Self::LfsPointer => {
                 "a pointer of Git LFS instead of the file: fetch it with `git lfs pull`".to_owned()
@@ -266,7 +266,7 @@ mod tests {
         let summary = description_of(&header(7_739_396));
         assert!(
             summary.ends_with(
-                "cut off or damaged: 64 bytes, and its header says 7739396; build or copy it again"
+                "cut off or damaged: 64 bytes, expected 7739396 by its header; build or copy it again"
             ),
             "{summary}"
         );
@@ -307,9 +307,7 @@ mod tests {
     #[test]
     fn other_file_types_are_identified() {
         assert!(description_of(b"").starts_with("empty"));
-        assert!(
-            description_of(b"\n<!DOCTYPE html><html>404</html>").starts_with("a page of the web")
-        );
+        assert!(description_of(b"\n<!DOCTYPE html><html>404</html>").starts_with("an HTML page"));
         assert!(
             description_of(b"version https://git-lfs.github.com/spec/v1\n")
                 .starts_with("a pointer")

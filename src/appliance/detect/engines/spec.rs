@@ -14,7 +14,7 @@ use jetwatch_nvidia::tensorrt::{Flavor, Generation, Library, Precision, Version}
 /// Hexadecimal digits of the key in a file's name.
 const KEY_DIGITS: usize = 16;
 
-/// What an engine is built from, for what, and by whom.
+/// What an engine is built from, for which target, and by which version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineSpec {
     /// Name of the model.
@@ -25,9 +25,9 @@ pub struct EngineSpec {
     pub file: ModelFile,
     /// What it computes in.
     pub precision: Precision,
-    /// Calibration that makes INT8 of an FP32 network; `None` where the network says by itself what is quantized.
+    /// Calibration that makes INT8 of an FP32 network; `None` where the network states by itself what is quantized.
     pub calibration: Option<Calibration>,
-    /// Most pictures in one run, at least 1.
+    /// Most images in one run, at least 1.
     pub batch: u32,
     /// Contexts that run side by side, at least 1.
     pub contexts: u32,
@@ -50,7 +50,7 @@ pub struct EngineSpec {
 pub struct Calibration {
     /// Its file.
     pub path: PathBuf,
-    /// SHA-256 of its bytes; `None` while it is yet to be made from pictures.
+    /// SHA-256 of its bytes; `None` while it is yet to be made from images.
     pub sha256: Option<String>,
 }
 
@@ -81,13 +81,13 @@ pub struct CacheKeyFields {
     pub model: String,
     /// SHA-256 of the ONNX file.
     pub onnx_sha256: String,
-    /// SHA-256 of each file of weights beside it, as far as model.yaml gives them.
+    /// SHA-256 of each file of weights next to it, as far as model.yaml gives them.
     pub weights_sha256: Vec<String>,
     /// `fp32`, `fp16` or `int8`.
     pub precision: String,
     /// SHA-256 of the calibration cache.
     pub calibration_sha256: Option<String>,
-    /// Most pictures in one run.
+    /// Most images in one run.
     pub batch: u32,
     /// Optimization profiles: one for each context until TensorRT 8, else one.
     pub profiles: u32,
@@ -120,7 +120,7 @@ impl EngineSpec {
         Self::assemble(config, spec, library, gpu, calibration)
     }
 
-    /// As [`new`](Self::new) for an INT8 engine whose calibration is yet to be made, from pictures, and goes to `path`.
+    /// As [`new`](Self::new) for an INT8 engine whose calibration is yet to be made, from images, and goes to `path`.
     pub fn with_pending_calibration(
         config: &DetectorConfig,
         spec: &ModelSpec,

@@ -1,7 +1,7 @@
 //! The families of networks that jetwatch decodes: what each needs of an ONNX file, and how its input is usually prepared.
 //!
-//! Shapes are those of one picture, `C` is the number of classes. The preparation is what the family's authors train with;
-//! an ONNX file does not say it, so that it stays a guess wherever it is used.
+//! Shapes are those of one image, `C` is the number of classes. The preparation is what the family's authors train with;
+//! an ONNX file does not state it, so that it stays a guess wherever it is used.
 
 use jetwatch_types::Placement;
 
@@ -22,11 +22,11 @@ pub struct Family {
     pub mean: [f32; 3],
     /// Multiplied after that.
     pub scale: [f32; 3],
-    /// Where the scaled picture lies.
+    /// Where the scaled image lies.
     pub placement: Placement,
     /// Value of the padding, 0 to 255.
     pub padding: u8,
-    /// Scores below this say little.
+    /// Scores below this are not meaningful.
     pub score_threshold: f32,
     /// Whether boxes of one object overlap.
     pub needs_suppression: bool,
@@ -202,13 +202,13 @@ pub(super) fn find(layout: &str) -> Option<&'static Family> {
 }
 
 impl Family {
-    /// Whether its networks name the whole picture and give no boxes.
+    /// Whether its networks name the whole image and give no boxes.
     #[must_use]
     pub fn is_classifier(&self) -> bool {
         matches!(self.layout, "softmax" | "logits" | "sigmoid")
     }
 
-    /// The family as the authors of this very network prepare their pictures; `task` is what its exporter noted.
+    /// The family as the authors of this very network prepare their images; `task` is what its exporter noted.
     #[must_use]
     pub(super) fn for_task(&self, task: Option<&str>) -> Self {
         match task {

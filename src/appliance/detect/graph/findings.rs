@@ -114,17 +114,17 @@ fn files(network: &Network, found: &mut Diagnostics) {
         let weights = file.weights;
         match file.found_bytes {
             None => found.error(format!(
-                "the file `{}`, which holds {weights} weight(s), is missing: put it beside the ONNX file, or export the network \
+                "the file `{}`, which holds {weights} weight(s), is missing: put it next to the ONNX file, or export the network \
                  into one file",
                 file.location
             )),
             Some(bytes) if bytes < file.needed_bytes => found.error(format!(
                 "the file `{}` has {bytes} bytes, expected at least {}: it is cut off or belongs to another export; fetch or \
-                 export both anew",
+                 export both again",
                 file.location, file.needed_bytes
             )),
             Some(_) => found.note(format!(
-                "{weights} weight(s) lie in the file `{}`: it has to stay beside the ONNX file, and model.yaml can give its hash \
+                "{weights} weight(s) lie in the file `{}`: it has to stay next to the ONNX file, and model.yaml can give its hash \
                  too (`weights` below the file's precision)",
                 file.location
             )),
@@ -244,7 +244,7 @@ fn tensors(network: &Network, found: &mut Diagnostics) {
             .map(|input| format!("`{}` {input}", input.name))
             .collect();
         found.error(format!(
-            "no input takes pictures: found {}, expected float32 [1 or N, 3, height, width]; export the network with its \
+            "no input takes images: found {}, expected float32 [1 or N, 3, height, width]; export the network with its \
              input's shape",
             if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") }
         ));
@@ -259,7 +259,7 @@ fn tensors(network: &Network, found: &mut Diagnostics) {
             if is_last {
                 "colors come last here: export it for [N, 3, height, width] (tf2onnx: --inputs-as-nchw)"
             } else {
-                "jetwatch runs networks of color pictures"
+                "jetwatch runs networks of color images"
             }
         ));
     }
@@ -284,7 +284,7 @@ fn tensors(network: &Network, found: &mut Diagnostics) {
         .collect();
     if !others.is_empty() {
         found.error(format!(
-            "another input {}: jetwatch gives pictures, and their size or scale to networks like RT-DETR; export the network \
+            "another input {}: jetwatch gives images, and their size or scale to networks like RT-DETR; export the network \
              with one input",
             others.join(" and ")
         ));
@@ -321,7 +321,7 @@ fn quantization(network: &Network, found: &mut Diagnostics) {
     }
     if quantized.quantized_biases > 0 {
         found.warning(format!(
-            "{} of {} layers have quantized biases, which TensorRT's parser refuses: quantize anew with models/quantize.py, or \
+            "{} of {} layers have quantized biases, which TensorRT's parser refuses: quantize again with models/quantize.py, or \
              with onnxruntime's QuantizeBias=False",
             quantized.quantized_biases, quantized.layers
         ));

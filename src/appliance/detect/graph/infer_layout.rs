@@ -1,6 +1,6 @@
-//! Which output layout a network's shapes, names and notes speak for. Pure.
+//! Infers the output layout of a network from its shapes, names and metadata. Pure.
 //!
-//! An ONNX file does not say what its numbers mean, so that every answer is a guess with a reason. The rules go from the
+//! An ONNX file does not state what its numbers mean, so that every answer is a guess with a reason. The rules go from the
 //! particular to the general; the first that fits is the guess, the others are known by [`candidate_layouts`].
 
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct InferredLayout {
     pub tensors: Vec<TensorRole>,
     /// Other keys of `output`, with their values as YAML.
     pub parameters: Vec<(&'static str, String)>,
-    /// Name of a further input that takes the size of the pictures.
+    /// Name of a further input that takes the size of the images.
     pub sizes_name: Option<String>,
     /// Name of a further input that takes their scale.
     pub scales_name: Option<String>,
@@ -78,14 +78,14 @@ impl InferredLayout {
     }
 }
 
-/// The input that takes pictures: float or byte tensors of four axes.
+/// The input that takes images: float or byte tensors of four axes.
 #[must_use]
 pub(super) fn image_input(network: &Network) -> Option<&Tensor> {
     let has_four = |tensor: &&Tensor| tensor.axes.as_ref().is_some_and(|axes| axes.len() == 4);
     network.inputs.iter().find(has_four)
 }
 
-/// Width and height of the input, as far as the file says them: in its shape, or in what the exporter noted.
+/// Width and height of the input, as far as the file states them: in its shape, or in what the exporter noted.
 #[must_use]
 pub(super) fn input_size(network: &Network) -> Option<Size> {
     let axes = image_input(network)?.axes.as_ref()?;
@@ -161,7 +161,7 @@ impl<'a> OutputsView<'a> {
         strides.iter().map(cells).sum()
     }
 
-    /// An input of two numbers a picture besides the pictures themselves: sizes are integers, scales are not.
+    /// An input of two numbers an image besides the images themselves: sizes are integers, scales are not.
     fn extra_input(&self, element: Element) -> Option<String> {
         let is_pair = |axes: &Vec<Axis>| matches!(axes.as_slice(), [_, Axis::Fixed(2)]);
         let inputs = &self.network.inputs;

@@ -1,8 +1,8 @@
-//! A network made whole: weights that lie in other files put into it. Pure.
+//! Embeds external weights into the network's own file. Pure.
 //!
-//! The runtimes read such files only when they open a network by its path, and nobody knows then which bytes they found.
-//! Joined, the network is one piece of memory, whose every byte was hashed before. Where weights may stand is all that is
-//! known here of what a network means. The files are read by the model folder's [`ModelFile`](crate::model::ModelFile).
+//! Runtimes read such files only when they open a network by path, and then it cannot be verified which bytes they read.
+//! Joined, the network is one buffer, all of whose bytes were hashed before. This module only knows where a network may
+//! refer to weights. The files are read by the model folder's [`ModelFile`](crate::model::ModelFile).
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::summary::stored_len;
 /// Deepest nesting of messages: each body of a loop or branch in another one is four deeper.
 const MAX_DEPTH: usize = 80;
 
-/// The bytes of one weight in a file beside the network's.
+/// The bytes of one weight in a file next to the network's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExternalTensor<'a> {
     /// The file's path as the network gives it.
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// A message that was written anew, mostly out of parts of the old one.
+/// A message that was written again, mostly out of parts of the old one.
 #[derive(Default)]
 struct Pieces<'a> {
     parts: Vec<Cow<'a, [u8]>>,

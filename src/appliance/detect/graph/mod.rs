@@ -1,10 +1,10 @@
-//! What an ONNX file holds, read without ONNX Runtime.
+//! Inspection of ONNX files without ONNX Runtime.
 //!
-//! [`process`] sums a file up as a [`Network`]: tensors, operators, quantization, files beside it. [`lint()`] judges it
-//! against the runtimes that jetwatch uses, [`infer_layout()`] tells which output layout its shapes and names speak for, and
+//! [`read`](read()) summarizes a file as a [`Network`]: tensors, operators, quantization, files next to it. [`lint()`] judges it
+//! against the runtimes that jetwatch uses, [`infer_layout()`] infers its output layout from shapes and names, and
 //! [`ModelYamlTemplate`] turns a guess into a `model.yaml`; [`embed()`] puts weights into a network that keeps them in other files. All but
 //! the reading of the file is pure. Called by `jetwatch model inspect` and `jetwatch model init`, when a model's file is read,
-//! and when a runtime refuses a network, to say why.
+//! and when a runtime refuses a network, to explain why.
 
 mod class_names;
 mod families;
@@ -33,7 +33,7 @@ pub use protobuf::Malformed;
 pub use quantization::Quantization;
 pub use summary::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
 
-/// Protobuf messages have at most 2 GiB; what is larger has its weights in files beside it.
+/// Protobuf messages have at most 2 GiB; what is larger has its weights in files next to it.
 const MAX_BYTES: u64 = 1 << 31;
 
 /// Why a file cannot be summed up.
@@ -44,13 +44,13 @@ pub enum GraphError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// It is longer than any ONNX file.
     #[error(
         "{}: found {bytes} bytes, expected at most {MAX_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
-         save the network with its weights in a file beside it",
+         save the network with external weights",
         path.display()
     )]
     TooLong {
@@ -86,7 +86,7 @@ pub enum GraphError {
     },
 }
 
-/// Sums up the file at `path`. Files beside it that hold weights are looked for but not read.
+/// Sums up the file at `path`. Files next to it that hold weights are looked for but not read.
 pub fn read(path: &Path) -> Result<Network, GraphError> {
     let bytes = read_bytes(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -98,7 +98,7 @@ pub fn read(path: &Path) -> Result<Network, GraphError> {
     })
 }
 
-/// Sums up `bytes`, the file at `path`; `length` gives the length of a file beside it, if it is there.
+/// Sums up `bytes`, the file at `path`; `length` gives the length of a file next to it, if it is there.
 pub fn summarize(
     path: &Path,
     bytes: &[u8],

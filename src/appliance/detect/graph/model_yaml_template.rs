@@ -1,4 +1,4 @@
-//! The `model.yaml` for a network that was guessed at: text that says what is known and what is not. Pure.
+//! The draft of a `model.yaml` for an inspected network; guessed values are marked. Pure.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ pub struct Origin<'a> {
     pub file: &'a str,
     /// SHA-256 of the file.
     pub sha256: &'a str,
-    /// Files beside it in which the network keeps weights, by the paths that it gives, with their SHA-256.
+    /// Files next to it in which the network keeps weights, by the paths that it gives, with their SHA-256.
     pub weights: &'a [(String, String)],
     /// Name of a labels file in the folder, instead of the labels in the text.
     pub labels_file: Option<&'a str>,
@@ -164,16 +164,16 @@ impl ModelYamlTemplate {
         )?;
         writeln!(
             text,
-            "# Names, sizes and the hash were read in the file. Lines that say GUESS were not: an ONNX file does not"
+            "# Names, sizes and the hash were read from the file. Lines marked GUESS were not: an ONNX file does not"
         )?;
         let then = if family.is_classifier() {
             "name it in `secondary` and look at what it says"
         } else {
-            "see `jetwatch eval` on pictures with boxes"
+            "see `jetwatch eval` on images with boxes"
         };
         writeln!(
             text,
-            "# say them. Compare them with how the network was trained, then {then}."
+            "# contain them. Compare them with how the network was trained, then {then}."
         )?;
         writeln!(text, "name: {}", quoted(origin.name))?;
         writeln!(text, "input:")?;
@@ -188,7 +188,7 @@ impl ModelYamlTemplate {
         if let Some(scales) = &self.inferred.scales_name {
             writeln!(
                 text,
-                "  scales_name: {}   # takes the scale of the pictures",
+                "  scales_name: {}   # takes the scale of the images",
                 quoted(scales)
             )?;
         }
@@ -265,7 +265,7 @@ impl ModelYamlTemplate {
         let license = self.license.as_deref().unwrap_or("NOASSERTION");
         writeln!(
             text,
-            "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION says that nobody looked."
+            "# The terms of the weights: an SPDX identifier, and where the file came from. NOASSERTION: not checked."
         )?;
         writeln!(
             text,
@@ -333,7 +333,7 @@ fn precision(network: &Network) -> &'static str {
     }
 }
 
-/// The labels, and a sentence that says where they come from.
+/// The labels, and a sentence that states where they come from.
 fn labels_of(
     network: &Network,
     guess: &InferredLayout,

@@ -9,7 +9,7 @@ pub enum ModelYamlTemplateError {
     /// No layout fits.
     #[error("{}", none_fits(outputs, *size, wanted.as_deref()))]
     NoLayout {
-        /// The network's outputs in words.
+        /// The network's outputs as text.
         outputs: String,
         /// Its input size.
         size: Size,
@@ -22,39 +22,39 @@ pub enum ModelYamlTemplateError {
         /// What was asked for.
         wanted: String,
     },
-    /// No input takes pictures.
+    /// No input takes images.
     #[error(
-        "no input takes pictures: found {found}, expected float32 [1 or N, 3, height, width]; export the network anew"
+        "no input takes images: found {found}, expected float32 [1 or N, 3, height, width]; export the network again"
     )]
     NoInput {
-        /// The inputs in words.
+        /// The inputs as text.
         found: String,
     },
-    /// The input takes pictures in another form.
+    /// The input takes images in another form.
     #[error(
         "the input `{input}` is {found}, expected [1 or N, 3, height, width]; {}",
         if *is_last {
             "colors come last here: export it with planes first (tf2onnx: --inputs-as-nchw)"
         } else {
-            "jetwatch runs networks of color pictures, in three planes: train or export it for these"
+            "jetwatch runs networks of color images, in three planes: train or export it for these"
         }
     )]
     NoPlanes {
         /// Name of the input.
         input: String,
-        /// Its shape in words.
+        /// Its shape as text.
         found: String,
         /// Whether three colors are on the last axis.
         is_last: bool,
     },
     /// The file leaves the size of the input open.
     #[error(
-        "the network leaves the size of its input `{input}` open ({found}): say which to use, such as --size 640x640"
+        "the network leaves the size of its input `{input}` open ({found}): give the size to use, such as --size 640x640"
     )]
     NoSize {
         /// Name of the input.
         input: String,
-        /// Its shape in words.
+        /// Its shape as text.
         found: String,
     },
     /// The size that was asked for is not the network's.
@@ -82,7 +82,7 @@ pub enum ModelYamlTemplateError {
     },
     /// The number of classes cannot be seen in the network.
     #[error(
-        "the outputs of layout {layout} do not tell the number of classes: give their names with --labels FILE"
+        "the outputs of layout {layout} do not contain the number of classes: give their names with --labels FILE"
     )]
     NoLabels {
         /// The layout.
@@ -111,7 +111,7 @@ fn none_fits(outputs: &str, size: Size, wanted: Option<&str>) -> String {
         ),
         None => format!(
             "no layout fits the outputs at an input of {size}: found {outputs}; expected one of{}\nExport the network as one of \
-             these, or tell its layout with --layout if the shapes are left open",
+             these, or give its layout with --layout if the shapes are left open",
             FAMILIES.iter().map(needs).collect::<String>()
         ),
     }

@@ -1,7 +1,7 @@
 //! ONNX's messages, as far as they are looked at, by the field numbers of `onnx.proto`. Pure.
 //!
 //! Everything borrows from the file's bytes. Lists have a fixed greatest length, so that a file of empty messages is an
-//! error instead of a heap a hundred times its size. [`summary`](super::network) sums up what is read here.
+//! error instead of a heap a hundred times its size. [`summary`](super::summary) sums up what is read here.
 
 use super::protobuf::{Malformed, Message};
 
@@ -61,7 +61,7 @@ pub(super) struct Weight<'a> {
     pub(super) external: Option<ExternalDataRef<'a>>,
 }
 
-/// Bytes in a file beside the network's.
+/// Bytes in a file next to the network's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExternalDataRef<'a> {
     /// The file's path as the network gives it.
@@ -78,7 +78,7 @@ pub(super) struct ValueInfo<'a> {
     pub(super) name: &'a str,
     /// Number of the element type; `None` for what is no tensor.
     pub(super) element: Option<i64>,
-    /// `None` when the file does not say it.
+    /// `None` when the file does not state it.
     pub(super) axes: Option<Vec<Axis<'a>>>,
 }
 

@@ -1,10 +1,10 @@
-//! Which operator makes the numbers of an output. Pure; called when a network is summed up.
+//! Which operator computes an output. Pure; called when a network is summarized.
 //!
-//! A classifier's last operator says what no shape does: whether its numbers are shares, scores of their own, or neither yet.
+//! A classifier's last operator shows what its shape does not: whether the output is a softmax, a sigmoid, or raw logits.
 
 use super::onnx_proto::{Graph, Node};
 
-/// Operators that change how numbers lie or are stored, and not what they say.
+/// Operators that change only shape or storage, not the meaning of the numbers.
 const SHAPING: [&str; 11] = [
     "Cast",
     "DequantizeLinear",
@@ -22,7 +22,7 @@ const SHAPING: [&str; 11] = [
 /// Longest way back: exporters leave a few such operators behind one another, and damaged files may lead in circles.
 const MAX_STEPS: usize = 32;
 
-/// A damaged file may have as many outputs as nodes, which nobody asks about.
+/// Upper limit, since a damaged file may have as many outputs as nodes.
 const MAX_OUTPUTS: usize = 32;
 
 /// The operator that makes the numbers of `output`, in its kind for floats; `None` when no node gives it.

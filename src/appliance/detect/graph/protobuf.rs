@@ -1,8 +1,8 @@
-//! Protobuf's wire format, read where it lies.
+//! A zero-copy reader of the Protobuf wire format.
 //!
 //! A generated reader would copy every weight and turn two bytes of an empty message into a structure of hundreds; here
-//! a field is a slice of the file, so that a hostile file costs no more memory than its own size. What the fields
-//! mean is said by the callers, [`onnx_proto`](super::messages) and [`embed`](mod@super::join), which also writes some anew.
+//! a field is a slice of the file, so that a hostile file costs no more memory than its own size. The meaning of the
+//! fields is known to the callers, [`onnx_proto`](super::onnx_proto) and [`join`](mod@super::join), which also rewrites some.
 
 /// Where and why the bytes are no protobuf message.
 #[derive(Debug, Clone, PartialEq, Eq)]

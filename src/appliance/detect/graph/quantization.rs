@@ -127,7 +127,7 @@ fn count_dequantize(
         sum.per_tensor_weights += usize::from(!is_per_channel);
         return;
     }
-    // Without a zero point the type is unsigned bytes, says ONNX.
+    // Without a zero point the type is unsigned bytes, states ONNX.
     let element = zero_point.map_or(Element::UINT8, |weight| Element(weight.element));
     sum.signed_activations += usize::from(element == Element::INT8);
     sum.unsigned_activations += usize::from(element == Element::UINT8);

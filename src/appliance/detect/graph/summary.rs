@@ -1,4 +1,4 @@
-//! A network in numbers: its tensors, operators, weights and the files beside it. Pure.
+//! A network in numbers: its tensors, operators, weights and the files next to it. Pure.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -38,7 +38,7 @@ pub struct Network {
     pub operators: Vec<Operator>,
     /// How it is quantized.
     pub quantization: Quantization,
-    /// Files beside it that hold weights.
+    /// Files next to it that hold weights.
     pub external: Vec<ExternalFile>,
     /// What the exporter noted.
     pub metadata: Vec<(String, String)>,
@@ -60,7 +60,7 @@ pub struct Tensor {
     pub name: String,
     /// Type of its elements; `None` for what is no tensor.
     pub element: Option<Element>,
-    /// Its axes; `None` when the file does not say them.
+    /// Its axes; `None` when the file does not state them.
     pub axes: Option<Vec<Axis>>,
     /// Of an output: the operator that makes its numbers; those behind it only shape or store them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct Operator {
     pub name: String,
     /// How often it occurs.
     pub count: usize,
-    /// Whether the file says itself what it does.
+    /// Whether the file states itself what it does.
     pub is_defined: bool,
     /// Name of the first node with it.
     pub first_node: String,
@@ -222,7 +222,7 @@ fn domain(name: &str) -> String {
     if name.is_empty() { ONNX_DOMAIN } else { name }.to_owned()
 }
 
-/// Sums up `graph` of `model`, a file of `bytes` bytes; `length` gives the length of a file beside it, if it is there.
+/// Sums up `graph` of `model`, a file of `bytes` bytes; `length` gives the length of a file next to it, if it is there.
 pub(super) fn summarize(
     bytes: usize,
     model: &Model<'_>,

@@ -24,7 +24,7 @@ fn floats(outputs: &[(&str, &[i64])]) -> Vec<Tensor> {
     outputs.iter().map(float).collect()
 }
 
-/// A network for pictures of `side`×`side` with these outputs.
+/// A network for images of `side`×`side` with these outputs.
 fn network(side: i64, outputs: Vec<Tensor>) -> Network {
     Network {
         bytes: 1000,
@@ -377,13 +377,14 @@ fn metadata_names_become_labels_when_they_are_as_many_as_the_classes() {
 #[test]
 fn dynamic_sizes_come_from_metadata_or_caller() {
     let mut network = network(-1, floats(&[("output0", &[-1, 84, 8400])]));
-    let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("nobody says it");
+    let error =
+        ModelYamlTemplate::new(&network, None, None, None).expect_err("the type is unknown");
     assert!(
         matches!(error, ModelYamlTemplateError::NoSize { .. }),
         "{error}"
     );
     ModelYamlTemplate::new(&network, None, Some(Size::new(640, 640)), None)
-        .expect("the caller says it");
+        .expect("the caller gives it");
     network
         .metadata
         .push(("imgsz".to_owned(), "[640, 640]".to_owned()));
@@ -421,7 +422,7 @@ fn names_from_file_cannot_break_yaml_lines() {
     );
 }
 
-/// What the description drafted for `summary` says.
+/// What the description drafted for `summary` states.
 fn loaded_template(network: &Network) -> ModelSpec {
     let draft = ModelYamlTemplate::new(network, None, None, None).expect("a layout fits");
     let origin = Origin {

@@ -269,7 +269,9 @@ fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
     };
     match (named, map.optional("tensors")) {
         (Some(name), None) => Tensors::from_name(&name),
-        (Some(_), Some(tensors)) => invalid(&tensors, "given beside name", "only one of them"),
+        (Some(_), Some(tensors)) => {
+            invalid(&tensors, "given together with name", "only one of them")
+        }
         (None, Some(tensors)) => {
             let given = |roles: &&&[Role]| tensors.optional(roles[0].key).is_some();
             Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(first))

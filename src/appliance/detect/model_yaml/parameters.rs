@@ -18,7 +18,7 @@ use crate::decoders::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use crate::decoders::spec::OutputLayout;
 use jetwatch_config::{Node, Unit};
 
-/// The layout with its parameters. Without `tensors`, which were told to be wrong, what depends on them is not judged.
+/// The layout with its parameters. Without `tensors`, whose errors are reported already, what depends on them is not checked.
 pub(super) fn read_parameters(
     map: &Node<'_>,
     family: Family,
@@ -64,7 +64,7 @@ fn detr(map: &Node<'_>, tensors: Option<&Tensors>) -> Option<OutputLayout> {
             ]);
             if tensors.is_some_and(|tensors| tensors.is_name() || tensors.has("labels")) {
                 let what = "given for scores that the network has finished";
-                return invalid(&node, what, "only beside tensors {scores, boxes}");
+                return invalid(&node, what, "only together with tensors {scores, boxes}");
             }
             found?
         }
@@ -115,7 +115,11 @@ fn gfl(map: &Node<'_>, family: Family, tensors: Option<&Tensors>) -> Option<Outp
     let tensors = tensors?;
     if family == Family::PicoDet && tensors.is_name() {
         return match given {
-            Some(node) => invalid(&node, "given for finished boxes", "only beside tensors"),
+            Some(node) => invalid(
+                &node,
+                "given for finished boxes",
+                "only together with tensors",
+            ),
             None => Some(OutputLayout::PicoDetNms),
         };
     }
@@ -168,7 +172,7 @@ fn darknet(map: &Node<'_>, family: Family, tensors: &Tensors) -> Option<OutputLa
             Some(node) => invalid(
                 &node,
                 "given for decoded boxes",
-                "only beside tensors.grids",
+                "only together with tensors.grids",
             ),
             None => Some(()),
         };

@@ -1,7 +1,7 @@
 //! The keys of the layout `ssd`: what its boxes are relative to, and what is left to do with its scores.
 //!
 //! Its anchors are not in the network. They are computed from the keys `feature_maps`, `scales` and `aspect_ratios`, or
-//! read from a file beside the network. Called by [`parameters`](super::parameters).
+//! read from a file next to the network. Called by [`parameters`](super::parameters).
 
 use super::parameters::{UNITS, numbers_of};
 use super::{FileReader, invalid, relative_path};
@@ -24,7 +24,7 @@ pub(super) const SSD_KEYS: &[&str] = &[
     "clip_anchors",
 ];
 
-/// Those that say how deltas become boxes.
+/// Those that define how deltas become boxes.
 const DELTA_KEYS: &[&str] = &[
     "variances",
     "anchors_file",
@@ -35,7 +35,7 @@ const DELTA_KEYS: &[&str] = &[
     "clip_anchors",
 ];
 
-/// Those that say how anchors are computed.
+/// Those that define how anchors are computed.
 const COMPUTED_KEYS: &[&str] = &[
     "feature_maps",
     "scales",
@@ -51,7 +51,7 @@ const VARIANCES: [f32; 4] = [0.1, 0.1, 0.2, 0.2];
 const MAX_CELLS: i64 = 1024;
 
 /// Most anchors that are computed. The published networks have up to 25 000; a slip in a list must not fill the memory
-/// before it is told.
+/// before it is reported.
 const MAX_ANCHORS: usize = 1_000_000;
 
 /// Reads the keys in `map`.

@@ -1,4 +1,4 @@
-//! Tests of the keys of `model.yaml`: what is read, what may be left out, and how each mistake is told.
+//! Tests of the keys of `model.yaml`: what is read, what may be left out, and the error for each mistake.
 
 use super::*;
 use crate::model::{ModelError, OutputLayout, OutputSpec};
@@ -27,7 +27,7 @@ files:
   fp32: {file: sub/tiny.onnx, sha256: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb}
 ";
 
-/// What the description `text` says. A labels file holds its own name and `dog`; a list of anchors that is called `# ANCHOR`
+/// What the description `text` states. A labels file holds its own name and `dog`; a list of anchors that is called `# ANCHOR`
 /// holds this anchor.
 pub(crate) fn parse(text: &str) -> Result<ModelSpec, ModelError> {
     ModelSpec::from_text(Path::new("models/tiny"), text, |path| {
@@ -233,7 +233,7 @@ fn invalid_model_values_are_reported_with_line_and_key() {
         (
             "labels: [",
             "labels_file: x\nlabels: [",
-            "labels_file: given beside labels, expected only one of them",
+            "labels_file: given together with labels, expected only one of them",
         ),
         (
             "labels: [person, car]",
@@ -426,7 +426,8 @@ fn byte_inputs_reject_normalization() {
     );
     let error = parse(&bytes).expect_err("mean and scale").to_string();
     for key in ["mean", "scale"] {
-        let expected_text = format!("a {key} for bytes, expected no {key} beside `type: uint8`");
+        let expected_text =
+            format!("a {key} for bytes, expected no {key} together with `type: uint8`");
         assert!(error.contains(&expected_text), "{error}");
     }
 }

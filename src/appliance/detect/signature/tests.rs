@@ -170,14 +170,14 @@ fn runtime_shapes_take_precedence() {
         (
             DType::F32,
             &[2, 100, 7][..],
-            "m/t.onnx: output `output`: found float32 [100, 7] for each picture, expected float32 [126, 7]; YOLOX has 126 rows \
+            "m/t.onnx: output `output`: found float32 [100, 7] for each image, expected float32 [126, 7]; YOLOX has 126 rows \
              for an input of 96×64",
         ),
         (DType::F32, &[2, 126, 85], "labels (2) in model.yaml"),
         (
             DType::I32,
             &[2, 126, 7],
-            "found int32 [126, 7] for each picture, expected float32",
+            "found int32 [126, 7] for each image, expected float32",
         ),
         (
             DType::F32,

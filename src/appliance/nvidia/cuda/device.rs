@@ -171,7 +171,7 @@ impl Device {
         self.threads_per_multiprocessor
     }
 
-    /// What the memory's clock and width make in theory, where the driver tells them.
+    /// Theoretical memory bandwidth from clock and bus width, where the driver reports them.
     #[must_use]
     pub fn bytes_per_second(&self) -> Option<u64> {
         self.bytes_per_second
@@ -209,7 +209,7 @@ impl Device {
         Ok(kernels)
     }
 
-    /// `code` of an allocation of `asked` bytes as an error that says how much was free.
+    /// `code` of an allocation of `asked` bytes as an error that defines how much was free.
     pub(super) fn check_allocation(
         &self,
         call: &'static str,

@@ -1,7 +1,7 @@
 //! Pixels of an EGL image as memory of the GPU, without a copy.
 //!
-//! Jetson's video engines hand their pictures on as EGL images. Called by `surface`, once for each buffer of a pool. libcuda's
-//! functions for it are looked for when the first image comes: on machines without such engines nobody needs them.
+//! Jetson's video engines hand their images on as EGL images. Called by `surface`, once for each buffer of a pool. libcuda's
+//! functions for it are looked up when the first image comes: machines without such engines do not need them.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -13,10 +13,10 @@ use super::{CudaError, Device};
 /// The GPU reads and does not write.
 const READ_ONLY: c_uint = 1;
 
-/// `frameType` of pictures that lie in rows.
+/// `frameType` of images that lie in rows.
 const FRAME_TYPE_PITCH: c_uint = 1;
 
-/// What CUDA says of an image (`CUeglFrame` in its `cudaEGL.h`).
+/// CUDA's description of an image (`CUeglFrame` in `cudaEGL.h`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct EglFrame {
@@ -41,7 +41,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// Finds them, once for the process. `_device` says that libcuda is there.
+    /// Finds them, once for the process. `_device` proves that libcuda is loaded.
     fn find(_device: &Device) -> Result<Self, CudaError> {
         static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
         if let Some(functions) = FUNCTIONS.get() {
@@ -77,7 +77,7 @@ impl EglPixels {
     /// Registers `image` for reading.
     ///
     /// # Safety
-    /// `image` is an EGL image that lives longer than what is returned, and nobody writes to its memory while the GPU reads it.
+    /// `image` is an EGL image that lives longer than what is returned, and nothing writes to its memory while the GPU reads it.
     pub(crate) unsafe fn register(
         device: &Arc<Device>,
         image: *mut c_void,
@@ -107,13 +107,13 @@ impl EglPixels {
             device: Arc::clone(device),
         };
         // SAFETY: the pointer is to a live structure of CUDA's layout (a test compares it), the resource was just registered,
-        // and such an image has one picture at one level.
+        // and such an image has one image at one level.
         let code = unsafe { (functions.frame)(&raw mut pixels.frame, resource, 0, 0) };
         library.check("cuGraphicsResourceGetMappedEglFrame", code)?;
         Ok(pixels)
     }
 
-    /// Address of plane `index` and bytes from one of its rows to the next; `None` when the picture does not lie in rows or
+    /// Address of plane `index` and bytes from one of its rows to the next; `None` when the image does not lie in rows or
     /// has no such plane.
     pub(crate) fn rows(&self, index: usize) -> Option<(u64, u32)> {
         let is_there =
@@ -122,7 +122,7 @@ impl EglPixels {
         (is_there && address != 0).then_some((address, self.frame.pitch))
     }
 
-    /// Whether the picture lies in rows.
+    /// Whether the image lies in rows.
     pub(crate) fn is_pitch_linear(&self) -> bool {
         self.frame.kind == FRAME_TYPE_PITCH
     }
@@ -136,7 +136,7 @@ impl EglPixels {
 impl Drop for EglPixels {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: registered by `register` and not unregistered before; whoever gave the address to the GPU waited for it.
+        // SAFETY: registered by `register` and not unregistered before; the code that gave the address to the GPU waited for it.
         let _ = unsafe { (self.functions.unregister)(self.resource) };
     }
 }

@@ -31,7 +31,7 @@ pub enum CudaError {
     },
     /// The driver is there and sees no GPU.
     #[error(
-        "NVIDIA's driver is installed but sees no GPU; see what `nvidia-smi` says (in a container: start it with access to \
+        "NVIDIA's driver is installed but sees no GPU; check `nvidia-smi` (in a container: start it with access to \
          the GPU), or set detector.backend to `onnx`"
     )]
     NoDevice,

@@ -26,7 +26,7 @@ pub enum EventKind {
 pub(crate) enum Recording {
     /// At once, in the stream.
     Now,
-    /// Into the graph that is being captured: each of its launches records the event anew.
+    /// Into the graph that is being captured: each of its launches records the event again.
     InGraph,
 }
 
@@ -90,7 +90,7 @@ impl Event {
 
     /// The time on the GPU from `earlier` to this. Both must be [`EventKind::Timing`], recorded, and reached.
     ///
-    /// Steps of about half a microsecond. CUDA's error says which of the demands does not hold.
+    /// Steps of about half a microsecond. CUDA's error names the requirement that does not hold.
     pub fn since(&self, earlier: &Self) -> Result<Duration, CudaError> {
         debug_assert_eq!(
             (self.kind, earlier.kind),

@@ -102,7 +102,7 @@ INLINE u32 block_x() { return jetwatch_place.block_x; }
 INLINE u32 block_y() { return jetwatch_place.block_y; }
 INLINE u32 thread_x() { return jetwatch_place.thread_x; }
 INLINE u32 block_threads() { return jetwatch_place.block_threads; }
-// Set by whoever runs kernels: refuses an access that no device would allow.
+// Set by the host code that runs kernels: refuses an access that no device would allow.
 static void check_access(u64 address, u32 bytes);
 template <class T> INLINE T load(u64 address) {
     check_access(address, sizeof(T));

@@ -122,7 +122,7 @@ impl Kernels {
 impl Drop for Kernels {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: loaded by `load` and not unloaded before; whoever launched a kernel has waited for it.
+        // SAFETY: loaded by `load` and not unloaded before; the code that launched a kernel has waited for it.
         let _ = unsafe { (self.device.library().module_unload)(self.module) };
     }
 }
@@ -182,7 +182,7 @@ mod tests {
         PTX.lines()
             .find_map(|line| line.strip_prefix(name))
             .map(str::trim)
-            .expect("the directive stands in the PTX")
+            .expect("the PTX has the directive")
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::{CudaError, Version};
 /// What every function returns: 0, or the number of an error.
 pub(super) type CuResult = c_int;
 
-/// Numbers that are told apart; all others are reported as they are.
+/// Numbers that are reported apart; all others are reported as they are.
 pub(super) const SUCCESS: CuResult = 0;
 pub(super) const OUT_OF_MEMORY: CuResult = 2;
 const NO_DEVICE: CuResult = 100;
@@ -151,7 +151,7 @@ impl Library {
             call: "cuDriverGetVersion",
             code,
             name: "an error".to_owned(),
-            text: "the driver could not say its version".to_owned(),
+            text: "the driver did not report its version".to_owned(),
         })
     }
 

@@ -55,7 +55,7 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: allocated by `new` and not freed before; whoever gave the address to the GPU promised to wait.
+        // SAFETY: allocated by `new` and not freed before; the code that gave the address to the GPU waits for it.
         let _ = unsafe { (self.device.library().memory_free)(self.address) };
     }
 }
@@ -100,7 +100,7 @@ impl PinnedBuffer {
                 total: 0,
             });
         };
-        // SAFETY: these bytes were just allocated and nobody else knows them; CUDA does not say what is in them.
+        // SAFETY: these bytes were just allocated and have no other reference; CUDA does not define their contents.
         unsafe { pointer.write_bytes(0, len) };
         let mut buffer = Self {
             pointer,
@@ -130,8 +130,8 @@ impl PinnedBuffer {
     /// The bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: allocated and set to zero by `new`, alive while `self` is; whoever lets the GPU write here promised that
-        // nobody looks meanwhile.
+        // SAFETY: allocated and set to zero by `new`, alive while `self` is; the code that lets the GPU write here
+        // guarantees that nothing reads meanwhile.
         unsafe { slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
     }
 
@@ -151,7 +151,7 @@ impl PinnedBuffer {
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         let _ = self.device.make_current();
-        // SAFETY: allocated by `new` and not freed before; whoever gave the address to the GPU promised to wait.
+        // SAFETY: allocated by `new` and not freed before; the code that gave the address to the GPU waits for it.
         let _ = unsafe { (self.device.library().host_free)(self.pointer.as_ptr().cast()) };
     }
 }

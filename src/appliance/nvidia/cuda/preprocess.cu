@@ -1,4 +1,4 @@
-// Pictures to the network's input tensor: padding, plane order, normalization and number format, one launch for a batch.
+// Images to the network's input tensor: padding, plane order, normalization and number format, one launch for a batch.
 //
 // The tensor is [batch, 3, height, width], and all of it is written. A thread writes 16 bytes of each plane: 4 pixels as
 // 32-bit floats, 8 as 16-bit floats, 16 as bytes. Arithmetic is rounded after each step, so that 32-bit floats equal those
@@ -7,7 +7,7 @@
 // preprocess.rs holds the Rust side of `Picture` and `Job`; make-ptx makes preprocess.ptx of this file.
 #include "intrinsics.h"
 
-// One picture of the batch: 48 bytes, 16-byte aligned.
+// One image of the batch: 48 bytes, 16-byte aligned.
 struct Picture {
     u64 pixels;       // address of the first BGRx pixel, or of the first luma byte
     u64 chroma;       // NV12: address of the first pair of chroma bytes
@@ -69,7 +69,7 @@ struct Bgrx {
     INLINE u32 pixel(const Job &, const Picture &picture, u32 x, u32 y) {
         return load_u32(picture.pixels + static_cast<u64>(y) * picture.pitch + 4 * x);
     }
-    // Pixels x to x + COUNT - 1 of row y, all inside the picture; false where they cannot be had in few accesses.
+    // Pixels x to x + COUNT - 1 of row y, all inside the image; false where they cannot be had in few accesses.
     template <int COUNT> INLINE bool pixels(const Job &, const Picture &picture, u32 x, u32 y, u32 *into) {
         u64 address = picture.pixels + static_cast<u64>(y) * picture.pitch + 4 * x;
         if (address % 16 == 0) {
@@ -176,7 +176,7 @@ template <class Format, class Element, int GROUPS> INLINE void preprocess(const 
     for (int group = 0; group < GROUPS; group++) {
         u32 at = (first + group * block_threads()) * COUNT;
         u32 y = at / job.width, x = at - y * job.width;
-        // Left of the picture or above it, these wrap to numbers beyond any size.
+        // Left of the image or above it, these wrap to numbers beyond any size.
         u32 column = x - picture.left, row = y - picture.top;
         bool in_row = row < picture.height;
         bool apart = !in_row || x >= picture.left + picture.width || x + COUNT <= picture.left;

@@ -1,4 +1,4 @@
-//! The Rust side of the preprocessing kernel: what it is told of the tensor and of each picture.
+//! The Rust side of the preprocessing kernel: its parameters for the tensor and for each image.
 //!
 //! `preprocess.cu` is the kernel. Called by the execution, once for a batch.
 
@@ -68,7 +68,7 @@ pub enum PlaneOrder {
     Bgr,
 }
 
-/// A tensor `[batch, 3, height, width]` that is made of pictures.
+/// A tensor `[batch, 3, height, width]` that is made of images.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TensorFormat {
     /// Numbers in a row.
@@ -83,12 +83,12 @@ pub struct TensorFormat {
     pub mean: [f32; PLANES],
     /// Multiplied after that, by plane.
     pub scale: [f32; PLANES],
-    /// The byte that stands outside of the picture, before mean and scale.
+    /// The byte that stands outside of the image, before mean and scale.
     pub padding: u8,
 }
 
 impl TensorFormat {
-    /// Bytes that one picture takes in the tensor.
+    /// Bytes that one image takes in the tensor.
     #[must_use]
     pub fn bytes(&self) -> usize {
         PLANES * self.plane_len() * self.element.bytes()
@@ -109,7 +109,7 @@ impl TensorFormat {
 /// Bytes of one [`ImageEntry`].
 pub(crate) const IMAGE_ENTRY_BYTES: usize = 48;
 
-/// One picture of the batch, as the kernel reads it (`Picture` in `preprocess.cu`). All zero is a picture of no pixels.
+/// One image of the batch, as the kernel reads it (`Picture` in `preprocess.cu`). All zero is an image of no pixels.
 #[repr(C, align(16))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ImageEntry {
@@ -125,7 +125,7 @@ pub(crate) struct ImageEntry {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// The tensor's column in which the picture begins.
+    /// The tensor's column in which the image begins.
     pub left: u32,
     /// The tensor's row in which it begins.
     pub top: u32,
@@ -219,7 +219,7 @@ pub(crate) struct Preprocess {
 }
 
 impl Preprocess {
-    /// For tensors of the format `tensor`, which must be sound, and pictures of the format `pixels`.
+    /// For tensors of the format `tensor`, which must be sound, and images of the format `pixels`.
     pub(crate) fn new(
         device: &Arc<Device>,
         pixels: PixelFormat,
@@ -268,12 +268,12 @@ impl Preprocess {
         })
     }
 
-    /// Puts the making of `count` pictures' tensors into `stream`; `count` is 1 to 65535.
+    /// Puts the making of `count` images' tensors into `stream`; `count` is 1 to 65535.
     ///
     /// # Safety
     /// Until the stream has come past it, and at each launch of a graph in which it is captured: at `images` there are
     /// `count` entries, 16-byte aligned, whose pixels are in memory that the GPU reads, and at `output`, 16-byte aligned, is
-    /// room for `count` pictures of the tensor, which nobody else uses.
+    /// space for `count` images of the tensor, which nothing else uses.
     pub(crate) unsafe fn enqueue(
         &self,
         stream: &Stream,

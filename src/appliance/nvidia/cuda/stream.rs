@@ -84,7 +84,7 @@ impl Stream {
     pub fn download(&self, from: &DeviceBuffer, into: &mut [u8]) -> Result<(), CudaError> {
         assert!(into.len() <= from.len(), "bytes that the buffer has");
         // SAFETY: both ranges are alive and long enough, and neither is let go before `synchronize` returns; `into` is
-        // borrowed for writing, so nobody else sees it change.
+        // borrowed for writing, so nothing else sees it change.
         unsafe {
             self.copy(
                 into.as_mut_ptr().expose_provenance() as u64,
@@ -105,7 +105,7 @@ impl Stream {
             return Ok(());
         }
         self.device.make_current()?;
-        // SAFETY: the caller vouches for the ranges; CUDA tells host from GPU by the address.
+        // SAFETY: the caller vouches for the ranges; CUDA distinguishes host and GPU memory by the address.
         let code = unsafe { (self.device.library().copy)(to, from, bytes, self.raw) };
         self.device.library().check("cuMemcpyAsync", code)
     }

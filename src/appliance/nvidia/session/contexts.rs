@@ -1,7 +1,7 @@
 //! Which execution context runs which batch count, and what of it is recorded as a graph.
 //!
 //! A graph holds the state that the context had when it was recorded: a context whose shapes change afterwards makes its
-//! graphs worthless (so NVIDIA's guide says of TensorRT). So each count has a context of its own, made when the count first
+//! graphs invalid (NVIDIA's guide to TensorRT). So each count has a context of its own, made when the count first
 //! comes. Where the network gives no second context, all counts share one, and a change of the count drops its graph.
 
 use super::enqueue::Enqueue;
@@ -10,7 +10,7 @@ use super::submission::{Submission, TimingEvents};
 use super::timing::LayerTime;
 use crate::cuda::Graph;
 
-/// One of so many runs of a graph tells the times of its stages.
+/// One in this many runs of a graph measures the times of its stages.
 const TIMING_SAMPLE_INTERVAL: usize = 32;
 
 /// A context and what is known of it. Fields are dropped in order: the graph uses the context's memory.
@@ -30,7 +30,7 @@ struct CudaGraphs {
     timed: Graph,
 }
 
-/// All lanes of one execution.
+/// The execution contexts of one execution, one for each batch count.
 pub(super) struct ContextPool {
     contexts: Vec<BatchContext>,
     mode: Mode,
@@ -64,7 +64,7 @@ impl ContextPool {
         })
     }
 
-    /// Has all runs go call by call from now on, in the lane that is returned. The stream must be empty.
+    /// Has all runs go call by call from now on, in the context that is returned. The stream must be empty.
     pub(super) fn eager(&mut self) -> &mut BatchContext {
         self.mode = Mode::Eager;
         self.contexts.truncate(1);
@@ -95,7 +95,7 @@ impl ContextPool {
             .network
             .collect_layer_times()
             .map_err(|reason| ExecutionError::Network {
-                doing: "tell the times of its layers".to_owned(),
+                doing: "report the times of its layers".to_owned(),
                 reason,
             })
     }
@@ -112,7 +112,7 @@ impl ContextPool {
             .any(|lane| lane.count == Some(count) && lane.graphs.is_some())
     }
 
-    /// Puts a run of `count` pictures into the stream and says which of its stages are marked.
+    /// Puts a run of `count` images into the stream and returns which of its stages are marked.
     ///
     /// # Safety
     /// As of [`Submission::enqueue`]; the run before is done.
@@ -135,7 +135,7 @@ impl ContextPool {
             false => (&mut graphs.plain, TimingEvents::Ends),
         };
         work.record_begin(marks)?;
-        // SAFETY: the graph was recorded of this lane's context, whose shapes and addresses are unchanged since
+        // SAFETY: the graph was recorded of this context, whose shapes and addresses are unchanged since
         // (`set_count` drops it otherwise), and of `submission`, whose buffers live as long; the caller vouches for the rest.
         unsafe { graph.launch(&work.stream) }?;
         work.record_end(marks)?;
@@ -181,7 +181,7 @@ impl ContextPool {
         }
     }
 
-    /// The lane for `count`, made if need be.
+    /// The context for `count`, created if needed.
     fn find(&mut self, work: &Submission, count: usize) -> Result<usize, ExecutionError> {
         let of = |wanted: Option<usize>| self.contexts.iter().position(|lane| lane.count == wanted);
         if let Some(index) = of(Some(count)).or(of(None)) {
@@ -212,7 +212,7 @@ impl BatchContext {
     fn new(mut network: Box<dyn Enqueue>, work: &Submission) -> Result<Self, ExecutionError> {
         for (name, address) in work.addresses() {
             // SAFETY: the address is that of a buffer of `submission` which is as large as the plan's batch needs; the execution
-            // drops its lanes before its work.
+            // drops its contexts before its work.
             unsafe { network.set_address(name, address) }.map_err(|reason| {
                 ExecutionError::Network {
                     doing: format!("take the address of tensor `{name}`"),

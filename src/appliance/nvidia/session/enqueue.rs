@@ -1,15 +1,15 @@
-//! What an execution asks of a network: TensorRT's execution context, or the echo.
+//! The interface of a network to an execution: TensorRT's execution context, or the loopback.
 
 use std::ffi::c_void;
 
 use super::timing::LayerTime;
 
-/// What a network says that cannot tell its layers apart.
-const NO_LAYERS: &str = "it does not tell its layers apart";
+/// Error of a network that has no separate layers.
+const NO_LAYERS: &str = "it has no separate layers";
 
-/// One execution context of a network. Errors are what the network's library said.
+/// One execution context of a network. Errors are the messages of the network's library.
 pub(crate) trait Enqueue: Send {
-    /// Sets the number of pictures of the runs to come, 1 to the plan's batch.
+    /// Sets the number of images of the runs to come, 1 to the plan's batch.
     fn set_batch(&mut self, count: usize) -> Result<(), String>;
 
     /// Says where `tensor` lies in memory that the GPU reaches.
@@ -21,7 +21,7 @@ pub(crate) trait Enqueue: Send {
     /// Puts one run into `stream`, a CUDA stream, which may be recording a graph.
     ///
     /// # Safety
-    /// The stream must be alive, and nobody else may use the tensors' memory until it has come past the run.
+    /// The stream must be alive, and nothing else may use the tensors' memory until it has come past the run.
     unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), String>;
 
     /// A further context of the same network, with state and memory of its own, or `None` where there is none to be had.

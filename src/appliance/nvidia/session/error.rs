@@ -13,7 +13,7 @@ pub enum ExecutionError {
     Network {
         /// What it was asked to do, as `run a batch of 4`.
         doing: String,
-        /// What its library said.
+        /// Message of its library.
         reason: String,
     },
     /// A plan that cannot be run.

@@ -7,13 +7,13 @@ use super::ExecutionError;
 /// Tensors and batch of one network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The tensor that pictures go into.
+    /// The tensor that images go into.
     pub input: InputPlan,
-    /// Inputs that are the same for every picture of every run.
+    /// Inputs that are the same for every image of every run.
     pub constants: Vec<ConstantPlan>,
     /// Outputs, in the order in which they are asked for.
     pub outputs: Vec<OutputPlan>,
-    /// Most pictures in one run, at least 1.
+    /// Most images in one run, at least 1.
     pub batch: usize,
     /// Whether runs are recorded as CUDA graphs and launched whole.
     pub graphs: bool,
@@ -24,11 +24,11 @@ pub struct Plan {
 pub struct InputPlan {
     /// Its name in the network.
     pub name: String,
-    /// What is written for each picture.
+    /// What is written for each image.
     pub source: InputSource,
 }
 
-/// What is written for each picture.
+/// What is written for each image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum InputSource {
     /// Pixels, of which the GPU makes the tensor.
@@ -40,13 +40,13 @@ pub enum InputSource {
     },
     /// The tensor itself, ready for the network.
     Tensor {
-        /// Bytes that one picture takes.
+        /// Bytes that one image takes.
         bytes_per_image: usize,
     },
 }
 
 impl InputSource {
-    /// Bytes that one picture takes in the tensor.
+    /// Bytes that one image takes in the tensor.
     #[must_use]
     pub fn bytes_per_image(&self) -> usize {
         match self {
@@ -63,7 +63,7 @@ impl InputSource {
 pub struct ConstantPlan {
     /// Its name in the network.
     pub name: String,
-    /// What stands in it for each picture.
+    /// What stands in it for each image.
     pub bytes: Vec<u8>,
 }
 
@@ -72,11 +72,11 @@ pub struct ConstantPlan {
 pub struct OutputPlan {
     /// Its name in the network.
     pub name: String,
-    /// Bytes that one picture takes.
+    /// Bytes that one image takes.
     pub bytes_per_image: usize,
 }
 
-/// Most pictures in one run: the kernel numbers them in 16 bits.
+/// Most images in one run: the kernel numbers them in 16 bits.
 pub const MAX_BATCH: usize = 65_535;
 
 impl Plan {
@@ -90,7 +90,7 @@ impl Plan {
             })
         };
         if self.batch == 0 || self.batch > MAX_BATCH {
-            return refuse("the batch", self.batch.to_string(), "1 to 65535 pictures");
+            return refuse("the batch", self.batch.to_string(), "1 to 65535 images");
         }
         if let InputSource::Images { tensor, .. } = self.input.source {
             if !tensor.is_valid() {
@@ -113,7 +113,7 @@ impl Plan {
                 let what = format!("tensor `{name}`");
                 return refuse(
                     &what,
-                    format!("{bytes} bytes a picture"),
+                    format!("{bytes} bytes an image"),
                     "1 byte at least, and memory for it",
                 );
             }
@@ -121,7 +121,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Name and bytes for each picture of every tensor.
+    /// Name and bytes for each image of every tensor.
     fn tensors(&self) -> impl Iterator<Item = (&str, usize)> {
         let input = (
             self.input.name.as_str(),

@@ -1,4 +1,4 @@
-//! Where the CPU writes what goes to the GPU: one slot for each picture of the batch.
+//! Where the CPU writes what goes to the GPU: one slot for each image of the batch.
 
 use super::error::ExecutionError;
 use crate::cuda::{IMAGE_ENTRY_BYTES, ImageEntry, PinnedBuffer, PixelFormat, TensorFormat};
@@ -7,12 +7,12 @@ use crate::surface::Surface;
 /// Each slot begins at a multiple of this many bytes.
 const ALIGNMENT: usize = 256;
 
-/// How a picture lies in the tensor, in pixels.
+/// How an image lies in the tensor, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LetterboxRect {
-    /// Pixels in a row of the picture.
+    /// Pixels in a row of the image.
     pub width: u32,
-    /// Rows of the picture.
+    /// Rows of the image.
     pub height: u32,
     /// The tensor's column in which it begins.
     pub left: u32,
@@ -39,7 +39,7 @@ enum Kind {
 /// Page-locked memory in slots.
 pub(super) struct StagingBuffers {
     memory: PinnedBuffer,
-    /// Pictures that the GPU reads in place in the next run, by slot.
+    /// Images that the GPU reads in place in the next run, by slot.
     bound: Vec<Option<Surface>>,
     kind: Kind,
     batch: usize,
@@ -49,12 +49,12 @@ pub(super) struct StagingBuffers {
 }
 
 impl StagingBuffers {
-    /// Bytes of memory for [`images`](Self::pictures).
+    /// Bytes of memory for [`images`](Self::images).
     pub(super) fn images_len(pixels: PixelFormat, tensor: &TensorFormat, batch: usize) -> usize {
         header_len(batch) + slot_len(pixels, tensor) * batch
     }
 
-    /// Slots for pictures that are at most as large as the tensor. The GPU sees `memory` at `base`.
+    /// Slots for images that are at most as large as the tensor. The GPU sees `memory` at `base`.
     pub(super) fn for_images(
         memory: PinnedBuffer,
         base: u64,
@@ -76,7 +76,7 @@ impl StagingBuffers {
             memory,
             bound: (0..batch).map(|_| None).collect(),
         };
-        // Pictures without pixels, until others are written.
+        // Images without pixels, until others are written.
         for index in 0..batch {
             slots.set_entry(index, ImageEntry::default());
         }
@@ -105,7 +105,7 @@ impl StagingBuffers {
         self.header_len + self.slot_len * count
     }
 
-    /// The tensor of picture `index`.
+    /// The tensor of image `index`.
     pub(super) fn tensor(&mut self, index: usize) -> Result<&mut [u8], ExecutionError> {
         self.check_index(index)?;
         match self.kind {
@@ -115,12 +115,12 @@ impl StagingBuffers {
             Kind::Images { .. } => Err(ExecutionError::Use {
                 what: "what is written",
                 found: "a tensor".to_owned(),
-                expected: "pictures".to_owned(),
+                expected: "images".to_owned(),
             }),
         }
     }
 
-    /// Copies a picture's rows into slot `index`; see [`Execution::upload_image`](super::Execution::write).
+    /// Copies an image's rows into slot `index`; see [`Execution::upload_image`](super::Execution::write).
     pub(super) fn write_image<'a>(
         &mut self,
         index: usize,
@@ -137,7 +137,7 @@ impl StagingBuffers {
             let from = row(y);
             if from.len() < row_bytes {
                 return Err(ExecutionError::Use {
-                    what: "a row of the picture",
+                    what: "a row of the image",
                     found: format!("{} bytes long", from.len()),
                     expected: format!("{row_bytes} bytes"),
                 });
@@ -204,7 +204,7 @@ impl StagingBuffers {
         Ok(())
     }
 
-    /// Empties the slots whose pictures were read in place. The GPU must be done with them.
+    /// Empties the slots whose images were read in place. The GPU must be done with them.
     pub(super) fn release(&mut self) {
         for index in 0..self.bound.len() {
             if self.bound[index].is_some() {
@@ -214,7 +214,7 @@ impl StagingBuffers {
         }
     }
 
-    /// Whether a picture can lie so in slot `index`; gives its format, the pitch of slots, and where the GPU sees them.
+    /// Whether an image can lie so in slot `index`; gives its format, the pitch of slots, and where the GPU sees them.
     fn check_image(
         &self,
         index: usize,
@@ -231,7 +231,7 @@ impl StagingBuffers {
         else {
             return Err(ExecutionError::Use {
                 what: "what is written",
-                found: "a picture".to_owned(),
+                found: "an image".to_owned(),
                 expected: "tensors".to_owned(),
             });
         };
@@ -241,7 +241,7 @@ impl StagingBuffers {
             return Ok((pixels, pitch, base));
         }
         Err(ExecutionError::Use {
-            what: "the picture",
+            what: "the image",
             found: format!(
                 "{}×{} at {}, {}",
                 inner.width, inner.height, inner.left, inner.top
@@ -281,7 +281,7 @@ fn row_bytes(pixels: PixelFormat, width: u32) -> usize {
     }
 }
 
-/// Rows of a picture with `height` rows of pixels.
+/// Rows of an image with `height` rows of pixels.
 fn rows(pixels: PixelFormat, height: u32) -> u32 {
     match pixels {
         PixelFormat::Bgrx => height,
@@ -289,12 +289,12 @@ fn rows(pixels: PixelFormat, height: u32) -> u32 {
     }
 }
 
-/// Bytes from one row of the largest picture to the next: the kernel's wide loads want multiples of 16.
+/// Bytes from one row of the largest image to the next: the kernel's wide loads want multiples of 16.
 fn pitch(pixels: PixelFormat, tensor: &TensorFormat) -> usize {
     row_bytes(pixels, tensor.width).next_multiple_of(16)
 }
 
-/// Bytes of the largest picture.
+/// Bytes of the largest image.
 fn slot_len(pixels: PixelFormat, tensor: &TensorFormat) -> usize {
     (pitch(pixels, tensor) * rows(pixels, tensor.height) as usize).next_multiple_of(ALIGNMENT)
 }

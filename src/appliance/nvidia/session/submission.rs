@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   host, page-locked          GPU
-//!   entries, pictures ─ copy ─► entries, pictures ─ kernel ─► tensor ─┐
+//!   entries, images ─ copy ─► entries, images ─ kernel ─► tensor ─┐
 //!   tensor ──────────── copy ──────────────────────────────► tensor ─┴─ network ─► outputs ─ copy ─► host, page-locked
 //! ```
 //!
-//! An integrated GPU reads the pictures where the CPU wrote them: the kernel reads each byte once. A tensor that the CPU
+//! An integrated GPU reads the images where the CPU wrote them: the kernel reads each byte once. A tensor that the CPU
 //! wrote is copied also there, since the network reads it many times and the GPU does not cache the host's memory.
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(super) struct Submission {
     pub(super) stream: Stream,
     events: [Event; 5],
     pub(super) done: Event,
-    /// The kernel, where the tensor is made of pictures.
+    /// The kernel, where the tensor is made of images.
     preprocess: Option<Preprocess>,
     pub(super) staging: StagingBuffers,
     /// The slots on a GPU that does not read them in place.
@@ -146,17 +146,17 @@ impl Submission {
         self.outputs.len()
     }
 
-    /// Output `index` of the first `count` pictures. Panics when there is no such output.
+    /// Output `index` of the first `count` images. Panics when there is no such output.
     pub(super) fn output(&self, index: usize, count: usize) -> &[u8] {
         let output = &self.outputs[index];
         &self.results.as_slice()[output.offset..][..count * output.bytes_per_image]
     }
 
-    /// Puts one run of `count` pictures, at most the plan's batch, into the stream.
+    /// Puts one run of `count` images, at most the plan's batch, into the stream.
     ///
     /// # Safety
     /// Until the stream has come past it, and at each launch of a graph in which it is captured: `self` and `network` live,
-    /// nobody touches the slots or looks at the results, and no other run is in the stream.
+    /// nothing writes the slots or reads the results, and no other run is in the stream.
     pub(super) unsafe fn enqueue(
         &self,
         network: &mut dyn Enqueue,
@@ -186,7 +186,7 @@ impl Submission {
             unsafe { preprocess.enqueue(&self.stream, pictures, tensor, count) }?;
         }
         mark(2)?;
-        // SAFETY: the stream lives; tensors' addresses were set to memory of `self`, which nobody else uses.
+        // SAFETY: the stream lives; tensors' addresses were set to memory of `self`, which nothing else uses.
         unsafe { network.enqueue(self.stream.raw()) }.map_err(|reason| {
             ExecutionError::Network {
                 doing: format!("run a batch of {count}"),

@@ -14,9 +14,9 @@ pub struct GpuTimes {
 /// Times of one run's stages. Each contains what the GPU takes from one call to the next, some microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StageTimes {
-    /// Pictures or tensors from the host; next to nothing on an integrated GPU, which reads pictures in place.
+    /// Images or tensors from the host; next to nothing on an integrated GPU, which reads images in place.
     pub copy_in: Duration,
-    /// Pictures to the tensor; next to nothing where the host writes tensors.
+    /// Images to the tensor; next to nothing where the host writes tensors.
     pub preprocess: Duration,
     /// The network.
     pub network: Duration,

@@ -1,7 +1,7 @@
-//! Where the fields of NVIDIA's structures stand, by release of L4T, and what they say of one buffer.
+//! Where the fields of NVIDIA's structures stand, by release of L4T, and their values for one buffer.
 //!
-//! Only facts: offsets in bytes, for 64-bit machines. L4T 35 and 36 agree in all that is read here. Later ones may not, so a new
-//! release is added when somebody has compared its header.
+//! Offsets are in bytes, for 64-bit machines. L4T 35 and 36 agree in all that is read here. Later ones may not, so a new
+//! release is added only after its header was compared.
 
 use super::error::SurfaceError;
 use crate::cuda::PixelFormat;
@@ -9,14 +9,14 @@ use crate::cuda::PixelFormat;
 /// Offsets of one release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Of the surface: number of pictures, how many are filled, kind of memory, address of the pictures.
+    /// Of the surface: number of images, how many are filled, kind of memory, address of the images.
     batch: usize,
     filled: usize,
     memory: usize,
     images: usize,
     /// Bytes that are read of the surface.
     pub(super) surface_bytes: usize,
-    /// Of a picture: size, format, layout, number of planes, their pitches, its EGL image.
+    /// Of an image: size, format, layout, number of planes, their pitches, its EGL image.
     width: usize,
     height: usize,
     color: usize,
@@ -24,7 +24,7 @@ pub(super) struct Layout {
     planes: usize,
     plane_pitch: usize,
     egl_image: usize,
-    /// Bytes that are read of a picture.
+    /// Bytes that are read of an image.
     pub(super) image_bytes: usize,
 }
 
@@ -56,10 +56,10 @@ const BLOCK_LINEAR: u32 = 1;
 const BGRX: u32 = 24;
 const NV12: [u32; 3] = [6, 33, 37];
 
-/// A row of more bytes than this is none of a picture.
+/// A row of more bytes than this is none of an image.
 const MAX_PITCH: u32 = 1 << 18;
 
-/// What a picture must be like.
+/// What an image must be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExpectedLayout {
     pub(super) width: u32,
@@ -100,7 +100,7 @@ impl Layout {
         }
     }
 
-    /// Checks a surface and gives the address of its one picture. `bytes` has `surface_bytes`.
+    /// Checks a surface and gives the address of its one image. `bytes` has `surface_bytes`.
     pub(super) fn image_address(&self, bytes: &[u8]) -> Result<u64, SurfaceError> {
         let batch = word(bytes, self.batch);
         require("batchSize", batch, batch == 1, "1")?;
@@ -124,7 +124,7 @@ impl Layout {
         Ok(address)
     }
 
-    /// Checks a picture. `bytes` has `image_bytes`.
+    /// Checks an image. `bytes` has `image_bytes`.
     pub(super) fn check_image(
         &self,
         bytes: &[u8],
@@ -166,13 +166,13 @@ impl Layout {
         Ok(())
     }
 
-    /// The picture's EGL image; `None` while it has none.
+    /// The image's EGL image; `None` while it has none.
     pub(super) fn egl_image(&self, bytes: &[u8]) -> Option<u64> {
         Some(long(bytes, self.egl_image)).filter(|address| *address != 0)
     }
 }
 
-/// Whether rows of so many bytes can be those of the picture.
+/// Whether rows of that many bytes can be those of the image.
 pub(super) fn check_pitch(pitch: u32, wanted: &ExpectedLayout) -> Result<(), SurfaceError> {
     let is_plausible = u64::from(pitch) >= wanted.row_bytes() && pitch <= MAX_PITCH;
     let expected = format!("{} to {MAX_PITCH} bytes", wanted.row_bytes());

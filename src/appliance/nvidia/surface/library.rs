@@ -6,7 +6,7 @@ use std::path::Path;
 use super::error::SurfaceError;
 use crate::shared_library::SharedLibrary;
 
-/// By its name, then where JetPack puts it, which the loader is told of only by some releases.
+/// By its name, then where JetPack puts it, which the loader is reported of only by some releases.
 const LIBRARY_PATHS: [&str; 4] = [
     "libnvbufsurface.so.1.0.0",
     "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
@@ -54,20 +54,20 @@ impl Library {
         })
     }
 
-    /// Has an EGL image made of the surface's picture; its address then stands in the surface.
+    /// Has an EGL image made of the surface's image; its address then stands in the surface.
     ///
     /// # Safety
-    /// `surface` points to a live `NvBufSurface` of one picture.
+    /// `surface` points to a live `NvBufSurface` of one image.
     pub(super) unsafe fn map_egl_image(&self, surface: *mut c_void) -> Result<(), SurfaceError> {
-        // SAFETY: the caller vouches for the surface, and 0 is its only picture.
+        // SAFETY: the caller vouches for the surface, and 0 is its only image.
         let code = unsafe { (self.map)(surface, 0) };
         success("NvBufSurfaceMapEglImage", code)
     }
 
-    /// Destroys the picture's EGL image.
+    /// Destroys the image's EGL image.
     ///
     /// # Safety
-    /// As above, and nobody uses the image any more.
+    /// As above, and nothing uses the image any more.
     pub(super) unsafe fn unmap_egl_image(&self, surface: *mut c_void) -> Result<(), SurfaceError> {
         // SAFETY: the caller vouches for the surface and the image.
         let code = unsafe { (self.unmap)(surface, 0) };

@@ -1,4 +1,4 @@
-//! A picture in NVMM as it leaves the pipeline.
+//! An image in NVMM as it leaves the pipeline.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use gstreamer as gst;
 use super::layout::ExpectedLayout;
 use crate::cuda::PixelFormat;
 
-/// A buffer of NVMM with one picture, and what the pipeline's caps say of it. The pool gets the buffer back when this is dropped.
+/// A buffer of NVMM with one image, and the pipeline's caps for it. The pool gets the buffer back when this is dropped.
 #[derive(Clone)]
 pub struct NvmmImage {
     pub(super) buffer: gst::Buffer,

@@ -1,4 +1,4 @@
-//! What turns pictures in NVMM into addresses for the kernel.
+//! Turns images in NVMM into addresses for the kernel.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::nvmm_image::NvmmImage;
 use super::registration::{self, Counts, Registration};
 use crate::cuda::{Device, PixelFormat};
 
-/// Reads pictures in NVMM in place. One for all workers.
+/// Reads images in NVMM in place. One for all workers.
 pub struct SurfaceReader {
     layout: Layout,
     library: Arc<Library>,
@@ -21,14 +21,14 @@ pub struct SurfaceReader {
     device: Arc<Device>,
     /// Held while a memory is looked at, so that none is registered twice.
     registration_lock: Mutex<()>,
-    /// Whether a picture was refused: what one pool gives wrong, the next gives wrong too.
+    /// Whether an image was refused: what one pool gives wrong, the next gives wrong too.
     has_failed: AtomicBool,
 }
 
 impl SurfaceReader {
     /// For the release of L4T whose first number is `release` (35 for JetPack 5); `None` on a machine without.
     ///
-    /// An error says why pictures have to be copied.
+    /// An error explains why images have to be copied.
     pub fn open(release: Option<u32>, device: &Arc<Device>) -> Result<Self, SurfaceError> {
         Ok(Self {
             layout: Layout::for_release(release)?,
@@ -40,9 +40,9 @@ impl SurfaceReader {
         })
     }
 
-    /// The picture as memory that the GPU reads. The first time that the pool gives a memory it is registered.
+    /// The image as memory that the GPU reads. The first time that the pool gives a memory it is registered.
     ///
-    /// After an error whoever asked should go on with copies: see [`is_usable`](Self::is_usable).
+    /// After an error the caller should fall back to copies: see [`is_usable`](Self::is_usable).
     pub fn surface(&self, image: &NvmmImage) -> Result<Surface, SurfaceError> {
         let surface = self.import(image);
         if surface.is_err() {
@@ -51,7 +51,7 @@ impl SurfaceReader {
         surface
     }
 
-    /// Whether every picture so far could be read in place.
+    /// Whether every image so far could be read in place.
     #[must_use]
     pub fn is_usable(&self) -> bool {
         !self.has_failed.load(Ordering::Relaxed)
@@ -104,7 +104,7 @@ impl fmt::Debug for SurfaceReader {
     }
 }
 
-/// A picture that the GPU reads in place. While this or a clone of it lives, the pool does not give its memory to anyone.
+/// An image that the GPU reads in place. While this or a clone of it lives, the pool does not give its memory to anyone.
 #[derive(Clone)]
 pub struct Surface {
     registration: Arc<Registration>,
@@ -112,7 +112,7 @@ pub struct Surface {
     _buffer: gst::Buffer,
 }
 
-/// Addresses of a picture's planes and bytes from one row to the next; the second plane is that of NV12's chroma.
+/// Addresses of an image's planes and bytes from one row to the next; the second plane is that of NV12's chroma.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Planes {
     pub(crate) pixels: (u64, u32),

@@ -16,7 +16,7 @@ use super::library::Library;
 use super::safe_read;
 use crate::cuda::{Device, EglPixels};
 
-/// The kernel loads pixels of so many bytes.
+/// The kernel loads pixels of that many bytes.
 const WORD: u64 = 4;
 
 /// How many there are.
@@ -57,7 +57,7 @@ impl Drop for Image {
 }
 
 impl Registration {
-    /// Checks the surface at `surface`, which shows `mapped_bytes`, and registers its picture.
+    /// Checks the surface at `surface`, which shows `mapped_bytes`, and registers its image.
     ///
     /// # Safety
     /// What is made must be dropped before the surface, if `surface` is one; if it is none, nothing is asked of the caller.
@@ -97,7 +97,7 @@ impl Registration {
         let image = layout.image_address(&read(surface as u64, layout.surface_bytes)?)?;
         layout.check_image(&read(image, layout.image_bytes)?, wanted)?;
         // SAFETY: all that is known of such a structure holds of this one, down to the size that the pipeline has agreed on:
-        // it is a surface of one picture.
+        // it is a surface of one image.
         unsafe { library.map_egl_image(surface) }?;
         counts.total.fetch_add(1, Ordering::Relaxed);
         counts.alive.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Registration {
         Ok(registration)
     }
 
-    /// Whether what CUDA says fits what the surface said.
+    /// Whether CUDA's description of the image matches the surface's.
     fn check(&self) -> Result<(), SurfaceError> {
         let (pixels, wanted) = (&self.pixels, &self.expected);
         if !pixels.is_pitch_linear() {
@@ -158,7 +158,7 @@ impl Registration {
             if !address.is_multiple_of(WORD) || !u64::from(pitch).is_multiple_of(WORD) {
                 let found = format!("rows of {pitch} bytes at {address:#x}");
                 return Err(unexpected(
-                    "the picture",
+                    "the image",
                     found,
                     format!("multiples of {WORD}"),
                 ));

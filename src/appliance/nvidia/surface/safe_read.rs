@@ -1,7 +1,7 @@
 //! The process's own memory, read by way of the kernel.
 //!
-//! An address out of a structure whose layout may be another one is not followed: the kernel copies from it, or says that nothing
-//! is there. That costs a system call, once for each buffer of a pool.
+//! An address out of a structure whose layout may differ is not dereferenced: the kernel copies from it, or returns an error.
+//! That costs a system call, once for each buffer of a pool.
 
 use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::io;

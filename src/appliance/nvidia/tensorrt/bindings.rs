@@ -121,7 +121,7 @@ fn check_names(tensors: &[&TensorInfo], plan: &Plan) -> Result<(), ExecutionErro
     Ok(())
 }
 
-/// Numbers one after the other: pictures and outputs are written and read so.
+/// Numbers one after the other: images and outputs are written and read so.
 fn check_layout(tensor: &TensorInfo) -> Result<(), ExecutionError> {
     if tensor.format == 0 && tensor.vectorized.is_none() {
         return Ok(());
@@ -156,7 +156,7 @@ fn check_batch(input: &TensorInfo, plan: &Plan) -> Result<Option<usize>, Executi
         }
         (Some(fixed), _) if *fixed == batch => Ok(Some(plan.batch)),
         (Some(fixed), _) => refuse(format!("{fixed}, which the engine was built for")),
-        (None, _) => Err(mismatch(describe(input), "one number", "pictures")),
+        (None, _) => Err(mismatch(describe(input), "one number", "images")),
     }
 }
 
@@ -189,7 +189,7 @@ fn is_whole(tensor: &TensorInfo, bytes: usize) -> bool {
         == Some(bytes)
 }
 
-/// `bytes` of one picture are those of `tensor`, in an engine whose batch is `fixed` or open.
+/// `bytes` of one image are those of `tensor`, in an engine whose batch is `fixed` or open.
 fn check_bytes(
     tensor: &TensorInfo,
     bytes: usize,
@@ -202,11 +202,11 @@ fn check_bytes(
     let rest = match (tensor.shape.first().copied(), fixed) {
         (Some(-1), None) => &tensor.shape[1..],
         (Some(first), Some(fixed)) if usize::try_from(first) == Ok(fixed) => &tensor.shape[1..],
-        // All that there is belongs to the one picture.
+        // All that there is belongs to the one image.
         (_, Some(1)) => &tensor.shape[..],
         _ => {
             let expected = match fixed {
-                Some(fixed) => format!("{fixed} pictures in its first axis"),
+                Some(fixed) => format!("{fixed} images in its first axis"),
                 None => "an open batch in its first axis".to_owned(),
             };
             return Err(mismatch(describe(tensor), describe_type(tensor), expected));
@@ -222,8 +222,8 @@ fn check_bytes(
     }
     Err(mismatch(
         describe(tensor),
-        format!("{} of {found} bytes a picture", describe_type(tensor)),
-        format!("{bytes} bytes a picture"),
+        format!("{} of {found} bytes an image", describe_type(tensor)),
+        format!("{bytes} bytes an image"),
     ))
 }
 
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// An input `in` of 3 numbers a picture, an output `out` of 2, and a constant `c`.
+    /// An input `in` of 3 numbers an image, an output `out` of 2, and a constant `c`.
     fn engine(batch: i64) -> [TensorInfo; 3] {
         [
             tensor("in", TensorMode::Input, &[batch, 3]),
@@ -349,8 +349,8 @@ mod tests {
                 "the batch is 2, expected 3, which the engine was built for",
             ),
         ] {
-            let said = fitted(&engine(batch), &plan(asked)).expect_err(wanted);
-            assert!(said.starts_with(wanted), "{said}");
+            let error = fitted(&engine(batch), &plan(asked)).expect_err(wanted);
+            assert!(error.starts_with(wanted), "{error}");
         }
     }
 
@@ -360,17 +360,17 @@ mod tests {
         tensors[2].shape = vec![1];
         assert!(fitted(&tensors, &plan(8)).is_ok());
         tensors[2].shape = vec![2];
-        let said = fitted(&tensors, &plan(8)).expect_err("8 bytes are not 4");
+        let error = fitted(&tensors, &plan(8)).expect_err("8 bytes are not 4");
         let wanted = "input `c` is fp32 [2], expected an open batch in its first axis";
-        assert!(said.starts_with(wanted), "{said}");
+        assert!(error.starts_with(wanted), "{error}");
         let mut tensors = engine(1);
         tensors[1].shape = vec![2];
         assert_eq!(fitted(&tensors, &plan(1)), Ok(Batch::Fixed(1)));
         let mut tensors = engine(2);
         tensors[1].shape = vec![4];
-        let said = fitted(&tensors, &plan(2)).expect_err("whose are they");
-        let wanted = "output `out` is fp32 [4], expected 2 pictures in its first axis";
-        assert!(said.starts_with(wanted), "{said}");
+        let error = fitted(&tensors, &plan(2)).expect_err("the output has no batch axis");
+        let wanted = "output `out` is fp32 [4], expected 2 images in its first axis";
+        assert!(error.starts_with(wanted), "{error}");
     }
 
     #[test]
@@ -406,14 +406,14 @@ mod tests {
             ),
             (
                 |tensors| tensors[0].shape.clear(),
-                "input `in` is one number, expected pictures",
+                "input `in` is one number, expected images",
             ),
         ];
         for (spoil, wanted) in cases {
             let mut tensors = engine(-1);
             spoil(&mut tensors);
-            let said = fitted(&tensors, &plan(4)).expect_err(wanted);
-            assert!(said.starts_with(wanted), "{said}");
+            let error = fitted(&tensors, &plan(4)).expect_err(wanted);
+            assert!(error.starts_with(wanted), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From an ONNX file to a plan: builder, network, configuration, and what they say of a build that failed.
+//! From an ONNX file to a plan: builder, network, configuration, and their errors for a failed build.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl BuildRequest<'_> {
         let mut parser = build.parse(&self)?;
         let is_quantized = build.is_quantized()?;
         build.refuse(&self, is_quantized)?;
-        // In generation 10 a network with Q/DQ nodes says all precisions itself when it was made to be strongly typed, which is known too late.
+        // In generation 10 a network with Q/DQ nodes states all precisions itself when it was made to be strongly typed, which is known too late.
         let is_strongly_typed = library.generation() == Generation::Ten
             && is_quantized
             && self.precision == Precision::Int8;
@@ -161,7 +161,7 @@ impl Build {
             call!(self.config, CONFIG_SET_MONITOR, (*mut c_void) -> (), monitor.pointer())?;
         }
         if is_quantized {
-            // The network says its scales itself; a strongly typed one takes no calibrator.
+            // The network states its scales itself; a strongly typed one takes no calibrator.
             request.implicit_int8 = None;
         }
         let numbers = shapes::calibration_values(&self.inputs()?, &request)?;

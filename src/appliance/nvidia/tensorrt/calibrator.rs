@@ -1,4 +1,4 @@
-//! Implicit INT8: the calibrator that TensorRT 8 and 10 ask for pictures, and for the result of an earlier calibration.
+//! Implicit INT8: the calibrator that TensorRT 8 and 10 ask for images, and for the result of an earlier calibration.
 //!
 //! It is an `IInt8EntropyCalibrator2`, the only one that DLA takes. Generation 11 has none: there precision is in the network.
 
@@ -12,9 +12,9 @@ use super::request::ImplicitInt8;
 use super::version::Generation;
 use crate::cuda::{CudaError, Device, DeviceBuffer, Stream};
 
-/// Pictures to calibrate with.
+/// Images to calibrate with.
 pub trait CalibrationInput {
-    /// Pictures in one batch, at least 1.
+    /// Images in one batch, at least 1.
     fn batch_size(&self) -> usize;
 
     /// The next batch as the network's input wants it, `[batch_size, 3, height, width]`, normalized; `None` after the last.
@@ -116,7 +116,7 @@ impl<'c> Calibrator<'c> {
         self.cache.as_deref().filter(|_| self.is_new)
     }
 
-    /// Why the pictures could not be had.
+    /// Why the images could not be had.
     pub(super) fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -150,7 +150,7 @@ impl<'c> Calibrator<'c> {
 /// The calibrator behind `this`.
 ///
 /// # Safety
-/// `this` is a [`Calibrator`] that is alive and used by nobody else, as it is while a build runs: TensorRT calls it from one thread.
+/// `this` is a [`Calibrator`] that is alive and used by nothing else, as it is while a build runs: TensorRT calls it from one thread.
 unsafe fn calibrator<'m>(this: *const c_void) -> &'m mut Calibrator<'m> {
     // SAFETY: what the caller vouches for.
     unsafe { &mut *this.cast_mut().cast::<Calibrator<'m>>() }

@@ -137,7 +137,7 @@ impl Context {
         }
     }
 
-    /// Says which shape input `tensor` has in the next runs; it must lie within the engine's optimization profile.
+    /// Sets the shape of input `tensor` for the next runs; it must lie within the engine's optimization profile.
     pub(super) fn set_input_shape(
         &mut self,
         tensor: &str,
@@ -163,7 +163,7 @@ impl Context {
         if taken { Ok(()) } else { Err(misfit()) }
     }
 
-    /// Whether `tensor` has `shape` with the input shapes set so far; the error says which it has.
+    /// Whether `tensor` has `shape` with the input shapes set so far; the error contains its shape.
     pub(super) fn check_shape(&self, tensor: &str, shape: &[i64]) -> Result<(), TensorRtError> {
         let (name, _) = self.engine.tensor(tensor)?;
         let key = name.as_ptr();
@@ -250,7 +250,7 @@ impl Context {
     /// Puts one run at the end of `stream`.
     ///
     /// # Safety
-    /// All tensors have addresses and shapes, `stream` is a CUDA stream of the engine's device that is alive, and nobody
+    /// All tensors have addresses and shapes, `stream` is a CUDA stream of the engine's device that is alive, and nothing
     /// else uses the tensors until the run has ended.
     pub(super) unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), TensorRtError> {
         if call!(self.object, CONTEXT_ENQUEUE, (*mut c_void) -> bool, stream)? {

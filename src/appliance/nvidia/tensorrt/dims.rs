@@ -65,7 +65,7 @@ impl Dims32 {
                 .all(|(own, other)| i64::from(*own) == *other)
     }
 
-    /// The axes; `None` for what is no shape (TensorRT says so with a count of -1).
+    /// The axes; `None` for what is no shape (TensorRT states it with a count of -1).
     pub(super) fn axes(&self) -> Option<Vec<i64>> {
         let count = usize::try_from(self.count).ok()?;
         Some(

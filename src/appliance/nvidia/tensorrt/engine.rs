@@ -201,7 +201,7 @@ impl Engine {
         Ok(usize::try_from(layers).unwrap_or(0))
     }
 
-    /// Bytes of device memory that each context needs beside the weights, for the largest shapes.
+    /// Bytes of device memory that each context needs next to the weights, for the largest shapes.
     pub fn context_bytes(&self) -> Result<u64, TensorRtError> {
         if self.object.has(&ENGINE_MEMORY_V2) {
             let bytes = call!(self.object, ENGINE_MEMORY_V2, () -> i64)?;
@@ -210,7 +210,7 @@ impl Engine {
         Ok(call!(self.object, ENGINE_MEMORY, () -> usize)? as u64)
     }
 
-    /// What TensorRT tells of the layers, as JSON: names, types, precisions and tactics where the engine was built with details.
+    /// TensorRT's description of the layers, as JSON: names, types, precisions and tactics where the engine was built with details.
     pub fn inspect(&self) -> Result<String, TensorRtError> {
         self.runtime.recorder.clear();
         let inspector = call!(self.object, ENGINE_INSPECTOR, () -> *mut c_void)?;

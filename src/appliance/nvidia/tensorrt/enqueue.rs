@@ -76,7 +76,7 @@ impl Enqueue for Network {
     fn set_batch(&mut self, count: usize) -> Result<(), String> {
         match self.batch {
             Batch::Fixed(fixed) if fixed != count => Err(format!(
-                "the engine was built for batches of {fixed} alone; build it with an open batch axis"
+                "the engine was built only for batches of {fixed}; build it with an open batch axis"
             )),
             _ => self.set_shapes(count).map_err(error_text),
         }

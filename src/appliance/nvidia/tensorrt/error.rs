@@ -1,4 +1,4 @@
-//! Why TensorRT did not do what was asked.
+//! Errors of TensorRT.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::parser::NodeError;
 use super::version::{Flavor, SUPPORTED, Version};
 use crate::cuda::CudaError;
 
-/// Why something in TensorRT failed, with TensorRT's own words where it said any.
+/// Why something in TensorRT failed, with TensorRT's own message where it gave one.
 #[derive(Debug, thiserror::Error)]
 pub enum TensorRtError {
     /// No library was found.
@@ -18,7 +18,7 @@ pub enum TensorRtError {
     Missing {
         /// Names that the loader was asked for.
         looked: Vec<String>,
-        /// What the loader said last.
+        /// Last error of the dynamic loader.
         reason: String,
     },
     /// A library cannot be opened.
@@ -26,11 +26,11 @@ pub enum TensorRtError {
     Unusable {
         /// The library.
         path: PathBuf,
-        /// What the loader said.
+        /// Error of the dynamic loader.
         reason: String,
     },
     /// The file is a library, but none of TensorRT's.
-    #[error("{} is no TensorRT: it has no function `{symbol}`; expected libnvinfer.so, libnvinfer_lean.so or libtensorrt_rtx.so", path.display())]
+    #[error("{} is not a TensorRT library: it has no function `{symbol}`; expected libnvinfer.so, libnvinfer_lean.so or libtensorrt_rtx.so", path.display())]
     NotTensorRt {
         /// The library.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum TensorRtError {
         symbol: &'static str,
     },
     /// A version whose tables are not known.
-    #[error("{} is {flavor} {version}, which this jetwatch does not know how to call; it knows {SUPPORTED}. Update jetwatch, or install one of these", path.display())]
+    #[error("{} is {flavor} {version}, which this version of jetwatch does not support (supported: {SUPPORTED}). Update jetwatch, or install one of these", path.display())]
     UnknownVersion {
         /// The library.
         path: PathBuf,
@@ -74,13 +74,13 @@ pub enum TensorRtError {
     NoParser {
         /// Names that were tried.
         looked: Vec<String>,
-        /// What the loader said last.
+        /// Last error of the dynamic loader.
         reason: String,
     },
     /// The parser refused the network.
     #[error("TensorRT's parser refuses the network: {}", listed(nodes))]
     Parse {
-        /// What it said, node by node.
+        /// The parser's errors, by node.
         nodes: Vec<NodeError>,
     },
     /// A call failed.
@@ -88,7 +88,7 @@ pub enum TensorRtError {
     Failed {
         /// The call, as NVIDIA's documentation names it.
         call: &'static str,
-        /// What TensorRT said.
+        /// The output of TensorRT.
         reason: String,
     },
     /// The caller asked for a tensor that is not there, or with another shape.

@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What `callback` gives, or `otherwise` after a panic, which is logged.
 pub(super) fn no_unwind<T>(name: &str, otherwise: T, callback: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(callback)).unwrap_or_else(|payload| {
-        let said = payload
+        let message = payload
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned())
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_default();
-        log::error!("{name}, called by TensorRT, failed: {said}; this is a bug in jetwatch");
+        log::error!("{name}, called by TensorRT, failed: {message}; this is a bug in jetwatch");
         otherwise
     })
 }

@@ -72,13 +72,13 @@ impl Library {
                 Err(reason) => reasons.push(reason),
             }
         }
-        // A library that is there but cannot be loaded says more than those that are not there.
+        // A library that is there but cannot be loaded states more than those that are not there.
         let is_missing = |reason: &&String| {
             reason.contains("cannot open shared object file: No such file")
                 && NAMES.iter().any(|name| reason.starts_with(name))
         };
-        let telling = reasons.iter().find(|reason| !is_missing(reason));
-        let reason = telling.or(reasons.first()).cloned().unwrap_or_default();
+        let found = reasons.iter().find(|reason| !is_missing(reason));
+        let reason = found.or(reasons.first()).cloned().unwrap_or_default();
         Err(TensorRtError::Missing {
             looked: NAMES.map(str::to_owned).into(),
             reason,
@@ -259,8 +259,8 @@ impl Library {
         for name in names {
             let library = match SharedLibrary::open(&name) {
                 Ok(library) => library,
-                Err(said) => {
-                    reason = said;
+                Err(error) => {
+                    reason = error;
                     continue;
                 }
             };
@@ -285,7 +285,7 @@ impl Library {
         Err((looked, reason))
     }
 
-    /// Where a sister library of this one may be: beside it when it was opened by path, else wherever the loader looks.
+    /// Where a sister library of this one may be: next to it when it was opened by path, else wherever the loader looks.
     fn names_next_to(&self, stem: &str) -> Vec<PathBuf> {
         let Version {
             major,
@@ -299,8 +299,8 @@ impl Library {
         ];
         let own = self.library.path();
         if let Some(folder) = own.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            let beside = names.iter().map(|name| folder.join(name));
-            return beside
+            let in_folder = names.iter().map(|name| folder.join(name));
+            return in_folder
                 .filter(|path| path.exists())
                 .chain(names.iter().map(PathBuf::from))
                 .collect();

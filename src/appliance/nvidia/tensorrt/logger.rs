@@ -1,6 +1,6 @@
 //! The logger that TensorRT is given: its lines go into our log, and its last errors are kept for our own messages.
 //!
-//! There is one for the whole process and for ever: TensorRT keeps the first logger it gets for all that it makes later.
+//! There is one for the life of the process: TensorRT keeps the first logger it gets for all objects created later.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};

@@ -34,7 +34,7 @@ impl Object {
     /// Takes over `this`; `None` when it is null, or so near to it that it was null.
     ///
     /// # Safety
-    /// `this` is null, or an object of a TensorRT class with an own table and an implementation at byte 8, made by `library`, which nobody
+    /// `this` is null, or an object of a TensorRT class with an own table and an implementation at byte 8, made by `library`, which nothing
     /// else will delete.
     pub(super) unsafe fn owned(this: *mut c_void, library: &Arc<Library>) -> Option<Self> {
         // SAFETY: what the caller vouches for.
@@ -44,7 +44,7 @@ impl Object {
     /// Like [`owned`](Self::owned) for an object that belongs to another one, which lives longer.
     ///
     /// # Safety
-    /// As for [`owned`](Self::owned), but somebody else deletes the object, and not before this is gone.
+    /// As for [`owned`](Self::owned), but another owner deletes the object, and not before this is gone.
     pub(super) unsafe fn borrowed(this: *mut c_void, library: &Arc<Library>) -> Option<Self> {
         // SAFETY: what the caller vouches for.
         unsafe { Self::with_destructor(this, library, None) }
@@ -82,7 +82,7 @@ impl Object {
         let fields = self.this.as_ptr().cast::<*mut c_void>();
         // SAFETY: every public class has the pointer to its implementation at byte 8, right after its own table.
         let implementation = unsafe { fields.add(1).read() };
-        // SAFETY: an implementation begins with its table; the slot is within it for this version, as the tables say.
+        // SAFETY: an implementation begins with its table; the slot is within it for this version, by the tables.
         let function = unsafe { table(implementation).add(slot).read() };
         Ok((implementation, function))
     }
@@ -90,7 +90,7 @@ impl Object {
     /// The object and the address at `slot_len` of its own table, for plain classes without implementation.
     pub(super) fn own(&self, slot: usize) -> (*mut c_void, FunctionPointer) {
         let this = self.this.as_ptr();
-        // SAFETY: the object begins with its table; `slot_len` is within it for this generation, as the tables say.
+        // SAFETY: the object begins with its table; `slot_len` is within it for this generation, by the tables.
         let function = unsafe { table(this).add(slot).read() };
         (this, function)
     }
@@ -116,7 +116,7 @@ impl Drop for Object {
         let (this, function) = self.own(slot);
         // SAFETY: the deleting destructor takes the object and gives nothing back.
         let delete: unsafe extern "C" fn(*mut c_void) = unsafe { std::mem::transmute(function) };
-        // SAFETY: the object is alive, and nobody but this owns it.
+        // SAFETY: the object is alive, and only this owns it.
         unsafe { delete(this) };
     }
 }

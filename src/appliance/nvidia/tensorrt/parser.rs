@@ -19,9 +19,9 @@ use super::vtable::NETWORK_OUTPUTS;
 pub struct NodeError {
     /// Place in the file's list of nodes; `None` when the error is not about one.
     pub node: Option<usize>,
-    /// The node's name; empty where the parser does not tell it.
+    /// The node's name; empty where the parser does not report it.
     pub name: String,
-    /// The node's operator; empty where the parser does not tell it.
+    /// The node's operator; empty where the parser does not report it.
     pub operator: String,
     /// What is wrong.
     pub reason: String,
@@ -54,7 +54,7 @@ const fn error_slots(generation: Generation) -> (usize, usize) {
     }
 }
 
-/// Fills `network` with what is in the ONNX file `onnx`, which was read from `path`: external data is looked for beside it.
+/// Fills `network` with what is in the ONNX file `onnx`, which was read from `path`: external data is looked for next to it.
 ///
 /// The parser is given back, since weights of the network may point into it.
 pub(super) fn parse(
@@ -144,11 +144,11 @@ fn read(error: &Object, generation: Generation) -> NodeError {
     let node: unsafe extern "C" fn(*mut c_void) -> i32 = unsafe { std::mem::transmute(function) };
     // SAFETY: the error is alive.
     let node = unsafe { node(this) };
-    let told = generation != Generation::Eight;
+    let has_names = generation != Generation::Eight;
     NodeError {
         node: usize::try_from(node).ok(),
-        name: if told { words(6) } else { String::new() },
-        operator: if told { words(7) } else { String::new() },
+        name: if has_names { words(6) } else { String::new() },
+        operator: if has_names { words(7) } else { String::new() },
         reason: words(1).trim().to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! How far a build is: TensorRT tells it from version 10 on, phase by phase.
+//! Progress of a build: reported by TensorRT from version 10 on, phase by phase.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ pub struct Progress {
     pub steps: u32,
 }
 
-/// What is told of each step; `false` ends the build.
+/// What is reported of each step; `false` ends the build.
 pub(super) type ProgressCallback<'t> = &'t (dyn Fn(&Progress) -> bool + Sync);
 
 /// An `IProgressMonitor`. It must live longer than the build.
@@ -61,7 +61,7 @@ impl<'t> ProgressMonitor<'t> {
         !self.is_canceled()
     }
 
-    /// Changes the phase of that name and tells what became of it; `true` when the build is to go on.
+    /// Changes the phase of that name and reports what became of it; `true` when the build is to go on.
     fn step(&self, name: &str, done: impl FnOnce(u32) -> u32, ends: bool) -> bool {
         let mut open = self
             .open
@@ -162,16 +162,16 @@ mod tests {
 
     #[test]
     fn phases_are_reported_step_by_step_and_can_be_canceled() {
-        let told = Mutex::new(Vec::new());
-        let tell = |progress: &Progress| {
-            let mut told = told.lock().expect("one thread");
-            told.push(format!(
+        let reported = Mutex::new(Vec::new());
+        let report = |progress: &Progress| {
+            let mut reported = reported.lock().expect("one thread");
+            reported.push(format!(
                 "{} {}/{}",
                 progress.phase, progress.done, progress.steps
             ));
-            told.len() < 4
+            reported.len() < 4
         };
-        let monitor = ProgressMonitor::new(&tell);
+        let monitor = ProgressMonitor::new(&report);
         let this = monitor.pointer();
         // SAFETY: the monitor is alive, and the texts are zero-terminated.
         let goes_on = unsafe {
@@ -186,7 +186,7 @@ mod tests {
         unsafe { phase_finish(this, c"Tactics".as_ptr()) };
         assert_eq!(goes_on, (true, false));
         assert_eq!(
-            told.lock().expect("one thread").as_slice(),
+            reported.lock().expect("one thread").as_slice(),
             [
                 "Building 0/2",
                 "Tactics 0/3",

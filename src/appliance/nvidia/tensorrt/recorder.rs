@@ -1,4 +1,4 @@
-//! The error recorder that TensorRT's objects are given, so that what failed carries TensorRT's own words.
+//! The error recorder that TensorRT's objects are given, so that errors contain TensorRT's own messages.
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -42,7 +42,7 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         let left = self.references.load(Ordering::Acquire);
         if left != 0 {
-            log::debug!(left; "TensorRT still counts on an error recorder that is let go");
+            log::debug!(left; "TensorRT still holds a reference to a released error recorder");
         }
     }
 }
@@ -97,7 +97,7 @@ impl Recorder {
     }
 }
 
-/// TensorRT's `ErrorCode` in words.
+/// TensorRT's `ErrorCode` as text.
 fn name_of(code: i32) -> String {
     let name = match code {
         0 => "success",

@@ -1,4 +1,4 @@
-//! What is to be built, and what came of it.
+//! The request for a build, and its result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub enum Precision {
     Fp32,
     /// 16-bit floats where TensorRT finds them faster.
     Fp16,
-    /// INT8 where the network's Q/DQ nodes, or a calibration, say so; the rest in 16-bit floats where that is faster and the version lets it.
+    /// INT8 where the network's Q/DQ nodes, or a calibration, define it; the rest in 16-bit floats where that is faster and the version allows it.
     Int8,
 }
 
@@ -33,7 +33,7 @@ pub struct Shapes {
 
 /// INT8 by calibration, for networks without Q/DQ nodes.
 pub struct ImplicitInt8<'c> {
-    /// Pictures; `None` when the cache is enough.
+    /// Images; `None` when the cache is enough.
     pub images: Option<&'c mut dyn CalibrationInput>,
     /// What an earlier calibration gave.
     pub cache: Option<Vec<u8>>,
@@ -43,13 +43,13 @@ pub struct ImplicitInt8<'c> {
 pub struct BuildRequest<'b> {
     /// The ONNX file's bytes.
     pub onnx: &'b [u8],
-    /// Where they were read from: external data is looked for beside it.
+    /// Where they were read from: external data is looked for next to it.
     pub path: Option<&'b Path>,
     /// In which numbers to compute.
     pub precision: Precision,
     /// Shapes of inputs with open axes, other than the batch: of those without an entry the batch alone may be open.
     pub shapes: Vec<Shapes>,
-    /// Most pictures in one run, for networks with an open batch axis.
+    /// Most images in one run, for networks with an open batch axis.
     pub batch: u32,
     /// Contexts that will run side by side: until generation 8 each needs an optimization profile of its own.
     pub contexts: u32,
@@ -59,7 +59,7 @@ pub struct BuildRequest<'b> {
     pub gpu_fallback: bool,
     /// Most bytes of device memory that a layer may take for itself; `None` leaves it to TensorRT.
     pub workspace_bytes: Option<u64>,
-    /// The GPU to build on, into whose memory a calibration's pictures are copied. Without it they stay in the memory of
+    /// The GPU to build on, into whose memory a calibration's images are copied. Without it they stay in the memory of
     /// this process, where doubles of TensorRT find them and NVIDIA's do not.
     pub device: Option<&'b Arc<Device>>,
     /// INT8 by calibration.
@@ -68,7 +68,7 @@ pub struct BuildRequest<'b> {
     pub timing_cache: Option<&'b [u8]>,
     /// Build for this compute capability, such as (8, 6), instead of the GPU that is there: TensorRT-RTX alone.
     pub compute_capability: Option<(u32, u32)>,
-    /// Is told of each step, from several threads; `false` ends the build. TensorRT 8 tells nothing.
+    /// Called for each step, from several threads; `false` cancels the build. TensorRT 8 reports no progress.
     pub progress: Option<&'b (dyn Fn(&Progress) -> bool + Sync)>,
 }
 

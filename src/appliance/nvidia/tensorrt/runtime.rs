@@ -26,7 +26,7 @@ pub struct Runtime {
 unsafe impl Sync for Runtime {}
 
 impl Runtime {
-    /// A runtime whose engines run on the GPU, or on DLA number `dla` when their plans say so.
+    /// A runtime whose engines run on the GPU, or on DLA number `dla` when their plans require it.
     pub fn new(library: &Arc<Library>, dla: Option<u32>) -> Result<Arc<Self>, TensorRtError> {
         let recorder = Recorder::new(library.generation());
         recorder.clear();

@@ -19,7 +19,7 @@ pub(super) struct Input {
     data_type: DataType,
 }
 
-/// The inputs of `network`. `failed` says why a call gave nothing.
+/// The inputs of `network`. `failed` explains why a call gave nothing.
 pub(super) fn inputs(
     network: &Object,
     failed: impl Fn(&'static str) -> TensorRtError,
@@ -67,7 +67,7 @@ impl Input {
             return Err(TensorRtError::Tensor {
                 tensor: self.name.clone(),
                 found: format!("{:?}, open in axes other than the batch", self.shape),
-                expected: "an input whose batch alone is open; set input.width and input.height in model.yaml, or export the network with a fixed size".to_owned(),
+                expected: "an input with only its batch axis open; set input.width and input.height in model.yaml, or export the network with a fixed size".to_owned(),
             });
         }
         let with_batch = |batch: u32| {
@@ -85,15 +85,15 @@ impl Input {
     }
 }
 
-/// Numbers in one batch of a calibration, which runs with the best shape; 0 when there are no pictures to calibrate with.
+/// Numbers in one batch of a calibration, which runs with the best shape; 0 when there are no images to calibrate with.
 ///
-/// TensorRT reads that many from the address that it is given, so pictures that are fewer are refused here.
+/// TensorRT reads that many from the address that it is given, so images that are fewer are refused here.
 pub(super) fn calibration_values(
     inputs: &[Input],
     request: &BuildRequest<'_>,
 ) -> Result<usize, TensorRtError> {
     let implicit = request.implicit_int8.as_ref();
-    let Some(pictures) = implicit.and_then(|implicit| implicit.images.as_deref()) else {
+    let Some(images) = implicit.and_then(|implicit| implicit.images.as_deref()) else {
         return Ok(0);
     };
     let [input] = inputs else {
@@ -123,9 +123,9 @@ pub(super) fn calibration_values(
     });
     let batch = shape.first().copied().unwrap_or(1);
     match numbers {
-        Some(numbers) if i64::try_from(pictures.batch_size()) == Ok(batch) => Ok(numbers),
+        Some(numbers) if i64::try_from(images.batch_size()) == Ok(batch) => Ok(numbers),
         _ => Err(misfit(
-            format!("calibration batches of {}", pictures.batch_size()),
+            format!("calibration batches of {}", images.batch_size()),
             format!("batches of {batch}, as in the shape {shape:?} that the engine is built for"),
         )),
     }

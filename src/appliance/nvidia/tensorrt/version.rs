@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A version as the library tells it.
+/// A version as the library reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// First number.
@@ -120,7 +120,7 @@ impl Generation {
     }
 }
 
-/// What is supported, in words.
+/// What is supported, as text.
 pub(super) const SUPPORTED: &str =
     "TensorRT 8.5, 8.6, 10.x and 11.x, and TensorRT-RTX 1.7 and newer of version 1";
 

@@ -315,7 +315,7 @@ fn attributes_are_published_at_once_and_stay() {
     step(&mut lifecycle, 0, &[active(1)]);
     let mut events = Vec::new();
     lifecycle.set_attributes(TrackId(9), color("red", 0.5), time(10), &mut events);
-    assert!(events.is_empty(), "nobody knows of track 9");
+    assert!(events.is_empty(), "track 9 was never published");
     lifecycle.set_attributes(TrackId(1), color("red", 0.5), time(10), &mut events);
     let [event] = events.as_slice() else {
         panic!("{events:?}");
@@ -326,7 +326,7 @@ fn attributes_are_published_at_once_and_stay() {
         Some(0)
     );
     assert_eq!(event.after.attributes, color("red", 0.5));
-    // A score alone is no news, but later events show it.
+    // A new score alone causes no event, but later events show it.
     lifecycle.set_attributes(TrackId(1), color("red", 0.7), time(20), &mut events);
     assert_eq!(events.len(), 1);
     assert!(step(&mut lifecycle, 30, &[active(1)]).is_empty());

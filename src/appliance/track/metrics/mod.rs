@@ -3,8 +3,8 @@
 //! [`Metrics::new`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
 //! sequences, and the figures of the sum are those of all sequences together, as the benchmarks combine them.
 //! `jetwatch track --metrics` prints them. Boxes match at an IOU of a half, and HOTA looks at nineteen overlaps.
-//! Nothing here belongs to the daemon's own work. It stands in this room, and not beside the accuracy of networks,
-//! because it needs the solver of assignments.
+//! The daemon itself does not use it. It is in this crate, and not with the accuracy of networks, because it needs the
+//! assignment solver.
 
 mod clear;
 mod hota;

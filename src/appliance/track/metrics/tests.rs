@@ -47,7 +47,7 @@ fn example() -> (Vec<TruthRow>, Vec<TrackRow>) {
             (5, 8, 52.0),
             (6, 7, 50.0),
         ],
-        // Object 3 keeps its track where another comes in; 6 is nobody, once after the last object has gone.
+        // Object 3 keeps its track where another comes in; 6 matches no object, once after the last object has gone.
         &[
             (2, 5, 104.0),
             (3, 5, 106.0),

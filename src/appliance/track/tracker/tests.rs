@@ -396,7 +396,7 @@ fn an_object_that_came_between_two_updates_counts_half_of_the_gap() {
 
 #[test]
 fn the_search_distance_for_a_new_object_grows_with_the_gap() {
-    // A square of 100 pixels goes 150 pixels to the right while nobody looks.
+    // A square of 100 pixels goes 150 pixels to the right in frames without inference.
     for (skipped, is_found) in [(0, false), (1, false), (3, true)] {
         let mut tracker = Tracker::with_coasting(&config());
         tracker.update(&[square(0.0)]);

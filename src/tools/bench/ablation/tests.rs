@@ -1,4 +1,4 @@
-//! What each step changes, and what it says where it cannot.
+//! What each step changes, and its note where it cannot.
 
 use super::*;
 
@@ -90,9 +90,9 @@ fn each_ablation_step_changes_one_thing() {
         (AblationStep::by_number(0), AblationStep::by_number(7)),
         (None, None)
     );
-    for rung in AblationStep::ALL {
-        for source in &rung.apply(&config, &capabilities()).config.sources {
-            assert!(source.loop_at_end && !source.uri.is_live(), "{rung:?}");
+    for step in AblationStep::ALL {
+        for source in &step.apply(&config, &capabilities()).config.sources {
+            assert!(source.loop_at_end && !source.uri.is_live(), "{step:?}");
         }
     }
 }
@@ -112,8 +112,8 @@ fn ablation_step_without_effect_has_note() {
         "",
         "same as before: nothing was drawn",
         "a drawn scene is drawn in the size that is asked for: part of this gain is its own",
-        "same as before: one source gives single frames, and nothing looks at crops",
-        "this model has no INT8; the network looks at every 4. frame",
+        "same as before: one source gives single frames, and no secondary network",
+        "this model has no INT8; inference on every 4. frame",
     ];
     assert_eq!(notes, wanted);
     let capabilities = Capabilities {

@@ -1,4 +1,4 @@
-//! What the parser takes, and what it says of everything else.
+//! What the parser accepts, and its errors for everything else.
 
 use proptest::prelude::*;
 

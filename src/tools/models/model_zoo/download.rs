@@ -8,7 +8,7 @@ use super::FetchError;
 use super::partial::{self, Partial};
 use super::request::{self, AttemptError};
 
-/// Most attempts in all, so that a server that gives a few bytes each time does not hold us for ever.
+/// Most attempts in all, so that a server that gives a few bytes each time does not block for ever.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// What to fetch.
@@ -54,7 +54,7 @@ impl Default for RetryPolicy {
 /// How a download goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// So many bytes are there, of so many if that is known.
+    /// Progress in bytes, and the total if it is known.
     Received {
         /// Bytes that are there, with those of earlier calls.
         bytes: u64,
@@ -79,7 +79,7 @@ pub struct DownloadResult {
     pub was_present: bool,
 }
 
-/// Fetches a file. Blocks until it is there or every attempt has failed; `tell` hears how it goes.
+/// Fetches a file. Blocks until it is there or every attempt has failed; `tell` receives the progress.
 ///
 /// The bytes gather in `PATH.part`, which stays when the download is cut off: a next call goes on from there. They get
 /// their name only when length and hash are right, or unknown.
@@ -103,10 +103,10 @@ pub fn download(
         let found = partial.sha256()?;
         match download.sha256 {
             Some(expected) if expected != found => {
-                // Bytes of an earlier call may be of another version or of a broken disk: then all is fetched anew.
+                // Bytes of an earlier call may be of another version or of a broken disk: then all is fetched again.
                 if started_at > 0 {
                     log::warn!(
-                        "{}: the earlier part does not belong to the file; all of it is fetched anew",
+                        "{}: the earlier part does not belong to the file; all of it is fetched again",
                         download.url
                     );
                     partial.restart()?;
@@ -146,7 +146,7 @@ fn fetch_with_retries(
             Err(AttemptError::Permanent(error)) => return Err(error),
             Err(AttemptError::Transient(reason, asked)) => (reason, asked),
         };
-        // A server that begins anew each time brings nothing either.
+        // A server that begins again each time brings nothing either.
         in_vain = if partial.len() > most { 1 } else { in_vain + 1 };
         most = most.max(partial.len());
         if in_vain >= policy.attempts || attempts >= MAX_ATTEMPTS {

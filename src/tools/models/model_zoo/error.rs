@@ -16,7 +16,7 @@ pub enum FetchError {
     },
     /// The server has a file of another length.
     #[error(
-        "{url}: found {found} bytes, expected {expected}: the file was replaced, or a proxy answers with a page of its own; nothing \
+        "{url}: found {found} bytes, expected {expected}: the file was replaced, or a proxy answered with its own page; nothing \
          was kept"
     )]
     Length {
@@ -40,7 +40,7 @@ pub enum FetchError {
         /// What is known.
         expected: String,
     },
-    /// It was tried as often as is sensible.
+    /// All attempts failed.
     #[error("{url}: given up after {attempts} attempts: {reason}{}", kept(*part_bytes))]
     RetriesExhausted {
         /// The address.
@@ -65,7 +65,7 @@ pub enum FetchError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Another process fetches the same file.

@@ -1,4 +1,4 @@
-//! FLOOR 2: networks to fetch from where their authors publish them.
+//! Downloads networks from where their authors publish them.
 //!
 //! [`entries()`] are the manifests in `models/catalogue`, which the binary holds: where a file lies, how long it is, its
 //! hash, and the `model.yaml` for it. [`download()`] fetches one file: resumed, verified, and whole or not at all under its

@@ -1,4 +1,4 @@
-//! The unfinished file beside the one that is fetched: `NAME.part`, and in `NAME.part.from` what it is a part of.
+//! The unfinished file next to the one that is fetched: `NAME.part`, and in `NAME.part.from` what it is a part of.
 //!
 //! It outlives the process, so that a next call goes on where this one was cut off. It is locked while it is written, and
 //! renamed only when its bytes are known to be right.
@@ -19,7 +19,7 @@ pub(super) struct Partial {
     path: PathBuf,
     target: PathBuf,
     len: u64,
-    /// The server's word for the version that the bytes belong to.
+    /// The server's ETag or date of the version that the bytes belong to.
     validator: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl Partial {
             path: self.target.clone(),
             source,
         })?;
-        // Without its file it says nothing; a next download would write it anew.
+        // Without its file it has no meaning; the next download writes it again.
         let _ = fs::remove_file(sibling(&self.path, ".from"));
         Ok(())
     }

@@ -18,7 +18,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// How an attempt failed.
 pub(super) enum AttemptError {
-    /// Another one may succeed; at the server's word not before the wait.
+    /// Another one may succeed; if the server asks for it, only after the wait.
     Transient(String, Option<Duration>),
     /// Another one would fail alike.
     Permanent(FetchError),
@@ -65,7 +65,7 @@ pub(super) fn agent(url: &str, policy: &RetryPolicy) -> Agent {
         .into()
 }
 
-/// Asks for what is missing in `partial` and appends it. Done when the whole file is there, as far as its length tells.
+/// Asks for what is missing in `partial` and appends it. Done when the whole file is there, as far as its length is known.
 pub(super) fn attempt(
     agent: &Agent,
     download: &Download<'_>,
@@ -166,7 +166,7 @@ pub(super) fn attempt(
     receive(response.into_body(), url, wanted, partial, on_progress)
 }
 
-/// Appends the body to `partial`; `wanted` is the length that the whole file then must have, if anybody said it.
+/// Appends the body to `partial`; `wanted` is the length that the whole file then must have, if it is known.
 fn receive(
     body: Body,
     url: &str,
@@ -248,10 +248,10 @@ fn classify_error(url: &str, error: &ureq::Error) -> AttemptError {
         )),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => refused(format!("{error}; expected an address such as https://HOST/PATH")),
         ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed => {
-            refused("it leads in circles: more than 10 redirections".to_owned())
+            refused("redirection loop: more than 10 redirections".to_owned())
         }
         ureq::Error::RequireHttpsOnly(_) => {
-            refused("it leads from https to http, where anybody could replace the file".to_owned())
+            refused("it leads from https to http, where the file could be replaced in transit".to_owned())
         }
         ureq::Error::InvalidProxyUrl => refused(
             "the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY is no address; expected http://HOST:PORT".to_owned(),
@@ -264,7 +264,7 @@ fn classify_error(url: &str, error: &ureq::Error) -> AttemptError {
     }
 }
 
-/// Whether the system could not find a host's address; it says so in words only.
+/// Whether the system could not find a host's address; the error has it only as text.
 fn is_name(error: &io::Error) -> bool {
     error.to_string().contains("lookup address")
 }

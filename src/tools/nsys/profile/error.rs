@@ -1,4 +1,4 @@
-//! What keeps a profile from being taken.
+//! Errors of taking a profile.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,65 +18,67 @@ pub enum ProfileError {
         /// Why.
         source: io::Error,
     },
-    /// ssh or sudo did not let us in.
-    #[error("cannot work on {place} ({status}): {said}; {advice}")]
+    /// ssh or sudo refused access.
+    #[error("cannot work on {place} ({status}): {output}; {advice}")]
     ConnectFailed {
         /// The target.
         place: String,
         /// How the program that leads there ended.
         status: String,
-        /// What it said.
-        said: String,
+        /// Its output.
+        output: String,
         /// What to do.
         advice: &'static str,
     },
     /// The target is gone.
     #[error(
-        "the connection to {place} ended while {doing}: {said}; what was started there ends by itself, and its temporary folder is removed; start the profile again"
+        "the connection to {place} ended while {doing}: {output}; what was started there ends by itself, and its temporary folder is removed; start the profile again"
     )]
     ConnectionLost {
         /// The target.
         place: String,
         /// What was going on.
         doing: String,
-        /// What ssh said.
-        said: String,
+        /// The output of ssh.
+        output: String,
     },
-    /// The user has had enough.
+    /// Stopped by a signal.
     #[error("stopped by a signal; what was started on {place} ends, and nothing of it stays")]
     Cancelled {
         /// The target.
         place: String,
     },
-    /// The target's side answers otherwise than it should.
+    /// Unexpected answer of the target.
     #[error("{place} answered {found:?} while {doing}, expected {expected}")]
     UnexpectedReply {
         /// The target.
         place: String,
         /// What was going on.
         doing: String,
-        /// What it said.
+        /// Its output.
         found: String,
-        /// What it should have said.
+        /// The expected answer.
         expected: &'static str,
     },
     /// No temporary folder.
     #[error(
-        "cannot make a temporary folder on {place}: {said}; choose another place with --target-folder"
+        "cannot make a temporary folder on {place}: {output}; choose another place with --target-folder"
     )]
     NoFolder {
         /// The target.
         place: String,
-        /// What mktemp said.
-        said: String,
+        /// The output of mktemp.
+        output: String,
     },
     /// Something for the target has a line break.
-    #[error("{0:?} has a line break, which no order to the target may have; choose another name")]
+    #[error(
+        "{0:?} has a line break, which a command to the target must not have; choose another name"
+    )]
     LineBreak(String),
     /// nsys is missing on the target.
     #[error(
         "there is no nsys on {place}: `{program}` was not found; install Nsight Systems there (for a Jetson it is in JetPack's archive), \
-         or say where it is with --target-nsys"
+         or give its path with --target-nsys"
     )]
     NoNsys {
         /// The target.
@@ -86,7 +88,7 @@ pub enum ProfileError {
     },
     /// nsys is missing here.
     #[error(
-        "there is no nsys here to export the profile: cannot start `{program}`: {source}; install Nsight Systems, say where it is with --nsys, \
+        "there is no nsys here to export the profile: cannot start `{program}`: {source}; install Nsight Systems, give its path with --nsys, \
          or take the profile alone with --fetch-only"
     )]
     NoLocalNsys {
@@ -97,15 +99,15 @@ pub enum ProfileError {
     },
     /// An nsys of unknown version.
     #[error(
-        "cannot tell the version of `{program}` on {place}: it said {said:?}; check that it is Nsight Systems"
+        "cannot parse the version of `{program}` on {place}: found {output:?}; check that it is Nsight Systems"
     )]
     NoVersion {
         /// The target or this machine.
         place: String,
         /// Which nsys.
         program: String,
-        /// What it said.
-        said: String,
+        /// Its output.
+        output: String,
     },
     /// An nsys that writes no `.nsys-rep`.
     #[error(
@@ -120,7 +122,7 @@ pub enum ProfileError {
     /// The target's reports are newer than what can read them here.
     #[error(
         "the nsys of {place} is {there}, the one here is {here}, and an older one cannot read what a newer one wrote; install {there} or newer here, \
-         say where it is with --nsys, or take the profile alone with --fetch-only"
+         give its path with --nsys, or only take the profile with --fetch-only"
     )]
     LocalNsysTooOld {
         /// The target.
@@ -146,7 +148,7 @@ pub enum ProfileError {
     },
     /// jetwatch is missing on the target.
     #[error(
-        "there is no `{program}` on {place}; install jetwatch there, or say where it is with --program"
+        "there is no `{program}` on {place}; install jetwatch there, or give its path with --program"
     )]
     NoProgram {
         /// The target.
@@ -154,9 +156,9 @@ pub enum ProfileError {
         /// What was looked for.
         program: String,
     },
-    /// Too little room on the target.
+    /// Too little disk space on the target.
     #[error(
-        "{folder} on {place} has {free_mib} MiB free, expected {wanted_mib} MiB or more for a profile; make room, or choose another place with --target-folder"
+        "{folder} on {place} has {free_mib} MiB free, expected {wanted_mib} MiB or more for a profile; free disk space, or choose another place with --target-folder"
     )]
     NoSpace {
         /// The target.
@@ -170,30 +172,30 @@ pub enum ProfileError {
     },
     /// The target's disk became full.
     #[error(
-        "the disk of {place} became full below {folder} during the profile; make room, profile a shorter time, or choose another place with --target-folder:\n{log}"
+        "the disk of {place} became full below {folder} during the profile; free disk space, profile a shorter time, or choose another place with --target-folder:\n{log}"
     )]
     DiskFull {
         /// The target.
         place: String,
         /// The temporary folder.
         folder: String,
-        /// What nsys and the daemon said.
+        /// Output of nsys and the daemon.
         log: String,
     },
     /// The daemon failed, or nsys before it.
     #[error(
-        "the daemon, or nsys around it, failed on {place} (exit status {status}); what was said there:\n{log}"
+        "the daemon, or nsys around it, failed on {place} (exit status {status}); output:\n{log}"
     )]
     Daemon {
         /// The target.
         place: String,
         /// Its exit status.
         status: u8,
-        /// What nsys and the daemon said.
+        /// Output of nsys and the daemon.
         log: String,
     },
     /// nsys failed.
-    #[error("nsys {what} failed on {place} (exit status {status}); what was said there:\n{log}")]
+    #[error("nsys {what} failed on {place} (exit status {status}); output:\n{log}")]
     Nsys {
         /// The target.
         place: String,
@@ -201,7 +203,7 @@ pub enum ProfileError {
         what: &'static str,
         /// Its exit status.
         status: u8,
-        /// What it said.
+        /// Its output.
         log: String,
     },
     /// The profile did not end in time.
@@ -226,7 +228,7 @@ pub enum ProfileError {
     #[error("{} exists; choose another name with --output, or overwrite it with --force", .0.display())]
     Exists(PathBuf),
     /// A file cannot be written here.
-    #[error("cannot write {}: {source}; choose a writable place with enough room with --output", path.display())]
+    #[error("cannot write {}: {source}; choose a writable folder with enough free space with --output", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -242,11 +244,11 @@ pub enum ProfileError {
         source: io::Error,
     },
     /// nsys does not export the report.
-    #[error("cannot export {}: {said}; the profile itself is there", path.display())]
+    #[error("cannot export {}: {output}; the profile itself was written", path.display())]
     Export {
         /// The report.
         path: PathBuf,
-        /// What nsys said.
-        said: String,
+        /// The output of nsys.
+        output: String,
     },
 }

@@ -1,4 +1,4 @@
-//! This machine's nsys, which makes a SQLite file of a fetched report.
+//! The local nsys, which exports a fetched report to SQLite.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -26,7 +26,7 @@ impl Exporter {
         let version = Version::parse(&text).ok_or_else(|| ProfileError::NoVersion {
             place: "this machine".to_owned(),
             program: program.display().to_string(),
-            said: text,
+            output: text,
         })?;
         Ok(Self {
             program: program.to_owned(),
@@ -40,7 +40,7 @@ impl Exporter {
         self.version
     }
 
-    /// Exports `report` as SQLite to `to`, anew: an older export there is replaced, and only by a whole one.
+    /// Exports `report` as SQLite to `to`, again: an older export there is replaced, and only by a whole one.
     ///
     /// # Errors
     /// nsys fails, or writes nothing.
@@ -66,7 +66,7 @@ impl Exporter {
             remove(&partial).map_err(write)?;
             return Err(ProfileError::Export {
                 path: report.to_owned(),
-                said: output_text(&output),
+                output: output_text(&output),
             });
         }
         fs::rename(&partial, to).map_err(write)
@@ -102,7 +102,7 @@ fn output_text(output: &Output) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     if lines.is_empty() {
-        return format!("it ended with {} and said nothing", output.status);
+        return format!("it ended with {} and no output", output.status);
     }
     lines.join(" ")
 }

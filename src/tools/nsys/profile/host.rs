@@ -1,10 +1,10 @@
-//! Where the daemon is profiled: on this machine, or on another one over the system's ssh, as oneself or as somebody else.
+//! Where the daemon is profiled: on this machine, or on another one over the system's ssh, as the same or another user.
 
 use std::fmt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// A machine and the way there.
+/// A machine and how to reach it.
 #[derive(Debug, Clone, Default)]
 pub struct Host {
     /// `user@machine`, or a name that ssh's configuration explains; none: this machine.
@@ -13,17 +13,17 @@ pub struct Host {
     pub ssh: String,
     /// Options for it: `NAME=VALUE` as in ssh_config(5), or an argument of its own that begins with `-`.
     pub ssh_options: Vec<String>,
-    /// Who does the work there.
+    /// User that runs the commands there.
     pub user: User,
 }
 
-/// Who does the work at the target.
+/// User that runs the commands at the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum User {
-    /// Who logs in, or who calls.
+    /// The user that logs in or calls the program.
     #[default]
     Current,
-    /// Somebody else, by `sudo` without a password: root, or whom the service runs as.
+    /// Another user, by `sudo` without a password: root, or the user of the service.
     Other(String),
 }
 
@@ -42,7 +42,7 @@ impl Host {
         self.host.is_none()
     }
 
-    /// The shell there, which will read `script_bytes` bytes from its standard input and do what they say.
+    /// The shell there, which will read `script_bytes` bytes from its standard input and execute them.
     pub(super) fn shell(&self, script_bytes: usize) -> Command {
         // Single quotes mean the same to every login shell.
         let script = format!("eval \"$(head -c {script_bytes})\"");

@@ -1,4 +1,4 @@
-//! What the target's side tells of its machine before anything is started.
+//! The target's properties, read before anything is started.
 
 use super::nsys::{Environment, MIN_VERSION, Version, sessions};
 use super::{Host, ProfileError};
@@ -17,7 +17,7 @@ pub struct HostInfo {
     pub version: Version,
     /// The words of `nsys profile --help`.
     pub help: String,
-    /// What it says about sampling.
+    /// Its support for CPU sampling.
     pub environment: Environment,
     /// Sessions of nsys: name and state.
     pub sessions: Vec<(String, String)>,
@@ -29,7 +29,7 @@ impl HostInfo {
     /// Reads the answers to `find`.
     ///
     /// # Errors
-    /// There is no nsys, it is too old, or there is no room.
+    /// There is no nsys, it is too old, or there is too little disk space.
     pub(super) fn read(
         host: &Host,
         folder: &str,
@@ -54,13 +54,13 @@ impl HostInfo {
             return Err(ProfileError::NoVersion {
                 place,
                 program: nsys,
-                said: output.trim().to_owned(),
+                output: output.trim().to_owned(),
             });
         };
         if version < MIN_VERSION {
             return Err(ProfileError::TooOld { place, version });
         }
-        // What df does not tell cannot be judged.
+        // Without the number of df nothing can be checked.
         if let Some(free_mib) = free_mib(&one("free")).filter(|free| *free < MIN_FREE_MIB) {
             return Err(ProfileError::NoSpace {
                 place,
@@ -114,7 +114,7 @@ impl HostInfo {
     }
 }
 
-/// KiB as df tells them, in MiB.
+/// KiB as df prints them, in MiB.
 pub(super) fn free_mib(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().map(|kib| kib / 1024)
 }

@@ -1,8 +1,8 @@
-//! FLOOR 2: profiles taken: nsys around the daemon, on this machine or on another one over the system's ssh, and their exports.
-//! It knows no pipeline and reads no profile; `report` does.
+//! Takes profiles: runs the daemon under nsys, on this machine or on another one over the system's ssh, and exports them.
+//! It does not depend on the pipeline and reads no profile; `report` does.
 //!
-//! The target's side is the shell script `target.sh`, the same here and there; `remote_shell` talks to it, `run` gives the orders,
-//! `nsys` decides what to trace from what that machine's nsys says of itself.
+//! The target's side is the shell script `target.sh`, the same here and there; `remote_shell` is the connection to it, `run`
+//! sends the commands, `nsys` decides what to trace from the version and help text of that machine's nsys.
 
 mod error;
 mod export;

@@ -1,4 +1,4 @@
-//! What an nsys says of itself, and what follows: which traces it knows, whether it may sample. Pure.
+//! Evaluates the version and help text of nsys: which traces it supports, whether it may sample the CPU. Pure.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What `nsys profile --help` says of an option; empty when it has none of that name.
+/// The text of `nsys profile --help` for an option; empty when it has none of that name.
 fn option_help(help: &str, option: &str) -> String {
     // The text of other options names this one, too: only the line that begins with it counts.
     let names_it = |line: &str| {
@@ -60,7 +60,7 @@ fn option_help(help: &str, option: &str) -> String {
 #[must_use]
 pub fn available_traces(help: &str) -> Vec<String> {
     let about = option_help(help, "--trace");
-    // What follows the values speaks of single ones again.
+    // What follows the values describes single ones again.
     let values = about.split("Select the API").next().unwrap_or(&about);
     let mut traces: Vec<String> = Vec::new();
     for quoted in values.split('\'').skip(1).step_by(2) {
@@ -71,7 +71,7 @@ pub fn available_traces(help: &str) -> Vec<String> {
     traces
 }
 
-/// Arguments that say what to trace.
+/// Arguments that select what to trace.
 ///
 /// Those of `requested` must be known; with none asked for, those that every profile needs must be, and more are taken where they are.
 ///
@@ -119,20 +119,20 @@ pub enum Sampling {
     /// Where the target allows it.
     #[default]
     Auto,
-    /// Whatever the target says.
+    /// Even if the target does not support it.
     On,
     /// Never.
     Off,
 }
 
-/// What the target says about sampling.
+/// The target's support for CPU sampling.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// The words of `nsys status -e`.
     pub status: String,
     /// `kernel.perf_event_paranoid`.
     pub paranoid: Option<i32>,
-    /// Whether the kernel knows performance counters of the processor.
+    /// Whether the kernel knows performance counters of the CPU.
     pub has_counters: bool,
 }
 
@@ -172,12 +172,12 @@ impl Environment {
                 "the CPU is not sampled: kernel.perf_event_paranoid is {level}, and nsys needs 2 or less; to change it until the next start of the machine: \
                  sudo sysctl kernel.perf_event_paranoid=2"
             ),
-            _ => "the CPU is not sampled: this nsys says that its environment does not allow it; `nsys status -e` there says why".to_owned(),
+            _ => "the CPU is not sampled: this nsys reports that its environment does not allow it; `nsys status -e` there shows why".to_owned(),
         })
     }
 }
 
-/// The sessions that `nsys sessions list` tells: name and state.
+/// The sessions that `nsys sessions list` prints: name and state.
 #[must_use]
 pub fn sessions(text: &str) -> Vec<(String, String)> {
     let lines = text

@@ -1,4 +1,4 @@
-//! The connection to the target's side: orders go out line by line, answers come back.
+//! The connection to the target: commands go out line by line, answers come back.
 //!
 //! The same for this machine's shell and for one behind ssh. Closing the connection is enough to stop everything there.
 
@@ -19,7 +19,7 @@ const SCRIPT: &str = include_str!("target.sh");
 /// Its first line.
 const GREETING: &str = "jetwatch-profile 1";
 
-/// Most lines of what ssh says that an error repeats.
+/// Most lines of ssh's output that an error contains.
 const MAX_STDERR_LINES: usize = 20;
 
 /// Longest text that a target may answer with, in bytes; reports are not texts.
@@ -32,7 +32,7 @@ pub(super) struct RemoteShell {
     input: Arc<StdinGuard>,
     replies: BufReader<ChildStdout>,
     stderr_thread: Option<JoinHandle<Vec<String>>>,
-    /// What the orders are about, for errors.
+    /// The current operation, for errors.
     pub(super) operation: String,
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Reply {
     Text(String, String),
     /// A file that was asked for is not there.
     Missing,
-    /// The order is done.
+    /// The command is done.
     Ready,
 }
 
@@ -141,7 +141,7 @@ impl RemoteShell {
         }
     }
 
-    /// Gives an order with its value.
+    /// Sends a command with its value.
     pub(super) fn send_command(&mut self, name: &str, value: &str) -> Result<(), ProfileError> {
         if value.contains(['\n', '\r', '\0']) {
             return Err(ProfileError::LineBreak(value.to_owned()));
@@ -154,11 +154,11 @@ impl RemoteShell {
         self.send_bytes(line.as_bytes())
     }
 
-    /// Sends bytes that an order announced.
+    /// Sends bytes that a command announced.
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ProfileError> {
         match self.write(bytes) {
             Ok(()) => Ok(()),
-            // It may have said why before it ended.
+            // It may have printed the reason before it ended.
             Err(_) => loop {
                 self.reply()?;
             },
@@ -239,7 +239,7 @@ impl RemoteShell {
                     Err(source) => Err(write(source)),
                 };
                 if copied.is_err() {
-                    // What is left of it is of no use; that it cannot be removed says nothing more.
+                    // What is left of it is of no use; a failure to remove it adds nothing.
                     let _ = std::fs::remove_file(partial);
                 }
                 copied?;
@@ -302,7 +302,7 @@ impl RemoteShell {
         match kind {
             "folder" => ProfileError::NoFolder {
                 place,
-                said: text.to_owned(),
+                output: text.to_owned(),
             },
             "program" => ProfileError::NoProgram {
                 place,
@@ -317,7 +317,7 @@ impl RemoteShell {
         if self.input.was_stopped.load(Ordering::SeqCst) {
             return self.cancelled();
         }
-        let (status, said) = self.stderr_tail();
+        let (status, output) = self.stderr_tail();
         let advice = match (&self.place.user, status.code()) {
             (_, Some(255)) if !self.place.is_local() => {
                 "check that `ssh` with the same options gets in without a question (--ssh-option Port=…, IdentityFile=…, ProxyJump=…)"
@@ -330,7 +330,7 @@ impl RemoteShell {
         ProfileError::ConnectFailed {
             place: self.place.to_string(),
             status: status.to_string(),
-            said,
+            output,
             advice,
         }
     }
@@ -339,11 +339,11 @@ impl RemoteShell {
         if self.input.was_stopped.load(Ordering::SeqCst) {
             return self.cancelled();
         }
-        let (status, said) = self.stderr_tail();
+        let (status, output) = self.stderr_tail();
         ProfileError::ConnectionLost {
             place: self.place.to_string(),
             doing: self.operation.clone(),
-            said: format!("{status}, {said}"),
+            output: format!("{status}, {output}"),
         }
     }
 
@@ -355,7 +355,7 @@ impl RemoteShell {
         }
     }
 
-    /// How the program that leads there ended, and what it said.
+    /// How the program that leads there ended, and its output.
     fn stderr_tail(&mut self) -> (std::process::ExitStatus, String) {
         drop(self.input.lock().take());
         // It is drained, so that the other side never waits for a reader.
@@ -367,7 +367,7 @@ impl RemoteShell {
             .and_then(|thread| thread.join().ok());
         let output = output.unwrap_or_default().join(" ");
         let output = if output.is_empty() {
-            "it said nothing".to_owned()
+            "it gave no output".to_owned()
         } else {
             output
         };
@@ -412,6 +412,6 @@ mod tests {
             hand.replies()
                 .unwrap_or_else(|error| panic!("round {round}: {error}"));
         }
-        hand.end().expect("every order was understood");
+        hand.end().expect("every command was accepted");
     }
 }

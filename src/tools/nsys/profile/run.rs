@@ -1,4 +1,4 @@
-//! The orders that make a profile: check the machine, start nsys, wait for it, bring its report back.
+//! The steps of a profile: check the machine, start nsys, wait for it, fetch its report.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::nsys::{Sampling, traces};
 use super::remote_shell::RemoteShell;
 use super::{CancelHandle, Host, ProfileError};
 
-/// Longest run of so many frames.
+/// Longest run of that many frames.
 const MAX_RUN_TIME: Duration = Duration::from_secs(600);
 
 /// Longest that nsys may take to begin recording a session.
@@ -24,7 +24,7 @@ const DISK_FULL_MIB: u64 = 32;
 /// Runs that may end by a fault of nsys itself before it is given up.
 const MAX_NSYS_FAILURES: u32 = 3;
 
-/// What the daemon is to be told at the target.
+/// Configuration of the daemon at the target.
 #[derive(Debug, Clone)]
 pub enum ConfigSource {
     /// A file that is there.
@@ -64,7 +64,7 @@ pub struct ProfileRequest {
     pub sampling: Sampling,
     /// Time between the daemon's start and the record's.
     pub warmup: Duration,
-    /// How long to record; none: until so many frames were.
+    /// How long to record; none: until that many frames were.
     pub duration: Option<Duration>,
     /// How long nsys may take beyond that.
     pub export_timeout: Duration,
@@ -77,7 +77,7 @@ pub struct ProfileRequest {
 /// A profile that was brought back.
 #[derive(Debug, Clone)]
 pub struct ProfileResult {
-    /// Frames through the whole chain, as the daemon counts them; none for a service.
+    /// Frames through the whole pipeline, as the daemon counts them; none for a service.
     pub frames: Option<u64>,
     /// Exit status of the daemon where that is not 0.
     pub status: u8,
@@ -93,11 +93,11 @@ pub struct ProfileRunner {
 }
 
 impl ProfileRunner {
-    /// Reaches `host` and looks what is there: its nsys is looked for as `nsys`; temporary files lie in `folder`, or where
-    /// the system wants them.
+    /// Connects to `host` and inspects it: its nsys is looked up as `nsys`; temporary files are in `folder`, or in the
+    /// system's default folder.
     ///
     /// # Errors
-    /// It cannot be reached, has no usable nsys, or no room.
+    /// It cannot be reached, has no usable nsys, or too little disk space.
     pub fn connect(
         host: &Host,
         cancel: &CancelHandle,
@@ -126,7 +126,7 @@ impl ProfileRunner {
         &self.host_info
     }
 
-    /// Checks that `target` can be profiled, and copies its configuration. `note` is told what the user should know.
+    /// Checks that `target` can be profiled, and copies its configuration. `note` receives warnings for the user.
     ///
     /// # Errors
     /// The program or the session is missing, or the configuration cannot be read.
@@ -174,12 +174,9 @@ impl ProfileRunner {
 
     /// Brings the configuration to the target; gives its path there.
     fn copy(&mut self, configuration: &ConfigSource) -> Result<String, ProfileError> {
-        let (file, beside) = match configuration {
+        let (file, remote_dir) = match configuration {
             ConfigSource::InPlace(file) => return Ok(file.display().to_string()),
-            ConfigSource::Copied {
-                file,
-                remote_dir: beside,
-            } => (file, beside),
+            ConfigSource::Copied { file, remote_dir } => (file, remote_dir),
         };
         self.shell.operation = "copying the configuration".to_owned();
         let bytes = fs::read(file).map_err(|source| ProfileError::Configuration {
@@ -190,16 +187,16 @@ impl ProfileRunner {
             .send_command("config", &bytes.len().to_string())?;
         self.shell.send_bytes(&bytes)?;
         self.shell.replies()?;
-        self.shell.send_command("remote-dir", beside)?;
+        self.shell.send_command("remote-dir", remote_dir)?;
         self.shell.replies()?;
         Ok(format!("{}/jetwatch.yaml", self.host_info.folder))
     }
 
     /// Makes one profile of `target`, which was prepared: the report is written to `report`, the daemon's own numbers to
-    /// `stats`; an older file there is replaced. Blocks for the whole time. `note` is told when it is tried once more.
+    /// `stats`; an older file there is replaced. Blocks for the whole time. `note` is called before a retry.
     ///
     /// # Errors
-    /// Whatever can go wrong there; nothing is left running.
+    /// Any failure there; nothing is left running.
     pub fn profile(
         &mut self,
         target: &ProfileTarget,
@@ -274,12 +271,12 @@ impl ProfileRunner {
             }
             faults += 1;
             if !ended.is_nsys_bug() || faults == MAX_NSYS_FAILURES {
-                // The daemon ended well: what is missing is nsys' to explain.
+                // The daemon succeeded, so nsys caused the failure.
                 let status = if has_stats { 0 } else { ended.status };
                 return Err(self.failure(Ended { status, ..ended }, "profile"));
             }
             note(format!(
-                "nsys failed on {} by a fault of its own, as it may on a busy machine; once more",
+                "nsys failed on {} with an internal error, as it may on a busy machine; trying again",
                 self.place
             ));
         }
@@ -297,7 +294,7 @@ impl ProfileRunner {
         words.extend(sampling.map(str::to_owned));
         words.push("--force-overwrite=true".to_owned());
         words.push(format!("--output={}/report", self.host_info.folder));
-        // From here on the session is freed if we fall away.
+        // From here on the session is freed if the connection ends.
         self.shell.send_command("session", session)?;
         let ended = self.run_nsys("tell", "starting the session", words, START_TIMEOUT_S)?;
         if ended.status != 0 {
@@ -410,7 +407,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Whether nsys tells an exception of its own parts, which at times do not find each other when they start.
+    /// Whether nsys reports an internal exception: at times its own processes do not find each other at the start.
     fn is_nsys_bug(&self) -> bool {
         self.log.contains("QuadDCommon::") && self.log.contains("Dynamic exception type")
     }

@@ -1,6 +1,6 @@
-# The target's side of `jetwatch profile`: a hand that starts nsys, waits, and gives files back. It comes over standard input
-# and decides nothing. It takes orders line by line and answers with lines: `NAME VALUE`, or `file NAME BYTES` with that many
-# bytes behind it. When nobody is at the other end any more, it ends what it started and removes its folder.
+# The target's side of `jetwatch profile`: starts nsys, waits, and sends files back. It comes over standard input
+# and decides nothing. It reads commands line by line and answers with lines: `NAME VALUE`, or `file NAME BYTES` with that many
+# bytes behind it. When the connection is closed, it ends what it started and removes its folder.
 #
 # For any POSIX shell. What it starts carries a mark in its environment, by which it is found again, however nsys forks.
 # Standard input is read by `read` and `head -c`, which take no byte too many.
@@ -9,7 +9,7 @@ set -u
 umask 077
 export LC_ALL=C
 exec 3<&0 </dev/null
-# Where sudo let us in as somebody whom this folder is closed to, nothing could be started from it.
+# Under sudo the new user may have no access to this folder, and nothing could be started from it.
 [ -x . ] || cd /
 
 mark=$$-$(date +%s)
@@ -17,7 +17,7 @@ folder='' session='' nsys='' watcher='' timer='' told=''
 
 say() { printf '%s\n' "$*"; }
 
-# Says `error KIND TEXT` and ends.
+# Answers `error KIND TEXT` and ends.
 fail() {
     say "error $*"
     exit 1
@@ -54,7 +54,7 @@ until_gone() {
     done
 }
 
-# Neither may outlive this: a watcher that still reads would take the first bytes of the next order, and a timer would end it.
+# Neither may outlive this: a watcher that still reads would take the first bytes of the next command, and a timer would end it.
 # A subshell that has just begun can miss any signal but KILL.
 end_watch() {
     [ -n "$watcher$timer" ] || return 0
@@ -104,7 +104,7 @@ trap clean EXIT
 trap 'exit 1' HUP INT TERM PIPE
 trap 'told="error late"; exit 1' ALRM
 
-# Where Nsight Systems puts nsys, beside the search path; the last is the newest.
+# Where Nsight Systems puts nsys, next to the search path; the last is the newest.
 find_nsys() { # PROGRAM
     nsys=$(command -v "$1" 2>/dev/null) && return
     [ "$1" = nsys ] || return

@@ -1,6 +1,6 @@
-//! What the numbers mean: rules that speak when a capture gives them cause, each with its evidence and what to change.
+//! The verdict: rules that apply to a capture, each with its evidence and what to change.
 
-mod beside;
+mod extras;
 mod rules;
 
 use super::metrics::CaptureMetrics;
@@ -11,7 +11,7 @@ pub use self::rules::RULES;
 pub struct Rule {
     /// Its name.
     pub name: &'static str,
-    /// What it says about a capture: the sentence and its evidence; `None` where it has nothing to say.
+    /// Its finding in a capture: the sentence and its evidence; `None` where it does not apply.
     pub evaluate: fn(&CaptureMetrics) -> Option<(String, String)>,
     /// What to do.
     pub advice: &'static str,
@@ -24,7 +24,7 @@ pub struct Rule {
 pub struct Finding {
     /// The rule.
     pub rule: &'static str,
-    /// What is the case.
+    /// The finding in one sentence.
     pub text: String,
     /// The numbers behind it.
     pub evidence: String,
@@ -34,7 +34,7 @@ pub struct Finding {
     pub keys: &'static [&'static str],
 }
 
-/// What all rules say about a capture, the most telling first.
+/// The findings of all rules in a capture, the most important first.
 #[must_use]
 pub fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let findings = RULES.iter().filter_map(|rule| {
@@ -66,7 +66,7 @@ impl Finding {
     }
 }
 
-/// A share, 0 to 1, in words.
+/// A share, 0 to 1, as text.
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }

@@ -54,12 +54,12 @@ pub const DEFAULT_TABLES: [&str; 7] = [
 /// The word for all tables.
 pub const ALL_TABLES: &str = "all";
 
-/// What a report says.
+/// The result for one report.
 #[derive(Debug)]
 pub struct Analysis {
     /// What to call it.
     pub title: String,
-    /// What wrote it, in words.
+    /// What wrote it, as text.
     pub version: String,
     /// The tables that were asked for, in their order.
     pub tables: Vec<Table>,
@@ -149,7 +149,7 @@ fn analyze_export(
             RequestedTable::Verdict => advice_table(&findings),
             RequestedTable::Recipe(recipe) => (recipe.build)(&context),
         };
-        // What was not asked for by name, and has nothing to say, is left out.
+        // An empty table is left out unless it was requested by name.
         if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
         {
             tables.push(table);

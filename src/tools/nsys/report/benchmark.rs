@@ -22,7 +22,7 @@ const MS: f64 = 1e6;
 pub(super) struct Benchmark {
     ranges: Vec<TimedRange>,
     workload: Workload,
-    /// What the rules of the verdict say of its run; `None` where another program wrote it.
+    /// Findings of the verdict's rules for its run; `None` where another program wrote it.
     findings: Option<Vec<Finding>>,
 }
 
@@ -202,7 +202,7 @@ impl Benchmark {
     }
 }
 
-/// Takes every object with a time for a range. An error says where a time is no number.
+/// Takes every object with a time for a range. The error names a time that is not a number.
 fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> Result<(), String> {
     if tree.contains_key("cpu_time") || tree.contains_key("gpu_time") {
         let number = |names: &[&str]| {
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn invalid_benchmark_is_reported() {
-        for (json, said) in [
+        for (json, expected) in [
             ("{\"data\": {", "no complete JSON"),
             ("[]", "no JSON object"),
             (
@@ -347,7 +347,7 @@ mod tests {
             ),
         ] {
             let error = digest(json).expect_err(json);
-            assert!(error.contains(said), "{json}: {error}");
+            assert!(error.contains(expected), "{json}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Several reports beside each other: which is fastest, where each spends its time, what changed from one to another.
+//! Several reports next to each other: which is fastest, where each spends its time, what changed from one to another.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -185,7 +185,7 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
     table
 }
 
-/// What the verdict says of the first alone, of the second alone, and of both.
+/// What the verdict states of the first alone, of the second alone, and of both.
 #[must_use]
 pub fn advice(before: &ReportSummary, after: &ReportSummary) -> Table {
     let title = format!("Verdict of {} and of {}", before.title, after.title);
@@ -232,7 +232,7 @@ fn change(old: Option<&RangeSummary>, new: Option<&RangeSummary>) -> &'static st
     }
 }
 
-/// Why the numbers of two reports do not belong beside each other, in sentences; empty where they do.
+/// Why the numbers of two reports do not belong next to each other, in sentences; empty where they do.
 #[must_use]
 pub fn differences(one: &ReportSummary, other: &ReportSummary) -> Vec<String> {
     let mut found = Vec::new();
@@ -259,7 +259,7 @@ pub fn differences(one: &ReportSummary, other: &ReportSummary) -> Vec<String> {
     }
     let union = a.kernels.union(&b.kernels).count();
     let shared = a.kernels.intersection(&b.kernels).count();
-    // A report without kernels was made without a GPU, or without tracing it: that says nothing about the network.
+    // A report without kernels was made without a GPU, or without tracing it: that states nothing about the network.
     let both_have = !a.kernels.is_empty() && !b.kernels.is_empty();
     if both_have && (shared as f64) < MIN_COMMON_KERNELS * union as f64 {
         found.push(format!(

@@ -1,4 +1,4 @@
-//! Who waits for whom: jetwatch's own stages, the time that each took and waited, and the critical path through them.
+//! Dependencies between stages: jetwatch's own stages, the time that each took and waited, and the critical path through them.
 //!
 //! The path is walked backwards from the last thing that was finished. A step was released either by the step before it on
 //! its own thread, or by what the stage before it handed over from another thread: whichever came last. What lies between
@@ -185,7 +185,7 @@ impl CriticalPath {
             percent("Critical Path"),
             percent("Critical Wait"),
         ];
-        let mut table = Table::new("stages", "Stages: who waits for whom", &columns);
+        let mut table = Table::new("stages", "Stages and what they wait for", &columns);
         let of_path =
             |ns: i64| Cell::Decimal(ns as f64 * 100.0 / (self.critical_ns as f64).max(1.0));
         table.rows.extend(self.stages.iter().map(|times| {
@@ -206,17 +206,17 @@ impl CriticalPath {
         table
     }
 
-    /// Whom a stage waits for, in words.
+    /// Whom a stage waits for, as text.
     #[must_use]
     pub fn waited_for(&self, stage: Stage) -> &'static str {
         /// Detectors that work this share of their time leave readers of files waiting.
         const FULL: f64 = 0.9;
         let working: f64 = DETECTOR_STAGES.iter().map(|stage| self.share(*stage)).sum();
         match stage {
-            Stage::VideoDecode => "coded pictures",
+            Stage::VideoDecode => "coded images",
             Stage::Scale => "video_decode",
             Stage::Source if working >= FULL => "detectors (a full lane)",
-            Stage::Source => "pictures from outside",
+            Stage::Source => "images from outside",
             Stage::Batch => "source",
             Stage::Track => "detectors",
             Stage::Publish => "track",
@@ -310,7 +310,7 @@ fn walk(steps: &PathSteps<'_>, times: &mut HashMap<Stage, StageTimes>) {
         let at = ends.partition_point(|(end, _)| *end <= until);
         Some(ends[at.checked_sub(1)?].1)
     };
-    // What is beside the chain holds it up nowhere: it drops what it cannot keep up with.
+    // What is next to the chain holds it up nowhere: it drops what it cannot keep up with.
     let Some((mut cursor, mut place)) = places(&PIPELINE_STAGES).max() else {
         return;
     };

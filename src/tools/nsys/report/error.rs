@@ -10,7 +10,7 @@ pub enum ReportError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
     /// The file is empty.
@@ -56,20 +56,20 @@ pub enum ReportError {
     NoNsys {
         /// The report.
         path: PathBuf,
-        /// What starting it said.
+        /// What starting it stated.
         cause: std::io::Error,
     },
     /// nsys could not export a report.
     #[error(
-        "nsys could not export {}: {said}; the report is cut off or was made by a newer nsys: profile again, or export it with the \
+        "nsys could not export {}: {output}; the report is cut off or was made by a newer nsys: profile again, or export it with the \
          nsys that made it",
         path.display()
     )]
     Export {
         /// The report.
         path: PathBuf,
-        /// The last that nsys said.
-        said: String,
+        /// The last that nsys stated.
+        output: String,
     },
     /// The database is damaged or is being written.
     #[error(
@@ -79,7 +79,7 @@ pub enum ReportError {
     Database {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// The output of SQLite.
         cause: rusqlite::Error,
     },
     /// A table is missing that is needed.
@@ -165,7 +165,7 @@ pub enum ReportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
 }

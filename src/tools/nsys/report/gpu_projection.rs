@@ -1,7 +1,7 @@
 //! NVTX ranges projected onto the GPU: for each range, from the first begin to the last end of what calls within it made the GPU do.
 //!
 //! An operation is tied to its call by process and correlation id, and a call is in a range when it begins and ends inside of
-//! it on the same thread. Ranges and calls of a thread are gone through once, in the order of time, beside a list of the
+//! it on the same thread. Ranges and calls of a thread are gone through once, in the order of time, next to a list of the
 //! ranges that are open; with SQL the same takes minutes for a million of them.
 
 use std::cmp::Reverse;

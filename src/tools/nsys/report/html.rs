@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::analysis::Analysis;
 use super::table::{Table, format_cell};
 
-/// The page for these reports; `compared` are the tables that set them beside each other.
+/// The page for these reports; `compared` are the tables that set them next to each other.
 #[must_use]
 pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> String {
     let reports = analyses.iter().map(|analysis| {

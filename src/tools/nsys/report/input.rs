@@ -10,7 +10,7 @@ use super::ReportError;
 /// The first bytes of a SQLite database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Most of what nsys said that an error repeats.
+/// Most of what nsys stated that an error repeats.
 const MAX_OUTPUT_CHARS: usize = 400;
 
 /// A file that can be read.
@@ -25,8 +25,8 @@ pub(super) enum Input {
     Benchmark { bytes: Vec<u8> },
 }
 
-/// Finds out what a file is by what stands in it, and by its name where that does not say. A report is exported to a folder
-/// of its own, never beside itself: an export that lies there may be of an older report.
+/// Finds out what a file is by what stands in it, and by its name where that does not state. A report is exported to a folder
+/// of its own, never next to itself: an export that lies there may be of an older report.
 pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
     let read = |cause| ReportError::Read {
         path: path.to_owned(),
@@ -99,7 +99,7 @@ fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
     if !done.status.success() || !exported.exists() {
         return Err(ReportError::Export {
             path: path.to_owned(),
-            said: output_tail(&done.stdout, &done.stderr),
+            output: output_tail(&done.stdout, &done.stderr),
         });
     }
     Ok(Input::Export {
@@ -115,7 +115,7 @@ fn output_tail(stdout: &[u8], stderr: &[u8]) -> String {
     let mut lines = text.split(['\n', '\r']).map(str::trim);
     let last = lines.rfind(|line| !line.is_empty() && !line.contains('%'));
     last.map_or_else(
-        || "it said nothing".to_owned(),
+        || "it gave no output".to_owned(),
         |line| line.chars().take(MAX_OUTPUT_CHARS).collect(),
     )
 }
@@ -131,6 +131,6 @@ mod tests {
             b"File is damaged.\n\n",
         );
         assert_eq!(output, "File is damaged.");
-        assert_eq!(output_tail(b"", b""), "it said nothing");
+        assert_eq!(output_tail(b"", b""), "it gave no output");
     }
 }

@@ -29,7 +29,7 @@ pub struct CaptureMetrics {
     pub infer: f64,
     /// Likewise.
     pub decode: f64,
-    /// Shares of the follower's thread.
+    /// Shares of the track thread's thread.
     pub track: f64,
     /// Likewise.
     pub publish: f64,
@@ -181,7 +181,7 @@ impl CaptureMetrics {
     }
 }
 
-/// Threads that take pictures over: those with `source` ranges, and GStreamer's own, which run no stage at all.
+/// Threads that take images over: those with `source` ranges, and GStreamer's own, which run no stage at all.
 fn source_threads(capture: &Capture) -> Vec<bool> {
     let stage_of = stages_by_name(capture);
     let mut detects = vec![false; capture.threads.len()];

@@ -1,7 +1,7 @@
 //! FLOOR 2: profiles and benchmarks in; tables, verdicts and plots out. Offline: it knows no pipeline and starts nothing but nsys.
 //!
-//! `input` says what a file is, `capture` holds what a profile tells, `tables` and `critical_path` count it, `advice` says what it
-//! means, `compare` sets several beside each other, `html` draws them. [`analyze`] is the way through.
+//! `input` identifies a file, `capture` holds the events of a profile, `tables` and `critical_path` summarize them,
+//! `advice` derives the verdict, `compare` compares several reports, `html` draws them. [`analyze`] is the entry point.
 
 pub mod advice;
 mod analysis;

@@ -7,9 +7,9 @@ use super::tables::AnalysisContext;
 
 /// Points of utilization over time.
 const POINTS: usize = 600;
-/// A lane shows at most about twice as many blocks: what is closer together than this part of the capture is one block.
+/// A row of the timeline shows at most about twice as many blocks: what is closer together than this part of the capture is one block.
 const RESOLUTION: i64 = 3_000;
-/// Most lanes of a timeline.
+/// Most rows of a timeline.
 const MAX_TRACKS: usize = 48;
 /// Ranges in this many others are still shown.
 const MAX_DEPTH: u16 = 4;
@@ -25,7 +25,7 @@ pub struct Plot {
     names: Vec<String>,
     /// Bars of ranges: name, mean on the CPU, mean on the GPU, in ns.
     gpus: Vec<Gpu>,
-    /// Lanes of the timeline: threads with their ranges, then streams of GPUs.
+    /// Rows of the timeline: threads with their ranges, then streams of GPUs.
     lanes: Vec<Track>,
 }
 
@@ -72,7 +72,7 @@ impl Plot {
         plot
     }
 
-    /// Numbers names anew: a capture has more of them than a page shows.
+    /// Numbers names again: a capture has more of them than a page shows.
     fn retain_used_names(&mut self, capture: &Capture) {
         let mut numbers = std::collections::HashMap::new();
         for block in self.lanes.iter_mut().flat_map(|track| &mut track.blocks) {
@@ -85,7 +85,7 @@ impl Plot {
     }
 }
 
-/// Appends an event to a lane, or to its last block where both are too short to be seen apart.
+/// Appends an event to a row, or to its last block where both are too short to be seen apart.
 fn push(blocks: &mut Vec<(i64, i64, u32, u32)>, (start, end, name): (i64, i64, u32), least: i64) {
     if let Some(last) = blocks.last_mut() {
         let is_close = start - last.1 < least;

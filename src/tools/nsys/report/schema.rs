@@ -15,11 +15,11 @@ use super::ReportError;
 pub struct TableShape {
     /// Its name.
     pub name: &'static str,
-    /// What stands in it, in words.
+    /// What stands in it, as text.
     pub content: &'static str,
     /// What to do where it is missing.
     pub advice: &'static str,
-    /// Columns without which it says nothing.
+    /// Columns that are required.
     pub required: &'static [&'static str],
     /// Columns that not every version has; NULL stands for them.
     pub optional: &'static [&'static str],
@@ -145,9 +145,9 @@ pub struct Export {
     /// The file that errors name: the report that nsys made this one of, or itself.
     pub source: PathBuf,
     tables: HashMap<String, Vec<String>>,
-    /// The version of nsys that exported it, where it says so (from 2022 on).
+    /// The version of nsys that exported it, where the export has it (from 2022 on).
     pub nsys: Option<String>,
-    /// The version of the schema, where it says so.
+    /// The version of the schema, where the export has it.
     pub schema: Option<String>,
 }
 
@@ -175,7 +175,7 @@ impl Export {
                 .or_default()
                 .push(row.get(1).map_err(fail)?);
         }
-        // The table of the export's own facts was renamed in 2023.
+        // The metadata table of the export was renamed in 2023.
         let metadata_table = ["META_DATA_EXPORT", "EXPORT_META_DATA"]
             .into_iter()
             .find(|name| tables.contains_key(*name));
@@ -197,7 +197,7 @@ impl Export {
         Ok(export)
     }
 
-    /// A connection that only reads. The file is taken as unchanging: no lock and no journal is made beside it.
+    /// A connection that only reads. The file is taken as unchanging: no lock and no journal is made next to it.
     pub fn connect(&self) -> Result<Connection, ReportError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)
@@ -208,7 +208,7 @@ impl Export {
         Ok(connection)
     }
 
-    /// The version in words, for errors and headings.
+    /// The version as text, for errors and headings.
     #[must_use]
     pub fn version(&self) -> String {
         match (&self.nsys, &self.schema) {
@@ -277,7 +277,7 @@ impl Export {
         }
     }
 
-    /// The error for what SQLite says.
+    /// The error for a failure of SQLite.
     #[must_use]
     pub fn database_error(&self, cause: rusqlite::Error) -> ReportError {
         ReportError::Database {

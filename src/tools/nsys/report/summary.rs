@@ -25,7 +25,7 @@ pub struct ReportSummary {
     pub ranges: Vec<RangeSummary>,
     /// What it was a run of.
     pub workload: Workload,
-    /// Rules of the verdict that spoke.
+    /// Rules of the verdict that applied.
     pub rules: Vec<&'static str>,
 }
 
@@ -61,7 +61,7 @@ pub struct Workload {
     pub batch_size: Option<u64>,
     /// Kernels.
     pub kernels: BTreeSet<String>,
-    /// What the benchmark says of its configuration.
+    /// The configuration that the benchmark recorded.
     pub config: Option<String>,
 }
 

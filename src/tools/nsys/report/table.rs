@@ -119,7 +119,7 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
 pub struct Table {
     /// Its name on the command line and in JSON.
     pub name: &'static str,
-    /// What it shows, in words.
+    /// What it shows, as text.
     pub title: String,
     /// Columns.
     pub columns: Vec<Column>,

@@ -160,7 +160,7 @@ fn killed_store_leaves_complete_engine_or_none() {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .expect("a child");
-        // The child says a word at each round; it is killed at another moment each time.
+        // The child states a word at each round; it is killed at another moment each time.
         let mut stdout = child.stdout.take().expect("piped");
         let mut byte = [0];
         loop {
@@ -177,7 +177,7 @@ fn killed_store_leaves_complete_engine_or_none() {
                 assert!(found.plan.iter().all(|byte| *byte == found.plan[0]));
                 whole += 1;
             }
-            // A plan of one round beside the manifest of another does not count.
+            // A plan of one round next to the manifest of another does not count.
             Lookup::Miss(missing) => {
                 let reason = missing.reason.to_string();
                 assert!(

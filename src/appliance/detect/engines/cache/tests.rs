@@ -1,4 +1,4 @@
-//! Each state of a cache, and the sentence that tells it.
+//! Each state of a cache, and the message for it.
 
 use super::super::spec::tests::engine_spec;
 use super::super::{Calibration, Gpu, ListedState};
@@ -13,7 +13,7 @@ fn cache() -> (tempfile::TempDir, EngineCache) {
 
 fn lock(cache: &EngineCache) -> Lock {
     let lock = cache.lock(&mut |_| false).expect("the folder is writable");
-    lock.expect("nobody else builds")
+    lock.expect("no other build runs")
 }
 
 fn store(cache: &EngineCache, recipe: &EngineSpec, plan: &[u8]) -> PathBuf {
@@ -117,7 +117,7 @@ fn the_differences_to_the_nearest_engine_are_reported() {
     ];
     for (other, text) in cases {
         let (_folder, cache) = cache();
-        // A second one, further away, must not be the one that is told of.
+        // A second one, further away, must not be the one that is reported of.
         let far = EngineSpec {
             batch: 64,
             workspace_mib: Some(1),
@@ -152,7 +152,7 @@ fn damaged_engines_and_missing_or_truncated_manifests_are_reported() {
     fs::write(&path, b"a").expect("written");
     let message = missing(&cache, &recipe);
     assert!(
-        message.contains("is damaged: it has 1 bytes, and its manifest says 6"),
+        message.contains("is damaged: it has 1 bytes, expected 6 by its manifest"),
         "{message}"
     );
     fs::write(&path, b"a plan").expect("written");
@@ -168,7 +168,7 @@ fn damaged_engines_and_missing_or_truncated_manifests_are_reported() {
     fs::remove_file(&manifest).expect("removed");
     let message = missing(&cache, &recipe);
     assert!(
-        message.starts_with(&format!("the engine {file} has no manifest beside it")),
+        message.starts_with(&format!("the engine {file} has no manifest")),
         "{message}"
     );
 

@@ -163,7 +163,7 @@ fn irrelevant_settings_are_not_in_cache_key() {
         ..plain.clone()
     };
     assert_eq!(plain.cache_key_fields(), other.cache_key_fields());
-    // The number of the core is chosen anew by whoever loads the engine.
+    // The number of the core is chosen again when the engine is loaded.
     let on = |dla| {
         EngineSpec {
             dla,

@@ -1,6 +1,6 @@
 //! The rules for classifiers: one score for each label and no box. Pure; called by [`rules`](super::rules).
 //!
-//! All of them have one shape, so that what tells them apart is the operator that their scores come from.
+//! All of them have the same shape; they differ only in the operator that computes the scores.
 
 use super::super::summary::Axis;
 use super::rules::role;
@@ -73,7 +73,7 @@ pub(super) fn scores(view: &OutputsView<'_>, found: &mut Vec<InferredLayout>) {
         }
         other => {
             let operator = other.unwrap_or("that makes them, which was not found");
-            let why = "which does not say what they are; if they are no shares, the daemon says so: take --layout logits then";
+            let why = "which does not show what they are; if they are not probabilities, the daemon reports it: use --layout logits then";
             for layout in ["softmax", "logits", "sigmoid"] {
                 add(layout, format!("{}, {why}", behind(operator)));
             }
@@ -93,7 +93,7 @@ fn suppresses(view: &OutputsView<'_>) -> bool {
     view.has_operator(&operators)
 }
 
-/// Whether the first axis of the output can be that of the pictures.
+/// Whether the first axis of the output can be that of the images.
 fn is_per_image(view: &OutputsView<'_>) -> bool {
     let first = |axes: Option<&Vec<Axis>>| match axes.and_then(|axes| axes.first()) {
         Some(Axis::Fixed(len)) => Some(*len),

@@ -1,5 +1,5 @@
 //! The rules for outputs that are lists of boxes: one function for each number of outputs. Those for maps are in
-//! [`maps`](super::maps). Pure; called by [`candidate_layouts`](super::guesses).
+//! [`maps`]. Pure; called by [`candidate_layouts`](super::candidate_layouts).
 
 use super::super::summary::Element;
 use super::{InferredLayout, Output, OutputsView, TensorRole, classifiers, maps};
@@ -93,7 +93,7 @@ fn suppressed(view: &OutputsView<'_>) -> Option<InferredLayout> {
     })
 }
 
-/// Labels, boxes and scores of queries, with the size of the pictures as a second input.
+/// Labels, boxes and scores of queries, with the size of the images as a second input.
 fn queries_with_labels(view: &OutputsView<'_>) -> Option<InferredLayout> {
     let outputs = &view.outputs;
     if outputs.len() != 3 {
@@ -107,7 +107,7 @@ fn queries_with_labels(view: &OutputsView<'_>) -> Option<InferredLayout> {
         .iter()
         .find(|output| output.is_float() && output.axes.len() == 1)?;
     let sizes = view.extra_input(Element::INT64);
-    let given = sizes.map_or("", |_| "; a further input takes the size of the pictures");
+    let given = sizes.map_or("", |_| "; a further input takes the size of the images");
     Some(InferredLayout {
         layout: "detr",
         reason: format!(
@@ -205,7 +205,7 @@ fn pair(
     };
     let is_single = matches!(boxes.axes.as_slice(), [_, Some(1), Some(4)]);
     let is_fit = (is_boxes(boxes) || is_single) && boxes.axes[0] == rows && scores.is_float();
-    // A score tensor of four columns could be either; the names tell then.
+    // A score tensor of four columns could be either; the names decide then.
     if !is_fit || columns == 4 && boxes.name.contains("score") {
         return;
     }
@@ -237,14 +237,14 @@ fn pair(
         let is_logit = scores.name.contains("logit");
         let activation = if is_logit { "sigmoid" } else { "none" };
         let why = if is_logit {
-            "queries, and the name says that the sigmoid is missing"
+            "queries, and the name indicates that the sigmoid is missing"
         } else {
             "queries"
         };
         let parameters = vec![("activation", activation.to_owned())];
         add("detr", columns, parameters, why.to_owned());
     } else if columns > 1 {
-        let why = "as many as anchors that the file does not tell".to_owned();
+        let why = "as many as anchors, which the file does not contain".to_owned();
         // Deltas would need the anchors; finished boxes do not.
         let parameters = vec![
             ("boxes_are", "normalized".to_owned()),

@@ -1,4 +1,4 @@
-//! Guesses for classifiers, which their shapes do not tell apart.
+//! Guesses for classifiers, which their shapes do not distinguish.
 
 use super::*;
 
@@ -23,13 +23,13 @@ fn a_classifier_is_recognized_by_its_last_operator() {
     assert_eq!(layouts(&rows), [""; 0], "rows of boxes");
     // The file leaves open how many labels there are.
     let open = classifier(&[1, -1], "Softmax");
-    let error = ModelYamlTemplate::new(&open, None, None, None).expect_err("nobody says it");
+    let error = ModelYamlTemplate::new(&open, None, None, None).expect_err("the number is unknown");
     assert!(
         matches!(error, ModelYamlTemplateError::NoLabels { .. }),
         "{error}"
     );
     let labels = Some(vec!["a".to_owned(), "b".to_owned()]);
-    ModelYamlTemplate::new(&open, None, None, labels).expect("the caller says it");
+    ModelYamlTemplate::new(&open, None, None, labels).expect("the caller gives it");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of the keys of `output`: every layout that there is, and how each mistake is told.
+//! Tests of the keys of `output`: every layout that there is, and the error for each mistake.
 
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::darknet_grids::DarknetGridsParameters;
@@ -11,7 +11,7 @@ use crate::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters
 use crate::model::{OutputLayout, OutputSpec};
 use crate::model_yaml::tests::{FULL, parse};
 
-/// What a description with this `output` says of it, or the problems.
+/// What a description with this `output` states of it, or the problems.
 fn output(text: &str) -> Result<OutputSpec, String> {
     let old = "output: {layout: yolox, name: output}";
     assert!(FULL.contains(old));
@@ -355,7 +355,7 @@ fn every_mistake_is_reported_with_its_key() {
         ),
         (
             "{layout: yolox, name: a, tensors: {grids: [b]}}",
-            "output.tensors: given beside name, expected only one of them",
+            "output.tensors: given together with name, expected only one of them",
         ),
         (
             "{layout: yolox, tensors: {grids: []}}",
@@ -423,7 +423,7 @@ fn every_mistake_is_reported_with_its_key() {
         ),
         (
             "{layout: picodet, name: a, reg_max: 7}",
-            "output.reg_max: given for finished boxes, expected only beside tensors",
+            "output.reg_max: given for finished boxes, expected only together with tensors",
         ),
         (
             "{layout: nanodet, name: a, reg_max: 0}",
@@ -435,7 +435,7 @@ fn every_mistake_is_reported_with_its_key() {
         ),
         (
             "{layout: yolov4, tensors: {boxes: a, scores: b}, scale_x_y: 1.1}",
-            "output.scale_x_y: given for decoded boxes, expected only beside tensors.grids",
+            "output.scale_x_y: given for decoded boxes, expected only together with tensors.grids",
         ),
     ];
     for (text, wanted) in cases {

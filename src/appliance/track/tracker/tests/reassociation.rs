@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A square that goes 5 pixels to the right in each frame, hidden behind something for so many frames after the tenth.
+/// A square that goes 5 pixels to the right in each frame, hidden behind something for that many frames after the tenth.
 fn behind(hidden: usize) -> Vec<Vec<Detection>> {
     let frame = |at: usize| match at {
         at if (10..10 + hidden).contains(&at) => Vec::new(),
@@ -67,7 +67,7 @@ fn a_track_that_is_not_reassociated_ends_once() {
 
 #[test]
 fn two_occluded_objects_keep_their_own_ids() {
-    // They cross behind something, at different heights: their ways tell them apart.
+    // They cross behind something, at different heights: their trajectories distinguish them.
     let frame = |at: usize| {
         let x = 8.0 * at as f32;
         let (left, right) = (

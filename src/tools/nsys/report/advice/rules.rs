@@ -1,6 +1,6 @@
 //! The rules of the verdict, one after another.
 
-use super::{Rule, beside, percent};
+use super::{Rule, extras, percent};
 use crate::report::metrics::CaptureMetrics;
 
 /// A GPU that is busy for this share of the time is full.
@@ -9,16 +9,16 @@ const GPU_FULL: f64 = 0.9;
 const GPU_IDLE: f64 = 0.2;
 /// A stage that takes this share of its threads' time is the limit.
 const BOTTLENECK: f64 = 0.8;
-/// A part of a detector's work on the CPU that is worth a word.
+/// A part of a detector's work on the CPU that is worth reporting.
 const LARGE_SHARE: f64 = 0.3;
 /// A thread that writes for this share of the time waits for its disk.
 const DISK_BOUND: f64 = 0.1;
-/// Copies that wait, and work of others on the GPU, are worth a word from this share on.
+/// Copies that wait, and work of others on the GPU, are reported from this share on.
 const NOTICEABLE: f64 = 0.01;
 /// Kernels shorter than this take longer to launch than to run, in ns.
 const SHORT_KERNEL: f64 = 8_000.0;
 
-/// All rules, the most telling first.
+/// All rules, the most important first.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "gpu_saturated",
@@ -49,7 +49,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "nothing is too slow: add sources, raise their frame rate, or take a better model; with small batches, let them fill",
+        advice: "no stage is too slow: add sources, raise their frame rate, or take a better model; with small batches, let them fill",
         keys: &[
             "sources",
             "detector.batch_size",
@@ -62,12 +62,12 @@ pub const RULES: &[Rule] = &[
         evaluate: |metrics| {
             (metrics.source >= BOTTLENECK && metrics.batch >= LARGE_SHARE).then(|| {
                 (
-                    format!("{}CPU-bound in the sources: taking over and scaling pictures is the limit", idle_text(metrics)),
+                    format!("{}CPU-bound in the sources: taking over and scaling images is the limit", idle_text(metrics)),
                     format!("{} of the sources' threads' time was work, and the detectors waited {} of theirs", percent(metrics.source), percent(metrics.batch)),
                 )
             })
         },
-        advice: "decode and scale in hardware, give a software decoder more threads, or make the pictures smaller at the camera",
+        advice: "decode and scale in hardware, give a software decoder more threads, or make the images smaller at the camera",
         keys: &["sources[].decoder_threads", "sources[].uri"],
     },
     Rule {
@@ -100,7 +100,7 @@ pub const RULES: &[Rule] = &[
                 )
             })
         },
-        advice: "raise the score below which nothing is looked at, keep fewer classes, or run one detector more",
+        advice: "raise the score threshold, keep fewer classes, or run one detector more",
         keys: &[
             "detector.score_threshold",
             "detector.classes",
@@ -113,7 +113,7 @@ pub const RULES: &[Rule] = &[
             (metrics.tensor >= LARGE_SHARE).then(|| {
                 (
                     format!(
-                        "{}CPU-bound in tensor: padding and normalizing pictures takes long",
+                        "{}CPU-bound in tensor: padding and normalizing images takes long",
                         idle_text(metrics)
                     ),
                     format!(
@@ -199,12 +199,12 @@ pub const RULES: &[Rule] = &[
         evaluate: |metrics| {
             (metrics.track >= BOTTLENECK).then(|| {
                 (
-                    "CPU-bound in track: one thread follows all objects and is full".to_owned(),
+                    "CPU-bound in track: the track thread is fully used".to_owned(),
                     format!("{} of its time went into track", percent(metrics.track)),
                 )
             })
         },
-        advice: "match greedily, and do not track what hardly scores",
+        advice: "use greedy matching, and raise the score threshold of the tracker",
         keys: &["tracker.association", "tracker.min_new_track_score"],
     },
     Rule {
@@ -235,7 +235,7 @@ pub const RULES: &[Rule] = &[
                 (
                     "CPU-bound in publish: making messages is the limit".to_owned(),
                     format!(
-                        "{} of the follower's time went into publish",
+                        "{} of the track thread's time went into publish",
                         percent(metrics.publish)
                     ),
                 )
@@ -249,8 +249,7 @@ pub const RULES: &[Rule] = &[
         evaluate: |metrics| {
             (metrics.pageable.1 >= NOTICEABLE).then(|| {
                 (
-                    "copies that should run beside other work wait: their memory is pageable"
-                        .to_owned(),
+                    "asynchronous copies block: their memory is pageable".to_owned(),
                     format!(
                         "{} copies, {} of the time",
                         metrics.pageable.0,
@@ -279,8 +278,8 @@ pub const RULES: &[Rule] = &[
         advice: "this is the program's to change, not the configuration's: copy on a stream",
         keys: &[],
     },
-    beside::RENDERING,
-    beside::SECONDARY,
+    extras::RENDERING,
+    extras::SECONDARY,
 ];
 
 fn idle(metrics: &CaptureMetrics) -> Option<f64> {

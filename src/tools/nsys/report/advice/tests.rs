@@ -1,9 +1,9 @@
-//! Each rule with what makes it speak, and with what is nearly that.
+//! Each rule with a capture that triggers it, and one that nearly does.
 
 use super::*;
 use crate::report::metrics::{Rendering, SecondaryBatches};
 
-/// A capture that no rule has anything to say about.
+/// A capture that triggers no rule.
 fn healthy() -> CaptureMetrics {
     CaptureMetrics {
         span_ns: 1_000_000_000,
@@ -24,7 +24,7 @@ fn healthy() -> CaptureMetrics {
 
 type Change = fn(&mut CaptureMetrics);
 
-/// For each rule what makes it speak, a piece of what it says, and what is nearly that and keeps it silent.
+/// For each rule a capture that triggers it, a part of its finding, and a similar capture that does not.
 const CASES: &[(&str, Change, &str, Change)] = &[
     (
         "gpu_saturated",
@@ -105,7 +105,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     (
         "publishing_limit",
         |metrics| metrics.publish = 0.85,
-        "85 % of the follower's time",
+        "85 % of the track thread's time",
         |metrics| (metrics.publish, metrics.disk) = (0.85, 0.5),
     ),
     (
@@ -189,7 +189,7 @@ fn each_advice_rule_fires_only_with_cause() {
         let findings = advise(&metrics);
         let finding = findings.iter().find(|finding| finding.rule == *name);
         let output = finding
-            .unwrap_or_else(|| panic!("{name} is silent"))
+            .unwrap_or_else(|| panic!("{name} found nothing"))
             .to_text();
         assert!(output.contains(words), "{name}: {output}");
         let mut metrics = healthy();

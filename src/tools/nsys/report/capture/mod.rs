@@ -1,7 +1,7 @@
 //! What a profile holds, in memory: ranges, calls of CUDA, what the GPU did, and waits in the operating system's libraries.
 //!
 //! Rows are small and flat, names are numbers into one list: ten million of them fit where the database's own pages would
-//! not. `read` fills it; the tables beside it only look.
+//! not. `read` fills it; the tables next to it only look.
 
 mod fields;
 mod names;
@@ -18,7 +18,7 @@ use super::schema::Export;
 pub struct Capture {
     /// What to call it: the file's name.
     pub title: String,
-    /// The version of the nsys that exported it, in words.
+    /// The version of the nsys that exported it, as text.
     pub version: String,
     /// Which tables of the database were there.
     pub content: Content,
@@ -227,7 +227,7 @@ pub struct Operation {
 /// A CUDA stream: where operations run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stream {
-    /// Its process as nsys numbers it: machine and process, the thread's bits zero; `None` where the export does not say.
+    /// Its process as nsys numbers it: machine and process, the thread's bits zero; `None` where the export does not state.
     pub process: Option<i64>,
     /// The GPU.
     pub device: i64,
@@ -236,7 +236,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Its process's number; zero where the export does not say.
+    /// Its process's number; zero where the export does not state.
     #[must_use]
     pub fn process_number(&self) -> i64 {
         self.process

@@ -16,7 +16,7 @@ use super::{
 /// Hears how far reading is: rows read, and rows in all. Called from several threads.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// Rows after which progress is told, and which a power of two makes cheap to ask for.
+/// Rows after which progress is reported, and which a power of two makes cheap to ask for.
 const PROGRESS_INTERVAL_ROWS: u64 = 1 << 17;
 
 /// nsys's numbers of events. Those of `NVTXT` are ranges that were added to a report afterwards.
@@ -27,7 +27,7 @@ const ADDED_START_END: i64 = 71;
 const THREAD_NAME: i64 = 39;
 const DOMAIN: i64 = 75;
 
-/// nsys's number for a call of the operating system's libraries, beside marks of other classes in the same table.
+/// nsys's number for a call of the operating system's libraries, next to marks of other classes in the same table.
 const WAIT_CLASS: i64 = 27;
 
 /// Reads what touches the window. Blocks; memory is about 40 bytes a row.

@@ -96,7 +96,7 @@ impl CaptureMetrics {
         });
     }
 
-    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: what works beside the chain alone.
+    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: what works next to the chain alone.
     #[must_use]
     pub fn from_run(run: &Value) -> Self {
         let stages = run["stages"].as_array();
@@ -138,7 +138,7 @@ impl BatchTotals {
     }
 }
 
-/// A network of a run; `None` where it never ran, or where an older run does not say what a batch holds.
+/// A network of a run; `None` where it never ran, or where an older run does not state what a batch holds.
 fn from_network(network: &Value) -> Option<SecondaryBatches> {
     let number = |key: &str| network[key].as_f64();
     network["batches"].as_u64().filter(|batches| *batches > 0)?;

@@ -17,7 +17,7 @@ fn is_function(name: &str, stem: &str) -> bool {
     })
 }
 
-/// Whether a call waits until the GPU is done with all that it was told.
+/// Whether a call waits until the GPU has finished all submitted work.
 pub(in crate::report) fn waits_for_gpu(name: &str) -> bool {
     ["DeviceSynchronize", "StreamSynchronize", "CtxSynchronize"]
         .iter()

@@ -84,7 +84,7 @@ pub struct Builder {
     pub description: &'static str,
     /// Whether the tables of the database are there that it needs.
     pub is_possible: fn(Content) -> bool,
-    /// What to say where they are not: the missing table.
+    /// The error where they are missing: the missing table.
     pub needs: &'static super::schema::TableShape,
     /// Makes it.
     pub build: fn(&AnalysisContext<'_>) -> Table,
@@ -94,7 +94,7 @@ pub struct Builder {
 pub const TABLES: &[Builder] = &[
     Builder {
         name: "stages",
-        description: "jetwatch's stages: time, waiting, who waits for whom, and the critical path",
+        description: "jetwatch's stages: time, waiting, what they wait for, and the critical path",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
         build: |context| context.critical_path().table(),

@@ -11,7 +11,7 @@ use super::super::table::{Cell, Table, ns, unitless};
 use super::AnalysisContext;
 
 pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
-    /// What is added up beside the projected times.
+    /// What is added up next to the projected times.
     #[derive(Default)]
     struct Totals {
         range_ns: i64,

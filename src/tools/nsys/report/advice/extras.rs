@@ -1,4 +1,4 @@
-//! Rules about what works beside the chain: the recording and secondary networks.
+//! Rules about the parts next to the main pipeline: recording and secondary networks.
 
 use super::{Rule, percent};
 use crate::report::metrics::SecondaryBatches;
@@ -13,7 +13,7 @@ fn ms(ns: f64) -> String {
     format!("{:.1} ms", ns / 1e6)
 }
 
-/// Pictures cost more than what is found in them.
+/// Images cost more than what is found in them.
 pub(super) const RENDERING: Rule = Rule {
     name: "rendering_limit",
     evaluate: |metrics| {
@@ -32,11 +32,11 @@ pub(super) const RENDERING: Rule = Rule {
             )
         })
     },
-    advice: "leave --record out, record fewer sources, make the pictures smaller at the camera, or encode in hardware",
+    advice: "leave --record out, record fewer sources, make the images smaller at the camera, or encode in hardware",
     keys: &["sources", "sources[].uri"],
 };
 
-/// A batch is larger than what there is to look at.
+/// A batch is larger than the number of crops.
 pub(super) const SECONDARY: Rule = Rule {
     name: "secondary_waits",
     evaluate: |metrics| {

@@ -7,10 +7,10 @@ use super::AblationStep;
 use crate::{Comparison, Noise, Statistics};
 use jetwatch_telemetry::Stage;
 
-/// Stages that are told of a step.
+/// Stages that are reported of a step.
 const MAX_STAGES: usize = 3;
 
-/// What became of one step.
+/// Result of one step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gain {
     /// Its number, from 1.
@@ -29,7 +29,7 @@ pub struct Gain {
     pub gain: Option<Comparison>,
     /// The stages that took most, in the first round that went well.
     pub spent: Vec<CpuPerFrame>,
-    /// What was not as its name says, and what else is to know.
+    /// Differences from its name, and other notes.
     pub notes: Vec<String>,
 }
 
@@ -56,10 +56,10 @@ pub fn compute_gains(
     };
     let first = speeds.first().and_then(|rounds| time(rounds));
     let mut steps = Vec::new();
-    for ((rung, rounds), (spent, mut notes)) in
+    for ((step, rounds), (spent, mut notes)) in
         AblationStep::ALL.into_iter().zip(speeds).zip(details)
     {
-        let before = rung.number().checked_sub(2).and_then(|at| speeds.get(at));
+        let before = step.number().checked_sub(2).and_then(|at| speeds.get(at));
         let gain = before.and_then(|before| {
             // A pair of which one failed is left out.
             let pairs = before.iter().zip(rounds);
@@ -71,9 +71,9 @@ pub fn compute_gains(
         notes.extend(Noise::detect(&fps).iter().map(Noise::describe));
         let ms_per_frame = time(rounds);
         steps.push(Gain {
-            step: rung.number(),
-            name: rung.name(),
-            title: rung.title(),
+            step: step.number(),
+            name: step.name(),
+            title: step.title(),
             fps: Statistics::from_values(&fps),
             ms_per_frame,
             relative_percent: ms_per_frame
@@ -88,7 +88,7 @@ pub fn compute_gains(
 }
 
 /// The stages that took most of a run, from its numbers below `run` in `benchmark.json`. Waits of threads that have nothing to
-/// do are no work, what a GPU does is in `infer`, and times in elements hold waits for the chain behind them.
+/// do are no work, what a GPU does is in `infer`, and times in elements contain waits for the pipeline behind them.
 #[must_use]
 pub fn cpu_per_frame(run: &Value) -> Vec<CpuPerFrame> {
     let frames = run["frames"].as_f64().unwrap_or(0.0).max(1.0);
