@@ -752,7 +752,7 @@ fn cpu_is_used_without_elements_or_jetson() {
     other.remove("/proc/device-tree/compatible");
     let output = stdout(&command(&setup, &other, Some(&elements), &["check"]));
     assert!(
-        output.contains(plan) && output.contains("this machine is no Jetson"),
+        output.contains(plan) && output.contains("this machine is not a Jetson"),
         "{output}"
     );
 }

@@ -411,7 +411,7 @@ fn full_disk_stops_recording_but_not_detection() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("ended early") && text.contains("make room on the disk"),
+        text.contains("ended early") && text.contains("free disk space"),
         "{text}"
     );
     let detected = stats["frames"].as_u64().expect("a number");

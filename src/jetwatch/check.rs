@@ -22,7 +22,7 @@ use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
 use super::Exit;
 use super::check_report::CheckReport;
 
-/// What `jetwatch check` is told.
+/// Arguments of `jetwatch check`.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     /// Configuration file.
@@ -33,18 +33,18 @@ pub(super) struct CheckArgs {
         default_value = "/etc/jetwatch/jetwatch.yaml"
     )]
     config: PathBuf,
-    /// Check the file alone: open no model, source or broker.
+    /// Check the file only: open no model, source or broker.
     #[arg(long)]
     file_only: bool,
-    /// Folder that stands for the whole system, for tests.
+    /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }
 
-/// Longest that a broker may take to answer.
+/// Timeout of the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks everything, says each result on a line of its own, and fails when one is wrong.
+/// Checks everything, prints one line per result, and fails when one check failed.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let config = Config::load(&args.config)?;
     telemetry::start_logging(log::LevelFilter::Error);
@@ -111,7 +111,7 @@ fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorF
     }
 }
 
-/// Whether the secondary networks can be opened, and fit what they stand on.
+/// Checks that the secondary networks can be opened, and fit their parent detectors.
 fn check_secondary(config: &Config, prepared: &DetectorFactory, report: &mut CheckReport) {
     match pipeline::prepare_secondary(config, prepared.labels()) {
         Ok(networks) => {
@@ -131,14 +131,14 @@ fn check_secondary(config: &Config, prepared: &DetectorFactory, report: &mut Che
     }
 }
 
-/// What sources are opened on.
+/// Environment for opening sources.
 struct CheckContext {
     machine: Arc<Machine>,
-    /// There where pictures stay in NVMM.
+    /// Present where images stay in NVMM.
     surfaces: Option<Arc<Surfaces>>,
 }
 
-/// Whether the detector reads a Jetson's pictures where the VIC leaves them; no word about it on other machines.
+/// Whether the detector reads a Jetson's images in NVMM directly; no output on other machines.
 fn check_surfaces(
     prepared: &DetectorFactory,
     machine: &Machine,
@@ -158,21 +158,21 @@ fn check_surfaces(
     }
 }
 
-/// What one source gave: the size of its pictures, how long the first took, and who did what.
+/// Result of one source: image size, time to the first frame, and the units used.
 struct Opened {
     size: Size,
     waited: Duration,
     plan: Option<ProcessingPlan>,
 }
 
-/// What is heard from a source that is opened.
+/// Messages of a source that is being opened.
 enum SourceMessage {
     Frame(Size),
     Plan(ProcessingPlan),
     Error(String),
 }
 
-/// Expects a plan, opens the source, and says what its pipeline really made of the plan.
+/// Prints the expected plan, opens the source, and prints the plan that its pipeline uses.
 fn check_source(
     source: &SourceConfig,
     prepared: Option<&DetectorFactory>,
@@ -242,7 +242,7 @@ impl FrameHandler for FirstFrame {
     }
 }
 
-/// Opens the source and waits for one frame, and for the plan of its pipeline; or why there is none.
+/// Opens the source and waits for one frame, and for the plan of its pipeline; or the reason why there is none.
 fn open(
     source: &SourceConfig,
     input: Size,

@@ -1,15 +1,15 @@
-//! Results of checks, one line each: what was looked at, whether it is right, and what was seen.
+//! Results of checks, one line each: subject, state, and details.
 
 use crossbeam_channel::Sender;
 
 use super::Exit;
 
-/// Prints results as they come and counts those that are wrong.
+/// Prints results as they arrive and counts the failed ones.
 #[derive(Debug, Default)]
 pub(super) struct CheckReport {
     failed: usize,
     results: Vec<CheckResult>,
-    /// Who prints them instead of us, and the part of an examination that they belong to.
+    /// Receiver of the results instead of standard output, and the name of the check.
     to: Option<(Sender<CheckResult>, &'static str)>,
 }
 

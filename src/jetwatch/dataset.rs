@@ -1,4 +1,4 @@
-//! `jetwatch dataset`: labeled pictures of the built-in street, as files that training tools and `jetwatch eval` read.
+//! `jetwatch dataset`: labeled images of the built-in street, in formats for training tools and `jetwatch eval`.
 //!
 //! Writes `DIR/images/*.jpg` (or `.png`) and `DIR/annotations.json` in COCO's format. The same arguments give the same
 //! files, whatever the number of threads.
@@ -25,16 +25,16 @@ use super::Exit;
 /// What the scene calls its objects, in COCO's order.
 const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
 
-/// Write labeled pictures of built-in street scenes, for training and for `jetwatch eval`
+/// Write labeled images of built-in street scenes, for training and for `jetwatch eval`
 #[derive(Debug, Args)]
 pub(super) struct DatasetArgs {
-    /// Folder for the images and annotations.json; made when missing
+    /// Folder for the images and annotations.json; created when missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Number of scenes; each has a look of its own
+    /// Number of scenes; each with its own appearance
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     scenes: u64,
-    /// Pictures of each scene, at moments far apart
+    /// Number of images per scene, at well separated times
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pictures: u32,
     /// Seed of the first scene; scene n has seed + n
@@ -43,22 +43,22 @@ pub(super) struct DatasetArgs {
     /// Width and height in pixels
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "640x384", value_parser = parse_size)]
     size: Size,
-    /// Least and most objects in a scene, on average over time
+    /// Minimum and maximum number of objects in a scene, on average over time
     #[arg(long, value_name = "LEAST-MOST", default_value = "3-14", value_parser = parse_range)]
     objects: (u32, u32),
-    /// Write several labels as one, such as vehicle=car,bus,truck; may be given several times
+    /// Merge several labels into one, such as vehicle=car,bus,truck; may be given several times
     #[arg(long, value_name = "NAME=LABEL,…", value_parser = parse_merge)]
     merge: Vec<Merge>,
-    /// Objects of which less is seen, as a share from 0 to 1, are written as `iscrowd`: neither asked for nor counted as wrong
+    /// Write objects with a smaller visible share, from 0 to 1, as `iscrowd`: ignored by the evaluation
     #[arg(long, value_name = "SHARE", default_value_t = 0.25, value_parser = parse_share)]
     least_visible: f32,
-    /// Objects with a shorter side, in pixels, are written as `iscrowd` too
+    /// Write objects with a shorter side, in pixels, as `iscrowd` too
     #[arg(long, value_name = "PIXELS", default_value_t = 6.0)]
     least_side: f32,
-    /// Format of the pictures
+    /// Format of the images
     #[arg(long, value_enum, default_value_t = ImageFormat::Jpeg)]
     format: ImageFormat,
-    /// Threads that draw; by default one for each core
+    /// Number of drawing threads; by default one for each core
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: Option<u64>,
 }
@@ -68,7 +68,7 @@ pub(super) struct DatasetArgs {
 enum ImageFormat {
     /// Quality 92, as cameras write
     Jpeg,
-    /// Without loss
+    /// Lossless
     Png,
 }
 
@@ -79,7 +79,7 @@ struct Merge {
     labels: Vec<&'static str>,
 }
 
-/// Draws and writes everything, then the annotations, whole or not at all.
+/// Draws and writes everything, then the annotations, atomically.
 pub(super) fn run(args: &DatasetArgs) -> Result<Exit> {
     let categories = Categories::new(&args.merge)?;
     let annotations = args.out.join("annotations.json");
@@ -126,7 +126,7 @@ pub(super) fn run(args: &DatasetArgs) -> Result<Exit> {
             .into_iter()
             .map(|worker| worker.join().expect("a panic aborts the program"))
             .collect();
-        // The first error is told; the others are most likely the same.
+        // Return the first error; the others are most likely the same.
         results.into_iter().collect()
     })?;
     let pictures: Vec<_> = done
@@ -172,7 +172,7 @@ fn show_progress(done: u64, scenes: u64) {
         return;
     }
     let end = if done == scenes { "\n" } else { "" };
-    // A progress line that cannot be written is no reason to stop.
+    // An error of the progress line is ignored.
     let _ = write!(stderr, "\rscene {done} of {scenes}{end}");
 }
 

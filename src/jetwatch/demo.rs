@@ -1,4 +1,4 @@
-//! `jetwatch demo`: the whole chain at work, with its messages printed as a subscriber receives them.
+//! `jetwatch demo`: runs the whole pipeline, and prints its messages as a subscriber receives them.
 
 mod score;
 
@@ -20,33 +20,33 @@ use score::Scorer;
 
 use super::{Exit, parse_duration, progress, run, signals};
 
-/// The scene that is shown when no source is given.
+/// The default scene.
 const SCENE: &str = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30";
 
-/// Where a subscriber would look first.
+/// Host of the printed subscription.
 const DEFAULT_PORT: u16 = 1883;
 
-/// A track is told of this often: enough to see it move, few enough to read.
+/// Interval of track updates: short enough to show movement, long enough to read.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What `jetwatch demo` is told.
+/// Arguments of `jetwatch demo`.
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
     /// Any source: a video file, rtsp://…, v4l2:///dev/video0, synthetic://…
     #[arg(long, default_value = SCENE)]
     source: String,
-    /// Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network.
+    /// Model folder with its model.yaml; without one, ground truth of a synthetic source replaces the network.
     #[arg(long, value_name = "DIR")]
     model: Option<String>,
-    /// End after this time, such as 20s or 5m.
+    /// Stop after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "20s")]
     duration: Duration,
-    /// Frames that skip the network after each one that goes through it; the tracker carries the tracks meanwhile.
+    /// Frames without inference after each one with; the tracker predicts the tracks meanwhile.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=30))]
     interval: u32,
 }
 
-/// Runs the chain with an embedded broker, and a subscriber beside it.
+/// Runs the pipeline with an embedded broker and a subscriber.
 pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     let mut config = Config::for_source(&args.source, args.model.as_deref())?;
     telemetry::start_logging(log::LevelFilter::Warn);

@@ -1,4 +1,4 @@
-//! `jetwatch eval`: how accurate a model is on annotated pictures, by the daemon's own way from pixels to detections.
+//! `jetwatch eval`: the accuracy of a model on annotated images, with the daemon's own image processing.
 
 mod report;
 
@@ -36,40 +36,40 @@ const IMAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pictures that cannot be read are listed up to this number.
 const MAX_LISTED: usize = 20;
 
-/// What `jetwatch eval` is told.
+/// Arguments of `jetwatch eval`.
 #[derive(Debug, Args)]
 pub(super) struct EvalArgs {
     /// Model folder with its model.yaml.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Folder of the pictures (JPEG, PNG) that the annotations name.
+    /// Folder of the images (JPEG, PNG) that the annotations name.
     #[arg(long, value_name = "DIR")]
     images: PathBuf,
     /// Annotations as COCO JSON.
     #[arg(long, value_name = "FILE")]
     annotations: PathBuf,
-    /// Precisions of the model, such as fp32,int8: each is judged, and compared with the first; default: the model's first.
+    /// Precisions of the model to evaluate, such as fp32,int8, each compared with the first; default: the model's first.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     precision: Vec<String>,
-    /// Least score for precision, recall and F1, 0 to 1; default: the model's own. Average precision takes all scores.
+    /// Minimum score for precision, recall and F1, 0 to 1; default: the model's own. Average precision uses all scores.
     #[arg(long, value_name = "SCORE", value_parser = parse_share)]
     score_threshold: Option<f32>,
-    /// Write every number to this file as JSON; `-` is standard output.
+    /// Write all results to this file as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write the detections to this file in COCO's result format; with several precisions one file each, named FILE.PRECISION.json.
     #[arg(long, value_name = "FILE")]
     detections_out: Option<PathBuf>,
-    /// Pictures looked at side by side; default: one for each core.
+    /// Number of images evaluated in parallel; default: one for each core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: Option<u16>,
-    /// Threads of the network for each of them.
+    /// Threads of the network per image.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads_per_worker: u16,
-    /// Draws of the bootstrap that gives the 95 % intervals; 0: none.
+    /// Number of bootstrap samples for the 95 % intervals; 0: none.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=100_000))]
     draws: u32,
-    /// Seed of those draws.
+    /// Seed of the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }

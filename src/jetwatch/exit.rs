@@ -1,4 +1,4 @@
-//! Exit codes, and what happens on a panic.
+//! Exit codes, and the panic handler.
 
 use std::process::ExitCode;
 
@@ -19,21 +19,21 @@ Exit codes:
   78   the configuration or the model is wrong (systemd does not restart on it)
   128+N  ended at once by a second signal N; 141: nobody reads the output any more";
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// As asked, or by itself.
     Success,
-    /// The chain failed.
+    /// The pipeline failed.
     Failure,
-    /// A source failed for good.
+    /// A source failed permanently.
     SourceFailed,
     /// The configuration or the model is wrong (`EX_CONFIG` of sysexits.h).
     Config,
 }
 
 impl Exit {
-    /// What a daemon that another program ran ended with.
+    /// The exit status of a daemon that another program ran.
     pub(super) fn from_daemon_status(status: u8) -> Self {
         match status {
             0 => Self::Success,
@@ -55,7 +55,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Prints an error with its causes and picks the exit code.
+/// Prints an error with its causes and selects the exit code.
 pub(super) fn report(error: &anyhow::Error) -> Exit {
     eprintln!("{}", with_error_prefix(&format!("jetwatch: {error:#}")));
     if error.downcast_ref::<ConfigError>().is_some() {
@@ -89,7 +89,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// A panic is a bug: say thread and place in the log, then abort so that systemd restarts the daemon.
+/// A panic is a bug: log thread and location, then abort so that systemd restarts the daemon.
 pub(super) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

@@ -1,6 +1,6 @@
-//! FLOOR 4: the doors: one file per subcommand, each `run(args)`.
+//! The command line: one file per subcommand, each with `run(args)`.
 
-// First: its macros stand for Rust's own in all files below.
+// First: its macros replace Rust's own in all files below.
 #[macro_use]
 mod output;
 
@@ -42,37 +42,37 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the daemon: every source of the configuration, until told to stop.
+    /// Run the daemon: every source of the configuration, until it is stopped.
     Run(run::RunArgs),
-    /// Say whether the configuration, the model, the sources and the broker work.
+    /// Check that the configuration, the model, the sources and the broker work.
     Check(check::CheckArgs),
-    /// Examine this machine: a line for each thing that the daemon needs, and what to do where it is wrong.
+    /// Examine this machine: one line for each requirement of the daemon, with a remedy for each failure.
     Doctor(doctor::DoctorArgs),
-    /// Show the whole chain at work, with events as a subscriber sees them.
+    /// Run the whole pipeline on a built-in scene and print its messages as a subscriber receives them.
     Demo(demo::DemoArgs),
-    /// Subscribe to a broker and print its messages as they come.
+    /// Subscribe to a broker and print its messages as they arrive.
     Subscribe(subscribe::SubscribeArgs),
-    /// Measure parts of the chain.
+    /// Measure the pipeline or parts of it.
     Bench(bench::BenchArgs),
-    /// Record the daemon by Nsight Systems, here or over ssh, and say where its time goes.
+    /// Record the daemon with Nsight Systems, here or over ssh, and report where its time goes.
     Profile(profile::ProfileArgs),
-    /// Say what profiles of Nsight Systems and benchmarks mean: tables, verdicts, comparisons, plots.
+    /// Analyze profiles of Nsight Systems and benchmarks: tables, verdicts, comparisons, plots.
     Report(report::ReportArgs),
-    /// Fetch networks, look into ONNX files, and describe them for the daemon.
+    /// Fetch networks, inspect ONNX files, and create model folders.
     Model(model::ModelArgs),
-    /// Build and look into what TensorRT runs: the engine of a network for this machine's GPU.
+    /// Build, inspect and list TensorRT engines for this machine's GPU.
     Engine(engine::EngineArgs),
-    /// Say how accurate a model is on annotated pictures.
+    /// Measure the accuracy of a model on annotated images.
     Eval(eval::EvalArgs),
-    /// Set power mode, clocks and fan of the machine as configured, or give them back.
+    /// Apply the configured power mode, clocks and fan settings, or restore the original ones.
     Tune(tune::TuneArgs),
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
-    /// Write labeled pictures of the built-in street scene, for training and judging networks.
+    /// Write labeled images of the built-in street scene, for training and evaluation.
     Dataset(dataset::DatasetArgs),
 }
 
-/// Parses the command line, runs what it asks for, and gives the process's exit code.
+/// Parses the command line, runs the subcommand, and returns the process's exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
@@ -123,13 +123,13 @@ fn exit_code(result: anyhow::Result<Exit>) -> ExitCode {
     }
 }
 
-/// The whole command line, for manual pages and the completions of shells.
+/// The whole command line, for manual pages and shell completions.
 #[must_use]
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Reads `20`, `20s`, `5m`, `2h` or `1500ms`.
+/// Parses `20`, `20s`, `5m`, `2h` or `1500ms`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

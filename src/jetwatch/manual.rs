@@ -1,6 +1,6 @@
-//! `jetwatch manual`: writes the manual pages and the completions of shells. Hidden: `cross/build` calls it for the package.
+//! `jetwatch manual`: writes the manual pages and shell completions. Hidden: `cross/build` calls it for the package.
 //!
-//! It is no subcommand of the derived command line, because the completions would offer it.
+//! It is not a subcommand of the derived command line, because the completions would offer it.
 
 use std::fs;
 use std::path::PathBuf;

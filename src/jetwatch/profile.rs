@@ -19,16 +19,16 @@ use jetwatch_nsys::profile::{
 use super::report::{self, ReportArgs};
 use super::{Exit, parse_duration};
 
-/// What `jetwatch profile` is told.
+/// Arguments of `jetwatch profile`.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
-    /// Configuration file of this machine; it is copied to another one.
+    /// Configuration file on this machine; copied to the remote machine.
     #[arg(short, long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// Profile on this machine, over ssh.
+    /// Profile on this remote machine, over ssh.
     #[arg(long, value_name = "USER@MACHINE")]
     host: Option<String>,
-    /// Option for ssh, such as Port=2222, IdentityFile=key or ProxyJump=gate; what begins with `-` is an argument of its own, such as -Ffile.
+    /// Pass an option to ssh, such as Port=2222, IdentityFile=key or ProxyJump=gate; a value that begins with `-` is passed as it is, such as -Ffile.
     #[arg(
         long = "ssh-option",
         value_name = "OPTION",
@@ -36,34 +36,34 @@ pub(super) struct ProfileArgs {
         allow_hyphen_values = true
     )]
     ssh_options: Vec<String>,
-    /// The ssh to use.
+    /// Use this ssh.
     #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
     ssh: String,
-    /// Work as this user there, by sudo without a password; sessions of nsys are seen by their own user alone.
+    /// Run as this user there, by sudo without a password; sessions of nsys are visible only to their own user.
     #[arg(long, value_name = "USER", num_args = 0..=1, require_equals = true, default_missing_value = "root", value_parser = user_name)]
     sudo: Option<String>,
     /// Record for this long, such as 20s or 5m; by default 10s, or as long as --frames needs.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Begin to record this long after the start.
+    /// Start recording this long after the daemon's start.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     warmup: Option<Duration>,
-    /// End after this many frames, over all sources.
+    /// Stop after this many frames, over all sources.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     frames: Option<u64>,
-    /// Make one profile with each of these batch sizes.
+    /// Record one profile for each of these batch sizes.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=MAX_BATCH_SIZE))]
     batch_sizes: Vec<u8>,
-    /// Traces; by default cuda, nvtx, osrt and those of the machine's units for video, DLA and so on that its nsys knows.
+    /// Traces; by default cuda, nvtx, osrt and those of video, DLA and other units that the machine's nsys supports.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     trace: Vec<String>,
-    /// Whether nsys samples the CPU.
+    /// Sample the CPU with nsys.
     #[arg(long, value_enum, default_value_t = Sample::Auto)]
     sampling: Sample,
-    /// Profile the running service, which nsys must have started (systemd/drop-ins/profiling.conf).
+    /// Profile the running service, which must have been started by nsys (systemd/drop-ins/profiling.conf).
     #[arg(long, conflicts_with_all = ["config", "frames", "batch_sizes", "trace", "warmup", "program"])]
     attach: bool,
-    /// The session of nsys in which the service runs.
+    /// Session of nsys in which the service runs.
     #[arg(
         long,
         value_name = "NAME",
@@ -71,19 +71,19 @@ pub(super) struct ProfileArgs {
         requires = "attach"
     )]
     session: String,
-    /// Where to write: NAME.nsys-rep, NAME.sqlite and NAME.stats.json.
+    /// Output path: NAME.nsys-rep, NAME.sqlite and NAME.stats.json.
     #[arg(short, long, value_name = "NAME", default_value = "profile")]
     output: PathBuf,
-    /// Overwrite what is there.
+    /// Overwrite existing files.
     #[arg(long)]
     force: bool,
-    /// Bring the profile here, without exporting it and without a report.
+    /// Only fetch the profile: no export, no report.
     #[arg(long)]
     fetch_only: bool,
-    /// The jetwatch to profile; by default this one, and over ssh the one in the search path there.
+    /// Path of the jetwatch to profile; by default this one, and over ssh the one in the search path there.
     #[arg(long, value_name = "PROGRAM")]
     program: Option<String>,
-    /// Folder of the other machine that relative paths of the configuration refer to: models, secrets.
+    /// Remote folder for relative paths of the configuration: models, secrets.
     #[arg(
         long,
         value_name = "DIR",
@@ -91,32 +91,32 @@ pub(super) struct ProfileArgs {
         requires = "host"
     )]
     remote_dir: String,
-    /// Folder for temporary files where the daemon runs.
+    /// Folder for temporary files on the machine of the daemon.
     #[arg(long, value_name = "DIR")]
     target_folder: Option<String>,
-    /// The nsys that records.
+    /// Use this nsys to record.
     #[arg(long, value_name = "PROGRAM", default_value = "nsys")]
     target_nsys: String,
-    /// The nsys of this machine that exports.
+    /// Use this nsys of this machine to export.
     #[arg(long, value_name = "PROGRAM", default_value = "nsys")]
     nsys: PathBuf,
-    /// How long nsys may take beyond the time to record, on a slow machine.
+    /// Time that nsys may take in addition to the recording time, on a slow machine.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2m")]
     export_timeout: Duration,
 }
 
-/// Where the configuration is by default.
+/// Default path of the configuration.
 const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
-/// How long to record by default.
+/// Default recording time.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// Whether nsys samples the CPU.
+/// Modes of CPU sampling.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Sample {
-    /// Where the machine allows it.
+    /// Where the machine supports it.
     Auto,
-    /// Even where the machine says that it does not work.
+    /// Always, even where the machine reports no support.
     On,
     /// Never.
     Off,
@@ -130,7 +130,7 @@ struct OutputFiles {
     stats: PathBuf,
 }
 
-/// Makes the profiles, then their exports and one report.
+/// Records the profiles, then exports them and writes one report.
 pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     let files = files(args);
     if !args.force {
@@ -265,7 +265,7 @@ fn files(args: &ProfileArgs) -> Vec<OutputFiles> {
     }
 }
 
-/// `path` with `end` behind its name, whatever dots the name has.
+/// `path` with `end` appended to its name, whatever dots the name has.
 fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
@@ -297,7 +297,7 @@ fn summary(files: &OutputFiles, result: &ProfileResult) -> String {
     text
 }
 
-/// A name that means the same to every shell.
+/// A name without shell metacharacters.
 fn user_name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if text.is_empty() || text.starts_with('-') || !text.chars().all(is_plain) {
@@ -306,7 +306,7 @@ fn user_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A signal closes the connection, upon which the target's side ends what it started.
+/// A signal closes the connection, upon which the remote side ends the processes that it started.
 fn stop_on_signals(cancel: CancelHandle) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     thread::Builder::new()

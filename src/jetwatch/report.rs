@@ -23,43 +23,43 @@ use super::Exit;
 /// Most rows of a table without `--rows`.
 const ROWS: usize = 50;
 
-/// What `jetwatch report` is told.
+/// Arguments of `jetwatch report`.
 #[derive(Debug, Args)]
 #[command(after_help = tables_help())]
 pub(super) struct ReportArgs {
     /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite) and benchmark.json files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Tables to show, or all of them.
+    /// Tables to print, or all of them.
     #[arg(short, long = "table", value_name = "NAMES", value_delimiter = ',', value_parser = table_parser())]
     tables: Vec<String>,
-    /// How to write them.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write one page with tables and plots to this file.
+    /// Write an HTML page with tables and plots to this file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Say what changed from the first of two files to the second.
+    /// Compare two files: print the changes from the first to the second.
     #[arg(long)]
     diff: bool,
-    /// Look at events from this time after the capture's start on, such as 1.5s or 300ms.
+    /// Include only events after this time from the start of the capture, such as 1.5s or 300ms.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     from: Option<i64>,
-    /// Look at events up to this time.
+    /// Include only events before this time.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     until: Option<i64>,
-    /// Look at events during this NVTX range: `jetwatch:infer`, or `infer@jetwatch` as nsys has it; `jetwatch:infer#3` is its third.
+    /// Include only events during this NVTX range: `jetwatch:infer`, or `infer@jetwatch` as in nsys; `jetwatch:infer#3` is its third.
     #[arg(long, value_name = "RANGE")]
     within: Option<String>,
-    /// Most rows of a table for a terminal or a page, and of one that lists single events; 0: all.
+    /// Limit the rows of a table for a terminal or a page, and of one that lists single events; 0: no limit.
     #[arg(long, value_name = "N", default_value_t = ROWS)]
     rows: usize,
-    /// The nsys that exports reports.
+    /// Use this nsys to export reports.
     #[arg(long, value_name = "PROGRAM", default_value = "nsys")]
     nsys: PathBuf,
 }
 
-/// How tables are written.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For a terminal.
@@ -71,7 +71,7 @@ enum Format {
 }
 
 impl ReportArgs {
-    /// What is asked for without options: the verdict and the first tables of `io`, exported by `nsys` where need be.
+    /// Default tables without options: the verdict and the first tables of `io`, exported by `nsys` where necessary.
     pub(super) fn for_files(files: Vec<PathBuf>, nsys: &Path) -> Self {
         Self {
             files,
@@ -101,7 +101,7 @@ fn tables_help() -> String {
     text
 }
 
-/// Reads all files, then writes what was asked for.
+/// Reads all files, then writes the requested output.
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     ensure!(
         !args.diff || args.files.len() == 2,
@@ -158,7 +158,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// File names, or whole paths where two are the same.
+/// File names, or whole paths where two are equal.
 fn titles(files: &[PathBuf]) -> Vec<String> {
     let names = files.iter().map(|file| {
         let name = file.file_name().unwrap_or(file.as_os_str());
@@ -176,7 +176,7 @@ fn titles(files: &[PathBuf]) -> Vec<String> {
     }
 }
 
-/// Why reports do not belong beside each other, each compared with the first.
+/// Why reports are not comparable, each compared with the first.
 fn warnings(digests: &[ReportSummary]) -> Vec<String> {
     let Some((first, others)) = digests.split_first() else {
         return Vec::new();
@@ -191,7 +191,7 @@ fn warnings(digests: &[ReportSummary]) -> Vec<String> {
         .collect()
 }
 
-/// Tables that set reports beside each other.
+/// Tables that compare reports.
 fn compared(args: &ReportArgs, digests: &[ReportSummary]) -> Vec<Table> {
     match digests {
         [before, after] if args.diff => {
@@ -283,7 +283,7 @@ fn analyses_need_heading(args: &ReportArgs) -> bool {
     args.files.len() > 1 || args.tables.is_empty()
 }
 
-/// One table stands alone, as other programs want it; several have a line with report and name before each.
+/// A single table is written alone, for other programs; several have a line with report and name before each.
 fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> String {
     let shows_each = !args.diff || !args.tables.is_empty();
     let of_reports = analyses.iter().filter(|_| shows_each).flat_map(|analysis| {
@@ -334,7 +334,7 @@ fn to_json(
     Ok(text + "\n")
 }
 
-/// Writes to standard output; a reader that has seen enough is no error.
+/// Writes to standard output; a closed pipe is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -344,7 +344,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A line on a terminal that says how far reading is.
+/// Progress line on a terminal.
 struct ProgressBar<'a> {
     title: &'a str,
     visible: bool,

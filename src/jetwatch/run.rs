@@ -19,10 +19,10 @@ use jetwatch_types::{Detection, FrameMeta, Track};
 
 use super::{Exit, parse_duration, progress, signals};
 
-/// The configuration that the package's units take, also the one that sets the machine.
+/// The configuration of the package's units, which also sets the machine.
 const TUNE_CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
-/// What `jetwatch run` is told.
+/// Arguments of `jetwatch run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     /// Configuration file.
@@ -33,31 +33,31 @@ pub(super) struct RunArgs {
         default_value = TUNE_CONFIG
     )]
     config: PathBuf,
-    /// End after this time, such as 20s or 5m.
+    /// Stop after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// End after this many frames, over all sources.
+    /// Stop after this many frames, over all sources.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_frames: Option<u64>,
-    /// Measure only after this many frames.
+    /// Exclude this many frames from the measurement (warm-up).
     #[arg(long, value_name = "N", default_value_t = 0)]
     warmup_frames: u64,
-    /// Most frames in one batch, instead of detector.batch_size.
+    /// Override detector.batch_size.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_BATCH_SIZE))]
     batch_size: Option<u8>,
-    /// Write the run's numbers to this file as JSON.
+    /// Write the run's statistics to this file as JSON.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Write DOT graphs of every GStreamer pipeline to this folder: on changes of state, on errors, and on SIGUSR1.
+    /// Write DOT graphs of every GStreamer pipeline to this folder: on state changes, on errors, and on SIGUSR1.
     #[arg(long, value_name = "DIR", env = "GST_DEBUG_DUMP_DOT_DIR")]
     dot: Option<PathBuf>,
     /// Write every frame's detections, before the tracker, as MOTChallenge text (one source only).
     #[arg(long, value_name = "FILE")]
     dump_detections: Option<PathBuf>,
-    /// Record video of all sources with their tracks drawn in to this file: .mp4, .mkv or .webm. What the encoder cannot keep up with is dropped, never the detection.
+    /// Record video of all sources with their tracks to this file: .mp4, .mkv or .webm. Frames that the encoder cannot keep up with are dropped from the recording; detection is not affected.
     #[arg(long, value_name = "FILE", value_parser = parse_recording)]
     record: Option<PathBuf>,
-    /// Folder that stands for the whole system, for tests.
+    /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }
@@ -121,7 +121,7 @@ fn config_loader(args: &RunArgs) -> ConfigLoader {
     Box::new(move || load(&path, batch_size))
 }
 
-/// Says how the run ended, writes its numbers, and picks the exit code.
+/// Logs the result of the run, writes its statistics, and selects the exit code.
 pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<Exit> {
     let report = &outcome.report;
     log::info!(
@@ -162,14 +162,14 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
     })
 }
 
-/// A file whose name says which kind of video it is to hold.
+/// Parses a video file name with a known extension.
 fn parse_recording(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     Container::from_path(&path).map_err(|error| error.to_string())?;
     Ok(path)
 }
 
-/// Writes beside the file first, so that a reader never sees half a report.
+/// Writes atomically, so that readers never see a partial report.
 fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
     let text =
         serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
@@ -200,7 +200,7 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
     Ok(dump_into(BufWriter::new(file)))
 }
 
-/// Takes the first source's frames alone: others may join later, and the text could not tell them apart.
+/// Accepts only the first source's frames: the format has no field for a source.
 fn dump_into(mut out: impl Write + Send + 'static) -> FrameCallback {
     let (mut failed, mut first, mut told) = (false, None, false);
     Box::new(

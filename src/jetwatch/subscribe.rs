@@ -13,7 +13,7 @@ use jetwatch_source::StopToken;
 
 use super::{Exit, parse_duration, signals};
 
-/// What `jetwatch subscribe` is told.
+/// Arguments of `jetwatch subscribe`.
 #[derive(Debug, Args)]
 pub(super) struct SubscribeArgs {
     /// Configuration file whose broker, user and certificates are used.
@@ -28,12 +28,12 @@ pub(super) struct SubscribeArgs {
     /// Topic filter.
     #[arg(long, default_value = "jetwatch/#")]
     topic: String,
-    /// End after this time, such as 20s or 5m.
+    /// Stop after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
 }
 
-/// Prints `topic payload` lines until told to stop.
+/// Prints `topic payload` lines until it is stopped.
 pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
     let stop = StopToken::default();
     signals::listen(stop.clone(), || {})?;

@@ -33,59 +33,59 @@ pub struct TrackArgs {
     #[arg(long, value_name = "FILE", required = true)]
     pub detections: Vec<PathBuf>,
 
-    /// Where tracks go, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output. As
+    /// Output of tracks, one box per line: frame,id,x,y,width,height,score,class,-1,-1; `-` writes standard output. As
     /// often as --detections, in the same order
     #[arg(long, value_name = "FILE", required_unless_present_any = ["metrics", "search"])]
     pub out: Vec<PathBuf>,
 
-    /// Print how well the tracks follow this ground truth, one box per line: frame,id,x,y,width,height,counts[,…]. As often
+    /// Print tracking metrics against this ground truth, one box per line: frame,id,x,y,width,height,counts[,…]. As often
     /// as --detections, in the same order
     #[arg(long, value_name = "FILE")]
     pub metrics: Vec<PathBuf>,
 
-    /// Try other settings around those given: for each sequence, those that are best on all others, and what they are worth
-    /// on the one that was held out. Needs --metrics and two sequences or more
+    /// Search for better settings by leave-one-out cross-validation: for each sequence, print the settings that are best on all
+    /// others, and their result on it. Needs --metrics and at least two sequences
     #[arg(long, value_enum, value_name = "FIGURE", requires = "metrics")]
     pub search: Option<MetricArg>,
 
-    /// Which tracker
+    /// Tracker
     #[arg(long, value_enum, default_value_t = TrackerArg::Iou)]
     pub tracker: TrackerArg,
 
-    /// How detections and tracks are paired [default: greedy; sort and bytetrack: optimal]
+    /// Assignment of detections to tracks [default: greedy; sort and bytetrack: optimal]
     #[arg(long, value_enum)]
     pub association: Option<AssociationArg>,
 
-    /// Least intersection over union of a detection and the box that a track is expected to have, above 0 to 1; bytetrack
-    /// takes it times the score [default: 0.3; bytetrack: 0.2]
+    /// Minimum intersection over union of a detection and the predicted box of a track, above 0 to 1; bytetrack
+    /// multiplies it with the score [default: 0.3; bytetrack: 0.2]
     #[arg(long, value_name = "IOU", value_parser = parse_iou)]
     pub min_iou: Option<f32>,
 
-    /// Frames in which a new object must be seen in a row before it is a track [default: 3]
+    /// Consecutive frames with a detection before a new track is confirmed [default: 3]
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
     pub probation_frames: Option<u32>,
 
-    /// Frames that a track may go unseen before it ends [default: 30; sort: 1]
+    /// Frames without a detection before a track ends [default: 30; sort: 1]
     #[arg(long, value_name = "FRAMES")]
     pub max_lost_frames: Option<u32>,
 
-    /// Frames more for which a lost track is kept for a new one that begins where it would have gone [default: 0]
+    /// Additional frames in which a lost track may be continued by a new one near its predicted position [default: 0]
     #[arg(long, value_name = "FRAMES")]
     pub reassociate_frames: Option<u32>,
 
-    /// Ignore detections below this score, whatever the scale of the file's scores [default: none; bytetrack: 0.1]
+    /// Ignore detections below this score, on the scale of the file's scores [default: none; bytetrack: 0.1]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub min_score: Option<f32>,
 
-    /// Start no track from a detection below this score, but let it continue one [default: any may; bytetrack: 0.6]
+    /// Start no track from a detection below this score [default: none; bytetrack: 0.6]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub min_new_track_score: Option<f32>,
 
-    /// bytetrack: pair detections below this score after the others, with tracks in sight only [default: 0.5]
+    /// bytetrack: match detections below this score in a second stage, with active tracks only [default: 0.5]
     #[arg(long, value_name = "SCORE", value_parser = parse_score, allow_negative_numbers = true)]
     pub tentative_score: Option<f32>,
 
-    /// bytetrack: least intersection over union of such a detection, above 0 to 1 [default: 0.5]
+    /// bytetrack: minimum intersection over union in the second stage, above 0 to 1 [default: 0.5]
     #[arg(long, value_name = "IOU", value_parser = parse_iou)]
     pub tentative_min_iou: Option<f32>,
 
@@ -93,7 +93,7 @@ pub struct TrackArgs {
     #[arg(long)]
     pub match_any_class: bool,
 
-    /// What to do with the frames before a track was confirmed
+    /// Handling of the frames before a track was confirmed
     #[arg(long, value_enum, default_value_t = TentativeArg::Restore)]
     pub tentative_frames: TentativeArg,
 }
@@ -120,8 +120,8 @@ pub enum AssociationArg {
 
 /// Values of `--tentative-frames`.
 ///
-/// The daemon cannot publish what it does not know yet. With the whole file at hand, the frames of a track's probation are
-/// known to be its own, and leaving them out would count as misses that say nothing about the tracker.
+/// The daemon cannot publish tentative frames, as the track may never be confirmed. With the whole file available, they are
+/// known to belong to the track, and omitting them would count as misses that are not the tracker's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TentativeArg {
     /// Write them once the track is confirmed
@@ -130,14 +130,14 @@ pub enum TentativeArg {
     Omit,
 }
 
-/// One sequence: its detections, and the truth about it where that is asked for.
+/// One sequence: its detections, and its ground truth where requested.
 struct Sequence {
     name: String,
     detections: Vec<MotDetection>,
     truth: Vec<TruthRow>,
 }
 
-/// Runs the command: reads all, tracks, and writes each result whole or not at all.
+/// Runs the command: reads all, tracks, and writes each result atomically.
 ///
 /// # Errors
 /// Options that do not fit together; an input that cannot be read or parsed, with the line and field; or an output that
@@ -174,7 +174,7 @@ pub fn run(args: &TrackArgs) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that do not fit together.
+/// Rejects incompatible options.
 fn check(args: &TrackArgs) -> Result<()> {
     let sequences = args.detections.len();
     for (option, given) in [("--out", args.out.len()), ("--metrics", args.metrics.len())] {
@@ -205,7 +205,7 @@ fn check(args: &TrackArgs) -> Result<()> {
     Ok(())
 }
 
-/// Reads the sequence with this place among the options.
+/// Reads the sequence at this index of the options.
 fn sequence(args: &TrackArgs, index: usize) -> Result<Sequence> {
     let path = &args.detections[index];
     let text =

@@ -11,7 +11,7 @@ use jetwatch_config::{ClockTuning, Config, TuneConfig};
 use jetwatch_platform::tune::{self, Clocks, DesiredSettings, Outcome, Restored, Step, StepState};
 use jetwatch_platform::{Machine, SensorSnapshot, SysRoot};
 
-/// What `jetwatch tune` is told.
+/// Arguments of `jetwatch tune`.
 #[derive(Debug, Args)]
 pub(super) struct TuneArgs {
     #[command(subcommand)]
@@ -20,13 +20,13 @@ pub(super) struct TuneArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Compare the machine with the configuration, and say what slows it down. Fails when something differs.
+    /// Compare the machine with the configuration, and report throttling. Fails when a setting differs.
     Status(CommonArgs),
-    /// Say what `apply` would do. Fails when it would refuse.
+    /// Print what `apply` would do. Fails when it would refuse.
     Plan(CommonArgs),
-    /// Make the settings of the configuration, as root. What fails half-way is undone; a reboot is never confirmed.
+    /// Apply the configured settings, as root. After an error, changes are undone; a reboot is never confirmed.
     Apply(ApplyArgs),
-    /// Give back what `apply` has changed, as root.
+    /// Restore the settings that `apply` has changed, as root.
     Restore(RestoreArgs),
 }
 
@@ -43,7 +43,7 @@ struct CommonArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Folder that stands for the whole system, for tests.
+    /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }
@@ -52,7 +52,7 @@ struct CommonArgs {
 struct ApplyArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// Hold the clocks anew where `apply` holds them and a change of the power mode has freed them; leave all else.
+    /// Only hold the clocks again where `apply` holds them and a change of the power mode has freed them.
     #[arg(long)]
     after_mode_change: bool,
 }
@@ -61,12 +61,12 @@ struct ApplyArgs {
 struct RestoreArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// Only when the configuration says tune.restore_on_stop, as the unit does when it stops.
+    /// Restore only when the configuration sets tune.restore_on_stop; for use by the unit.
     #[arg(long)]
     on_stop: bool,
 }
 
-/// Does what it is told.
+/// Runs the subcommand.
 pub(super) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Status(args) => status(args),
@@ -76,7 +76,7 @@ pub(super) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// What `status` finds.
+/// Result of `status`.
 #[derive(Serialize)]
 struct Status {
     machine: Machine,
@@ -217,7 +217,7 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What a configuration wants of the machine.
+/// The requested settings of a configuration.
 pub(super) fn desired_settings(config: &TuneConfig) -> DesiredSettings {
     DesiredSettings {
         perf_event_paranoid: config.perf_event_paranoid,
@@ -230,7 +230,7 @@ pub(super) fn desired_settings(config: &TuneConfig) -> DesiredSettings {
     }
 }
 
-/// A table of what is wanted and what is, with the reasons of refusals below it.
+/// A table of requested and current values, with the reasons of refusals below it.
 fn print_steps(steps: &[Step]) {
     if steps.is_empty() {
         println!("the configuration names no setting below `tune`");

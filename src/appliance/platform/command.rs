@@ -1,4 +1,4 @@
-//! JetPack's tools, run without standard input: a question that one of them asks finds nobody, and is told to the user.
+//! Runs JetPack's tools, without standard input: a tool that prompts gets end-of-file, and the prompt is reported to the user.
 
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -12,13 +12,13 @@ use super::{PlatformError, SysRoot};
 /// Folders of programs, below the root.
 const BIN_DIRS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// The tools' home: the same whoever starts them, and nobody's.
+/// `HOME` of the tools: the same for every caller, and not a user's.
 const TOOL_HOME: &str = "/var/lib/jetwatch-setup";
 
-/// Longest that a tool may take.
+/// Timeout of a tool.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most characters of a tool's words that an error repeats.
+/// Most characters of a tool's output that an error repeats.
 const MAX_OUTPUT_CHARS: usize = 400;
 
 /// A program of the system.
@@ -41,7 +41,7 @@ impl Tool {
     /// Whether it is installed.
     ///
     /// # Errors
-    /// It is not.
+    /// The tool is not installed.
     pub(super) fn check(self, root: &SysRoot) -> Result<(), PlatformError> {
         self.path(root).map(|_| ())
     }
@@ -57,10 +57,10 @@ impl Tool {
             })
     }
 
-    /// Runs it and waits for its end.
+    /// Runs the tool and waits for its end.
     ///
     /// # Errors
-    /// It is not installed, does not start, or does not end. How it ended is the caller's to judge.
+    /// The tool is not installed, does not start, or does not end in time. Its exit status is the caller's to check.
     pub(super) fn run(
         self,
         root: &SysRoot,
@@ -69,10 +69,10 @@ impl Tool {
         self.run_with_timeout(root, arguments, TOOL_TIMEOUT)
     }
 
-    /// As [`run`](Self::run), for at most `timeout`.
+    /// As [`run`](Self::run), with this `timeout`.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`run`](Self::run).
     pub(super) fn run_with_timeout(
         self,
         root: &SysRoot,
@@ -88,7 +88,7 @@ impl Tool {
         let child = Command::new(&path)
             .args(arguments)
             .env("LC_ALL", "C")
-            // jetson_clocks keeps a file there, and a unit of the system has no home.
+            // jetson_clocks keeps a file there, and a system unit has no home.
             .env("HOME", root.path(TOOL_HOME))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -104,7 +104,7 @@ impl Tool {
         let output = match end.recv_timeout(timeout) {
             Ok(output) => output.map_err(not_started)?,
             Err(_) => {
-                // It is still ours: the thread has not yet seen its end. If it ends just now, so much the better.
+                // The child has not been reaped yet, so its id is still valid. If it ends just now, the kill has no effect.
                 let _ = kill_process(pid, Signal::KILL);
                 return Err(PlatformError::ToolTimeout {
                     command,
@@ -123,7 +123,7 @@ impl Tool {
     }
 }
 
-/// What a tool printed, and how it ended.
+/// Output and exit status of a tool.
 #[derive(Debug)]
 pub(super) struct ToolOutput {
     command: String,
@@ -134,10 +134,10 @@ pub(super) struct ToolOutput {
 }
 
 impl ToolOutput {
-    /// Itself, when the tool ended well.
+    /// Returns itself, when the tool succeeded.
     ///
     /// # Errors
-    /// It did not.
+    /// The tool failed.
     pub(super) fn done(self) -> Result<Self, PlatformError> {
         if self.is_success {
             return Ok(self);
@@ -150,12 +150,12 @@ impl ToolOutput {
         })
     }
 
-    /// Whether it speaks of a reboot.
+    /// Whether the output mentions a reboot.
     pub(super) fn mentions_reboot(&self) -> bool {
         self.text.to_ascii_lowercase().contains("reboot")
     }
 
-    /// That it did not answer in a known form.
+    /// The error for output in an unknown form.
     pub(super) fn unexpected_output(&self, expected: &'static str) -> PlatformError {
         PlatformError::UnexpectedOutput {
             command: self.command.clone(),
@@ -164,7 +164,7 @@ impl ToolOutput {
         }
     }
 
-    /// The end of its words, on one line.
+    /// The end of the output, on one line.
     fn output_tail(&self) -> String {
         let words: Vec<&str> = self.text.split_whitespace().collect();
         let text = words.join(" ");
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a script by a shell in the place of nvpmodel, for at most `timeout`.
+    /// Runs a shell script in place of nvpmodel, with this `timeout`.
     fn run(script: &str, timeout: Duration) -> Result<ToolOutput, PlatformError> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = SysRoot::new(folder.path());

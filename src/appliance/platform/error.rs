@@ -1,22 +1,22 @@
-//! Why something of the machine could not be read or set.
+//! Errors of reading and setting the machine.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// What failed at one file or tool of the system.
+/// A failure at one file or tool of the system.
 #[derive(Debug, thiserror::Error)]
 pub enum PlatformError {
-    /// A file or folder is there and cannot be read.
+    /// A file or folder exists and cannot be read.
     #[error("cannot read {}: {source}{}", path.display(), advice(source))]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's message.
         source: io::Error,
     },
-    /// Only root may read a file, and nobody reads it in our place.
+    /// Only root may read a file, and no copy is available.
     #[error(
-        "cannot read {}: only root may; run it as root (sudo), or start jetwatch-readings.service, which reads it for others", path.display()
+        "cannot read {}: only root may; run it as root (sudo), or start jetwatch-readings.service, which copies it for other users", path.display()
     )]
     RootOnly {
         /// Which.
@@ -25,37 +25,37 @@ pub enum PlatformError {
     /// A file cannot be written.
     #[error("cannot write {}: {source}{}", path.display(), advice(source))]
     Write {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's message.
         source: io::Error,
     },
-    /// A file holds something else than it should.
+    /// A file has unexpected contents.
     #[error("{}{}: found {found:?}, expected {expected}", path.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
     Malformed {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Line from 1, in files of several.
+        /// Line from 1, in files of several lines.
         line: Option<usize>,
-        /// What stands there.
+        /// The actual contents.
         found: String,
         /// The accepted form.
         expected: &'static str,
     },
-    /// A file that a setting lives in is not there.
+    /// The file of a setting is missing.
     #[error("{} is missing: {why}", path.display())]
     Missing {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What follows from it, or what to do.
+        /// The consequence, or the remedy.
         why: &'static str,
     },
-    /// There are several files, and no sign which one counts.
+    /// There are several candidate files, and no link that selects one.
     #[error("{} is missing and there are several of its kind in {}: {}; link the machine's own to {}", link.display(), folder.display(), names.join(", "), link.display())]
     Ambiguous {
-        /// The name that would decide.
+        /// The link that would select one.
         link: PathBuf,
-        /// Where the candidates lie.
+        /// The folder of the candidates.
         folder: PathBuf,
         /// Their names.
         names: Vec<String>,
@@ -65,109 +65,109 @@ pub enum PlatformError {
         "the tool {tool} is not installed: it comes with JetPack (package {package}); without it this setting cannot be made, so leave it out of the configuration"
     )]
     NoTool {
-        /// Its name.
+        /// Name of the tool.
         tool: &'static str,
-        /// The package that brings it.
+        /// The package that provides it.
         package: &'static str,
     },
     /// A tool could not be started.
     #[error("cannot start {}: {source}", path.display())]
     ToolNotStarted {
-        /// Which.
+        /// The tool.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's message.
         source: io::Error,
     },
-    /// A tool did not end.
+    /// A tool did not end in time.
     #[error(
         "`{command}` did not end within {seconds} s and was killed; run it by hand to see what it waits for"
     )]
     ToolTimeout {
-        /// Its name with its arguments.
+        /// The command line.
         command: String,
-        /// How long it was waited for.
+        /// The timeout.
         seconds: u64,
     },
     /// A tool failed.
     #[error("`{command}` failed ({status}): {said}")]
     ToolFailed {
-        /// Its name with its arguments.
+        /// The command line.
         command: String,
-        /// How it ended.
+        /// The exit status.
         status: String,
-        /// The end of what it printed.
+        /// The end of its output.
         said: String,
     },
-    /// A tool answered in a form that is not known.
+    /// A tool's output has an unknown form.
     #[error("`{command}` printed {said:?}, expected {expected}")]
     UnexpectedOutput {
-        /// Its name with its arguments.
+        /// The command line.
         command: String,
-        /// The end of what it printed.
+        /// The end of its output.
         said: String,
         /// The accepted form.
         expected: &'static str,
     },
-    /// The tool asks whether to reboot, which nobody but the machine's owner may answer.
+    /// The tool asks for a reboot, which only the owner of the machine may decide.
     #[error(
         "nvpmodel changes to mode {mode} only with a reboot, and its question was not answered: run `sudo nvpmodel -m {id}` by hand and \
          confirm when the machine may go down; after that the mode is as wanted"
     )]
     RebootRequired {
-        /// The mode with its name.
+        /// Name of the mode.
         mode: String,
-        /// Its number.
+        /// Number of the mode.
         id: u32,
     },
     /// A power mode that this machine does not have.
     #[error("found no power mode {wanted:?}, expected one of {} ({})", known.join(", "), path.display())]
     NoSuchMode {
-        /// What was asked for.
+        /// The requested mode.
         wanted: String,
         /// The modes with their numbers.
         known: Vec<String>,
-        /// Where they are listed.
+        /// The file that lists them.
         path: PathBuf,
     },
     /// A fan profile that this machine does not have.
     #[error("found no fan profile {wanted:?}, expected one of {} ({})", known.join(", "), path.display())]
     NoSuchProfile {
-        /// What was asked for.
+        /// The requested profile.
         wanted: String,
         /// The profiles.
         known: Vec<String>,
-        /// Where they are listed.
+        /// The file that lists them.
         path: PathBuf,
     },
-    /// A setting was made without an error and is not as wanted.
+    /// A setting was made without an error, but its value differs.
     #[error(
-        "it was set and read back: found {real}, expected {wanted}{detail}; something else on this machine sets it too, or its tool failed half-way"
+        "it was set and read back: found {real}, expected {wanted}{detail}; another program on this machine changes it too, or its tool failed partially"
     )]
     NotApplied {
-        /// What was wanted.
+        /// The requested value.
         wanted: String,
-        /// What is.
+        /// The actual value.
         real: String,
-        /// What differs in particular.
+        /// Details of the difference.
         detail: String,
     },
-    /// There is no clock to look at.
+    /// There is no readable clock.
     #[error(
-        "this machine shows no clock of a CPU or GPU, so that nobody could say whether they are held"
+        "found no readable clock of a CPU or GPU on this machine, so it cannot be verified whether they are held"
     )]
     NoClocks,
-    /// The clocks' state before is not known.
+    /// The earlier state of the clocks is unknown.
     #[error(
         "the clocks as they were before are not known, {} is missing; a reboot gives them back to the system",
         path.display()
     )]
     NoStoredClocks {
-        /// The file that should hold them.
+        /// The file that should contain it.
         path: PathBuf,
     },
 }
 
-/// What to do about the usual errors of the system.
+/// The remedy for common errors of the operating system.
 fn advice(source: &io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::PermissionDenied => "; run it as root (sudo)",

@@ -36,8 +36,8 @@ const JETPACKS: [((u32, u32, u32), &str); 16] = [
 ];
 
 impl L4tRelease {
-    /// Reads `/etc/nv_tegra_release`, whose line of interest begins `# R35 (release), REVISION: 4.1,`. The lines that L4T 36
-    /// adds behind it say nothing about the release.
+    /// Reads `/etc/nv_tegra_release`, whose relevant line begins `# R35 (release), REVISION: 4.1,`. The lines that L4T 36
+    /// adds after it do not contain the release.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         text.lines().find_map(Self::read_line)
@@ -56,8 +56,8 @@ impl L4tRelease {
         })
     }
 
-    /// The JetPack of this release. One that came later than this table is told by its line alone, such as `6`, and a
-    /// release of no known line is `None`.
+    /// The JetPack of this release. A release newer than this table gives its major version only, such as `6`; a
+    /// release of an unknown major version is `None`.
     #[must_use]
     pub fn jetpack(&self) -> Option<&'static str> {
         let known = JETPACKS

@@ -1,9 +1,9 @@
-//! FLOOR 1: what machine this is, how it does, and how it is set: Jetson model and release, loads and clocks, temperatures,
-//! power rails and throttling, power modes, what works on its video, and the settings that `jetwatch tune` makes and takes back.
+//! The machine: Jetson model and release, loads and clocks, temperatures, power rails and throttling, power modes, video
+//! hardware, and the settings that `jetwatch tune` applies and restores.
 //!
-//! All that is read or written lies below a [`SysRoot`], which tests replace by a folder of their own. The crate sysinfo was
-//! judged for the processors' part and left out: it reads the running system alone, and what is taken from `/proc` here is
-//! one file. Any Linux is fine: what a machine lacks is `None` or an empty list, what cannot be read is told by its path.
+//! All paths are below a [`SysRoot`], which tests replace by a temporary folder. The crate sysinfo is not used: it reads
+//! only the running system, and one file of `/proc` is all that is needed of it. Any Linux works: what a machine lacks is
+//! `None` or an empty list, what cannot be read is reported with its path.
 
 mod command;
 mod error;

@@ -1,22 +1,22 @@
-//! Which machine this is, from the device tree and the L4T release; and which engines its family has.
+//! Model and release of this machine, from the device tree and the L4T release, and the engines of its family.
 
 use serde::Serialize;
 
 use super::{L4tRelease, PlatformError, SysRoot};
 
-/// Where the device tree says what the machine is.
+/// Device tree nodes with the model.
 const COMPATIBLE: &str = "/proc/device-tree/compatible";
 const MODEL: &str = "/proc/device-tree/model";
 
-/// Where L4T says which release it is.
+/// File with the L4T release.
 const RELEASE: &str = "/etc/nv_tegra_release";
 
-/// What is known of the machine. Nothing of it fails: what is not known is `None`, with `notes` saying why.
+/// Properties of the machine. Detection never fails: unknown properties are `None`, and `notes` has the reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// Which kind of Jetson, if any.
+    /// The Jetson family, if any.
     pub family: Family,
-    /// The device tree's own words, such as `NVIDIA Jetson Xavier NX Developer Kit`.
+    /// The device tree's model, such as `NVIDIA Jetson Xavier NX Developer Kit`.
     pub model: Option<String>,
     /// The module's part number, such as `p3668-0000`.
     pub module: Option<String>,
@@ -26,9 +26,9 @@ pub struct Machine {
     pub release: Option<L4tRelease>,
     /// The JetPack of that release.
     pub jetpack: Option<&'static str>,
-    /// The engines that this family has.
+    /// The engines of this family.
     pub units: ComputeUnits,
-    /// What could not be found out, a sentence each.
+    /// Properties that could not be determined, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -46,14 +46,14 @@ pub enum Family {
     OrinNx,
     /// Jetson AGX Orin.
     AgxOrin,
-    /// A Jetson that this version does not know.
+    /// An unknown Jetson.
     UnknownJetson,
     /// Any other machine.
     NoJetson,
 }
 
 impl Family {
-    /// Its name.
+    /// Name of the family.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,16 +68,16 @@ impl Family {
     }
 }
 
-/// Engines beside CPU and GPU. `None`: not known for this machine.
+/// Engines other than CPU and GPU. `None`: unknown for this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ComputeUnits {
     /// Deep learning accelerators.
     pub dla_cores: Option<u32>,
-    /// Whether video is decoded by an engine.
+    /// Whether it has a video decoder.
     pub nvdec: Option<bool>,
-    /// Whether video is encoded by an engine.
+    /// Whether it has a video encoder.
     pub nvenc: Option<bool>,
-    /// Whether there is the video image compositor, which scales.
+    /// Whether it has the video image compositor (VIC), which scales.
     pub vic: Option<bool>,
 }
 
@@ -92,11 +92,11 @@ impl ComputeUnits {
     }
 }
 
-/// Modules by the beginning of their part number, most exact first: family, DLA cores, video encoder.
+/// Modules by the prefix of their part number, most specific first: family, DLA cores, video encoder.
 const MODULES: [(&str, Family, u32, bool); 9] = [
     ("p3668-", Family::XavierNx, 2, true),
     ("p2888-", Family::AgxXavier, 2, true),
-    // The developer kit of AGX Xavier, which names no module.
+    // The developer kit of AGX Xavier, which has no module number.
     ("p2972-", Family::AgxXavier, 2, true),
     ("p3701-", Family::AgxOrin, 2, true),
     // Orin NX with 16 GB, and with 8 GB, which has one DLA.
@@ -107,7 +107,7 @@ const MODULES: [(&str, Family, u32, bool); 9] = [
     ("p3767-0005", Family::OrinNano, 0, false),
 ];
 
-/// Families by words of the model, for modules whose number is not in the table.
+/// Families by substrings of the model, for modules whose number is not in the table.
 const MODELS: [(&str, Family); 5] = [
     ("xavier nx", Family::XavierNx),
     ("agx xavier", Family::AgxXavier),
@@ -117,7 +117,7 @@ const MODELS: [(&str, Family); 5] = [
 ];
 
 impl Machine {
-    /// Looks at the machine below `sysroot`.
+    /// Detects the machine below `sysroot`.
     #[must_use]
     pub fn find(root: &SysRoot) -> Self {
         let mut notes = Vec::new();
@@ -142,8 +142,8 @@ impl Machine {
         };
         if family == Family::UnknownJetson {
             notes.push(format!(
-                "this Jetson is not known ({}): its engines are not chosen by family",
-                model.as_deref().unwrap_or("it names no model")
+                "unknown Jetson ({}): its engines are not selected by family",
+                model.as_deref().unwrap_or("no model in the device tree")
             ));
         }
         let jetpack = release.and_then(|release| release.jetpack());
@@ -156,7 +156,7 @@ impl Machine {
                 text.lines().next().unwrap_or_default()
             )),
             (_, _, Some(release)) if jetpack.is_none() => {
-                notes.push(format!("L4T {release} is not known to this version"));
+                notes.push(format!("L4T {release} is unknown to this version"));
             }
             _ => {}
         }
@@ -178,7 +178,7 @@ impl Machine {
         self.family != Family::NoJetson
     }
 
-    /// The machine in one line.
+    /// One-line description.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut text = self.family.name().to_owned();
@@ -197,7 +197,7 @@ impl Machine {
     }
 }
 
-/// The module's part number with what it stands for: in `nvidia,p3449-0000+p3668-0000` it is the second.
+/// The module's part number: in `nvidia,p3449-0000+p3668-0000` it is the second.
 fn find_module<'t>(parts: &[&'t str]) -> Option<(&'t str, Family, u32, bool)> {
     let mut parts = parts.iter().flat_map(|word| {
         let numbers = word.strip_prefix("nvidia,").unwrap_or(word);
@@ -211,7 +211,7 @@ fn find_module<'t>(parts: &[&'t str]) -> Option<(&'t str, Family, u32, bool)> {
     })
 }
 
-/// The family by the model's words. How many DLA cores it has depends on the module, so it is not known.
+/// The family by the model name. The number of DLA cores depends on the module, so it is unknown.
 fn by_model(model: Option<&str>) -> (Family, ComputeUnits) {
     let model = model.unwrap_or_default().to_ascii_lowercase();
     let family = MODELS
@@ -228,7 +228,7 @@ fn by_model(model: Option<&str>) -> (Family, ComputeUnits) {
     (family, units)
 }
 
-/// A machine that is no Jetson has no VIC and no DLA; what its graphics card decodes is not looked at here.
+/// A machine other than a Jetson has no VIC and no DLA; the decoder of its graphics card is not examined here.
 fn without_engines() -> ComputeUnits {
     ComputeUnits {
         dla_cores: Some(0),
@@ -343,7 +343,7 @@ mod tests {
         );
         assert_eq!((thor.family, thor.units.vic), (Family::UnknownJetson, None));
         assert_eq!(thor.notes.len(), 2, "{:?}", thor.notes);
-        assert!(thor.notes[1].contains("L4T 99.1.0 is not known"));
+        assert!(thor.notes[1].contains("L4T 99.1.0 is unknown"));
 
         let bare = machine("nvidia,p3668-0001\0nvidia,tegra194", "", "");
         assert_eq!(bare.family, Family::XavierNx);

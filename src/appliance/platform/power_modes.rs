@@ -1,7 +1,7 @@
-//! The power modes of this machine, as nvpmodel's own configuration lists them, and the one that is set.
+//! The power modes of this machine, from nvpmodel's configuration, and the current one.
 //!
-//! Numbers differ between modules and releases, so that nothing is known here but how the file is written: a mode begins
-//! with `< POWER_MODEL ID=8 NAME=MODE_20W_6CORE >`, and `< PM_CONFIG DEFAULT=2 >` names the one of the first start.
+//! Numbers differ between modules and releases, so only the file format is fixed here: a mode begins
+//! with `< POWER_MODEL ID=8 NAME=MODE_20W_6CORE >`, and `< PM_CONFIG DEFAULT=2 >` names the mode of the first start.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ const STATUS: &str = "/var/lib/nvpmodel/status";
 /// One power mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PowerMode {
-    /// What `nvpmodel -m` takes.
+    /// The argument of `nvpmodel -m`.
     pub id: u32,
-    /// What it is called, such as `MODE_20W_6CORE`.
+    /// Its name, such as `MODE_20W_6CORE`.
     pub name: String,
 }
 
@@ -37,7 +37,7 @@ pub struct PowerModes {
     pub modes: Vec<PowerMode>,
     /// The mode of the first start.
     pub default: Option<u32>,
-    /// Where they are listed.
+    /// The file that lists them.
     pub path: PathBuf,
 }
 
@@ -45,7 +45,7 @@ impl PowerModes {
     /// Reads `/etc/nvpmodel.conf`, or the only file in `/etc/nvpmodel` where that is missing.
     ///
     /// # Errors
-    /// There is no such file, it cannot be read, or it is not written as nvpmodel's are.
+    /// There is no such file, it cannot be read, or it has an unknown format.
     pub fn read(root: &SysRoot) -> Result<Self, PlatformError> {
         if let Some(text) = root.text(CONFIG)? {
             return Self::parse(root.path(CONFIG), &text);
@@ -138,7 +138,7 @@ impl PowerModes {
         })
     }
 
-    /// The mode that a user names: by number, or by name without regard to case and with or without `MODE_` before it.
+    /// Looks a mode up by number, or by name without regard to case and with or without the prefix `MODE_`.
     ///
     /// # Errors
     /// This machine has no such mode.
@@ -168,10 +168,10 @@ impl PowerModes {
         self.modes.iter().find(|mode| mode.id == id)
     }
 
-    /// The number of the mode that is set: from nvpmodel's own record, else by asking it.
+    /// Number of the current mode: from nvpmodel's state file, else from `nvpmodel -q`.
     ///
     /// # Errors
-    /// Neither tells.
+    /// Neither source is available.
     pub fn current(root: &SysRoot) -> Result<u32, PlatformError> {
         if let Some(status) = root.text(STATUS)? {
             let id = status

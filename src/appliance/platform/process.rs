@@ -1,4 +1,4 @@
-//! Processes of the machine: whether one of a name runs, and who holds a file open.
+//! Processes of the machine: by name, and by open file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use super::{PlatformError, SysRoot};
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub id: u32,
-    /// Its name as the kernel has it, at most 15 characters.
+    /// Its name in the kernel, at most 15 characters.
     pub name: String,
 }
 
-/// Who has a file open.
+/// The processes that have a file open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenFileOwners {
-    /// Those that were seen.
+    /// The processes found.
     pub processes: Vec<Process>,
-    /// Whether all processes could be looked into; those of others only root may.
+    /// Whether all processes could be examined; those of other users require root.
     pub is_complete: bool,
 }
 
-/// The libraries that this process has open, as the files that they are: their names say their versions, such as
+/// The libraries that this process has open, as resolved files: their names contain their versions, such as
 /// `libonnxruntime.so.1.31.1`. Each once, by path.
 #[must_use]
 pub fn open_libraries() -> Vec<PathBuf> {
@@ -52,7 +52,7 @@ impl Process {
         Ok(found)
     }
 
-    /// Who has the file at `path` open.
+    /// The processes that have the file at `path` open.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -83,7 +83,7 @@ fn all(root: &SysRoot) -> Result<Vec<Process>, PlatformError> {
     let names = root.names("/proc")?;
     let ids = names.iter().filter_map(|name| name.parse().ok());
     let process = |id: u32| {
-        // It may end at any time.
+        // The process may end at any time.
         let name = root.text(&format!("/proc/{id}/comm")).ok()??;
         Some(Process { id, name })
     };

@@ -1,6 +1,6 @@
-//! The folder below which the whole system is looked for: `/`, or what a test has built.
+//! The root folder of all system paths: `/`, or a folder of a test.
 //!
-//! It tells what is missing (`None`) from what is there and cannot be read (an error). Links are followed as the kernel does,
+//! It distinguishes missing files (`None`) from unreadable ones (an error). Links are followed as the kernel does,
 //! so a link to an absolute path leaves a root that is not `/`.
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use super::PlatformError;
 
-/// Where the system begins.
+/// A root folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SysRoot {
     folder: PathBuf,
@@ -31,23 +31,23 @@ impl SysRoot {
         }
     }
 
-    /// Where an absolute path of the system lies.
+    /// The real location of an absolute path.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.folder.join(path.trim_start_matches('/'))
     }
 
-    /// Whether something has this path. What may not be looked at is taken for missing.
+    /// Whether the path exists. Paths that may not be accessed count as missing.
     #[must_use]
     pub fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
     /// The text of a file without white space and zero bytes at its ends; `None` where there is no such file, or where it
-    /// has nothing to say now, as the thermal zone of an engine that is off.
+    /// has no value now, such as the thermal zone of an engine that is off.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn text(&self, path: &str) -> Result<Option<String>, PlatformError> {
         let path = self.path(path);
         match fs::read(&path) {
@@ -61,10 +61,10 @@ impl SysRoot {
         }
     }
 
-    /// The number that a file holds; `None` as with [`text`](Self::text).
+    /// The number in a file; `None` as with [`text`](Self::text).
     ///
     /// # Errors
-    /// The file cannot be read, or holds something else.
+    /// The file cannot be read, or is not a number.
     pub fn number<T: FromStr>(&self, path: &str) -> Result<Option<T>, PlatformError> {
         let Some(found) = self.text(path)? else {
             return Ok(None);
@@ -80,10 +80,10 @@ impl SysRoot {
         }
     }
 
-    /// The names in a folder, `zone2` before `zone10`; none where there is no such folder.
+    /// The names in a folder, in natural order (`zone2` before `zone10`); none where there is no such folder.
     ///
     /// # Errors
-    /// The folder is there and cannot be read.
+    /// The folder exists and cannot be read.
     pub fn names(&self, path: &str) -> Result<Vec<String>, PlatformError> {
         let path = self.path(path);
         let failed = |source| PlatformError::Read {
@@ -104,7 +104,7 @@ impl SysRoot {
         Ok(names)
     }
 
-    /// Writes to a file that is there, as the kernel's files are written: in place.
+    /// Writes to an existing file in place, as the kernel's files require.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -118,18 +118,18 @@ impl SysRoot {
             .map_err(|source| PlatformError::Write { path, source })
     }
 
-    /// Writes a file whole or not at all; one that is there keeps its rights.
+    /// Writes a file atomically; an existing one keeps its permissions.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(super) fn replace(&self, path: &str, text: &str) -> Result<(), PlatformError> {
-        // A link is kept, and the file that it names is replaced.
+        // A link is kept; its target is replaced.
         let named = self.path(path);
         let path = fs::canonicalize(&named).unwrap_or(named);
         replace(&path, text).map_err(|source| PlatformError::Write { path, source })
     }
 
-    /// Removes a file; one that is not there is fine.
+    /// Removes a file; a missing one is no error.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -158,13 +158,13 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     };
     let written = write();
     if written.is_err() {
-        // The error that led here is the one worth telling.
+        // The first error is the relevant one.
         let _ = fs::remove_file(&partial);
     }
     written
 }
 
-/// Whether an error says that there is nothing to read, rather than that it cannot be read.
+/// Whether an error means that there is nothing to read, rather than that reading failed.
 fn is_absent(error: &io::Error) -> bool {
     // No such device: its driver is gone or its engine is off.
     const NO_SUCH_DEVICE: [i32; 2] = [6, 19];

@@ -1,35 +1,35 @@
-//! What systemd says of a unit.
+//! State of a systemd unit.
 
 use std::time::Duration;
 
 use super::command::Tool;
 use super::{PlatformError, SysRoot};
 
-/// Longest that systemd may take to answer.
+/// Timeout of `systemctl`.
 const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A unit as systemd has it now.
+/// State of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SystemdUnit {
     /// Whether there is such a unit.
     pub is_known: bool,
     /// `active`, `inactive`, `failed`, `activating` or `deactivating`.
     pub active: String,
-    /// More exactly, such as `running` or `auto-restart`.
+    /// The sub-state, such as `running` or `auto-restart`.
     pub sub: String,
-    /// Why it ended the last time, such as `success`, `exit-code` or `watchdog`.
+    /// Result of the last run, such as `success`, `exit-code` or `watchdog`.
     pub result: String,
-    /// How often systemd has started it anew by itself.
+    /// Number of automatic restarts.
     pub restarts: u32,
-    /// Longest time between two signs of life, as systemd writes it; `None`: no watchdog.
+    /// Watchdog interval, as systemd formats it; `None`: no watchdog.
     pub watchdog: Option<String>,
 }
 
 impl SystemdUnit {
-    /// Asks systemd.
+    /// Queries systemd.
     ///
     /// # Errors
-    /// systemd is not installed, does not run, or does not answer.
+    /// systemd is not installed, does not run, or does not respond in time.
     pub fn find(root: &SysRoot, name: &str) -> Result<Self, PlatformError> {
         let properties = "--property=LoadState,ActiveState,SubState,Result,NRestarts,WatchdogUSec";
         let output = Tool::SYSTEMCTL.run_with_timeout(

@@ -1,9 +1,9 @@
-//! When the machine slows itself down, and why: one event where it begins and one where it ends, made of readings that
-//! follow each other. Pure: no clock and no file.
+//! Detection of throttling and its causes: one event at the start and one at the end, from successive
+//! readings. Pure: no clock and no file.
 //!
-//! A cause begins with the first readings that show it, and ends when [`IDLE_TIMEOUT`] readings in a row have not: a limit that is
-//! passed every other second is one event, not hundreds. Over-current is told by counters that nobody can miss, thermal
-//! throttling and alarms of rails by their state at the time of a reading. The pipeline asks at each reading.
+//! A cause starts with the first readings that show it, and ends after [`IDLE_TIMEOUT`] readings in a row without it: a
+//! limit that is exceeded every other second is one event, not hundreds. Over-current is read from counters, which miss no
+//! event; thermal throttling and rail alarms from their state at the time of a reading. The pipeline calls it per reading.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::{Engine, EngineKind, SensorSnapshot};
 /// Readings in a row without a cause that end it.
 pub const CLEAR_AFTER_SAMPLES: u32 = 3;
 
-/// What slows the machine down.
+/// A cause of throttling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// A cooling device throttles, by its name such as `gpu-throttle-alert`.
@@ -24,7 +24,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Its kind, as messages have it.
+    /// The kind, as messages name it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Cause {
         }
     }
 
-    /// The system's name of what reports it.
+    /// Name of the device that reports it.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -58,18 +58,18 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A cause began or ended.
+/// A cause started or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThrottleEvent {
-    /// Which.
+    /// The cause.
     pub cause: Cause,
-    /// Whether it began; otherwise it ended.
+    /// Whether it started; otherwise it ended.
     pub began: bool,
-    /// What was measured when it began or ended, in words; empty where nothing belongs to it.
+    /// The measurement at the change, as text; empty where there is none.
     pub detail: String,
-    /// All causes that last after this change.
+    /// All active causes after this change.
     pub active: Vec<Cause>,
-    /// How many causes have begun since the watch began, this one included.
+    /// Number of causes started so far, including this one.
     pub times: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    /// What the newest readings changed. The first ones say where counters stand: what they counted before is not told.
+    /// The changes since the last readings. The first ones initialize the counters: earlier events are not reported.
     pub fn update(&mut self, readings: &SensorSnapshot) -> Vec<ThrottleEvent> {
         let shown = self.current_causes(readings);
         let mut changes = Vec::new();
@@ -113,13 +113,13 @@ impl Throttling {
         changes
     }
 
-    /// Causes that last now.
+    /// The active causes.
     #[must_use]
     pub fn active(&self) -> Vec<Cause> {
         self.active.iter().map(|(cause, _)| cause.clone()).collect()
     }
 
-    /// How many causes have begun so far.
+    /// Number of causes started so far.
     #[must_use]
     pub fn times(&self) -> u64 {
         self.times
@@ -135,7 +135,7 @@ impl Throttling {
         }
     }
 
-    /// Every cause that the readings show, with what was measured.
+    /// Every cause that the readings show, with its measurement.
     fn current_causes(&self, readings: &SensorSnapshot) -> Vec<(Cause, String)> {
         let hot = readings.throttles.iter().filter(|device| device.state > 0);
         let hot = hot.map(|device| Cause::Heat(device.name.clone()));
@@ -157,7 +157,7 @@ impl Throttling {
     }
 }
 
-/// What was measured that belongs to a cause.
+/// The measurement of a cause.
 fn detail(cause: &Cause, readings: &SensorSnapshot) -> String {
     match cause {
         Cause::Heat(device) => {
@@ -191,7 +191,7 @@ fn detail(cause: &Cause, readings: &SensorSnapshot) -> String {
     }
 }
 
-/// The GPU where its clock is held below the highest that its hardware has although nothing throttles it: by the power mode.
+/// The GPU, where its clock is limited below the hardware's maximum without throttling: by the power mode.
 #[must_use]
 pub fn capped_gpu(readings: &SensorSnapshot) -> Option<&Engine> {
     let is_throttled = readings.throttles.iter().any(|device| device.state > 0);
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn over_current_is_detected_from_counter_difference() {
         let mut throttling = Throttling::default();
-        // Four times before anybody watched.
+        // Four times before the first reading.
         assert!(throttling.update(&readings(0, false, 4)).is_empty());
         let began = throttling.update(&readings(0, false, 6));
         assert_eq!(

@@ -1,13 +1,13 @@
-//! Which unit of this machine captures, decodes and scales video, by which GStreamer element: by the machine alone.
+//! The units of this machine that capture, decode and scale video, and their GStreamer elements, from the machine's model.
 //!
-//! Whether the elements are installed and have the properties named here is asked of GStreamer, in the room `source`.
+//! Whether the elements are installed and have the properties named here is checked with GStreamer, in the crate `source`.
 
 use super::{Family, Machine};
 
-/// What works on video.
+/// A unit for video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum VideoUnit {
-    /// The image signal processor of a Jetson, which takes pictures of CSI cameras.
+    /// The image signal processor of a Jetson, for CSI cameras.
     Isp,
     /// The video decoder.
     Nvdec,
@@ -15,16 +15,16 @@ pub enum VideoUnit {
     Nvjpg,
     /// The video image compositor, which crops, scales and converts colors.
     Vic,
-    /// The GPU, which has the network to run.
+    /// The GPU, which also runs the network.
     Gpu,
     /// Another accelerator, such as the decoder of a graphics card.
     Accelerator,
-    /// The processor.
+    /// The CPU.
     Cpu,
 }
 
 impl VideoUnit {
-    /// Its name.
+    /// Name of the unit.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,19 +39,19 @@ impl VideoUnit {
     }
 }
 
-/// How a unit is put to work.
+/// An element and its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnitElement {
     /// Factory name of the element.
     pub element: &'static str,
-    /// The property that chooses the unit, with its word, where the element knows several units.
+    /// The property that selects the unit, with its value, where the element supports several units.
     pub setting: Option<(&'static str, &'static str)>,
 }
 
-/// The elements that put this machine's units to work, or a sentence each that says why there is none.
+/// The elements of this machine's units, or the reason why there is none, a sentence each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VideoUnits {
-    /// Takes pictures of CSI cameras.
+    /// Captures from CSI cameras.
     pub camera: Result<UnitElement, String>,
     /// Decodes H.264 and H.265.
     pub decoder: Result<UnitElement, String>,
@@ -59,19 +59,19 @@ pub struct VideoUnits {
     pub jpeg_decoders: Result<[UnitElement; 2], String>,
     /// Crops, scales and converts colors on the VIC.
     pub vic: Result<UnitElement, String>,
-    /// Does the same on the GPU.
+    /// The same on the GPU.
     pub gpu: Result<UnitElement, String>,
 }
 
-/// The camera's element: it needs nvargus-daemon, and gives pictures in NVMM alone.
+/// The camera's element: it needs nvargus-daemon, and outputs NVMM only.
 const CAMERA: UnitElement = without_setting("nvarguscamerasrc");
 
-/// The decoder's element. For Motion JPEG it must be told so, and then uses the JPEG decoder.
+/// The decoder's element. For Motion JPEG a property selects the JPEG decoder.
 const DECODER: UnitElement = without_setting("nvv4l2decoder");
 const JPEG_DECODERS: [UnitElement; 2] = [DECODER, without_setting("nvjpegdec")];
 
-/// The property of `nvvidconv` that chooses the unit. Without it the element chooses by itself, and may choose otherwise
-/// tomorrow; `Default` is therefore never used.
+/// The property of `nvvidconv` that selects the unit. Without it the element selects one itself, and releases
+/// may differ; `Default` is therefore never used.
 const COMPUTE: &str = "compute-hw";
 const VIC: UnitElement = UnitElement {
     element: "nvvidconv",
@@ -90,8 +90,8 @@ const fn without_setting(element: &'static str) -> UnitElement {
 }
 
 impl VideoUnits {
-    /// What `machine` has. A Jetson or a release of L4T that this version does not know is not trusted to behave as
-    /// documented: its decoder, VIC and GPU are left alone. Its camera is tried all the same, as nothing can stand in for it.
+    /// The elements of `machine`. On an unknown Jetson or release of L4T, the documented behavior is not assumed: decoder, VIC
+    /// and GPU are not used. Its camera is tried nevertheless, as there is no alternative.
     #[must_use]
     pub fn for_machine(machine: &Machine) -> Self {
         let known = check_supported(machine);
@@ -104,9 +104,9 @@ impl VideoUnits {
         Self {
             camera: match machine.is_jetson() {
                 true => Ok(CAMERA),
-                false => {
-                    Err("this machine is no Jetson: it has no connector for CSI cameras".to_owned())
-                }
+                false => Err(
+                    "this machine is not a Jetson: it has no connector for CSI cameras".to_owned(),
+                ),
             },
             jpeg_decoders: decoder.clone().map(|_| JPEG_DECODERS),
             decoder,
@@ -116,10 +116,10 @@ impl VideoUnits {
     }
 }
 
-/// Whether what is documented for JetPack holds here, or why that is not known.
+/// Whether the documentation of JetPack applies here, or why that is unknown.
 fn check_supported(machine: &Machine) -> Result<(), String> {
     match (machine.family, machine.release) {
-        (Family::NoJetson, ..) => Err("this machine is no Jetson".to_owned()),
+        (Family::NoJetson, ..) => Err("this machine is not a Jetson".to_owned()),
         (Family::UnknownJetson, ..) => {
             Err("this version of jetwatch does not know this Jetson, nor what its units can do".to_owned())
         }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn unknown_machine_uses_no_hardware_units_with_reason() {
         let cases = [
-            (Family::NoJetson, "", Some(false), "is no Jetson"),
+            (Family::NoJetson, "", Some(false), "is not a Jetson"),
             (
                 Family::UnknownJetson,
                 R35,

@@ -1,8 +1,8 @@
-//! A picture in memory that is drawn on, in one of four layouts. Filled rectangles are all there is: everything else is made of
-//! them, and they alone know planes, strides and the picture's edges.
+//! An image in memory to draw on, in one of four layouts. The only primitive is the filled rectangle, which handles planes,
+//! strides and clipping; everything else is composed of rectangles.
 //!
-//! Only the samples of a rectangle are read and written. In planes with colors of half the size, a color sample belongs to
-//! every rectangle that touches one of its four pixels.
+//! Only the samples of a rectangle are read and written. In subsampled chroma planes, a sample belongs to every rectangle
+//! that touches one of its four pixels.
 
 use std::ops::Range;
 
@@ -10,22 +10,22 @@ use jetwatch_types::Size;
 
 use super::color::{Color, Matrix};
 
-/// Pixels from `left` to before `right` and from `top` to before `bottom`; empty when a side is not positive. It may lie outside of
-/// the picture, whole or in part.
+/// Pixels from `left` to before `right` and from `top` to before `bottom`; empty when a side is not positive. It may lie
+/// outside of the image, completely or in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rectangle {
     /// First column.
     pub left: i32,
     /// First row.
     pub top: i32,
-    /// Column behind the last.
+    /// One past the last column.
     pub right: i32,
-    /// Row below the last.
+    /// One past the last row.
     pub bottom: i32,
 }
 
 impl Rectangle {
-    /// The smallest one that holds both.
+    /// The bounding rectangle of both.
     pub(super) fn union(self, other: Self) -> Self {
         Self {
             left: self.left.min(other.left),
@@ -47,23 +47,23 @@ impl Rectangle {
     }
 }
 
-/// A color made ready for one canvas.
+/// A color converted for one canvas.
 #[derive(Debug, Clone, Copy)]
 pub struct Fill {
-    /// As the samples of a pixel where they lie side by side.
+    /// The sample bytes of one pixel.
     packed: [u8; 4],
     yuv: [u8; 3],
-    /// 255 covers what is there, 0 leaves it.
+    /// 255 is opaque, 0 transparent.
     alpha: u8,
 }
 
-/// Columns to color in some rows.
+/// Column ranges to fill in some rows.
 #[derive(Debug, Clone, Copy)]
 pub struct PixelRun {
-    /// The first column and the one behind the last; none are colored when the second is not larger. They may lie outside of the
-    /// picture, whole or in part.
+    /// The first column and one past the last; none are filled when the second is not larger. They may lie outside of the
+    /// image, completely or in part.
     pub columns: [i32; 2],
-    /// With what.
+    /// The color.
     pub fill: Fill,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Plane<'a> {
         is_whole.then_some(Self { bytes, stride })
     }
 
-    /// Colors samples of `N` bytes in these rows: from the first to before the second of each run.
+    /// Fills samples of `N` bytes in these rows: from the first to before the second of each run.
     fn paint<const N: usize>(
         &mut self,
         rows: Range<usize>,
@@ -104,15 +104,15 @@ impl<'a> Plane<'a> {
     }
 }
 
-/// Samples that are in part the ones below: many at once, so that it costs little more than writing them.
+/// Alpha blending of several samples at once, at little more cost than writing them.
 struct AlphaFill {
-    /// What each byte gets of the color, in 255 parts of 255, over and over.
+    /// Contribution of the color to each byte, in 1/255², repeated.
     above: [u16; ALPHA_FILL_BYTES],
-    /// What it keeps of itself, in 255 parts.
+    /// Weight of the existing value, in 1/255.
     keep: u16,
 }
 
-/// A multiple of all sizes of samples.
+/// A multiple of all sample sizes.
 const ALPHA_FILL_BYTES: usize = 16;
 
 impl AlphaFill {
@@ -125,12 +125,12 @@ impl AlphaFill {
 
     fn blend(&self, below: u8, above: u16) -> u8 {
         let sum = u16::from(below) * self.keep + above;
-        // Divided by 255: exact for all sums that there are, at most 255 * 255 + 127.
+        // Division by 255: exact for all possible sums, at most 255 * 255 + 127.
         ((sum + 1 + (sum >> 8)) >> 8) as u8
     }
 
     fn over(&self, run: &mut [u8]) {
-        // Wholes apart from the rest: the compiler knows their length and takes all of their bytes at once.
+        // Full blocks separately: the compiler knows their length and vectorizes them.
         let (wholes, rest) = run.as_chunks_mut::<ALPHA_FILL_BYTES>();
         for whole in wholes {
             for (byte, above) in whole.iter_mut().zip(&self.above) {
@@ -163,7 +163,7 @@ enum Planes<'a> {
     },
 }
 
-/// A picture that is drawn on.
+/// An image to draw on.
 pub struct Canvas<'a> {
     size: Size,
     planes: Planes<'a>,
@@ -180,7 +180,7 @@ impl<'a> Canvas<'a> {
         Self::packed(size, bytes, stride, ChannelOrder::Rgba)
     }
 
-    /// Brightness, and pairs of color differences of half the size, rounded up; each with its stride in bytes. `None` when a plane is
+    /// NV12: luma, and interleaved chroma of half the size, rounded up; each with its stride in bytes. `None` when a plane is
     /// too small.
     pub fn nv12(
         size: Size,
@@ -195,7 +195,7 @@ impl<'a> Canvas<'a> {
         Some(Self { size, planes })
     }
 
-    /// Brightness, and two planes of color differences of half the size, rounded up; each with its stride in bytes. `None` when a
+    /// I420: luma, and two chroma planes of half the size, rounded up; each with its stride in bytes. `None` when a
     /// plane is too small.
     pub fn i420(
         size: Size,
@@ -224,7 +224,7 @@ impl<'a> Canvas<'a> {
         self.size
     }
 
-    /// `color` for this canvas; `alpha` from 0, nothing, to 255, opaque.
+    /// Converts `color` for this canvas; `alpha` from 0, transparent, to 255, opaque.
     #[must_use]
     pub fn color_fill(&self, color: Color, alpha: u8) -> Fill {
         let Color { red, green, blue } = color;
@@ -239,7 +239,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Colors the part of `rectangle` that is in the picture.
+    /// Fills the part of `rectangle` inside the image.
     pub fn fill(&mut self, rectangle: Rectangle, fill: &Fill) {
         let Rectangle {
             left,
@@ -254,8 +254,8 @@ impl<'a> Canvas<'a> {
         self.fill_runs([top, bottom], &[run]);
     }
 
-    /// Colors what is in the picture of several rectangles of the same `rows`, from the first to before the second. What lies in the
-    /// same rows is near in memory, so that this costs less than one after the other.
+    /// Fills several rectangles of the same `rows`, clipped to the image, from the first to before the second column. One pass
+    /// over the rows touches memory once, so that this costs less than separate calls.
     pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[PixelRun]) {
         let [width, height] = [self.size.width, self.size.height];
         let inside = |[first, end]: [i32; 2], side: u32| {
@@ -274,7 +274,7 @@ impl<'a> Canvas<'a> {
             .clone()
             .map(|([first, end], ink)| ([first / 2, end.div_ceil(2)], ink));
         let (rows, half_rows) = (top..bottom, top / 2..bottom.div_ceil(2));
-        // One of brightness and of the two differences.
+        // Luma and chroma sample.
         let of =
             |index: usize| move |(run, ink): ([usize; 2], Fill)| (run, [ink.yuv[index]], ink.alpha);
         match &mut self.planes {

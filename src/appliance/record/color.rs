@@ -1,4 +1,4 @@
-//! Colors of classes, and what a color is in planes of brightness and color differences.
+//! Colors of classes, and their conversion to Y'CbCr.
 
 /// A color by its red, green and blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Color {
     pub blue: u8,
 }
 
-/// Colors of classes, far from each other side by side and all bright enough for black text.
+/// Colors of classes, well separated from their neighbors in the table and bright enough for black text.
 const CLASSES: [Color; 12] = [
     Color::new(0x3d, 0xd6, 0x50),
     Color::new(0xff, 0x9d, 0x1e),
@@ -27,7 +27,7 @@ const CLASSES: [Color; 12] = [
     Color::new(0xd8, 0xd8, 0xd8),
 ];
 
-/// How brightness is made of red, green and blue. Both use the range that video has: 16 to 235, and 16 to 240.
+/// Y'CbCr matrix. Both use limited range: 16 to 235 for luma, 16 to 240 for chroma.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Matrix {
     /// BT.601, of standard definition.
@@ -37,7 +37,7 @@ pub(super) enum Matrix {
 }
 
 impl Matrix {
-    /// The one that players and GStreamer take for a picture of this height when nothing else is said.
+    /// The matrix that players and GStreamer assume for an image of this height without colorimetry information.
     pub(super) const fn for_height(height: u32) -> Self {
         if height > 576 {
             Self::Bt709
@@ -65,7 +65,7 @@ impl Color {
         CLASSES[class as usize % CLASSES.len()]
     }
 
-    /// Brightness and the two color differences, blue first.
+    /// Luma and the two chroma values, Cb first.
     pub(super) fn to_yuv(self, matrix: Matrix) -> [u8; 3] {
         let (kr, kb) = match matrix {
             Matrix::Bt601 => (0.299, 0.114),

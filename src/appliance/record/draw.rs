@@ -1,24 +1,24 @@
-//! What is drawn with rectangles: frames of boxes, straight lines, and text. Sizes of strokes and letters come from the picture's.
+//! Drawing with rectangles: box frames, straight lines, and text. Stroke and letter sizes depend on the image size.
 
 use jetwatch_types::{Size, Xyxy};
 
 use super::canvas::{Canvas, Fill, PixelRun, Rectangle};
 use super::font;
 
-/// Coordinates beyond this are as good as there: no picture is as large.
+/// Coordinates are clamped to this: no image is as large.
 const FAR: f32 = 1e6;
 
-/// How thick strokes and how large letters are, in pixels.
+/// Stroke thickness and letter size, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Painter {
     /// Thickness of a box's frame.
     pub stroke: i32,
-    /// Pixels of the picture to one pixel of the font.
+    /// Image pixels per font pixel.
     pub scale: i32,
 }
 
 impl Painter {
-    /// For a picture of this size: 2 and 1 at 360 rows, 2 and 2 at 720, 3 and 2 at 1080, 6 and 4 at 2160.
+    /// For an image of this size: 2 and 1 at 360 rows, 2 and 2 at 720, 3 and 2 at 1080, 6 and 4 at 2160.
     #[must_use]
     pub fn for_size(size: Size) -> Self {
         let rows = size.height.min(size.width).min(1 << 15).cast_signed();
@@ -28,8 +28,8 @@ impl Painter {
         }
     }
 
-    /// Draws the frames of boxes, inside of their edges. Edges outside of the picture are not drawn; a box that is inverted or not made
-    /// of numbers is none.
+    /// Draws the frames of boxes, inside of their edges. Edges outside of the image are not drawn; inverted boxes and boxes with
+    /// NaN are skipped.
     pub fn draw_boxes(self, canvas: &mut Canvas<'_>, boxes: impl Iterator<Item = (Xyxy, Fill)>) {
         let stroke = self.stroke;
         let mut sides = Vec::new();
@@ -55,7 +55,7 @@ impl Painter {
         draw_sides(canvas, &sides);
     }
 
-    /// Draws a straight line from `from` to `to`, in pixels. What is not made of numbers is no line. The ink should be opaque, as
+    /// Draws a straight line from `from` to `to`, in pixels; skipped when a coordinate is NaN. The color should be opaque, as
     /// neighboring parts overlap.
     pub fn draw_line(self, canvas: &mut Canvas<'_>, from: [f32; 2], to: [f32; 2], ink: &Fill) {
         let stroke = self.stroke;
@@ -65,7 +65,7 @@ impl Painter {
         let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
         let is_flat = dx.abs() >= dy.abs();
         let steps = dx.abs().max(dy.abs()).ceil().max(1.0);
-        // Columns, or rows, that have the same place across are drawn together.
+        // Columns, or rows, with the same cross position are drawn together.
         let mut drawn: Option<Rectangle> = None;
         for step in 0..=steps as u32 {
             let share = f64::from(step) / steps;
@@ -90,12 +90,11 @@ impl Painter {
         }
     }
 
-    /// Writes text with the upper left corner of its first letter at `left`, `top`, in pixels. It is not clipped to anything but the
-    /// picture.
+    /// Draws text with the upper left corner of its first letter at `left`, `top`, in pixels. It is clipped to the image only.
     pub fn draw_text(self, canvas: &mut Canvas<'_>, left: i32, top: i32, text: &str, ink: &Fill) {
         let scale = self.scale;
         let advance = font::ADVANCE * scale;
-        // What is left of the picture is not looked at, nor what is right of it.
+        // Letters left and right of the image are skipped.
         let visible = text
             .chars()
             .zip((0_i32..).map(|place| left.saturating_add(place.saturating_mul(advance))));
@@ -114,8 +113,8 @@ impl Painter {
         }
     }
 
-    /// Draws `text` on a filled background whose lower left corner is at `left`, `bottom`, moved as little as it takes to be in the
-    /// picture.
+    /// Draws `text` on a filled background whose lower left corner is at `left`, `bottom`, moved as little as necessary to be
+    /// inside the image.
     pub fn draw_label(
         self,
         canvas: &mut Canvas<'_>,
@@ -127,7 +126,7 @@ impl Painter {
         let (size, scale) = (canvas.size(), self.scale);
         let letters = i32::try_from(text.chars().count()).unwrap_or(i32::MAX);
         let letters = letters.min(size.width.cast_signed());
-        // One pixel of the font around the letters.
+        // A border of one font pixel around the letters.
         let width = (letters * font::ADVANCE + 1) * scale;
         let height = (font::HEIGHT + 2) * scale;
         let left = left.min(size.width.cast_signed() - width).max(0);
@@ -142,12 +141,12 @@ impl Painter {
     }
 }
 
-/// The inks of a label.
+/// The colors of a label.
 #[derive(Debug, Clone, Copy)]
 pub struct Colors {
-    /// Behind the letters.
+    /// Background.
     pub background: Fill,
-    /// The letters.
+    /// Letters.
     pub text: Fill,
 }
 
@@ -177,8 +176,8 @@ struct Sides {
     runs: [PixelRun; 2],
 }
 
-/// Draws the sides of all frames from the top of the picture to the bottom. Each row is in another page of memory, and one after the
-/// other they would all be asked for again and again.
+/// Draws the sides of all frames from the top of the image to the bottom: each row is in another page of memory, and frame
+/// by frame the pages would be loaded repeatedly.
 fn draw_sides(canvas: &mut Canvas<'_>, sides: &[Sides]) {
     let mut bounds: Vec<i32> = sides.iter().flat_map(|sides| sides.rows).collect();
     bounds.sort_unstable();
@@ -195,10 +194,10 @@ fn draw_sides(canvas: &mut Canvas<'_>, sides: &[Sides]) {
     }
 }
 
-/// A box in whole pixels, at least one wide and high; `None` when it is inverted or not made of numbers.
+/// A box in whole pixels, at least one wide and high; `None` when it is inverted or has NaN.
 pub(super) fn pixels(xyxy: &Xyxy) -> Option<Rectangle> {
     let [left, top, right, bottom] = *xyxy;
-    // False where one of them is no number.
+    // False for NaN.
     let is_box = left <= right && top <= bottom;
     is_box.then(|| {
         let whole = |value: f32| value.clamp(-FAR, FAR).round() as i32;
@@ -208,7 +207,7 @@ pub(super) fn pixels(xyxy: &Xyxy) -> Option<Rectangle> {
     })
 }
 
-/// The part of a line that can be seen, after Liang and Barsky; `None` when there is none.
+/// The visible part of a line (Liang–Barsky clipping); `None` when it is invisible.
 fn clipped(size: Size, stroke: i32, from: [f32; 2], to: [f32; 2]) -> Option<[[f64; 2]; 2]> {
     if !from.iter().chain(&to).all(|value| value.is_finite()) {
         return None;
@@ -219,18 +218,18 @@ fn clipped(size: Size, stroke: i32, from: [f32; 2], to: [f32; 2]) -> Option<[[f6
     let (mut first, mut last) = (0.0_f64, 1.0_f64);
     for axis in 0..2 {
         let delta = to[axis] - from[axis];
-        for (delta, room) in [
+        for (delta, distance) in [
             (-delta, from[axis] + f64::from(stroke)),
             (delta, max[axis] - from[axis]),
         ] {
             if delta == 0.0 {
-                if room < 0.0 {
+                if distance < 0.0 {
                     return None;
                 }
             } else if delta < 0.0 {
-                first = first.max(room / delta);
+                first = first.max(distance / delta);
             } else {
-                last = last.min(room / delta);
+                last = last.min(distance / delta);
             }
         }
     }

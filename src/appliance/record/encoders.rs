@@ -1,5 +1,5 @@
-//! Which encoders are known, and which of them is taken for a file: the first of the table that is installed and that the file's kind
-//! can hold. A Jetson's own comes first.
+//! The table of known encoders, and the choice of one for a file: the first of the table that is installed and that the
+//! container supports. Hardware encoders of a Jetson come first.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ const UGLY: &str = "gstreamer1.0-plugins-ugly";
 const LIBAV: &str = "gstreamer1.0-libav";
 const L4T: &str = "nvidia-l4t-gstreamer";
 
-/// Kinds of files.
+/// Containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
-    /// `.mp4`; it can be played only once it was completed.
+    /// `.mp4`; playable only after it was completed.
     Mp4,
-    /// `.mkv`; it can be played up to where it ends, however it ended.
+    /// `.mkv`; playable up to its end, also when truncated.
     Matroska,
-    /// `.webm`; likewise.
+    /// `.webm`; playable up to its end, also when truncated.
     WebM,
 }
 
 impl Container {
-    /// By the ending of the file's name.
+    /// From the file name's extension.
     ///
     /// # Errors
-    /// It has none of those that are known.
+    /// The extension is missing or unknown.
     pub fn from_path(path: &Path) -> Result<Self, RenderError> {
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy());
         match suffix.as_deref().map(str::to_ascii_lowercase).as_deref() {
@@ -40,7 +40,7 @@ impl Container {
             other => Err(RenderError::Suffix {
                 path: path.to_owned(),
                 found: other.map_or_else(
-                    || "its name has no ending".to_owned(),
+                    || "its name has no extension".to_owned(),
                     |suffix| format!("its name ends in .{suffix}"),
                 ),
             }),
@@ -72,7 +72,7 @@ impl Container {
     }
 }
 
-/// How video is compressed.
+/// Codecs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     H264,
@@ -84,21 +84,21 @@ pub(super) enum Codec {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Setting {
     Word(&'static str),
-    /// Bits in a second that suit the picture.
+    /// Bit rate in bits per second, from the image size.
     Bitrate,
 }
 
-/// An encoder and how it is used.
+/// An encoder and its settings.
 #[derive(Debug)]
 pub struct Encoder {
     pub(super) element: &'static str,
     pub(super) package: &'static str,
     pub(super) codec: Codec,
-    /// What makes of its output what files hold, where that takes something.
+    /// Parser between the encoder and the muxer, where one is needed.
     pub(super) parser: Option<&'static str>,
-    /// Whether it takes pictures in a Jetson's memory alone.
+    /// Whether it accepts only images in NVMM (Jetson device memory).
     pub(super) is_of_jetson: bool,
-    /// Set where the element has them: releases differ.
+    /// Properties, set where the element has them: releases differ.
     pub(super) settings: &'static [(&'static str, Setting)],
 }
 
@@ -122,7 +122,7 @@ const ENCODERS: &[Encoder] = &[
             ("maxperf-enable", Setting::Word("true")),
         ],
     },
-    // One thread: the processor has a network to run, and what the recording cannot keep up with is dropped.
+    // One thread: the CPU also runs the network, and frames that the recording cannot keep up with are dropped.
     Encoder {
         element: "x264enc",
         package: UGLY,
@@ -173,22 +173,22 @@ const ENCODERS: &[Encoder] = &[
     },
 ];
 
-/// A file, its kind, and what encodes for it.
+/// A file, its container, and its encoder.
 #[derive(Debug, Clone)]
 pub struct EncoderChoice {
     /// The file.
     pub path: PathBuf,
-    /// Its kind.
+    /// The container.
     pub container: Container,
-    /// What encodes.
+    /// The encoder.
     pub encoder: &'static Encoder,
 }
 
 impl EncoderChoice {
-    /// Picks an encoder for a file. GStreamer must have been started.
+    /// Selects an encoder for a file. GStreamer must be initialized.
     ///
     /// # Errors
-    /// The file's ending says nothing, or no encoder is installed that its kind can hold.
+    /// The file's extension is unknown, or no installed encoder fits the container.
     pub fn select(path: &Path) -> Result<Self, RenderError> {
         Self::select_from(path, &|element| {
             gst::ElementFactory::find(element).is_some()
@@ -222,7 +222,7 @@ impl EncoderChoice {
     }
 }
 
-/// The package of an element that no encoder names.
+/// The package of an element that is not in the table of encoders.
 pub(super) fn package_of(element: &str) -> &'static str {
     match element {
         "nvvidconv" => L4T,
@@ -283,12 +283,12 @@ mod tests {
                 &[],
                 "its name ends in .avi, expected a name that ends in .mp4, .mkv or .webm",
             ),
-            ("video", &[], "its name has no ending"),
-            (".mp4", &[], "its name has no ending"),
+            ("video", &[], "its name has no extension"),
+            (".mp4", &[], "its name has no extension"),
         ];
         for (name, installed, wanted) in cases {
-            let said = chosen(name, installed).expect_err(name);
-            assert!(said.contains(wanted), "{name}: {said}");
+            let error = chosen(name, installed).expect_err(name);
+            assert!(error.contains(wanted), "{name}: {error}");
         }
     }
 }

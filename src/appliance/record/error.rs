@@ -1,12 +1,12 @@
-//! Why a recording cannot be made or went wrong.
+//! Errors of recording.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a recording cannot be made or went wrong.
+/// Why a recording cannot start or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The file's name does not say which kind of file it is to be.
+    /// The file's extension gives no known container.
     #[error(
         "cannot record to {}: {found}, expected a name that ends in .mp4, .mkv or .webm",
         path.display()
@@ -14,10 +14,10 @@ pub enum RenderError {
     Suffix {
         /// The file.
         path: PathBuf,
-        /// What its name ends in.
+        /// The extension that was found.
         found: String,
     },
-    /// Nothing here can encode video for this kind of file.
+    /// No installed encoder fits this container.
     #[error(
         "cannot record to {}: no encoder for {container} is installed; install one of {}",
         path.display(),
@@ -26,62 +26,62 @@ pub enum RenderError {
     NoEncoder {
         /// The file.
         path: PathBuf,
-        /// The kind of file.
+        /// The container.
         container: &'static str,
-        /// Packages with encoders that would do.
+        /// Packages with suitable encoders.
         packages: Vec<&'static str>,
     },
-    /// An element is missing or refuses.
+    /// An element is missing or failed to initialize.
     #[error("cannot record: GStreamer's {element} cannot be used: {reason}; install {package}")]
     Element {
-        /// Its name.
+        /// Name of the element.
         element: &'static str,
-        /// GStreamer's words.
+        /// GStreamer's message.
         reason: String,
-        /// Where it is from.
+        /// The package that provides it.
         package: &'static str,
     },
-    /// The file cannot be made.
+    /// The file cannot be created.
     #[error("cannot record to {}: {cause}; choose a folder that exists and can be written to", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// The operating system's words.
+        /// The operating system's message.
         cause: io::Error,
     },
-    /// The encoder or the disk failed while it ran.
-    #[error("the recording to {} ended early: {element} says: {reason}; {advice}", path.display())]
+    /// The encoder or the disk failed during the recording.
+    #[error("the recording to {} ended early: error of {element}: {reason}; {advice}", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
         /// The element that failed.
         element: String,
-        /// Its words.
+        /// Its message.
         reason: String,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
-    /// The file could not be completed.
+    /// The file could not be finalized.
     #[error(
-        "the recording to {} is not complete: the encoder did not end within {waited_ms} ms; the file may not play",
+        "the recording to {} is not complete: the encoder did not finish within {waited_ms} ms; the file may not play",
         path.display()
     )]
     Late {
         /// The file.
         path: PathBuf,
-        /// How long was waited.
+        /// The timeout, in ms.
         waited_ms: u128,
     },
-    /// No frame came.
+    /// No frame was received.
     #[error(
-        "nothing was recorded to {}: no source gave a frame; the file was removed",
+        "nothing was recorded to {}: no source delivered a frame; the file was removed",
         path.display()
     )]
     Nothing {
         /// The file.
         path: PathBuf,
     },
-    /// The operating system gives no thread.
+    /// The operating system refused a thread.
     #[error(
         "cannot start thread record: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
     )]

@@ -1,20 +1,20 @@
-//! The font of labels: 5×7 pixels a character, drawn for this project, ASCII alone.
+//! The font of labels: 5×7 pixels a character, drawn for this project, ASCII only.
 //!
-//! Labels of models are ASCII nearly always; any other character is drawn as a hollow box.
+//! Labels of models are nearly always ASCII; any other character is drawn as a hollow box.
 
-/// Width of a character's picture in its own pixels.
+/// Width of a glyph in font pixels.
 pub(super) const WIDTH: i32 = 5;
 
-/// Height of a character's picture in its own pixels.
+/// Height of a glyph in font pixels.
 pub(super) const HEIGHT: i32 = 7;
 
-/// From one character to the next in its own pixels.
+/// Advance from one character to the next in font pixels.
 pub(super) const ADVANCE: i32 = WIDTH + 1;
 
 /// The first character of [`GLYPHS`].
 const FIRST: char = ' ';
 
-/// What is drawn for a character that the font lacks.
+/// Glyph of characters that the font lacks.
 const UNKNOWN: [u8; 7] = [0x1f, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1f];
 
 /// The rows of a character from top to bottom; in each, the bit of value 16 is the leftmost pixel.
@@ -129,7 +129,7 @@ const GLYPHS: [[u8; 7]; 95] = [
 mod tests {
     use super::*;
 
-    /// The rows as text, for eyes.
+    /// The rows as text, for readable assertions.
     fn drawn(character: char) -> String {
         let row = |bits: &u8| -> String {
             (0..WIDTH)
@@ -165,7 +165,7 @@ mod tests {
         for code in 32_u8..127 {
             let glyph = glyph(char::from(code));
             assert!(glyph.iter().all(|row| *row < 32), "{}", char::from(code));
-            assert!(seen.insert(glyph), "{} is like another", char::from(code));
+            assert!(seen.insert(glyph), "{} equals another", char::from(code));
         }
     }
 }

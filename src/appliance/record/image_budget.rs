@@ -1,4 +1,5 @@
-//! Pictures that are wanted after the network, by a recording or by secondary networks: counted, so that never more than a few of these large pictures are alive, whoever lags.
+//! Limits the images kept after inference, for a recording or for secondary networks, so that a slow consumer cannot hold
+//! more than a fixed number of full-size images.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jetwatch_types::Image;
 
-/// Hears of each view that is kept (1) or given back (-1), on the thread that does it.
+/// Called for each view that is kept (1) or returned (-1), on the calling thread.
 pub type BudgetObserver = Arc<dyn Fn(isize) + Send + Sync>;
 
-/// Keeps at most so many views.
+/// Limits the number of kept views.
 #[derive(Clone)]
 pub struct ImageBudget {
     in_use: Arc<AtomicUsize>,
@@ -17,7 +18,7 @@ pub struct ImageBudget {
     observer: Option<BudgetObserver>,
 }
 
-/// A view that is kept; its place is free when it is dropped.
+/// A kept view; dropping it frees its slot.
 pub struct BudgetedImage {
     image: Image,
     in_use: Arc<AtomicUsize>,
@@ -25,7 +26,7 @@ pub struct BudgetedImage {
 }
 
 impl ImageBudget {
-    /// A shelf for `max` views.
+    /// A budget of `max` views.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self {
@@ -35,14 +36,14 @@ impl ImageBudget {
         }
     }
 
-    /// Tells `observer` of every view from now on.
+    /// Calls `observer` for every view from now on.
     #[must_use]
     pub fn with_observer(mut self, observer: BudgetObserver) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Keeps a view; `None` when the shelf is full: then the view goes back to its pool.
+    /// Keeps a view; `None` when the budget is used up: the view returns to its pool.
     #[must_use]
     pub fn try_acquire(&self, image: Image) -> Option<BudgetedImage> {
         let max = self.max;
@@ -84,13 +85,13 @@ mod tests {
 
     #[test]
     fn a_full_budget_admits_no_image_until_one_is_released() {
-        let picture = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let image = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
         let shelf = ImageBudget::new(2);
-        let first = shelf.try_acquire(picture()).expect("room");
-        let second = shelf.clone().try_acquire(picture()).expect("room");
-        assert!(shelf.try_acquire(picture()).is_none());
+        let first = shelf.try_acquire(image()).expect("a free slot");
+        let second = shelf.clone().try_acquire(image()).expect("a free slot");
+        assert!(shelf.try_acquire(image()).is_none());
         assert_eq!(second.size, Size::new(1, 1));
         drop(first);
-        assert!(shelf.try_acquire(picture()).is_some());
+        assert!(shelf.try_acquire(image()).is_some());
     }
 }

@@ -1,12 +1,12 @@
-//! FLOOR 2: pictures drawn on and recorded, without a GPU.
+//! Annotated recording of images, without a GPU.
 //!
-//! [`Canvas`] is a picture in NV12, I420, RGBA or BGRx in the processor's memory, of which only the pixels that are drawn are touched.
-//! [`Painter`] draws frames, lines and text on it, [`Overlay`] what is known of a frame. [`Grid`] lays the pictures of several sources
-//! side by side. [`Recording`] does all of that on a thread of its own and gives the pictures to the encoder that is there.
+//! [`Canvas`] is an image in NV12, I420, RGBA or BGRx in CPU memory; only drawn pixels are touched.
+//! [`Painter`] draws frames, lines and text on it, [`Overlay`] the results of a frame. [`Grid`] tiles the images of several
+//! sources. [`Recording`] does all of that on its own thread and passes the images to the selected encoder.
 //!
 //! ```text
-//!   follower ── frame's view, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
-//!                                         └─► full: dropped and counted
+//!   track ── frame's view, tracks ──► queue ──► record: copy or tile, draw, encode ──► file
+//!                                     └─► full: dropped and counted
 //! ```
 
 mod canvas;

@@ -1,5 +1,5 @@
-//! What is drawn over the frames of one source: its zones and lines, the ways of its tracks, and their boxes with class, identity
-//! and score.
+//! The overlay of one source's frames: its zones and lines, the trajectories of its tracks, and their boxes with class,
+//! identity and score.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -11,24 +11,24 @@ use super::canvas::Canvas;
 use super::color::Color;
 use super::draw::{Colors, Painter};
 
-/// Frames that the way of a track goes back.
+/// Length of a trajectory, in frames.
 const TRAIL_FRAMES: usize = 32;
 
-/// How much of what lies behind a label is covered.
+/// Opacity of a label's background.
 const LABEL_ALPHA: u8 = 200;
 
-/// How much of what lies behind the box of a lost track is covered.
+/// Opacity of a lost track's label background.
 const LOST_ALPHA: u8 = 110;
 
 /// The color of zones and lines.
 const RULES: Color = Color::new(0xff, 0xff, 0x5a);
 
-/// Where a picture lies on a canvas.
+/// Position of an image on a canvas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Viewport {
-    /// Size of the picture to which boxes refer.
+    /// Size of the image to which boxes refer.
     pub source: Size,
-    /// Size in which it lies on the canvas.
+    /// Its size on the canvas.
     pub drawn_size: Size,
 }
 
@@ -42,15 +42,15 @@ impl Viewport {
     }
 }
 
-/// Where a track has been.
+/// Trajectory of a track.
 struct Trail {
     id: TrackId,
-    /// Middles of the lower edges of its boxes, in source pixels, the oldest first.
+    /// Bottom centers of its boxes, in source pixels, the oldest first.
     positions: VecDeque<[f32; 2]>,
     is_current: bool,
 }
 
-/// What is drawn over one source's frames, with what it remembers of the frames before.
+/// The overlay of one source, with the trajectories of earlier frames.
 pub struct Overlay {
     labels: Vec<String>,
     rules: SceneRules,
@@ -72,22 +72,22 @@ impl Overlay {
         }
     }
 
-    /// Draws zones and lines, too.
+    /// Also draws zones and lines.
     #[must_use]
     pub fn with_rules(mut self, rules: &SceneRules) -> Self {
         self.rules = rules.clone();
         self
     }
 
-    /// Draws the border of the part that the network looks at, too.
+    /// Also draws the border of the network's region of interest.
     #[must_use]
     pub fn with_roi(mut self, roi: Option<Region>) -> Self {
         self.roi = roi;
         self
     }
 
-    /// Draws over a frame whose tracks are `tracks`: those that are lost fainter than those that are seen, others not at all. The
-    /// canvas is the picture alone, from its first pixel on.
+    /// Draws over a frame with these `tracks`: lost tracks fainter than active ones, others not at all. The
+    /// canvas holds exactly the image.
     pub fn draw(&mut self, canvas: &mut Canvas<'_>, viewport: Viewport, tracks: &[Track]) {
         let pen = Painter::for_size(canvas.size());
         let factors = viewport.factors();
@@ -140,7 +140,7 @@ impl Overlay {
         pen.draw_label(canvas, outer.left, outer.top, &self.text, &inks);
     }
 
-    /// Zones as their borders, and lines, each with its name where it begins.
+    /// Zones as their borders, and lines, each with its name at its first point.
     fn draw_rules(&self, canvas: &mut Canvas<'_>, pen: Painter) {
         let size = canvas.size();
         let place =
@@ -175,7 +175,7 @@ impl Overlay {
         }
     }
 
-    /// Remembers where the tracks are, and forgets those that are not there any more.
+    /// Records the positions of tracks, and removes tracks that ended.
     fn update_trails(&mut self, tracks: &[Track]) {
         for trail in &mut self.trails {
             trail.is_current = false;
@@ -207,7 +207,7 @@ impl Overlay {
     }
 }
 
-/// How much of what lies behind the box of a track is covered; `None` for tracks that are not shown.
+/// Label opacity of a track; `None` for tracks that are not shown.
 fn alpha_of(track: &Track) -> Option<u8> {
     match track.state {
         TrackState::Active => Some(255),

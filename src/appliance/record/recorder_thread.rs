@@ -1,6 +1,6 @@
-//! The recording's thread: draws what it is given, and gives it to the encoder.
+//! The recording's thread: draws frames and passes them to the encoder.
 //!
-//! Started and ended by the recording, which bounds what waits here.
+//! Started and joined by the recording, which bounds its queue.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -18,33 +18,33 @@ use super::overlay::{Overlay, Viewport};
 use super::tiler::{Grid, TileRect, copy_into};
 use super::video_writer::VideoWriter;
 
-/// Least time between two pictures that show several sources.
+/// Least time between two images that show several sources.
 const TILED_INTERVAL: Duration = Duration::from_micros(66_667);
 
-/// Least time between any two pictures.
+/// Least time between any two images.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// One frame to be drawn.
 pub(super) struct DrawRequest {
     pub(super) meta: FrameMeta,
     pub(super) tile: usize,
-    /// What draws from now on in this seat.
+    /// The new overlay of this tile, from now on.
     pub(super) overlay: Option<Box<Overlay>>,
     pub(super) full_image: BudgetedImage,
     pub(super) tracks: Vec<Track>,
 }
 
-/// What the thread is to do.
+/// A task of the thread.
 pub(super) enum Command {
     Draw(Box<DrawRequest>),
-    /// Nothing more comes from who sat here, at least for now.
+    /// The source of this tile is offline or removed.
     ClearTile {
         tile: usize,
         since: Instant,
     },
 }
 
-/// What the thread has done.
+/// Counters of the thread.
 #[derive(Default)]
 pub(super) struct RecordingStats {
     pub(super) frames: u64,
@@ -52,35 +52,35 @@ pub(super) struct RecordingStats {
     pub(super) failure: Option<RenderError>,
 }
 
-/// The thread's side.
+/// The thread's state.
 pub(super) struct RecorderThread {
     choice: EncoderChoice,
-    /// By the seat; there with its first frame.
+    /// By tile; present from its first frame.
     overlays: Vec<Option<Box<Overlay>>>,
-    /// There once the first frame has told the size.
+    /// Created with the first frame, which determines the size.
     output: Option<OpenOutput>,
     recorder: Recorder,
     deadline: Duration,
 }
 
-/// What is drawn on and written to.
+/// The canvas and the file.
 struct OpenOutput {
     writer: VideoWriter,
     grid: Grid,
     clock: MediaClock,
-    /// When the first frame came.
+    /// Time of the first frame.
     first: Instant,
-    /// The whole picture, where sources share it.
+    /// The whole image, when sources share it.
     mosaic: Option<MosaicState>,
 }
 
-/// A picture that sources share.
+/// An image that sources share.
 struct MosaicState {
     pixels: Vec<u8>,
     stride: usize,
-    /// Where the newest picture of each source lies.
+    /// Position of each source's newest image.
     tiles: Vec<Option<TileRect>>,
-    /// When the first frame came.
+    /// Time of the first frame.
     first: Instant,
     /// Time of the newest frame.
     last_time: Duration,
@@ -88,7 +88,7 @@ struct MosaicState {
 }
 
 impl RecorderThread {
-    /// For the places of so many `sources`; nothing is drawn or opened yet. At the end, the encoder may take `deadline`.
+    /// For `sources` tiles; nothing is drawn or opened yet. At the end, the encoder may take `deadline`.
     pub(super) fn new(
         choice: EncoderChoice,
         sources: usize,
@@ -104,23 +104,23 @@ impl RecorderThread {
         }
     }
 
-    /// Draws until nobody gives anything any more, and completes the file.
+    /// Draws until all senders are gone, then finalizes the file.
     pub(super) fn run(mut self, commands: &Receiver<Command>) -> RecordingStats {
         let mut drawn = RecordingStats::default();
         for task in commands {
             let done = match task {
-                Command::Draw(shot) => self.draw(*shot).map(|pictures| (1, pictures)),
+                Command::Draw(shot) => self.draw(*shot).map(|images| (1, images)),
                 Command::ClearTile { tile: seat, since } => {
                     self.clear_source(seat, since).map(|shown| (0, shown))
                 }
             };
             match done {
-                Ok((frames, pictures)) => {
+                Ok((frames, images)) => {
                     drawn.frames += frames;
-                    drawn.images += pictures;
+                    drawn.images += images;
                 }
                 Err(error) => {
-                    log::error!("{error}; the daemon goes on without it");
+                    log::error!("{error}; the daemon continues without the recording");
                     drawn.failure = Some(error);
                     return drawn;
                 }
@@ -130,7 +130,7 @@ impl RecorderThread {
             Some(reel) => drawn.failure = reel.writer.close(self.deadline).err(),
             None => {
                 let path = self.choice.path;
-                // A device or a pipe stays.
+                // A device or a pipe is not removed.
                 if fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() == 0) {
                     let _ = fs::remove_file(&path);
                 }
@@ -140,7 +140,7 @@ impl RecorderThread {
         drawn
     }
 
-    /// Blackens a seat of a picture that sources share; how many pictures were written.
+    /// Blackens a tile of a shared image; returns the number of images written.
     fn clear_source(&mut self, tile: usize, since: Instant) -> Result<u64, RenderError> {
         let Some(reel) = &mut self.output else {
             return Ok(0);
@@ -152,12 +152,12 @@ impl RecorderThread {
             return Ok(0);
         }
         shared.clear_tile(reel.grid.cell(tile));
-        // At once, as nobody may be left whose next frame would show it.
+        // At once, as there may be no further frame that would show it.
         let at = shared.time_of(since);
         shared.push(&mut reel.writer, at)
     }
 
-    /// Draws one frame; how many pictures were written.
+    /// Draws one frame; returns the number of images written.
     fn draw(&mut self, mut request: DrawRequest) -> Result<u64, RenderError> {
         let reel = match &mut self.output {
             Some(reel) => reel,
@@ -215,7 +215,7 @@ impl RecorderThread {
     }
 }
 
-/// Puts the frame to its place and draws over it.
+/// Copies the frame to its tile and draws over it.
 fn annotate(
     request: &DrawRequest,
     place: TileRect,
@@ -262,17 +262,17 @@ impl OpenOutput {
 }
 
 impl MosaicState {
-    /// Time in the file of a frame that came at `came`. Frames of several sources are drawn in the order in which the network is
-    /// through with them: one that came a little earlier belongs to the same picture.
+    /// Time in the file of a frame that arrived at `came`. Frames of several sources are drawn in the order in which inference
+    /// ends: one that arrived slightly earlier belongs to the same image.
     fn time_of(&mut self, came: Instant) -> Duration {
         let at = came.saturating_duration_since(self.first);
         self.last_time = self.last_time.max(at);
         self.last_time
     }
 
-    /// Writes the picture as it is; how many were written.
+    /// Writes the image in its current state; returns the number of images written.
     fn push(&mut self, writer: &mut VideoWriter, at: Duration) -> Result<u64, RenderError> {
-        // Two of one time are none to a player.
+        // Players ignore a second image of the same time.
         let soon = self.last_pts.map_or(at, |last| at.max(last + MIN_INTERVAL));
         (self.last_time, self.last_pts) = (soon, Some(soon));
         writer.wait_for_room()?;

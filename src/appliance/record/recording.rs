@@ -1,7 +1,7 @@
-//! The recording: annotated frames of one source, or of several side by side, into a file, by a thread named `record`.
+//! The recording: annotated frames of one source, or of several in a grid, into a file, by a thread named `record`.
 //!
-//! Nobody waits for it: what it cannot keep up with is dropped and counted. When it breaks, the daemon goes on without it and says so
-//! at the end.
+//! It never blocks the pipeline: frames that it cannot keep up with are dropped and counted. When it fails, the daemon
+//! continues without it and reports the error at the end.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,23 +21,23 @@ use super::overlay::Overlay;
 use super::recorder_thread::{Command, DrawRequest, RecorderThread, RecordingStats};
 use super::tiles::TileAssignment;
 
-/// Frames that may wait to be drawn, where fewer come at once.
+/// Frames that may wait to be drawn, where fewer arrive at once.
 const QUEUE_CAPACITY: usize = 4;
 
-/// Views that are kept beyond those in the queue: they are on their way through the follower.
+/// Views kept beyond those in the queue: frames on their way through the track thread.
 const IN_FLIGHT_IMAGES: usize = 4;
 
-/// What becomes of frames that the recording cannot keep up with.
+/// Handling of frames that the recording cannot keep up with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverflowPolicy {
     /// They are dropped, and counted.
     Drop,
-    /// They wait, as many as there are: whoever offers them bounds them.
+    /// They wait without limit: the caller bounds them.
     Block,
 }
 
 impl OverflowPolicy {
-    /// Most frames that may wait, of which `burst` may come at once.
+    /// Most frames that may wait, of which `burst` may arrive at once.
     fn queue_capacity(self, burst: usize) -> usize {
         match self {
             Self::Drop => QUEUE_CAPACITY.max(burst),
@@ -50,7 +50,7 @@ impl OverflowPolicy {
 pub struct Recording {
     choice: EncoderChoice,
     commands: Sender<Command>,
-    /// Most tasks that wait when one more frame is taken.
+    /// Most tasks in the queue for one more frame to be accepted.
     queue_capacity: usize,
     tiles: TileAssignment,
     offered: u64,
@@ -59,35 +59,35 @@ pub struct Recording {
     deadline: Duration,
 }
 
-/// Numbers of a recording.
+/// Counters of a recording.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct RecordingReport {
     /// The file.
     pub path: PathBuf,
-    /// GStreamer's element that encoded it.
+    /// Name of the GStreamer encoder element.
     pub encoder: &'static str,
     /// Frames drawn.
     pub frames: u64,
-    /// Frames that were not drawn because the recording was behind or had failed, or their source counted as away by then.
+    /// Frames not drawn because the recording was behind or had failed, or because their source was offline by then.
     pub dropped: u64,
-    /// Pictures in the file: one a frame, or fewer where several sources share them.
+    /// Images in the file: one per frame, or fewer where several sources share them.
     pub pictures: u64,
 }
 
-/// How a recording ended.
+/// Result of a recording.
 #[derive(Debug)]
 pub struct RecordingEnd {
-    /// Its numbers.
+    /// Its counters.
     pub report: RecordingReport,
-    /// Why it is not whole.
+    /// Why it is incomplete.
     pub failure: Option<RenderError>,
 }
 
 impl Recording {
-    /// Makes the file where it is missing and finds what encodes for it. What is in it is lost with the first frame.
+    /// Creates the file where it is missing and selects an encoder. The first frame overwrites its contents.
     ///
     /// # Errors
-    /// The file cannot be made, or nothing here encodes for it.
+    /// The file cannot be created, or no installed encoder fits it.
     pub fn prepare(path: &Path) -> Result<EncoderChoice, RenderError> {
         gst::init().map_err(|error| RenderError::Element {
             element: "GStreamer",
@@ -103,13 +103,12 @@ impl Recording {
         Ok(choice)
     }
 
-    /// Starts the thread; `sources` are the names of those that share the picture, in the order of their places. The encoder starts
-    /// with the first frame, which tells the size. At the end, it may take `deadline` to complete the file. Stage times go to
-    /// `recorder`; `overflow` says what becomes of what it cannot keep up with: of more than `burst` frames, which may come at once
-    /// and be drawn before the next ones come.
+    /// Starts the thread; `sources` are the names of the sources in the image, in the order of their tiles. The encoder starts
+    /// with the first frame, which determines the size. At the end, it may take `deadline` to finalize the file. Stage times go
+    /// to `recorder`; `overflow` selects the handling of frames beyond the queue limit, of which `burst` may arrive at once.
     ///
     /// # Errors
-    /// There is no thread.
+    /// The operating system refused a thread.
     pub fn start(
         choice: EncoderChoice,
         sources: Vec<String>,
@@ -117,7 +116,7 @@ impl Recording {
         (overflow, burst): (OverflowPolicy, usize),
         deadline: Duration,
     ) -> Result<Self, RenderError> {
-        // What is no frame must come through, and is little: frames are bounded where they are taken.
+        // Unbounded for control tasks, which are few; frames are bounded where they are accepted.
         let (commands, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
         let recorder_thread =
@@ -144,36 +143,36 @@ impl Recording {
         })
     }
 
-    /// A shelf for the views that go to a recording, of which `in_hand` may be in the hands of the detector's workers at once, and
-    /// `burst` come to the recording at once.
+    /// The budget of views for a recording, of which `in_hand` may be in the detector's workers at once, and
+    /// `burst` arrive at the recording at once.
     #[must_use]
     pub fn image_budget(in_hand: usize, burst: usize) -> ImageBudget {
         ImageBudget::new(QUEUE_CAPACITY.max(burst) + IN_FLIGHT_IMAGES + in_hand)
     }
 
-    /// A source is there, and `overlay` draws over it. It gets the place of its name: one that is started anew goes on where it was. Others
-    /// are not recorded, and told so.
+    /// A source with this `overlay` starts. It gets the tile of its name: a restarted source continues in its tile. Sources
+    /// without a tile are not recorded; a warning is logged.
     pub fn add_source(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) {
         if !self.tiles.assign(source, name, overlay) {
-            log::warn!(source = name; "joined after the recording began, so that it has no place in it; restart the daemon to record it");
+            log::warn!(source = name; "added after the recording started, so it is not recorded; restart the daemon to record it");
         }
     }
 
-    /// A source is away: where several share the picture, its part is black from now on, so that nobody takes its last frame for what
-    /// is there now.
+    /// A source is offline: where several share the image, its tile is black from now on, so that its last frame is not taken
+    /// for a current one.
     ///
-    /// Frames of it that are still on their way are not drawn any more.
+    /// Frames of it that are still in the queue are not drawn.
     pub fn set_offline(&mut self, source: SourceId) {
         self.tiles.set_offline(source);
         self.clear_tile(self.tiles.tile_of(source));
     }
 
-    /// A source is there again, or may be soon.
+    /// A source is online again, or may be soon.
     pub fn set_online(&mut self, source: SourceId) {
         self.tiles.set_online(source);
     }
 
-    /// A source is gone for good, and its part of the picture is black until another of its name joins.
+    /// A source was removed; its tile is black until another source of its name starts.
     pub fn remove_source(&mut self, source: SourceId) {
         let tile = self.tiles.release(source);
         self.clear_tile(tile);
@@ -182,18 +181,18 @@ impl Recording {
     fn clear_tile(&self, tile: Option<usize>) {
         if let Some(seat) = tile {
             let since = Instant::now();
-            // Refused where the thread has ended with an error, which it has told.
+            // Fails where the thread has ended with an error, which it has logged.
             let _ = self.commands.send(Command::ClearTile { tile: seat, since });
         }
     }
 
-    /// Takes a frame with the tracks seen in it. Without its view, or while the recording is behind, it is dropped.
+    /// Takes a frame with its tracks. Without its view, or while the recording is behind, it is dropped.
     pub fn push(&mut self, meta: &FrameMeta, full_image: Option<BudgetedImage>, tracks: &[Track]) {
         let Some(tile) = self.tiles.tile_of(meta.source) else {
             return;
         };
         self.offered += 1;
-        // A picture of another size shows the boxes elsewhere.
+        // An image of another size has its boxes elsewhere.
         let is_offline = self.tiles.is_offline(meta.source);
         let fits = |view: &BudgetedImage| {
             !is_offline
@@ -203,7 +202,7 @@ impl Recording {
         let Some(full_image) = full_image.filter(fits) else {
             return;
         };
-        // Refused where the thread has ended with an error, which it has told.
+        // Fails where the thread has ended with an error, which it has logged.
         let _ = self.commands.send(Command::Draw(Box::new(DrawRequest {
             meta: *meta,
             tile,
@@ -213,7 +212,7 @@ impl Recording {
         })));
     }
 
-    /// Draws what waits, and completes the file; each takes at most as long as [`start`](Self::start) was told.
+    /// Draws the queued frames, and finalizes the file; each takes at most the deadline passed to [`start`](Self::start).
     #[must_use]
     pub fn close(self) -> RecordingEnd {
         drop(self.commands);
@@ -227,7 +226,7 @@ impl Recording {
                 }),
                 ..RecordingStats::default()
             },
-            // Its panic, if any, was told by the hook.
+            // A panic has already been logged by the panic hook.
             _ => self.thread.join().unwrap_or_default(),
         };
         RecordingEnd {
@@ -256,11 +255,9 @@ mod tests {
         );
         assert_eq!(OverflowPolicy::Block.queue_capacity(1), usize::MAX);
         // While a batch waits, the next one is on its way.
-        let picture = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let image = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
         let shelf = Recording::image_budget(16, 16);
-        let kept: Vec<_> = (0..100)
-            .map_while(|_| shelf.try_acquire(picture()))
-            .collect();
+        let kept: Vec<_> = (0..100).map_while(|_| shelf.try_acquire(image())).collect();
         assert_eq!(kept.len(), 16 + 16 + IN_FLIGHT_IMAGES);
     }
 }

@@ -1,14 +1,14 @@
-//! One picture of many: a grid of cells of one size, each with the picture of one source, whole and in its own aspect.
+//! Tiling: a grid of cells of one size, each with the whole image of one source in its own aspect ratio.
 //!
-//! Pure: where cells lie, and pixels scaled into them. A grid of one cell is the picture itself, with even sides, which
-//! encoders want.
+//! Pure: positions of cells, and scaling of pixels into them. A grid of one cell is the image itself, with even sides, which
+//! encoders require.
 
 use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
-/// Size of the picture when it shows more than one source.
+/// Size of the output when it shows more than one source.
 const MOSAIC_SIZE: Size = Size::new(1280, 720);
 
-/// A part of the whole picture, in its pixels; it lies inside of it.
+/// A part of the whole output, in pixels; it lies inside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileRect {
     /// First column.
@@ -19,7 +19,7 @@ pub struct TileRect {
     pub size: Size,
 }
 
-/// Where the pictures of sources lie.
+/// The layout of the sources' images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     columns: u32,
@@ -28,7 +28,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// For `sources` sources, the first of which gives pictures of the size `first`. One source has the picture for itself, at its own
+    /// For `sources` sources, of which the first has images of the size `first`. One source fills the output, at its own
     /// size; several share 1280×720 pixels in as many columns as rows, or one row less.
     #[must_use]
     pub fn new(sources: usize, first: Size) -> Self {
@@ -55,7 +55,7 @@ impl Grid {
         }
     }
 
-    /// Size of the whole picture; both sides are even.
+    /// Size of the output; both sides are even.
     #[must_use]
     pub const fn size(&self) -> Size {
         self.whole
@@ -74,8 +74,8 @@ impl Grid {
         }
     }
 
-    /// Where a picture of the size `source` lies in its cell: as it is where it fits in but for one row or column, else as large as
-    /// the cell allows and in the middle.
+    /// Position of an image of the size `source` in its cell: unscaled where it fits except for one row or column, else as
+    /// large as the cell allows and centered.
     #[must_use]
     pub fn fit(&self, index: usize, source: Size) -> TileRect {
         let cell = self.cell(index);
@@ -96,8 +96,8 @@ impl Grid {
     }
 }
 
-/// Writes `image` to `tile` of a `BGRx` picture whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the mean of
-/// four of the picture's that lie evenly in the part that it stands for.
+/// Writes `image` to `tile` of a `BGRx` output whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the
+/// mean of four samples, evenly spaced in the pixel's source area.
 ///
 /// # Panics
 /// When `tile` is not inside of `pixels`.
@@ -131,7 +131,7 @@ pub fn copy_into(image: &Image, tile: TileRect, pixels: &mut [u8], stride: usize
     }
 }
 
-/// The pixels at one and at three quarters of the part of `from` pixels that pixel `at` of `to` stands for.
+/// The samples at one and at three quarters of the source area, of `from` pixels, of pixel `at` of `to`.
 fn quarters(at: u32, from: u32, to: u32) -> [u32; 2] {
     [1, 3].map(|quarter| {
         let position = (u64::from(at) * 4 + quarter) * u64::from(from) / (u64::from(to) * 4);
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// A picture whose pixel at column x and row y has the values x, y, 7 and 0.
+    /// An image whose pixel at column x and row y has the values x, y, 7 and 0.
     fn image(width: u32, height: u32) -> Image {
         let pixels: Vec<u8> = (0..height)
             .flat_map(|y| (0..width).flat_map(move |x| [x as u8, y as u8, 7, 0]))
@@ -233,7 +233,7 @@ mod tests {
                     assert_eq!(pixel, &[99; 4], "{width}×{height} at {x},{y}");
                     continue;
                 }
-                // The middle of the part of the picture that the pixel stands for.
+                // The center of the pixel's source area.
                 let middle =
                     |at: usize, from: u32, to: f32| (at as f32 + 0.5) * from as f32 / to - 0.5;
                 let wanted = [middle(x - 3, width, 8.0), middle(y - 2, height, 6.0)];
@@ -256,10 +256,10 @@ mod tests {
             size: Size::new(5, 4),
         };
         let mut pixels = vec![0; 80];
-        let picture = image(5, 4);
-        copy_into(&picture, place, &mut pixels, 20);
+        let original = image(5, 4);
+        copy_into(&original, place, &mut pixels, 20);
         for y in 0..4 {
-            assert_eq!(&pixels[y as usize * 20..][..20], picture.row(y));
+            assert_eq!(&pixels[y as usize * 20..][..20], original.row(y));
         }
     }
 }

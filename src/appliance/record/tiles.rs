@@ -1,22 +1,22 @@
-//! Whose place in a recording is whose: the places have names, and the sources of those names sit in them, one after the other.
+//! Assignment of sources to the tiles of a recording, by source name.
 
 use jetwatch_types::SourceId;
 
 use super::overlay::Overlay;
 
-/// The places of a recording.
+/// The tiles of a recording.
 pub(super) struct TileAssignment {
     names: Vec<String>,
     /// By the source's index.
     tile_of: Vec<Option<usize>>,
-    /// Who is away for a while.
+    /// Sources that are offline.
     offline: Vec<SourceId>,
-    /// By the place: what draws from the next frame on.
+    /// By tile: the overlay from the next frame on.
     pub(super) new_overlays: Vec<Option<Box<Overlay>>>,
 }
 
 impl TileAssignment {
-    /// Places with these names, in this order.
+    /// Tiles with these names, in this order.
     pub(super) fn new(names: Vec<String>) -> Self {
         Self {
             tile_of: Vec::new(),
@@ -26,7 +26,7 @@ impl TileAssignment {
         }
     }
 
-    /// Gives the place of this name to a source; whether there is one.
+    /// Assigns the tile of this name to a source; returns whether there is one.
     pub(super) fn assign(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) -> bool {
         let Some(tile) = self.names.iter().position(|known| known == name) else {
             return false;
@@ -40,31 +40,31 @@ impl TileAssignment {
         true
     }
 
-    /// Remembers that a source is away.
+    /// Marks a source as offline.
     pub(super) fn set_offline(&mut self, source: SourceId) {
         if !self.is_offline(source) {
             self.offline.push(source);
         }
     }
 
-    /// Forgets that a source is away.
+    /// Marks a source as online.
     pub(super) fn set_online(&mut self, source: SourceId) {
         self.offline.retain(|away| *away != source);
     }
 
-    /// Whether a source is away.
+    /// Whether a source is offline.
     pub(super) fn is_offline(&self, source: SourceId) -> bool {
         self.offline.contains(&source)
     }
 
-    /// Takes the place of a source back; the place, where nobody has been given it since.
+    /// Frees the tile of a source; returns it, where it has not been assigned again.
     pub(super) fn release(&mut self, source: SourceId) -> Option<usize> {
         self.set_online(source);
         let tile = self.tile_of.get_mut(source.index())?.take()?;
         (!self.tile_of.contains(&Some(tile))).then_some(tile)
     }
 
-    /// The place of a source.
+    /// The tile of a source.
     pub(super) fn tile_of(&self, source: SourceId) -> Option<usize> {
         self.tile_of.get(source.index()).copied().flatten()
     }
@@ -82,12 +82,12 @@ mod tests {
         assert!(seats.assign(SourceId(1), "yard", overlay()));
         assert!(!seats.assign(SourceId(2), "new", overlay()));
         seats.new_overlays[1] = None;
-        // Started anew, under an id of its own.
+        // Restarted, with a new id.
         assert!(seats.assign(SourceId(3), "yard", overlay()));
         let places = [0, 1, 2, 3, 9].map(|id| seats.tile_of(SourceId(id)));
         assert_eq!(places, [Some(0), Some(1), None, Some(1), None]);
         assert!(seats.new_overlays[1].is_some());
-        // The one before leaves late, and takes nothing along.
+        // The earlier one leaves late, and its tile stays assigned.
         assert_eq!(seats.release(SourceId(1)), None);
         assert_eq!(seats.release(SourceId(3)), Some(1));
         assert_eq!(seats.release(SourceId(3)), None);

@@ -1,10 +1,10 @@
-//! The encoder's pipeline: pictures in `BGRx` in, a file out.
+//! The encoder's pipeline: images in `BGRx` in, a file out.
 //!
 //! ```text
 //!   appsrc ─► videoconvert or nvvidconv ─► form ─► encoder ─► (parser) ─► muxer ─► filesink
 //! ```
 //!
-//! Used by the recording's thread alone, which waits here while the encoder is behind.
+//! Used by the recording's thread only, which blocks here while the encoder is behind.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ use jetwatch_types::{PIXEL_BYTES, Size};
 use super::RenderError;
 use super::encoders::{EncoderChoice, Setting, package_of};
 
-/// Pictures that may wait for the encoder.
+/// Images that may wait for the encoder.
 const QUEUE_CAPACITY: u64 = 2;
 
-/// How often the wait for the encoder looks for its errors.
+/// Interval at which the wait for the encoder checks for its errors.
 const POLL_INTERVAL: gst::ClockTime = gst::ClockTime::from_mseconds(5);
 
-/// What is told to encoders that must know a rate; the times of the pictures are their own.
+/// Nominal frame rate for encoders that require one; the images have their own timestamps.
 const NOMINAL_FPS: i32 = 30;
 
-/// How long the first picture lasts when no other follows.
+/// Duration of the first image when no other follows.
 const NOMINAL_TIME: gst::ClockTime = gst::ClockTime::from_mseconds(33);
 
 /// A file that is being recorded.
@@ -38,18 +38,18 @@ pub(super) struct VideoWriter {
     choice: EncoderChoice,
     stride: usize,
     image_bytes: u64,
-    /// Time of the newest picture.
+    /// Time of the newest image.
     last_pts: Option<Duration>,
 }
 
 impl VideoWriter {
-    /// Starts a file of pictures of `size`, whose sides are even. What was in the file is lost.
+    /// Starts a file of images of `size`, whose sides are even. Existing contents are lost.
     pub(super) fn open(choice: &EncoderChoice, size: Size) -> Result<Self, RenderError> {
         let encoder = choice.encoder;
         let pipeline = gst::Pipeline::with_name("record");
         let source = make("appsrc")?
             .downcast::<gst_app::AppSrc>()
-            .map_err(|element| failed("appsrc", format!("{} is no appsrc", element.name())))?;
+            .map_err(|element| failed("appsrc", format!("{} is not an appsrc", element.name())))?;
         let caps = caps("BGRx", size);
         source.set_caps(Some(&caps));
         source.set_format(gst::Format::Time);
@@ -92,7 +92,7 @@ impl VideoWriter {
         let image_bytes = stride as u64 * u64::from(size.height);
         let pool = gst::BufferPool::new();
         let mut settings = pool.config();
-        // As many as wait, are converted, and are drawn on.
+        // One buffer each for the queue, the converter, and drawing.
         settings.set_params(
             Some(&caps),
             u32::try_from(image_bytes).unwrap_or(u32::MAX),
@@ -114,7 +114,7 @@ impl VideoWriter {
             last_pts: None,
         };
         if writer.pipeline.set_state(gst::State::Playing).is_err() {
-            let fallback = || failed(encoder.element, "it does not start".to_owned());
+            let fallback = || failed(encoder.element, "it did not start".to_owned());
             return Err(writer
                 .bus_error(gst::ClockTime::SECOND)
                 .unwrap_or_else(fallback));
@@ -122,7 +122,7 @@ impl VideoWriter {
         Ok(writer)
     }
 
-    /// Waits until the encoder has room for a picture.
+    /// Blocks until the encoder accepts an image.
     pub(super) fn wait_for_room(&self) -> Result<(), RenderError> {
         let mut wait = gst::ClockTime::ZERO;
         loop {
@@ -136,8 +136,8 @@ impl VideoWriter {
         }
     }
 
-    /// Shows the picture that `draw` makes at the time `at` from the start. `draw` gets the rows and their stride in bytes, with
-    /// whatever was there before. Does not wait: that is [`wait_for_room`](Self::wait_for_room)'s.
+    /// Encodes the image that `draw` writes, at the time `at` from the start. `draw` gets the rows and their stride in bytes,
+    /// with undefined contents. Does not block: [`wait_for_room`](Self::wait_for_room) does.
     pub(super) fn push(
         &mut self,
         at: Duration,
@@ -151,7 +151,7 @@ impl VideoWriter {
                 .get_mut()
                 .ok_or_else(|| refused("a buffer is shared".to_owned()))?;
             owned.set_pts(gst::ClockTime::try_from(at).ok());
-            // Muxers take it for the last picture alone, which players leave out when it lasts for no time.
+            // Muxers use it for the last image only, which players skip when its duration is zero.
             let since_last = self.last_pts.and_then(|shown| at.checked_sub(shown));
             let lasts = since_last.map_or(Ok(NOMINAL_TIME), gst::ClockTime::try_from);
             owned.set_duration(lasts.ok());
@@ -172,10 +172,10 @@ impl VideoWriter {
         }
     }
 
-    /// Completes the file, within `deadline`.
+    /// Finalizes the file, within `deadline`.
     pub(super) fn close(self, deadline: Duration) -> Result<(), RenderError> {
         let requested_at = Instant::now();
-        // Refused only where the pipeline has failed, which is what the bus tells.
+        // Fails only where the pipeline has failed, which the bus reports.
         let _ = self.source.end_of_stream();
         while let Some(left) = deadline.checked_sub(requested_at.elapsed()) {
             let wait = gst::ClockTime::try_from(left).unwrap_or(gst::ClockTime::SECOND);
@@ -195,7 +195,7 @@ impl VideoWriter {
         })
     }
 
-    /// The error that the pipeline has told, waiting at most `wait` for one.
+    /// The error on the bus, waiting at most `wait` for one.
     fn bus_error(&self, wait: gst::ClockTime) -> Option<RenderError> {
         let message = self
             .bus
@@ -218,8 +218,8 @@ impl VideoWriter {
             ),
             reason: gst_error.message().to_owned(),
             advice: match is_full {
-                true => "make room on the disk, or record elsewhere",
-                false => "check the disk; GST_DEBUG=3 tells more",
+                true => "free disk space, or record elsewhere",
+                false => "check the disk; set GST_DEBUG=3 for details",
             },
         })
     }
@@ -228,7 +228,7 @@ impl VideoWriter {
 impl Drop for VideoWriter {
     fn drop(&mut self) {
         if let Err(error) = self.pipeline.set_state(gst::State::Null) {
-            log::warn!("the recording's pipeline does not stop: {error}");
+            log::warn!("cannot stop the recording's pipeline: {error}");
         }
         let _ = self.pool.set_active(false);
     }
@@ -247,7 +247,7 @@ fn raw_video_caps(format: &str) -> gst::caps::Builder<gst::caps::NoFeature> {
     gst::Caps::builder("video/x-raw").field("format", format)
 }
 
-/// Bits in a second for a picture of this size: 6 million at 1920×1080.
+/// Bit rate of an image of this size, in bits per second: 6 million at 1920×1080.
 fn bitrate(size: Size) -> u64 {
     (u64::from(size.width) * u64::from(size.height) * 3).clamp(500_000, 30_000_000)
 }
@@ -265,12 +265,12 @@ fn failed(element: &'static str, reason: String) -> RenderError {
     }
 }
 
-/// Sets a property by a word, where the element has it and takes it: releases differ, and each default does.
+/// Sets an enum property by its nick, where the element supports it: releases differ, and the defaults work.
 fn set_if_supported(element: &gst::Element, property: &str, word: &str) {
     let known = element.find_property(property);
     let value = known.and_then(|spec| gst::glib::Value::deserialize(word, spec.value_type()).ok());
     match value {
         Some(value) => element.set_property_from_value(property, &value),
-        None => log::debug!("{} does not take {property}={word}", element.name()),
+        None => log::debug!("{} does not support {property}={word}", element.name()),
     }
 }

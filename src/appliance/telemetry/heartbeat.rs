@@ -1,7 +1,7 @@
-//! Whether the threads of the chain make progress: each marks when it begins to work and when it waits for input.
+//! Progress of the pipeline's threads: each marks the start of a piece of work and the wait for input.
 //!
-//! A thread that waits for input is well however long that takes; one that works on the same piece for too long is stuck.
-//! Marks are single stores without a lock. The watchdog asks; nothing here acts.
+//! A thread may wait for input without limit; one that works on the same piece for too long is stalled.
+//! Marks are single lock-free stores. The watchdog polls them; nothing here acts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The mark of a thread that waits for input, or that has ended.
 const IDLE: u64 = 0;
 
-/// The threads of one chain. Clones see the same threads.
+/// The threads of one pipeline. Clones share them.
 #[derive(Clone)]
 pub struct Heartbeats {
     origin: Instant,
@@ -19,11 +19,11 @@ pub struct Heartbeats {
 
 struct Slot {
     name: String,
-    /// Milliseconds from `origin` to the begin of the piece of work at hand, plus one; or [`QUEUE_CAPACITY`].
+    /// Milliseconds from `origin` to the start of the current piece of work, plus one; or [`QUEUE_CAPACITY`].
     since: AtomicU64,
 }
 
-/// One thread's mark, which the thread keeps. Dropped with the thread's work: an ended thread is not stuck.
+/// Heartbeat of one thread, owned by the thread. Dropped with the thread's work: an ended thread is not stalled.
 pub struct Heartbeat {
     origin: Instant,
     slot: Arc<Slot>,
@@ -39,7 +39,7 @@ impl Default for Heartbeats {
 }
 
 impl Heartbeats {
-    /// A mark for one more thread, which waits for now.
+    /// A heartbeat for one more thread, initially waiting.
     #[must_use]
     pub fn register(&self, name: &str) -> Heartbeat {
         let mark = Arc::new(Slot {
@@ -47,7 +47,7 @@ impl Heartbeats {
             since: AtomicU64::new(IDLE),
         });
         let mut pulses = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        // Sources come and go: who has ended holds its mark no more.
+        // Sources come and go: drop the marks of ended threads.
         pulses.retain(|mark| Arc::strong_count(mark) > 1);
         pulses.push(Arc::clone(&mark));
         drop(pulses);
@@ -78,14 +78,14 @@ impl Heartbeats {
 }
 
 impl Heartbeat {
-    /// A new piece of work begins; what was begun before is done.
+    /// A new piece of work starts; the earlier one is done.
     pub fn busy(&self) {
         self.slot
             .since
             .store(elapsed_ms(self.origin) + 1, Ordering::Relaxed);
     }
 
-    /// All is done; the thread waits for input, for others, or for a time.
+    /// All work is done; the thread waits for input, for other threads, or for a time.
     pub fn idle(&self) {
         self.slot.since.store(IDLE, Ordering::Relaxed);
     }

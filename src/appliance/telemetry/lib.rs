@@ -1,4 +1,4 @@
-//! FLOOR 1: logs, stage times with their NVTX ranges, the process's own CPU time and memory, and what systemd is told.
+//! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, and notifications to systemd.
 
 mod heartbeat;
 mod logger;

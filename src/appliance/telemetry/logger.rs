@@ -1,8 +1,8 @@
-//! Where log lines go: journald with structured fields when systemd started us, else the terminal.
+//! Log output: journald with structured fields when started by systemd, else the terminal.
 //!
 //! Fields are given as `log`'s key-values: `log::warn!(source = name; "no frame for {} ms", …)`. In the journal `source`
-//! becomes the field `SOURCE`; on a terminal it stands as `source=street` before the text. The level is ours: other
-//! crates are heard from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` lets it.
+//! becomes the field `SOURCE`; on a terminal it is written as `source=street` before the text. The level applies to our
+//! crates; others log from `warn` up, and GStreamer (target `gstreamer`) as far as `log.gst_debug` allows.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use systemd_journal_logger::JournalLog;
 
-/// Which home the log found.
+/// The selected log output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogTarget {
     /// journald, through its native protocol.
@@ -21,14 +21,14 @@ pub enum LogTarget {
     Terminal,
 }
 
-/// Targets whose level is the one asked for; all others are heard from `warn` up.
+/// Targets with the configured level; all others log from `warn` up.
 const OWN_TARGETS: [&str; 2] = ["jetwatch", "gstreamer"];
 
 /// Starts logging at `level`. A later call changes the level only.
 ///
 /// The journal is used when standard error is the stream that systemd named in `JOURNAL_STREAM`, so a shell below a
-/// service still logs to its own terminal. On a terminal, `RUST_LOG` overrides `level`, then and later; parts of it that
-/// cannot be read are named on standard error and left out.
+/// service still logs to its own terminal. On a terminal, `RUST_LOG` overrides `level`, then and later; invalid parts of
+/// it are reported on standard error and ignored.
 pub fn start(level: LevelFilter) -> LogTarget {
     static STARTED: OnceLock<Started> = OnceLock::new();
     let started = STARTED.get_or_init(|| install(level));
@@ -36,10 +36,10 @@ pub fn start(level: LevelFilter) -> LogTarget {
     started.target
 }
 
-/// An error's text as it is to be written to standard error: where that is the journal, each line begins with the
-/// priority that systemd reads there, without which it would count as information.
+/// Formats an error for standard error: where that is the journal, each line begins with the
+/// priority prefix of systemd, without which its level would be info.
 ///
-/// For what ends the program, also before the log has started; everything else is logged.
+/// For errors that end the program, also before logging has started; everything else is logged.
 #[must_use]
 pub fn with_error_prefix(text: &str) -> Cow<'_, str> {
     if systemd_journal_logger::connected_to_journal() {
@@ -49,7 +49,7 @@ pub fn with_error_prefix(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Each line is an entry of its own in the journal, so each needs the mark.
+/// Each line is a separate entry in the journal, so each needs the prefix.
 fn with_line_prefix(text: &str) -> String {
     text.lines()
         .map(|line| format!("<3>{line}"))
@@ -59,7 +59,7 @@ fn with_line_prefix(text: &str) -> String {
 
 struct Started {
     target: LogTarget,
-    /// Most verbose level that `RUST_LOG` names, where it decides.
+    /// Most verbose level in `RUST_LOG`, where it applies.
     rust_log: Option<LevelFilter>,
 }
 
@@ -68,7 +68,7 @@ fn install(level: LevelFilter) -> Started {
         && let Ok(journal) = JournalLog::new()
     {
         let journal = journal.with_syslog_identifier("jetwatch".to_owned());
-        // Only a logger that someone else installed first makes this fail; then there is nothing left to choose.
+        // Fails only when another logger was installed first; then there is nothing left to select.
         let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(journal)));
         return Started {
             target: LogTarget::Journal,
@@ -103,7 +103,7 @@ fn install(level: LevelFilter) -> Started {
     }
 }
 
-/// A logger behind our rule of who is heard.
+/// A logger with our target filter.
 struct OwnTargetFilter<L>(L);
 
 impl<L: Log> Log for OwnTargetFilter<L> {
@@ -122,7 +122,7 @@ impl<L: Log> Log for OwnTargetFilter<L> {
     }
 }
 
-/// Whether a record of `target` counts while ours are heard up to `max`.
+/// Whether a record of `target` passes while our level is `max`.
 fn is_enabled_for(target: &str, level: Level, max: LevelFilter) -> bool {
     let is_own = is_own(target);
     level
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// In the child process: starts logging, writes a few lines to standard error, and names the home it found there.
+    /// In the child process: starts logging, writes a few lines to standard error, and prints the selected output.
     fn child() {
         let home = start(LevelFilter::Info);
         if home == LogTarget::Terminal {
@@ -269,9 +269,9 @@ mod tests {
         eprintln!("{}", with_error_prefix(&format!("home {home:?}")));
     }
 
-    /// What a process writes to standard error that starts logging with these variables.
+    /// Standard error of a process that starts logging with these variables.
     ///
-    /// `test` is the calling test, which is what the child runs: the logger is one for the whole process.
+    /// `test` is the calling test, which the child runs: the logger is global to a process.
     fn standard_error(test: &str, folder: &Path, variables: &[(&str, &str)]) -> String {
         let path = folder.join("stderr");
         let file = File::create(&path).expect("created");
@@ -353,7 +353,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let test = "journal_is_used_only_when_stderr_is_journal";
         let text = standard_error(test, folder.path(), &[("JOURNAL_STREAM", "{stderr}")]);
-        // Where no journald runs, the terminal has to do.
+        // Without journald, the terminal is the fallback.
         let has_journal = Path::new("/run/systemd/journal/socket").exists();
         let wanted = if has_journal {
             "<3>home Journal\n"

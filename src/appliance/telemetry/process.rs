@@ -1,4 +1,4 @@
-//! What this process used: CPU time and memory, from the kernel.
+//! Resource usage of this process: CPU time and memory, from the kernel.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// CPU time and memory of this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessUsage {
-    /// User and system time of all threads, ended ones included.
+    /// User and system time of all threads, including ended ones.
     pub cpu: Duration,
     /// Resident memory now, in bytes.
     pub rss_bytes: u64,
@@ -22,7 +22,7 @@ pub fn thread_cpu_time() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// What this process has used so far. Memory is 0 where `/proc` is not readable.
+/// Usage so far. Memory is 0 where `/proc` is not readable.
 #[must_use]
 pub fn process_usage() -> ProcessUsage {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Stage times: one call opens a range that both Nsight Systems (NVTX) and `--stats` see.
+//! Stage times: one call opens a range that both Nsight Systems (NVTX) and `--stats` record.
 //!
 //! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no
 //! tool is attached. Names: domain `jetwatch`, one category per stage, payload = batch size or frame number.
@@ -12,18 +12,18 @@ use nvtx::domain::{Category, EventAttributes, LocalRange, Range as CrossRange, R
 use super::process::thread_cpu_time;
 use super::trace::{Level, Trace};
 
-/// One timed step of the chain, in the order in which a frame meets them.
+/// One timed step of the pipeline, in processing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Stage {
-    /// A coded picture in a video decoder, from the moment it is given in to that in which the picture comes out. Decoders
+    /// A coded picture in a video decoder, from its input to its output. Decoders
     /// work on several at once, so these overlap.
     VideoDecode,
-    /// A decoded picture in the elements that scale it and change its colors, whatever unit does it.
+    /// A decoded image in the elements that scale and convert it, on any unit.
     Scale,
-    /// Taking a decoded, scaled picture over from GStreamer, or drawing a synthetic one.
+    /// Mapping a decoded, scaled image from GStreamer, or drawing a synthetic one.
     Source,
-    /// Waiting for frames until a batch is full or its time is up.
+    /// Waiting for frames until a batch is full or its timeout passes.
     Batch,
     /// Writing the input tensor: padding, layout, normalization.
     Tensor,
@@ -35,26 +35,26 @@ pub enum Stage {
     Track,
     /// Tracks to messages, up to the queue of each sink.
     Publish,
-    /// Waiting for crops until a batch of a secondary network is full or its time is up.
+    /// Waiting for crops until a batch of a secondary network is full or its timeout passes.
     SecondaryWait,
-    /// A batch of crops through a secondary network: scaling them, tensor, network, and its output.
+    /// A batch of crops through a secondary network: scaling, tensor, inference, and decoding.
     Secondary,
-    /// A frame drawn for the recording: its picture copied or tiled, boxes and labels drawn over it.
+    /// A frame drawn for the recording: its image copied or tiled, boxes and labels drawn over it.
     Render,
-    /// A drawn picture handed to the encoder: waiting until it has room, and copying where sources share the picture.
+    /// A drawn image passed to the encoder: waiting for a free buffer, and copying where sources share the image.
     Encode,
-    /// On a GPU, by its own clock, inside of [`Infer`](Self::Infer): pictures from the host.
+    /// On a GPU, by its own clock, inside of [`Infer`](Self::Infer): copy of the images from the host.
     GpuCopyIn,
-    /// Likewise: pictures to the input tensor.
+    /// On a GPU: images to the input tensor.
     GpuTensor,
-    /// Likewise: the network.
+    /// On a GPU: the network.
     GpuNetwork,
-    /// Likewise: outputs to the host.
+    /// On a GPU: copy of the outputs to the host.
     GpuCopyOut,
 }
 
 impl Stage {
-    /// All stages in order: those of GStreamer's elements, those that our threads go through, then those of a GPU.
+    /// All stages in order: those of GStreamer's elements, those of our threads, then those of a GPU.
     pub const ALL: [Self; 17] = [
         Self::VideoDecode,
         Self::Scale,
@@ -75,7 +75,7 @@ impl Stage {
         Self::GpuCopyOut,
     ];
 
-    /// Whether it happens on a GPU, so that it is in reports only where there is one.
+    /// Whether it runs on a GPU, so that it is in reports only where there is one.
     #[must_use]
     pub const fn is_on_gpu(self) -> bool {
         matches!(
@@ -84,13 +84,13 @@ impl Stage {
         )
     }
 
-    /// Whether reports have it only where it ran.
+    /// Whether reports contain it only where it ran.
     #[must_use]
     pub const fn is_optional(self) -> bool {
         self.is_on_gpu() || self.is_in_elements() || self.is_asynchronous()
     }
 
-    /// Whether it happens beside the chain, which does not wait for it: secondary networks and the recording.
+    /// Whether it runs outside of the pipeline, which does not wait for it: secondary networks and the recording.
     #[must_use]
     pub const fn is_asynchronous(self) -> bool {
         matches!(
@@ -99,7 +99,7 @@ impl Stage {
         )
     }
 
-    /// Whether it happens in GStreamer's elements, so that it is in reports only where there are any. Its ranges belong to no
+    /// Whether it runs in GStreamer's elements, so that it is in reports only where there are any. Its ranges belong to no
     /// thread.
     #[must_use]
     pub const fn is_in_elements(self) -> bool {
@@ -154,7 +154,7 @@ static NVTX: LazyLock<NvtxNames> = LazyLock::new(|| {
     }
 });
 
-/// What a range carries: its name, its category, and `payload`.
+/// Contents of a range: its name, its category, and `payload`.
 fn attributes(
     (message, category): &(RegisteredString<'static>, Category<'static>),
     payload: u64,
@@ -177,9 +177,9 @@ pub fn name_thread(name: &str) {
 #[derive(Clone, Default)]
 pub struct Recorder {
     stages: Arc<[Mutex<StageTimes>; Stage::ALL.len()]>,
-    /// There only where somebody wants every single range.
+    /// Present only where every single range is requested.
     trace: Option<Trace>,
-    /// Its ranges are on no timeline.
+    /// Its ranges are not on the timeline.
     is_silent: bool,
 }
 
@@ -216,8 +216,8 @@ impl Recorder {
         }
     }
 
-    /// A recorder of what another recorder's range covers as a whole: nothing of it is on the timeline, and nobody asks for
-    /// its times.
+    /// A recorder for work inside another recorder's range: it writes nothing to the timeline, and its times are not
+    /// reported.
     #[must_use]
     pub fn silent() -> Self {
         Self {
@@ -226,7 +226,7 @@ impl Recorder {
         }
     }
 
-    /// Opens a batch of `level` of at most `items` frames; what this thread does until the guard is dropped belongs to it.
+    /// Opens a batch of `level` of at most `items` frames; the work of this thread until the guard is dropped belongs to it.
     #[must_use = "the batch ends when the guard is dropped"]
     pub fn batch(&self, level: Level, items: usize) -> BatchRange<'_> {
         let open = |trace| OpenBatch {
@@ -279,7 +279,7 @@ impl Recorder {
         }
     }
 
-    /// Ends a span, and counts it. One that is dropped in its stead is on the timeline alone.
+    /// Ends a span, and counts it. A span that is dropped instead is on the timeline only.
     pub fn end(&self, span: Span) {
         self.add(span.stage, 1, span.started.elapsed(), Duration::ZERO);
     }
@@ -306,14 +306,14 @@ impl Recorder {
         times.items += items as u64;
     }
 
-    /// Forgets what was recorded so far: the end of a warm-up.
+    /// Resets the times: the end of a warm-up.
     pub fn reset(&self) {
         for stage in self.stages.iter() {
             *stage.lock().unwrap_or_else(PoisonError::into_inner) = StageTimes::default();
         }
     }
 
-    /// What was recorded so far.
+    /// The times so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {
@@ -362,7 +362,7 @@ pub struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// Says how many frames it covered in the end; `None`: none ever came, so that it is not counted.
+    /// Sets the final number of frames; `None`: there were none, so that it is not counted.
     pub fn set_items(&mut self, items: Option<usize>) {
         self.items = items;
     }
@@ -371,8 +371,8 @@ impl Range<'_> {
 impl Drop for Range<'_> {
     fn drop(&mut self) {
         let Some(items) = self.items else { return };
-        // First: asking for it enters the kernel, where a thread on a crowded machine may lose its processor. That time is the
-        // stage's.
+        // First: the call enters the kernel, where a thread on a loaded machine may be descheduled. That time belongs to the
+        // stage.
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
         let wall = self.started.elapsed();
         self.recorder.add(self.stage, items, wall, cpu);
@@ -397,7 +397,7 @@ struct OpenBatch<'a> {
 }
 
 impl BatchRange<'_> {
-    /// Says how many frames it covered in the end; `None`: none ever came, so that it is not counted.
+    /// Sets the final number of frames; `None`: there were none, so that it is not counted.
     pub fn set_items(&mut self, items: Option<usize>) {
         self.items = items;
     }
@@ -418,12 +418,15 @@ impl Drop for BatchRange<'_> {
 /// Times of all stages.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Summary {
-    /// In the order of [`Stage::ALL_TABLES`], without those of elements, of a GPU and beside the chain that were not used.
+    /// In the order of [`Stage::ALL_TABLES`], without unused ones of elements, of a GPU and outside of the pipeline.
     pub stages: Vec<StageSummary>,
 }
 
 impl Summary {
-    /// The times of one stage of our threads. Panics for others, which may be missing.
+    /// The times of one stage of our threads.
+    ///
+    /// # Panics
+    /// For other stages, when they did not run.
     #[must_use]
     pub fn stage(&self, stage: Stage) -> &StageSummary {
         let mut stages = self.stages.iter();
@@ -435,7 +438,7 @@ impl Summary {
 /// Times of one stage. A range may cover several frames: `count` counts ranges, `items` frames.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct StageSummary {
-    /// Which stage.
+    /// The stage.
     #[serde(serialize_with = "as_name")]
     pub stage: Stage,
     /// Ranges.
@@ -444,7 +447,7 @@ pub struct StageSummary {
     pub items: u64,
     /// Sum of their times, in ms.
     pub total_ms: f64,
-    /// CPU time of the threads that ran them, in ms (threads that the network starts itself are not in it).
+    /// CPU time of the threads that ran them, in ms (without threads that the inference library starts).
     pub cpu_ms: f64,
     /// Mean, in ms.
     pub mean_ms: f64,

@@ -1,4 +1,4 @@
-//! What systemd is told of the daemon: ready, status, alive, stopping (`sd_notify(3)`). Without systemd, nobody is told.
+//! Notifications to systemd: ready, status, watchdog, stopping (`sd_notify(3)`). No effect without systemd.
 
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Whether a service manager listens.
+/// Whether a service manager is present.
 #[must_use]
 pub fn is_managed() -> bool {
     env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-/// How long systemd waits between two signs of life before it ends the daemon and starts it anew; `None`: for ever.
+/// The watchdog timeout, after which systemd restarts the daemon; `None`: no watchdog.
 #[must_use]
 pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
-/// The start-up is complete; from now on the watchdog counts.
+/// The start-up is complete; from now on the watchdog is active.
 pub fn notify_ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// One line that `systemctl status` shows.
+/// The status line of `systemctl status`.
 pub fn notify_status(status: &str) {
     notify(&[NotifyState::Status(status)]);
 }
 
-/// The configuration is being read again; [`notify_ready`] says that this is over. Units of `Type=notify-reload`, which came
-/// after systemd 245, also want to know when it began.
+/// A reload starts; [`notify_ready`] marks its end. Units of `Type=notify-reload`, added
+/// after systemd 245, also need the time of its start.
 pub fn notify_reloading(status: &str) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now, NotifyState::Status(status)]),
@@ -37,18 +37,18 @@ pub fn notify_reloading(status: &str) {
     }
 }
 
-/// A sign of life for the watchdog.
+/// Watchdog keep-alive.
 pub fn notify_watchdog() {
     notify(&[NotifyState::Watchdog]);
 }
 
-/// The end has begun: what is held is being delivered.
+/// Shutdown starts: queued messages are being delivered.
 pub fn notify_stopping(status: &str) {
     notify(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// The start needs `more` time from now, beyond the unit's `TimeoutStartSec=`, because of what `status` says. To be told
-/// again before that time is over, for as long as it takes.
+/// Extends the start timeout (`TimeoutStartSec=`) by `more` from now, with `status` as the reason. To be repeated before
+/// that time is over.
 pub fn extend_timeout(more: Duration, status: &str) {
     let microseconds = u32::try_from(more.as_micros()).unwrap_or(u32::MAX);
     notify(&[
@@ -63,7 +63,7 @@ fn notify(states: &[NotifyState<'_>]) {
         && !FAILED.swap(true, Ordering::Relaxed)
     {
         log::warn!(
-            "systemd cannot be told how the daemon is: {error}; the unit needs Type=notify and a NOTIFY_SOCKET that this user can reach"
+            "cannot send status to systemd (sd_notify): {error}; the unit needs Type=notify and a NOTIFY_SOCKET that this user can reach"
         );
     }
 }

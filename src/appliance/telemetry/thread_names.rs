@@ -1,6 +1,6 @@
-//! Names of threads, as profilers, `top -H` and the reports of `jetwatch report` show them.
+//! Names of threads, as shown by profilers, `top -H` and `jetwatch report`.
 //!
-//! Linux keeps 15 bytes of a name; the timeline of Nsight Systems has all of it.
+//! Linux keeps 15 bytes of a name; the timeline of Nsight Systems shows all of it.
 
 /// The tracking stage.
 pub const TRACK: &str = "track";

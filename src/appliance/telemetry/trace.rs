@@ -1,8 +1,8 @@
-//! Every range of a run, one by one, for `jetwatch bench`: the histograms beside it keep no single times.
+//! Every range of a run, for `jetwatch bench`: the histograms of the recorder keep no single times.
 //!
-//! A trace is fed by the same calls that emit NVTX ranges. The daemon has none, so that it costs it nothing. Ranges belong
-//! to the batch that is open on their thread; what runs outside of one, such as a network's first run while it is loaded, is
-//! left out.
+//! A trace is fed by the same calls that emit NVTX ranges. The daemon has none, and no cost of it. Ranges belong
+//! to the batch that is open on their thread; work outside of a batch, such as a network's first run while it is loaded, is
+//! omitted.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Stage;
 
-/// Whose batches are numbered: each kind of thread works in batches of its own.
+/// Numbering of batches: each kind of thread has batches of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
 pub enum Level {
@@ -21,14 +21,14 @@ pub enum Level {
     Detect,
     /// The tracking stage: one frame at a time.
     Track,
-    /// The workers of secondary networks: one batch of crops at a time, from the wait for them to what is found.
+    /// The workers of secondary networks: one batch of crops at a time, from the wait for them to their results.
     Secondary,
     /// The recording: one frame at a time.
     Record,
 }
 
 impl Level {
-    /// All of them, in the order in which a frame meets them.
+    /// All of them, in processing order.
     pub const ALL: [Self; 5] = [
         Self::Source,
         Self::Detect,
@@ -37,7 +37,7 @@ impl Level {
         Self::Record,
     ];
 
-    /// Whether its threads work beside the chain, which does not wait for them.
+    /// Whether its threads run outside of the pipeline, which does not wait for them.
     #[must_use]
     pub const fn is_asynchronous(self) -> bool {
         matches!(self, Self::Secondary | Self::Record)
@@ -70,7 +70,7 @@ impl Level {
 /// One range that has ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Entry {
-    /// Whose batch it belongs to.
+    /// The level of its batch.
     pub level: Level,
     /// Number of that batch among its level's, from 0; the last numbers may be missing.
     pub batch: u64,
@@ -78,9 +78,9 @@ pub struct Entry {
     pub stage: Option<Stage>,
     /// Frames in it; crops in those of secondary networks.
     pub items: usize,
-    /// When it began, since the trace was made. For stages of a GPU, when its time was told.
+    /// Start, since the creation of the trace. For stages of a GPU, the time of the report.
     pub started: Duration,
-    /// How long it took; for stages of a GPU by its clock.
+    /// Duration; for stages of a GPU by its clock.
     pub wall: Duration,
     /// CPU time of its thread; zero for stages of a GPU.
     pub cpu: Duration,
@@ -116,7 +116,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// All ranges so far, in the order of their ends; they are forgotten here.
+    /// Removes and returns all ranges so far, in the order of their ends.
     #[must_use]
     pub fn drain(&self) -> Vec<Entry> {
         let mut entries = self
@@ -127,13 +127,13 @@ impl Trace {
         std::mem::take(&mut *entries)
     }
 
-    /// Opens the next batch of `level` on this thread. Gives what was open there before, for [`close`](Self::close).
+    /// Opens the next batch of `level` on this thread. Returns the batch that was open before, for [`close`](Self::close).
     pub(super) fn open(&self, level: Level) -> Option<(Level, u64)> {
         let number = self.inner.next[level as usize].fetch_add(1, Ordering::Relaxed);
         OPEN.replace(Some((level, number)))
     }
 
-    /// Closes the open batch, and keeps it where it covered `items` frames; `None`: it never came to be.
+    /// Closes the open batch, and keeps it where it covered `items` frames; `None`: it did not take place.
     pub(super) fn close(
         &self,
         before: Option<(Level, u64)>,

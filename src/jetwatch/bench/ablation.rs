@@ -1,7 +1,7 @@
-//! `jetwatch bench --ablation`: what each of the usual optimizations gains on this machine, with this configuration.
+//! `jetwatch bench --ablation`: the gain of each common optimization on this machine, with this configuration.
 //!
-//! Each step is a run of the whole chain in a process of its own, as every run of a series is; this file lays one out in that
-//! process, and tells all of them in the first one.
+//! Each step is a run of the whole pipeline in a separate process, as every run of a series is; this file configures one
+//! step in that process, and reports all of them in the first one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `jetwatch bench --only layers`: how long each layer of an engine takes.
+//! `jetwatch bench --only layers`: the time of each layer of an engine.
 
 use anyhow::bail;
 use serde_json::json;

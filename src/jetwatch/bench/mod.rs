@@ -1,7 +1,7 @@
-//! `jetwatch bench`: how fast the chain, or a part of it, is on this machine.
+//! `jetwatch bench`: the speed of the pipeline, or of a part of it, on this machine.
 //!
-//! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`) are processes of their
-//! own, so that one that fails does not take the others with it, and none finds the caches of another.
+//! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`) are separate
+//! processes, so that a failure does not affect the others, and none finds the caches of another.
 
 mod ablation;
 mod layers;
@@ -28,89 +28,89 @@ use jetwatch_telemetry as telemetry;
 
 use super::{Exit, parse_duration};
 
-/// Frames of a run that is not told when to end.
+/// Default number of frames of a run.
 const FRAMES: u64 = 1000;
 
-/// Frames of each step of the ablation, likewise: the first ones are slow.
+/// Default number of frames of each step of the ablation: the first ones are slow.
 const ABLATION_FRAMES: u64 = 300;
 
-/// Rounds of a comparison that is not told how many.
+/// Default number of rounds of a comparison.
 const ROUNDS: u32 = 5;
 
-/// What `jetwatch bench` is told.
+/// Arguments of `jetwatch bench`.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
-    /// Configuration file. Its messages go to a broker inside of the benchmark and to files in the output folder.
+    /// Configuration file. Its messages go to an internal broker and to files in the output folder.
     #[arg(short, long, value_name = "FILE", required_unless_present = "source", conflicts_with_all = ["source", "model"])]
     config: Option<PathBuf>,
-    /// Any source, in the place of a configuration: a video file, rtsp://…, synthetic://…
+    /// Any source, instead of a configuration: a video file, rtsp://…, synthetic://…
     #[arg(long)]
     source: Option<String>,
-    /// Model folder with its model.yaml; without one, ground truth of a synthetic source stands in for the network.
+    /// Model folder with its model.yaml; without one, ground truth of a synthetic source replaces the network.
     #[arg(long, value_name = "DIR", requires = "source")]
     model: Option<String>,
     /// Set a key of the configuration, such as detector.workers=2. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Measure one part alone, the others fed from memory or left out.
+    /// Measure one part only, with input from memory.
     #[arg(long, value_enum, value_name = "PART")]
     only: Option<PartArg>,
-    /// End after this many batches, warm-up included.
+    /// Stop after this many batches, including warm-up.
     #[arg(long, value_name = "N", conflicts_with_all = ["frames", "duration"], value_parser = clap::value_parser!(u64).range(1..))]
     batches: Option<u64>,
-    /// End after this many frames, warm-up included. Default where nothing is given: 1000, with --ablation 300.
+    /// Stop after this many frames, including warm-up. Default where nothing is given: 1000, with --ablation 300.
     #[arg(long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     frames: Option<u64>,
-    /// End after this time, such as 20s or 5m.
+    /// Stop after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Batches that are dropped at the front, and as many at the end.
+    /// Discard this many batches at the start, and as many at the end.
     #[arg(short, long, value_name = "N", default_value_t = 5)]
     warmup: u32,
-    /// With --only: frames to load beforehand; they are used in turns.
+    /// With --only: number of frames to preload; they are used in turn.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     preload: u16,
-    /// Folder for benchmark.json, in which everything is written that this command writes.
+    /// Folder for benchmark.json and all other output files.
     #[arg(short, long, value_name = "DIR", default_value = "benchmark")]
     output: PathBuf,
-    /// Print the speeds as JSON, not the tables.
+    /// Print the speeds as JSON instead of tables.
     #[arg(long)]
     json: bool,
-    /// Try every value of a key of the configuration: batch_size=1,2,4. Several of them are combined.
+    /// Try every value of a configuration key: batch_size=1,2,4. Several keys are combined.
     #[arg(long, value_name = "KEY=VALUES", conflicts_with = "compare")]
     sweep: Vec<String>,
-    /// A second configuration that is run in turns with the first.
+    /// Compare with this second configuration; both run alternately.
     #[arg(long, value_name = "FILE", requires = "config")]
     compare: Option<PathBuf>,
     /// Run an ablation: six steps from a naive pipeline to the best one (queues, no rendering, scaling first, batches,
     /// INT8 at intervals), with the gain of each step.
     #[arg(long, conflicts_with_all = ["only", "batches", "sweep", "compare", "processes", "gpus", "no_record"])]
     ablation: bool,
-    /// Run everything so many times. Default: 5 with --compare, else 1.
+    /// Repeat everything this many times. Default: 5 with --compare, else 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
-    /// Processes that run side by side on each GPU, each on processor cores of its own.
+    /// Number of concurrent processes on each GPU, each on its own CPU cores.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     processes: u16,
-    /// GPUs that have processes of their own.
+    /// GPUs to run processes on.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     gpus: u16,
-    /// Hold the clocks at their highest while it runs, as root, and give them back.
+    /// Hold the clocks at their maximum during the benchmark, as root, and restore them.
     #[arg(long)]
     maximize_clocks: bool,
-    /// Keep no single ranges, only speeds: to see what keeping them costs.
+    /// Keep no single ranges, only speeds: to measure the cost of keeping them.
     #[arg(long, conflicts_with_all = ["only", "processes", "gpus"])]
     no_record: bool,
-    /// Which step of the ablation this process runs, from 1.
+    /// Step of the ablation for this process, from 1.
     #[arg(long, hide = true, value_name = "N")]
     ablation_step: Option<usize>,
-    /// This process is one of several: end with the one that started it.
+    /// This process is one of several: end with its parent.
     #[arg(long, hide = true)]
     one_of_several: bool,
-    /// Processor cores for this process, numbers with commas.
+    /// CPU cores for this process, numbers separated by commas.
     #[arg(long, hide = true, value_delimiter = ',')]
     cores: Vec<usize>,
-    /// Folder that stands for the whole system, for tests.
+    /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }
@@ -118,17 +118,17 @@ pub(super) struct BenchArgs {
 /// Parts that can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PartArg {
-    /// The sources: decoding, scaling, and what is between.
+    /// The sources: decoding, scaling, conversion.
     Decode,
-    /// Scaling of one picture of the first source's size, repeated from memory.
+    /// Scaling of one image of the first source's size, repeated from memory.
     Scale,
-    /// Tensor, network and decoding of its output, on preloaded frames.
+    /// Tensor, inference and output decoding, on preloaded frames.
     Detect,
-    /// Tracker and life cycle, on detections of preloaded frames.
+    /// Tracker and track life cycle, on detections of preloaded frames.
     Track,
     /// Messages of preloaded frames, up to the queues.
     Publish,
-    /// Each layer of the network, run by run on single frames (TensorRT alone).
+    /// Each layer of the network, on single frames (TensorRT only).
     Layers,
 }
 

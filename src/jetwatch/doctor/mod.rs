@@ -1,7 +1,7 @@
-//! `jetwatch doctor`: what can only be proven on the machine itself, proven there by one command.
+//! `jetwatch doctor`: tests on the machine itself what can only be tested there.
 //!
-//! Each [`Check`] gives lines that begin with `ok`, `failed` or `unknown`; the last is what could not be seen from here, by this user or
-//! without disturbing a daemon that runs. Nothing is changed, and nothing is built unless the detector alone is asked for.
+//! Each [`Check`] prints lines that begin with `ok`, `failed` or `unknown`; the last means that the check is not possible for
+//! this user or without disturbing a running daemon. Nothing is changed, and no engine is built unless --detector is given.
 
 mod broker;
 mod cameras;
@@ -34,23 +34,23 @@ use self::subject::DoctorContext;
 use super::Exit;
 use super::check_report::CheckReport;
 
-/// Where a model may lie when none is named: beside the sources, and where the package puts it.
+/// Default model folders: next to the sources, and in the package.
 const MODELS: [&str; 2] = [
     "models/street-nano",
     "/usr/share/jetwatch/models/street-nano",
 ];
 
-/// What `jetwatch doctor` is told.
+/// Arguments of `jetwatch doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
-    /// Examine the detector alone, and build its engine if it is missing: TensorRT and ONNX Runtime, as far as they are here,
-    /// against recorded detections.
+    /// Examine only the detector, and build its engine if it is missing: compare TensorRT and ONNX Runtime, as far as they are
+    /// installed, with recorded detections.
     #[arg(long)]
     detector: bool,
-    /// Examine these parts alone.
+    /// Examine only these parts.
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',', conflicts_with_all = ["detector", "record"])]
     only: Vec<Check>,
-    /// Configuration file; by default /etc/jetwatch/jetwatch.yaml where it is there.
+    /// Configuration file; by default /etc/jetwatch/jetwatch.yaml where it exists.
     #[arg(short, long, value_name = "FILE", conflicts_with = "model")]
     config: Option<PathBuf>,
     /// Model folder; by default that of the shipped network.
@@ -59,7 +59,7 @@ pub(super) struct DoctorArgs {
     /// Precision to examine; by default int8 where the model has it, else its first.
     #[arg(long)]
     precision: Option<String>,
-    /// Path of libnvinfer.so, or the folder that holds it.
+    /// Path of libnvinfer.so, or its folder.
     #[arg(long, value_name = "PATH")]
     tensorrt: Option<PathBuf>,
     /// Folder of the engines; a missing engine is built.
@@ -68,18 +68,18 @@ pub(super) struct DoctorArgs {
     /// Path of libonnxruntime.so.
     #[arg(long, value_name = "PATH")]
     onnxruntime: Option<PathBuf>,
-    /// Write what ONNX Runtime finds in all precisions to this file: golden.json of a model folder.
+    /// Record the detections of ONNX Runtime in all precisions to this file: golden.json of a model folder.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Folder that stands for the whole system, for tests.
+    /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }
 
-/// Examines what was asked for, and fails when something is wrong.
+/// Runs the requested checks, and fails when one failed.
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
     if args.detector || args.record.is_some() {

@@ -1,4 +1,4 @@
-//! `jetwatch engine build`: the engine of a model for this machine's GPU, into the folder where the daemon looks.
+//! `jetwatch engine build`: builds the engine of a model for this machine's GPU in the daemon's engine folder.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, stderr};

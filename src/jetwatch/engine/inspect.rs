@@ -1,4 +1,4 @@
-//! `jetwatch engine inspect`: what an engine file is.
+//! `jetwatch engine inspect`: describes an engine file.
 
 use std::fs;
 

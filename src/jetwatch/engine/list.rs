@@ -1,4 +1,4 @@
-//! `jetwatch engine list`: the engines that were built.
+//! `jetwatch engine list`: lists the engines.
 
 use super::{Exit, ListArgs};
 use jetwatch_config::{Config, ENGINES_FOLDER};

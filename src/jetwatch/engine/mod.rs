@@ -1,4 +1,4 @@
-//! `jetwatch engine`: what TensorRT builds of a network for this machine's GPU: build it, look into it, list what there is.
+//! `jetwatch engine`: build, inspect and list TensorRT engines for this machine's GPU.
 
 mod build;
 mod inspect;
@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use super::Exit;
 use jetwatch_detect::engines::Layers;
 
-/// What `jetwatch engine` is told.
+/// Arguments of `jetwatch engine`.
 #[derive(Debug, Args)]
 pub(super) struct EngineArgs {
     #[command(subcommand)]
@@ -20,81 +20,81 @@ pub(super) struct EngineArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Build the engine of a model and keep it where the daemon finds it. Takes minutes on a Jetson.
+    /// Build the engine of a model in the daemon's engine folder. Takes minutes on a Jetson.
     Build(Box<BuildArgs>),
-    /// Say what an engine file is, without loading it.
+    /// Inspect an engine file, by default without loading it.
     Inspect(InspectArgs),
-    /// List the engines that were built, and whether they are whole.
+    /// List the engines, and whether they are intact.
     List(ListArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).args(["config", "model"]))]
 struct BuildArgs {
-    /// Build the engine that this configuration file asks for; the other options change what it says.
+    /// Build the engine for this configuration file; the other options override it.
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Build the engine of this model folder, with the settings that a configuration has by default.
+    /// Build the engine of this model folder, with the default settings.
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// What it computes in: fp32, fp16 or int8; by default the model's first.
+    /// Precision: fp32, fp16 or int8; by default the model's first.
     #[arg(long, value_name = "NAME")]
     precision: Option<String>,
-    /// Most pictures in one run; detector.batch_size.
+    /// Maximum batch size; detector.batch_size.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     batch: Option<u16>,
-    /// Detectors that run side by side; detector.workers.
+    /// Number of parallel detectors; detector.workers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
     workers: Option<u16>,
-    /// Number of the DLA core that runs what it can of the network, from 0.
+    /// DLA core for the layers that it supports, from 0.
     #[arg(long, value_name = "CORE", value_parser = clap::value_parser!(u32).range(0..=15))]
     dla: Option<u32>,
-    /// With --dla: the GPU runs what the DLA cannot (the default).
+    /// With --dla: run unsupported layers on the GPU (the default).
     #[arg(long, overrides_with = "no_gpu_fallback")]
     gpu_fallback: bool,
-    /// With --dla: refuse a network that the DLA cannot run whole.
+    /// With --dla: refuse a network with layers that the DLA does not support.
     #[arg(long, overrides_with = "gpu_fallback")]
     no_gpu_fallback: bool,
-    /// Memory that a layer may use while it computes.
+    /// Workspace memory limit of a layer.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     workspace: Option<u64>,
-    /// Calibrate the fp32 network with the JPEG and PNG files in this folder, some hundred of what the cameras see (TensorRT 8 and 10).
+    /// Calibrate the fp32 network with the JPEG and PNG files in this folder, some hundred typical images of the cameras (TensorRT 8 and 10).
     #[arg(long, value_name = "DIR")]
     calibration_images: Option<PathBuf>,
-    /// Calibration cache: read, or written with --calibration-images; by default MODEL.calibration beside the engines.
+    /// Calibration cache: read, or written with --calibration-images; by default MODEL.calibration in the engine folder.
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
     /// Folder of the engines.
     #[arg(long, value_name = "DIR")]
     engines: Option<PathBuf>,
-    /// TensorRT's library, or the folder that holds it.
+    /// Path of TensorRT's library, or its folder.
     #[arg(long, value_name = "PATH")]
     tensorrt: Option<PathBuf>,
-    /// Copy the engine, with its manifest beside it, to this file too.
+    /// Copy the engine and its manifest to this file too.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Build also when the engine is there.
+    /// Build even if the engine exists.
     #[arg(long)]
     force: bool,
-    /// Remove engines that differ from this one in the version of TensorRT alone.
+    /// Remove engines that differ from this one only in the version of TensorRT.
     #[arg(long)]
     prune: bool,
-    /// Build for any GPU of this compute capability, such as 8.6, without one (TensorRT-RTX alone).
+    /// Build for any GPU of this compute capability, such as 8.6, without one (TensorRT-RTX only).
     #[arg(long, value_name = "X.Y", value_parser = parse_capability)]
     compute_capability: Option<(u32, u32)>,
 }
 
 #[derive(Debug, Args)]
 struct InspectArgs {
-    /// The file.
+    /// The engine file.
     file: PathBuf,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Load it into this machine's TensorRT and GPU and tell its layers. An engine holds machine code: only one that you trust.
+    /// Load it with this machine's TensorRT and GPU and list its layers. An engine contains machine code: load only trusted ones.
     #[arg(long)]
     load: bool,
-    /// With --load: TensorRT's library, or the folder that holds it.
+    /// With --load: path of TensorRT's library, or its folder.
     #[arg(long, value_name = "PATH", requires = "load")]
     tensorrt: Option<PathBuf>,
     /// With --load: the DLA core to load it for.
@@ -104,7 +104,7 @@ struct InspectArgs {
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Take the folder from this configuration file.
+    /// Read the engine folder from this configuration file.
     #[arg(short, long, value_name = "FILE", conflicts_with = "engines")]
     config: Option<PathBuf>,
     /// Folder of the engines.
@@ -115,7 +115,7 @@ struct ListArgs {
     json: bool,
 }
 
-/// Does what it is told.
+/// Runs the subcommand.
 pub(super) fn run(args: &EngineArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Build(args) => build::run(args),
@@ -124,7 +124,7 @@ pub(super) fn run(args: &EngineArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Reads `8.6`.
+/// Parses `8.6`.
 fn parse_capability(text: &str) -> Result<(u32, u32), String> {
     let part = |text: &str| text.parse().ok().filter(|part: &u32| *part < 100);
     text.split_once('.')

@@ -1,4 +1,4 @@
-//! What `jetwatch eval` says: the same numbers as JSON and as tables.
+//! The results of `jetwatch eval`, as JSON and as tables.
 
 use std::fmt::Write;
 use std::time::Duration;

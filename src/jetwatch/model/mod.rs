@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use super::Exit;
 use jetwatch_types::Size;
 
-/// What `jetwatch model` is told.
+/// Arguments of `jetwatch model`.
 #[derive(Debug, Args)]
 pub(super) struct ModelArgs {
     #[command(subcommand)]
@@ -22,13 +22,13 @@ pub(super) struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the networks that can be fetched.
+    /// List the networks of the catalogue.
     List(ListArgs),
-    /// Fetch a network of the list into a model folder: resumed when cut off, verified by length and hash.
+    /// Fetch a network of the catalogue into a model folder; interrupted downloads resume, length and hash are verified.
     Fetch(FetchArgs),
-    /// Say what an ONNX file holds, and what the runtimes will say to it.
+    /// Inspect an ONNX file, and report the runtimes that support it.
     Inspect(InspectArgs),
-    /// Write a model folder for an ONNX file: its description with what could be read, and what had to be guessed.
+    /// Create a model folder for an ONNX file, with a description of detected and assumed properties.
     Init(InitArgs),
 }
 
@@ -41,18 +41,18 @@ struct ListArgs {
 
 #[derive(Debug, Args)]
 struct FetchArgs {
-    /// Name in the list.
+    /// Name in the catalogue.
     name: String,
     /// The model folder; by default models/NAME.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
-    /// Fetch the same file from another address, such as a mirror inside a plant.
+    /// Fetch the same file from another address, such as a local mirror.
     #[arg(long, value_name = "URL")]
     from: Option<String>,
-    /// Take a file whose hash nobody knows yet.
+    /// Accept a file without a hash in the catalogue.
     #[arg(long)]
     accept_unverified: bool,
-    /// Replace a file or description that is there.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
 }
@@ -73,21 +73,21 @@ struct InitArgs {
     /// The model folder; by default models/NAME, after the file. The file is copied there unless it is there already.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Take this output layout instead of the most likely one.
+    /// Use this output layout instead of the most likely one.
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<String>,
-    /// Names of the classes, one a line, in the network's order.
+    /// File with the class names, one per line, in the network's order.
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// Size of the input where the network leaves it open.
+    /// Input size, where the network has a dynamic one.
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = parse_size)]
     size: Option<Size>,
-    /// Replace files that are there.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
 }
 
-/// Does what it is told.
+/// Runs the subcommand.
 pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List(args) => list::run(args),
@@ -97,7 +97,7 @@ pub(super) fn run(args: &ModelArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Reads `640x480`.
+/// Parses `640x480`.
 fn parse_size(text: &str) -> Result<Size, String> {
     let side = |text: &str| {
         text.parse::<u32>()

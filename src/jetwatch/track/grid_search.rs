@@ -12,7 +12,7 @@ use jetwatch_track::{Metrics, TentativeFrames, track_offline};
 
 use super::Sequence;
 
-/// Values of `--search`: the figure by which settings are chosen.
+/// Values of `--search`: the metric by which settings are selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MetricArg {
     /// Higher order tracking accuracy
@@ -23,7 +23,7 @@ pub enum MetricArg {
     Idf1,
 }
 
-/// What is tried beside the settings given.
+/// The candidates in addition to the given settings.
 const MIN_IOUS: [f32; 5] = [0.1, 0.2, 0.3, 0.4, 0.5];
 const PROBATIONS: [u32; 4] = [1, 2, 3, 5];
 const MAX_LOST_FRAMES: [u32; 6] = [0, 1, 5, 15, 30, 60];
@@ -47,7 +47,7 @@ impl MetricArg {
     }
 }
 
-/// Tries all settings on all sequences and tells what was found, as text.
+/// Evaluates all settings on all sequences and returns the result as text.
 pub(super) fn search(
     sequences: &[Sequence],
     given: &TrackerConfig,
@@ -104,8 +104,8 @@ pub(super) fn search(
     text
 }
 
-/// The place of the settings that are best on all sequences but the one held out; the first of equal ones, so that the settings given
-/// are kept where nothing beats them.
+/// Index of the settings that are best on all sequences but the one held out; the first of equal ones, so that the given
+/// settings are kept unless others are better.
 fn best(tried: &[Vec<Metrics>], held_out: Option<usize>, metric: MetricArg) -> usize {
     let mut best = (0, f64::NEG_INFINITY);
     for (index, of_settings) in tried.iter().enumerate() {
@@ -125,7 +125,7 @@ fn best(tried: &[Vec<Metrics>], held_out: Option<usize>, metric: MetricArg) -> u
     best.0
 }
 
-/// The settings given, then all others.
+/// The given settings, then all others.
 fn settings(given: &TrackerConfig) -> Vec<TrackerConfig> {
     let mut settings = vec![given.clone()];
     for association in ASSOCIATIONS {

@@ -17,7 +17,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes standard output, or a file so that nobody ever sees half of it.
+/// Writes standard output, or a file atomically.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     if is_dash(path) {
         let mut stdout = io::stdout().lock();
@@ -43,7 +43,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a new file beside `path` and renames it into place.
+/// Writes a temporary file next to `path` and renames it into place.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| {
         io::Error::new(

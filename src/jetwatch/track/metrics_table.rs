@@ -6,7 +6,7 @@ use jetwatch_track::{Metrics, TrackRow};
 
 use super::Sequence;
 
-/// The table of figures, in percent but for the counts.
+/// The table of metrics, in percent except for the counts.
 pub(super) fn table(sequences: &[Sequence], tracks: &[Vec<TrackRow>]) -> String {
     let mut all = Metrics::default();
     let mut lines = Vec::with_capacity(sequences.len() + 1);

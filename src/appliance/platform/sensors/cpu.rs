@@ -1,37 +1,37 @@
-//! Processors: time they worked, from `/proc/stat`, and their clocks, from cpufreq.
+//! CPUs: busy time, from `/proc/stat`, and clocks, from cpufreq.
 
 use serde::Serialize;
 
 use super::Reader;
 
-/// One processor.
+/// One CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cpu {
     /// From 0.
     pub number: u32,
-    /// Whether it is switched on; power modes switch some off.
+    /// Whether it is online; power modes take some offline.
     pub is_online: bool,
-    /// How long it has worked; `None` while it is off.
+    /// Its busy time; `None` while it is offline.
     pub ticks: Option<CpuTicks>,
-    /// Its clock now, in kHz.
+    /// Current clock, in kHz.
     pub khz: Option<u64>,
-    /// The clock that it may go down to, in kHz.
+    /// Minimum clock, in kHz.
     pub min_khz: Option<u64>,
-    /// The clock that it may go up to, in kHz.
+    /// Maximum clock, in kHz.
     pub max_khz: Option<u64>,
 }
 
-/// Time since the machine started, in the kernel's ticks.
+/// Time since boot, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CpuTicks {
-    /// Worked.
+    /// Busy.
     pub busy: u64,
-    /// Passed.
+    /// Total.
     pub total: u64,
 }
 
 impl CpuTicks {
-    /// Load between two times, in percent; `None` when no time has passed, or it has started anew.
+    /// Load between two times, in percent; `None` when no time has passed, or the counters were reset.
     pub(super) fn load_since(self, earlier: Self) -> Option<f32> {
         let total = self.total.checked_sub(earlier.total)?;
         let busy = self.busy.checked_sub(earlier.busy)?;
@@ -53,7 +53,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Cpu> {
     let cpu = |number| {
         let folder = format!("/sys/devices/system/cpu/cpu{number}");
         let ticks = ticks.iter().find(|(found, _)| *found == number);
-        // The first processor often has no such file: it cannot be switched off.
+        // The first CPU often has no such file: it cannot be taken offline.
         let online: Option<u32> = reader.number(&format!("{folder}/online"));
         Cpu {
             number,
@@ -67,7 +67,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Cpu> {
     numbers.into_iter().map(cpu).collect()
 }
 
-/// Reads `cpu3 user nice system idle iowait irq softirq steal …`; what guests took is in user already.
+/// Reads `cpu3 user nice system idle iowait irq softirq steal …`; guest time is included in user.
 fn parse_ticks(line: &str) -> Option<(u32, CpuTicks)> {
     let mut words = line.split_whitespace();
     let number = words.next()?.strip_prefix("cpu")?.parse().ok()?;
@@ -93,8 +93,7 @@ mod tests {
 
     #[test]
     fn ticks_are_read_per_cpu() {
-        let (number, ticks) =
-            parse_ticks("cpu3 100 5 20 800 50 3 2 0 0 0").expect("a processor's line");
+        let (number, ticks) = parse_ticks("cpu3 100 5 20 800 50 3 2 0 0 0").expect("a CPU's line");
         assert_eq!(number, 3);
         assert_eq!((ticks.busy, ticks.total), (130, 980));
         for line in [

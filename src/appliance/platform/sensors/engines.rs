@@ -1,7 +1,7 @@
-//! GPU, memory, VIC, NVDEC and the like: clocks from devfreq or the clock tree, and loads where the kernel tells them.
+//! GPU, memory, VIC, NVDEC and others: clocks from devfreq or the clock tree, and loads where the kernel exposes them.
 //!
-//! JetPack 5 and 6 name the same engines differently (`17000000.gv11b`, `17000000.ga10b`, `17000000.gpu`), so that they are
-//! found by the name of their node. The clock tree and the memory's figures lie in debugfs, which only root may read.
+//! JetPack 5 and 6 name the same engines differently (`17000000.gv11b`, `17000000.ga10b`, `17000000.gpu`), so they are
+//! found by the name of their node. The clock tree and the memory's counters are in debugfs, which only root may read.
 
 use serde::Serialize;
 
@@ -11,13 +11,13 @@ use crate::Machine;
 const DEVFREQ: &str = "/sys/class/devfreq";
 const CLOCK_TREE: &str = "/sys/kernel/debug/clk";
 const MEMORY_CLOCK: &str = "/sys/kernel/debug/bpmp/debug/clk/emc";
-/// What the memory moved lately, by age of the kernel.
+/// Memory bandwidth counters, by kernel version.
 const MEMORY_ACTIVITY: [&str; 3] = [
     "/sys/kernel/debug/cactmon/mc_all",
     "/sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity",
     "/sys/kernel/actmon_avg_activity/mc_all",
 ];
-/// Where the GPU's load is told when its devfreq device has none.
+/// File of the GPU's load when its devfreq device has none.
 const GPU_LOADS: [&str; 2] = [
     "/sys/devices/gpu.0/load",
     "/sys/devices/platform/gpu.0/load",
@@ -26,19 +26,19 @@ const GPU_LOADS: [&str; 2] = [
 /// One engine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Engine {
-    /// What it does.
+    /// Kind of engine.
     pub kind: EngineKind,
-    /// Its name in the system, such as `17000000.gv11b`.
+    /// Its name in the kernel, such as `17000000.gv11b`.
     pub name: String,
     /// Load in percent.
     pub load_percent: Option<f32>,
-    /// Its clock now, in Hz.
+    /// Current clock, in Hz.
     pub hz: Option<u64>,
-    /// The clock that it may go down to, in Hz.
+    /// Minimum clock, in Hz.
     pub min_hz: Option<u64>,
-    /// The clock that it may go up to, in Hz.
+    /// Maximum clock, in Hz.
     pub max_hz: Option<u64>,
-    /// The highest clock of its hardware, which a power mode may forbid, in Hz.
+    /// Maximum clock of the hardware, which a power mode may limit, in Hz.
     pub hardware_hz: Option<u64>,
 }
 
@@ -46,15 +46,15 @@ pub struct Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
-    /// Graphics and most of the network.
+    /// Graphics and most of the inference.
     Gpu,
     /// External memory.
     Emc,
-    /// Scaling.
+    /// Video image compositor: scaling.
     Vic,
-    /// Decoding of video.
+    /// Video decoder.
     Nvdec,
-    /// Encoding of video.
+    /// Video encoder.
     Nvenc,
     /// JPEG.
     Nvjpg,
@@ -62,7 +62,7 @@ pub enum EngineKind {
     Dla,
 }
 
-/// How nodes of the device tree are named.
+/// Name patterns of device tree nodes.
 const NODES: [(&str, EngineKind); 11] = [
     ("gv11b", EngineKind::Gpu),
     ("gp10b", EngineKind::Gpu),
@@ -77,7 +77,7 @@ const NODES: [(&str, EngineKind); 11] = [
     ("nvdla", EngineKind::Dla),
 ];
 
-/// Names in the clock tree, asked for where devfreq does not know the engine.
+/// Names in the clock tree, used where devfreq does not have the engine.
 const CLOCKS: [(&str, EngineKind); 2] = [("vic", EngineKind::Vic), ("nvdec", EngineKind::Nvdec)];
 
 impl EngineKind {
@@ -123,7 +123,7 @@ fn devfreq(reader: &mut Reader<'_>, name: &str) -> Option<Engine> {
     Some(Engine {
         kind,
         name: name.to_owned(),
-        // The kernel counts in thousandths.
+        // The kernel's unit is 0.1 percent.
         load_percent: load.map(|load: u32| load as f32 / 10.0),
         hz: reader.number(&format!("{folder}/cur_freq")),
         min_hz: reader.number(&format!("{folder}/min_freq")),
@@ -143,8 +143,8 @@ fn memory(reader: &mut Reader<'_>) -> Option<Engine> {
     let activity = MEMORY_ACTIVITY
         .iter()
         .find_map(|path| reader.number::<u64>(path));
-    // The unit is documented nowhere; tools that are in wide use divide by the clock in kHz and call it percent. A figure that
-    // cannot be one is left out.
+    // The unit is undocumented; widely used tools divide by the clock in kHz and report percent. A value that
+    // cannot be a percentage is omitted.
     let load_percent = activity
         .filter(|_| hz >= 1000)
         .map(|activity| (activity as f64 / (hz / 1000) as f64) as f32)

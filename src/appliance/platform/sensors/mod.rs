@@ -1,9 +1,9 @@
-//! How the machine does now: processors, engines, temperatures, power rails, throttling and over-current.
+//! Sensor readings: CPUs, engines, temperatures, power rails, throttling and over-current.
 //!
-//! [`SensorSnapshot::read`] looks once, which takes some hundred small files and some milliseconds; it keeps nothing. Paths are those
-//! of L4T 35 and 36. What a machine lacks is left out or `None`; what is there and cannot be read stands in `unreadable`
-//! with its path, once, and hides nothing else. The memory's figures are root's alone on a Jetson: for who is not, the unit
-//! jetwatch-readings copies them.
+//! [`SensorSnapshot::read`] reads once: some hundred small files, some milliseconds, no state. Paths are those
+//! of L4T 35 and 36. What a machine lacks is omitted or `None`; what exists and cannot be read is listed in `unreadable`
+//! with its path, and does not affect the rest. On a Jetson only root may read the memory's counters: for other users, the
+//! unit jetwatch-readings copies them.
 
 mod cpu;
 mod engines;
@@ -21,42 +21,42 @@ pub use cpu::{Cpu, CpuTicks};
 pub use engines::{Engine, EngineKind};
 pub use power::{EventCounter, Rail, Temperature, Throttle};
 
-/// Where only root may read.
+/// Folder that only root may read.
 const ROOT_ONLY_DIR: &str = "/sys/kernel/debug/";
 
-/// Where jetwatch-readings.service copies files of [`ROOT_ONLY_DIR`] to while it runs, each below its whole path.
+/// Where jetwatch-readings.service copies files of [`ROOT_ONLY_DIR`] to while it runs, each below its full path.
 const COPY_DIR: &str = "/run/jetwatch-readings";
 
-/// All that was read at one time.
+/// All sensors at one time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SensorSnapshot {
-    /// Processors by number, those that are switched off included.
+    /// CPUs by number, including offline ones.
     pub cpus: Vec<Cpu>,
-    /// GPU, memory and the engines beside them.
+    /// GPU, memory and other engines.
     pub engines: Vec<Engine>,
     /// Thermal zones.
     pub temperatures: Vec<Temperature>,
-    /// Power rails that an INA3221 measures.
+    /// Power rails measured by an INA3221.
     pub rails: Vec<Rail>,
-    /// Cooling devices that throttle, whether they do so now or not.
+    /// Cooling devices that throttle, active or not.
     pub throttles: Vec<Throttle>,
-    /// Over-current and under-voltage events since the machine started.
+    /// Over-current and under-voltage events since boot.
     pub over_current: Vec<EventCounter>,
-    /// What is there and could not be read.
+    /// Files that exist and could not be read.
     pub unreadable: Vec<Unreadable>,
 }
 
 /// A file or folder that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unreadable {
-    /// Which; `None` where the reason names it.
+    /// The file; `None` where the reason names it.
     pub path: Option<PathBuf>,
-    /// Why, with the path.
+    /// The reason, with the path.
     pub reason: String,
 }
 
 impl SensorSnapshot {
-    /// Reads all below `sysroot` that `machine` may have.
+    /// Reads all sensors of `machine` below `sysroot`.
     #[must_use]
     pub fn read(root: &SysRoot, machine: &Machine) -> Self {
         let mut reader = Reader {
@@ -80,8 +80,8 @@ impl SensorSnapshot {
         }
     }
 
-    /// Load of each processor since `earlier`, in percent, by number. A processor that was off at one of the two times, or
-    /// had no time to count, is left out.
+    /// Load of each CPU since `earlier`, in percent, by number. A CPU that was offline at one of the two times, or has no
+    /// elapsed time, is omitted.
     #[must_use]
     pub fn cpu_loads_since(&self, earlier: &Self) -> Vec<(u32, f32)> {
         let load = |cpu: &Cpu| {
@@ -91,7 +91,7 @@ impl SensorSnapshot {
         self.cpus.iter().filter_map(load).collect()
     }
 
-    /// What slows the machine down now, a sentence each; empty: nothing. Counters say what has happened, see
+    /// Active causes of throttling, a sentence each. For past events see
     /// [`events_since`](Self::events_since).
     #[must_use]
     pub fn throttled(&self) -> Vec<String> {
@@ -103,7 +103,7 @@ impl SensorSnapshot {
         hot.chain(alarms).collect()
     }
 
-    /// Over-current events since `earlier`, by name. A counter that started anew counts from zero.
+    /// Over-current events since `earlier`, by name. A counter that was reset counts from zero.
     #[must_use]
     pub fn events_since(&self, earlier: &Self) -> Vec<(String, u64)> {
         let more = |counter: &EventCounter| {
@@ -119,7 +119,7 @@ impl SensorSnapshot {
     }
 }
 
-/// Reads below a root and remembers what could not be read.
+/// Reads below a root and collects what could not be read.
 struct Reader<'r> {
     root: &'r SysRoot,
     unreadable: Vec<Unreadable>,
@@ -138,7 +138,7 @@ impl Reader<'_> {
         self.ok_or_record(read).flatten()
     }
 
-    /// What root has read in our place, by `read` below [`COPY_DIR`]; `error` where nobody does so.
+    /// The copy made by jetwatch-readings.service, from `read` below [`COPY_DIR`]; `error` where there is none.
     fn read_copy<T>(
         &self,
         path: &str,
@@ -219,7 +219,7 @@ mod tests {
         assert!(readings(0, 7).events_since(&readings(0, 7)).is_empty());
         let since = readings(0, 9).events_since(&readings(0, 7));
         assert_eq!(since, [("oc3".to_owned(), 2)]);
-        // The machine was started anew in between.
+        // The machine was rebooted in between.
         let since = readings(0, 1).events_since(&readings(0, 7));
         assert_eq!(since, [("oc3".to_owned(), 1)]);
     }

@@ -7,34 +7,34 @@ use super::Reader;
 const THERMAL: &str = "/sys/class/thermal";
 const HWMON: &str = "/sys/class/hwmon";
 
-/// A zone whose engine is off tells this, in thousandths of a degree.
+/// Reading of a zone whose engine is off, in thousandths of a degree.
 const OFF: i64 = -256_000;
 
-/// The power chip's zone tells a fixed figure on every Jetson.
+/// The PMIC's zone has a constant value on every Jetson.
 const FIXED_ZONE: &str = "PMIC-Die";
 
 /// A thermal zone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Temperature {
-    /// Its name, such as `CPU-therm` or `cpu-thermal`.
+    /// Name of the zone, such as `CPU-therm` or `cpu-thermal`.
     pub name: String,
-    /// In degrees Celsius; `None` while what it measures is off.
+    /// In degrees Celsius; `None` while the measured engine is off.
     pub celsius: Option<f32>,
 }
 
 /// A power rail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rail {
-    /// Its name, such as `VDD_IN`.
+    /// Name of the rail, such as `VDD_IN`.
     pub name: String,
     /// Voltage.
     pub millivolts: Option<u32>,
     /// Current, not below 0.
     pub milliamperes: Option<u32>,
-    /// Current above which the machine is throttled: the limit that is passed now, else the lower one of those for a moment and on
-    /// average.
+    /// Current above which the machine is throttled: the limit that is exceeded now, else the lower one of the instantaneous
+    /// and the average limit.
     pub limit_milliamperes: Option<u32>,
-    /// Whether a limit is passed now.
+    /// Whether a limit is exceeded now.
     pub alarm: Option<bool>,
 }
 
@@ -47,21 +47,21 @@ impl Rail {
     }
 }
 
-/// A cooling device that slows something down.
+/// A cooling device that throttles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Throttle {
-    /// Its name, such as `gpu-throttle-alert`.
+    /// Name of the device, such as `gpu-throttle-alert`.
     pub name: String,
-    /// Its step; 0: it does nothing.
+    /// Its cooling state; 0: inactive.
     pub state: u32,
 }
 
-/// How often something has happened since the machine started.
+/// A counter of events since boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EventCounter {
-    /// Its name: `oc1` to `oc6`. On Orin, 1 is a voltage too low, 2 a current too high on average, 3 at once.
+    /// Name of the counter: `oc1` to `oc6`. On Orin, 1 is under-voltage, 2 average over-current, 3 instantaneous over-current.
     pub name: String,
-    /// Times.
+    /// Number of events.
     pub count: u64,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn throttles(reader: &mut Reader<'_>) -> Vec<Throttle> {
         .iter()
         .filter_map(|folder| {
             let name = reader.text(&format!("{folder}/type"))?;
-            // Fans and clocks that are lowered step by step are cooling devices too, and no sign of trouble.
+            // Fans and stepwise clock limits are cooling devices too, but no throttling.
             name.ends_with("throttle-alert").then_some(())?;
             let state = reader.number(&format!("{folder}/cur_state"))?;
             Some(Throttle { name, state })
@@ -97,7 +97,7 @@ pub(super) fn throttles(reader: &mut Reader<'_>) -> Vec<Throttle> {
 }
 
 pub(super) fn rails(reader: &mut Reader<'_>) -> Vec<Rail> {
-    /// Channels of an INA3221 that are wired; more are sums.
+    /// Wired channels of an INA3221; further ones are sums.
     const CHANNELS: u32 = 3;
     let mut rails = Vec::new();
     for folder in monitors(reader, "ina3221") {
@@ -107,11 +107,11 @@ pub(super) fn rails(reader: &mut Reader<'_>) -> Vec<Rail> {
                 continue;
             };
             let mut number = |what: String| reader.number::<i64>(&format!("{folder}/{what}"));
-            // The chip's rail may draw a few milliamperes backwards, which count as none.
+            // The PMIC's rail may report a few milliamperes of reverse current, which count as 0.
             let positive = |number: i64| u32::try_from(number.max(0)).ok();
             let millivolts = number(format!("in{channel}_input")).and_then(positive);
             let milliamperes = number(format!("curr{channel}_input")).and_then(positive);
-            // For a moment, and on average.
+            // Instantaneous and average.
             let limits = ["crit", "max"].map(|limit| {
                 let current = number(format!("curr{channel}_{limit}")).and_then(positive);
                 let alarm = number(format!("curr{channel}_{limit}_alarm"));

@@ -1,7 +1,7 @@
-//! The clocks held at their highest for a while, as for a benchmark, and given back at its end, however it ends.
+//! Holds the clocks at their maximum for a limited time, such as a benchmark, and restores them at its end, on every exit path.
 //!
-//! A mark in `/run` says who holds them. It is locked for as long as its process lives, so that whoever comes next can
-//! tell a holder that works from one that was killed, and gives back what that one could not.
+//! A file in `/run` identifies the holder. It is locked while its process runs, so that the next holder can
+//! distinguish a running holder from a killed one, and restores the clocks of the latter.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -11,22 +11,22 @@ use super::{
     Clocks, DesiredSettings, Restored, Setting, StepState, TuneError, apply, restore_some,
 };
 
-/// It lies in memory: a start of the machine frees the clocks and forgets the mark.
+/// On tmpfs: a reboot frees the clocks and removes the file.
 const MARKER: &str = "/run/jetwatch-held-clocks";
 
-/// Clocks that are held. They are given back when it is dropped; [`restore_setting`](Self::give_back) tells how that went.
+/// Held clocks. Dropping restores them; [`restore_setting`](Self::give_back) returns the result.
 #[derive(Debug)]
 pub struct ClockBoost {
     root: SysRoot,
-    /// `None`: they were at their highest before, so that there is nothing to give back.
+    /// `None`: they were at their maximum before, so that there is nothing to restore.
     marker: Option<File>,
 }
 
 impl ClockBoost {
-    /// Holds the clocks at the highest that the power mode allows. What a killed holder left is given back before.
+    /// Holds the clocks at the maximum of the power mode. Clocks of a killed holder are restored first.
     ///
     /// # Errors
-    /// As [`apply`]: not allowed, no Jetson, a tool fails. Another process holds them.
+    /// As [`apply`]: no permission, no Jetson, a tool fails. Another process holds them.
     pub fn acquire(root: &SysRoot) -> Result<Self, TuneError> {
         restore_after_crash(root)?;
         let wanted = DesiredSettings {
@@ -35,7 +35,7 @@ impl ClockBoost {
         };
         let planned = super::plan(root, &wanted);
         let differs = |step: &super::Step| step.state == StepState::Differs;
-        // Before anything is changed: from here on the next one knows that there may be something to give back.
+        // Before any change: from here on the next holder sees that there may be something to restore.
         let mark = match planned.iter().any(differs) {
             true => Some(open_marker(root)?),
             false => None,
@@ -44,15 +44,15 @@ impl ClockBoost {
             root: root.clone(),
             marker: mark,
         };
-        // When it fails, what it changed was undone, and the mark goes with `held`.
+        // On failure the changes were undone, and dropping `held` removes the file.
         apply(root, &wanted)?;
         Ok(held)
     }
 
-    /// Gives them back; empty where they were at their highest before.
+    /// Restores the clocks; empty where they were at their maximum before.
     ///
     /// # Errors
-    /// They cannot be given back; the record is kept, and the next holder tries again.
+    /// They cannot be restored; the record is kept, and the next holder tries again.
     pub fn restore(mut self) -> Result<Vec<Restored>, TuneError> {
         self.release()
     }
@@ -71,16 +71,16 @@ impl Drop for ClockBoost {
     fn drop(&mut self) {
         if let Err(error) = self.release() {
             log::error!(
-                "the clocks stay held: {error}; give them back with `jetwatch tune restore`"
+                "the clocks are still held: {error}; restore them with `jetwatch tune restore`"
             );
         }
     }
 }
 
-/// Gives back the clocks of a holder that was killed. Empty: there is none.
+/// Restores the clocks of a killed holder. Empty: there is none.
 ///
 /// # Errors
-/// They cannot be given back.
+/// They cannot be restored.
 pub fn restore_after_crash(root: &SysRoot) -> Result<Vec<Restored>, TuneError> {
     let path = root.path(MARKER);
     let Ok(mark) = File::open(&path) else {
@@ -88,13 +88,13 @@ pub fn restore_after_crash(root: &SysRoot) -> Result<Vec<Restored>, TuneError> {
     };
     match mark.try_lock() {
         Ok(()) => free(root),
-        // Its holder lives, and will do it.
+        // Its holder is running, and will restore them.
         Err(TryLockError::WouldBlock) => Ok(Vec::new()),
         Err(TryLockError::Error(source)) => Err(PlatformError::Write { path, source }.into()),
     }
 }
 
-/// Frees the clocks, then takes the mark away, so that a failure is tried again.
+/// Frees the clocks, then removes the file, so that a failure is retried.
 fn free(root: &SysRoot) -> Result<Vec<Restored>, TuneError> {
     let restored = restore_some(root, &[Setting::Clocks])?;
     let path = root.path(MARKER);

@@ -1,7 +1,7 @@
-//! Clocks held at the highest that the power mode allows, by jetson_clocks.
+//! Clocks held at the maximum of the power mode, by jetson_clocks.
 //!
-//! The tool tells in words for people whether they are; here it is seen at the clocks themselves: they are held when no
-//! processor and no GPU may go below its highest. jetson_clocks also ends well when it has failed half-way.
+//! The tool's output is for people; the state is read from the clocks themselves: they are held when the minimum of every
+//! CPU and GPU is its maximum. jetson_clocks also exits with success after a partial failure.
 
 use super::super::command::Tool;
 use super::super::{PlatformError, PowerModes, SysRoot};
@@ -12,22 +12,22 @@ pub(super) const MAX: &str = "max";
 /// Not held, or not all of them.
 pub(super) const FREE: &str = "free";
 
-/// Where jetson_clocks keeps what was before.
+/// Where jetson_clocks stores the earlier state.
 pub(super) const STORE: &str = "/var/lib/jetwatch-setup/clocks.conf";
 
-/// The same, while it is being made.
+/// The same, while it is being written.
 const FRESH_STORE: &str = "/var/lib/jetwatch-setup/clocks.conf.new";
 
-/// The power mode that the store belongs to.
+/// The power mode of the store.
 const MODE: &str = "/var/lib/jetwatch-setup/clocks.mode";
 
-/// Where jetson_clocks keeps in its home whether the fan's daemon ran.
+/// Where jetson_clocks records in its home whether the fan's daemon ran.
 const FAN_STATE: &str = "/var/lib/jetwatch-setup/.jetsonclocks_fan.txt";
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEVFREQ: &str = "/sys/class/devfreq";
 
-/// Whether the memory's clock is held; root's alone.
+/// Whether the memory's clock is held; readable only by root.
 const MEMORY_CLOCK_LOCKED: &str = "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked";
 
 /// Nodes of GPUs in the device tree.
@@ -43,13 +43,13 @@ struct Clock {
 /// `max` or `free`.
 ///
 /// # Errors
-/// No clock tells its limits, or one cannot be read.
+/// No clock has readable limits, or one cannot be read.
 pub(super) fn current(root: &SysRoot) -> Result<String, PlatformError> {
     let clocks = clocks(root)?;
     if clocks.is_empty() {
         return Err(PlatformError::NoClocks);
     }
-    // Who is not root cannot see the memory's, and takes the others' word.
+    // Only root can read the memory's clock; other users rely on the other clocks.
     let memory: Option<u32> = root.number(MEMORY_CLOCK_LOCKED).unwrap_or(None);
     let is_held = clocks.iter().all(|clock| clock.low >= clock.high) && memory != Some(0);
     Ok(if is_held { MAX } else { FREE }.to_owned())
@@ -71,24 +71,24 @@ pub(super) fn detail(root: &SysRoot) -> String {
     }
 }
 
-/// Keeps the clocks as they are in [`STORE`], then holds them.
+/// Stores the current clocks in [`STORE`], then holds them.
 ///
 /// # Errors
 /// jetson_clocks is missing or fails.
 pub(super) fn hold(root: &SysRoot) -> Result<(), PlatformError> {
     let kept = root.text(STORE)?;
-    // A store from before is the truth while some clocks are still held, from an attempt that failed half-way, and their
+    // An existing store is valid while some clocks are still held, from an attempt that failed partially, and their
     // limits are those of the same power mode.
     let is_half_held = clocks(root)?.iter().any(|clock| clock.low >= clock.high);
     if !(kept.is_some() && is_half_held && !is_for_other_mode(root)) {
         let now = snapshot(root);
-        // Nothing is held yet: what the tool has left of its attempt is of no use.
+        // Nothing is held: the store of the tool's attempt is useless.
         if now.is_err() && kept.is_none() {
             remove_store(root)?;
         }
         let now = now?;
         let lines = match &kept {
-            // The mode has its own limits; what else is held, such as the memory's clock, a change of the mode leaves so.
+            // The mode has its own limits; other held clocks, such as the memory's, are not changed by a new mode.
             Some(kept) => with_lower_limits(kept, &now),
             None => now,
         };
@@ -101,11 +101,11 @@ pub(super) fn hold(root: &SysRoot) -> Result<(), PlatformError> {
     Tool::JETSON_CLOCKS.run(root, &[])?.done().map(|_| ())
 }
 
-/// What jetson_clocks stores of the clocks as they are, without the processors that are on: holding changes none of those, and
-/// giving them back would switch off what another power mode has switched on meanwhile.
+/// The state that jetson_clocks stores, without the online state of CPUs: holding does not change it, and restoring it
+/// would take CPUs offline that another power mode has brought online meanwhile.
 fn snapshot(root: &SysRoot) -> Result<String, PlatformError> {
     let path = root.path(FRESH_STORE);
-    // The tool would ask before it writes over it.
+    // The tool would prompt before it overwrites the file.
     root.remove(FRESH_STORE)?;
     let output = Tool::JETSON_CLOCKS.run(root, &["--store", &path.to_string_lossy()])?;
     let text = root.text(FRESH_STORE)?;
@@ -122,7 +122,7 @@ fn with_lower_limits(stored: &str, now: &str) -> String {
     lines_where(stored, |file| !is_limit(file)) + &lines_where(now, is_limit)
 }
 
-/// Whether a stored file is a lower limit of a processor or a GPU, which a power mode sets.
+/// Whether a stored file is the minimum clock of a CPU or GPU, which a power mode sets.
 fn is_limit(file: &str) -> bool {
     file.ends_with("/scaling_min_freq") || file.ends_with("/min_freq")
 }
@@ -137,23 +137,23 @@ fn lines_where(store: &str, is_wanted: impl Fn(&str) -> bool) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Whether the store is of another power mode than the one that is now. Where one of the two is not known, it is not.
+/// Whether the store is of another power mode than the current one. False where one of the two is unknown.
 fn is_for_other_mode(root: &SysRoot) -> bool {
     let kept: Option<u32> = root.number(MODE).ok().flatten();
     let now = PowerModes::current(root).ok();
     kept.zip(now).is_some_and(|(kept, now)| kept != now)
 }
 
-/// Gives the clocks back as they were, and forgets how.
+/// Restores the stored clocks, and removes the store.
 ///
 /// # Errors
-/// It is not known how they were, or jetson_clocks fails.
+/// There is no store, or jetson_clocks fails.
 pub(super) fn free(root: &SysRoot) -> Result<(), PlatformError> {
     let path = root.path(STORE);
     let Some(store) = root.text(STORE)? else {
         return Err(PlatformError::NoStoredClocks { path });
     };
-    // A mode that somebody has made since came with limits of its own.
+    // A mode that was set meanwhile has its own limits.
     if is_for_other_mode(root) && current(root)? == FREE {
         root.replace(STORE, &lines_where(&store, |file| !is_limit(file)))?;
     }
@@ -163,17 +163,17 @@ pub(super) fn free(root: &SysRoot) -> Result<(), PlatformError> {
     remove_store(root)
 }
 
-/// Removes what [`clock_boost`] and the tool have kept.
+/// Removes the files of [`clock_boost`] and of the tool.
 ///
 /// # Errors
-/// It cannot be removed.
+/// They cannot be removed.
 pub(super) fn remove_store(root: &SysRoot) -> Result<(), PlatformError> {
     [STORE, FRESH_STORE, MODE, FAN_STATE]
         .into_iter()
         .try_for_each(|path| root.remove(path))
 }
 
-/// The clocks of processors that are on, and of GPUs.
+/// The clocks of online CPUs, and of GPUs.
 fn clocks(root: &SysRoot) -> Result<Vec<Clock>, PlatformError> {
     let mut clocks = Vec::new();
     for name in root.names(CPUS)? {

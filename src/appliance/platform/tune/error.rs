@@ -1,12 +1,12 @@
-//! Why the machine could not be set as wanted, or not be given back.
+//! Errors of applying and restoring the machine's settings.
 
 use super::super::PlatformError;
 use super::{Setting, Step, StepState};
 
-/// What failed, and in which state that leaves the machine.
+/// What failed, and the resulting state of the machine.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
-    /// At least one setting cannot be made here; nothing was changed.
+    /// At least one setting cannot be applied; nothing was changed.
     #[error(
         "nothing was changed, because not all settings can be made:\n{}",
         refusals(steps)
@@ -15,23 +15,23 @@ pub enum TuneError {
         /// All steps.
         steps: Vec<Step>,
     },
-    /// A setting failed on the way.
+    /// A setting failed while applying.
     #[error("{}: {cause}\n{}", setting.name(), after_undo(not_undone))]
     Failed {
-        /// Which.
+        /// The setting.
         setting: Setting,
-        /// Why.
+        /// The cause.
         cause: PlatformError,
-        /// What could not be taken back, a sentence each.
+        /// What could not be undone, a sentence each.
         not_undone: Vec<String>,
     },
-    /// Some settings could not be given back.
+    /// Some settings could not be restored.
     #[error(
         "not all settings are as they were before:\n{}\nrun `jetwatch tune restore` again when this is solved",
         lines(trouble)
     )]
     NotRestored {
-        /// Which and why.
+        /// The settings and causes.
         trouble: Vec<String>,
     },
     /// The record or its lock cannot be used; nothing was changed.

@@ -1,5 +1,5 @@
-//! The fan's profile. nvfancontrol has no option for it: its configuration is edited and its daemon started anew, after the
-//! state that it keeps over restarts was removed, in the steps of NVIDIA's guide.
+//! The fan's profile. nvfancontrol has no option for it: its configuration is edited and its daemon restarted, after its
+//! persistent state was removed, following NVIDIA's guide.
 
 use super::super::command::Tool;
 use super::super::{PlatformError, SysRoot};
@@ -11,11 +11,11 @@ const UNIT: &str = "nvfancontrol.service";
 const PROFILE: &str = "FAN_PROFILE";
 const DEFAULT: &str = "FAN_DEFAULT_PROFILE";
 
-/// The profile in use: as the daemon says, else as its kept state says, else as it is configured. Only root is told by the
-/// daemon. Several fans with different profiles are told with a comma.
+/// The profile in use: from the daemon, else from its persistent state, else from the configuration. Only root can query
+/// the daemon. Several fans with different profiles are separated by commas.
 ///
 /// # Errors
-/// There is no configuration, or it names no profile.
+/// There is no configuration, or it has no profile.
 pub(super) fn current(root: &SysRoot) -> Result<String, PlatformError> {
     let output = Tool::NVFANCONTROL.run(root, &["-q"]);
     let reported = output.and_then(super::super::command::ToolOutput::done);
@@ -43,10 +43,10 @@ pub(super) fn current(root: &SysRoot) -> Result<String, PlatformError> {
     Ok(profiles.join(", "))
 }
 
-/// The profile of this name.
+/// Looks a profile up by name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such profile.
 pub(super) fn resolve(root: &SysRoot, wanted: &str) -> Result<String, PlatformError> {
     Tool::NVFANCONTROL.check(root)?;
     let mut known = values_after(&config(root)?, PROFILE);
@@ -62,7 +62,7 @@ pub(super) fn resolve(root: &SysRoot, wanted: &str) -> Result<String, PlatformEr
     }
 }
 
-/// Makes `profile` the one of every fan. The fan's daemon is started again whatever happens: a machine without it gets hot.
+/// Sets `profile` for every fan. The fan's daemon is restarted even after an error: without it the machine overheats.
 ///
 /// # Errors
 /// The configuration cannot be written, or the daemon does not stop or start.
@@ -78,8 +78,8 @@ pub(super) fn set(root: &SysRoot, profile: &str) -> Result<(), PlatformError> {
     started
 }
 
-/// Starts or stops the fan's daemon at once. jetwatch-tune.service is ordered behind it, so that systemd would have a job for
-/// the fan wait for the end of that unit's own stop, which waits for this.
+/// Starts or stops the fan's daemon without the job queue: jetwatch-tune.service is ordered after it, so that systemd would
+/// delay a job for the fan until that unit has stopped, which waits for this.
 fn systemctl(root: &SysRoot, verb: &str) -> Result<(), PlatformError> {
     let words = ["--job-mode=ignore-dependencies", verb, UNIT];
     Tool::SYSTEMCTL.run(root, &words)?.done().map(|_| ())
@@ -92,7 +92,7 @@ fn config(root: &SysRoot) -> Result<String, PlatformError> {
     })
 }
 
-/// The words behind `key` at the beginning of a line; comments begin with `#`.
+/// The words after `key` at the beginning of a line; comments begin with `#`.
 fn values_after(text: &str, key: &str) -> Vec<String> {
     let word = |line: &str| {
         let mut words = line.split_whitespace();
@@ -112,8 +112,8 @@ fn profiles_in_use(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The configuration with another default profile, or with one for each fan in the form of [`current`]; everything else stays as
-/// it is written.
+/// The configuration with another default profile, or with one for each fan in the form of [`current`]; the rest is
+/// unchanged.
 fn with_default(text: &str, profile: &str) -> String {
     let mut profiles = profile.split(", ");
     let mut profile = "";
@@ -122,7 +122,7 @@ fn with_default(text: &str, profile: &str) -> String {
         let indent = &line[..line.len() - rest.len()];
         match rest.split_whitespace().next() {
             Some(DEFAULT) => {
-                // The last one is for all fans that follow.
+                // The last one applies to all remaining fans.
                 profile = profiles.next().unwrap_or(profile);
                 format!("{indent}{DEFAULT} {profile}\n")
             }

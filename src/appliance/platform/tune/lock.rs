@@ -1,23 +1,23 @@
-//! One at a time: the unit and a user's own call must not set and take back at once.
+//! Serializes changes: the unit and a user's call must not apply and restore at the same time.
 
 use std::fs::File;
 
 use super::super::{PlatformError, SysRoot};
 
-/// What is locked. It lies in memory, so that nothing of it is left on the disk.
+/// The lock file, on tmpfs, so that nothing remains on the disk.
 const PATH: &str = "/run/jetwatch-tune.lock";
 
-/// The right to change settings, held until it is dropped or the process ends, however it ends.
+/// The lock; released when dropped or when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Waits until nobody else is at work.
+    /// Blocks until no other process holds the lock.
     ///
     /// # Errors
-    /// The lock cannot be written, which is so for everybody but root.
+    /// The lock cannot be written, as for every user except root.
     pub(super) fn acquire(root: &SysRoot) -> Result<Self, PlatformError> {
         let path = root.path(PATH);
         File::create(&path)

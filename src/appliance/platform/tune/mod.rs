@@ -1,9 +1,9 @@
-//! The settings of the machine that a detection appliance needs: power mode, clocks, fan, and who may profile.
+//! The machine settings of a detection appliance: power mode, clocks, fan, and profiling permission.
 //!
-//! [`plan`] says what is and what would be done, as [`Step`]s; [`apply`] does it, [`restore`] takes it back. Applying twice does
-//! nothing the second time. Nothing is begun when one setting is refused; each is read back after it was made; what was made
-//! before a failure is undone. What was there before is kept in a record that only root can write. A setting that the
-//! configuration does not name is left alone. Reboots are nobody's decision but the owner's.
+//! [`plan`] compares and returns the [`Step`]s; [`apply`] executes them, [`restore`] undoes them. Applying twice changes
+//! nothing the second time. When one setting is refused, none is applied; each is read back afterwards; on a failure, the
+//! settings applied before it are undone. The original values are kept in a record that only root can write. Settings that
+//! the configuration does not name are left alone. Only the owner of the machine may reboot it.
 
 mod clock_boost;
 mod clocks;
@@ -23,28 +23,28 @@ use self::lock::Lock;
 use self::saved_state::SavedState;
 use super::{PlatformError, SysRoot};
 
-/// What is wanted. `None`: leave it as it is.
+/// The requested settings. `None`: leave unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DesiredSettings {
     /// `kernel.perf_event_paranoid`, -1 to 4: who may profile.
     pub perf_event_paranoid: Option<i32>,
     /// A power mode by number or name.
     pub power_mode: Option<String>,
-    /// Whether the clocks are held at the highest that the power mode allows.
+    /// Whether the clocks are held at the maximum of the power mode.
     pub clocks: Option<Clocks>,
     /// A fan profile by name.
     pub fan_profile: Option<String>,
 }
 
-/// What becomes of the clocks.
+/// Requested state of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clocks {
-    /// Held at the highest that the power mode allows.
+    /// Held at the maximum of the power mode.
     Max,
 }
 
 impl DesiredSettings {
-    /// What is wanted of each setting, in the order in which they are made: a power mode moves the clocks' limits.
+    /// The requested settings, in the order of application: a power mode changes the clocks' limits.
     fn settings(&self) -> Vec<(Setting, String)> {
         let clocks = self.clocks.map(|Clocks::Max| clocks::MAX.to_owned());
         let paranoid = self.perf_event_paranoid.map(|value| value.to_string());
@@ -60,33 +60,33 @@ impl DesiredSettings {
     }
 }
 
-/// One setting: what is wanted, what is, and what follows.
+/// One setting: requested value, current value, and action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
-    /// What is wanted, in words.
+    /// The requested value, as text.
     pub wanted: String,
-    /// What is, in words; `None` where it cannot be read.
+    /// The current value, as text; `None` where it cannot be read.
     pub real: Option<String>,
-    /// What follows.
+    /// The action.
     #[serde(flatten)]
     pub state: StepState,
 }
 
-/// What follows from a setting's wanted and real value.
+/// Action for a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "snake_case")]
 pub enum StepState {
-    /// It is as wanted.
+    /// None: it has the requested value.
     Right,
-    /// It is not, and can be made so.
+    /// To be applied.
     Differs,
-    /// It cannot be made so, for this reason.
+    /// It cannot be applied, for this reason.
     Refused(String),
 }
 
-/// Compares the machine below `sysroot` with what is wanted. Changes nothing.
+/// Compares the machine below `sysroot` with the request. Changes nothing.
 #[must_use]
 pub fn plan(root: &SysRoot, wanted: &DesiredSettings) -> Vec<Step> {
     let step = |(setting, wanted): (Setting, String)| {
@@ -111,8 +111,8 @@ pub fn plan(root: &SysRoot, wanted: &DesiredSettings) -> Vec<Step> {
     wanted.settings().into_iter().map(step).collect()
 }
 
-/// Makes what is wanted, and says what was done: a step for each setting, with the value before as `current`, and
-/// [`StepState::Right`] where nothing was to do. Waits for another that is at work, and for the tools, up to a minute each.
+/// Applies the request, and returns a step for each setting, with the earlier value as `current`, and
+/// [`StepState::Right`] where nothing was to do. Blocks while another process applies, and for the tools, up to a minute each.
 ///
 /// # Errors
 /// A setting is refused, and nothing was changed; or one failed, and those before it were undone.
@@ -127,7 +127,7 @@ pub fn apply(root: &SysRoot, wanted: &DesiredSettings) -> Result<Vec<Step>, Tune
     if planned.iter().all(|step| step.state == StepState::Right) {
         return Ok(planned);
     }
-    // Who may not write here may not do the rest either: that is told before anything is changed.
+    // Without write permission here the rest fails too: report that before any change.
     let _lock = Lock::acquire(root)?;
     let mut record = SavedState::load(root)?;
     record.load_for_boot(root)?;
@@ -149,11 +149,11 @@ pub fn apply(root: &SysRoot, wanted: &DesiredSettings) -> Result<Vec<Step>, Tune
     Ok(steps)
 }
 
-/// Holds the clocks anew where [`apply`] has held them and something has freed them since, as a change of the power mode does. Says
-/// what was done: `None` where [`apply`] holds none.
+/// Holds the clocks again where [`apply`] has held them and another program has freed them since, such as a change of the
+/// power mode. Returns what was done: `None` where [`apply`] holds none.
 ///
 /// # Errors
-/// They cannot be held; what is held already stays so.
+/// They cannot be held; those held already stay so.
 pub fn reapply(root: &SysRoot) -> Result<Option<Step>, TuneError> {
     if !SavedState::exists(root) {
         return Ok(None);
@@ -182,11 +182,11 @@ pub fn reapply(root: &SysRoot) -> Result<Option<Step>, TuneError> {
 struct Change {
     setting: Setting,
     before: String,
-    /// Whether the record knows of it only since now.
+    /// Whether this change added it to the record.
     is_new: bool,
 }
 
-/// Makes one setting and reads it back. What it changes goes to `done` before it does, so that it can be undone.
+/// Applies one setting and reads it back. It is added to `done` before the change, so that it can be undone.
 fn apply_step(
     root: &SysRoot,
     setting: Setting,
@@ -195,7 +195,7 @@ fn apply_step(
     done: &mut Vec<Change>,
 ) -> Result<Step, PlatformError> {
     let target = setting.resolve(root, wanted)?;
-    // Looked at again: settings before this one may have changed it.
+    // Read again: settings before this one may have changed it.
     let before = setting.current(root)?;
     let mut step = Step {
         setting,
@@ -207,7 +207,7 @@ fn apply_step(
         return Ok(step);
     }
     step.state = StepState::Differs;
-    // A new mode is made on free clocks: what would be given back later are this mode's, not the new one's.
+    // A new mode is set on free clocks: the state to restore later is this mode's, not the old one's.
     if setting == Setting::PowerMode && record.has(Setting::Clocks) {
         done.push(Change {
             setting: Setting::Clocks,
@@ -228,7 +228,7 @@ fn apply_step(
     Ok(step)
 }
 
-/// Takes back what was made, last first; what could not be is told.
+/// Undoes the changes, last first; returns those that failed.
 fn undo(root: &SysRoot, record: &mut SavedState, done: Vec<Change>) -> Vec<String> {
     let mut trouble = Vec::new();
     for change in done.into_iter().rev() {
@@ -249,36 +249,36 @@ fn undo(root: &SysRoot, record: &mut SavedState, done: Vec<Change>) -> Vec<Strin
     trouble
 }
 
-/// A setting that [`restore`] looked at.
+/// Result of [`restore`] for one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
-    /// As it was before, in words.
+    /// The original value, as text.
     pub before: String,
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// What became of a setting that was to be given back.
+/// Result of restoring a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is again as it was.
+    /// It has its original value.
     GivenBack,
-    /// Somebody has changed it since; that is not touched.
+    /// Changed by another program since; left alone.
     ChangedSince,
 }
 
-/// Gives back what [`apply`] has changed since the record was begun, last made first. Nothing changed is fine.
+/// Restores the settings that [`apply`] has changed, last applied first. No changes are no error.
 ///
 /// # Errors
-/// What could not be given back; the rest was, and the record keeps what is left, so that it can be tried again.
+/// What could not be restored; the rest was, and the record keeps the remaining settings for another try.
 pub fn restore(root: &SysRoot) -> Result<Vec<Restored>, TuneError> {
     restore_some(root, &Setting::ALL)
 }
 
-/// As [`restore`], for some settings alone.
+/// As [`restore`], for some settings only.
 fn restore_some(root: &SysRoot, settings: &[Setting]) -> Result<Vec<Restored>, TuneError> {
     if !SavedState::exists(root) {
         return Ok(Vec::new());

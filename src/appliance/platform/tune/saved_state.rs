@@ -1,7 +1,7 @@
-//! What the settings were before, kept on disk so that another process can give them back, also after a crash.
+//! The original values of settings, stored on disk so that another process can restore them, also after a crash.
 //!
-//! Each entry is written before its setting is changed. Clocks and the kernel's parameters do not outlive a start of the
-//! machine, so their entries count for the start that they were made in alone; a power mode and a fan profile stay.
+//! Each entry is written before its setting is changed. Clocks and kernel parameters do not survive a reboot, so their
+//! entries are valid for one boot only; a power mode and a fan profile persist.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 use super::super::{PlatformError, SysRoot};
 use super::{Setting, clocks};
 
-/// Where the record lies, with the clocks' store. The daemon's user cannot write there.
+/// Folder of the record and of the clocks' store. The daemon's user cannot write there.
 const FOLDER: &str = "/var/lib/jetwatch-setup";
 
 const FILE: &str = "/var/lib/jetwatch-setup/tune.json";
 
-/// A number that is new at every start of the machine.
+/// A random id of each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What a setting was, and what was made of it.
+/// Original and applied value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedSetting {
     pub(super) before: String,
     pub(super) set: String,
 }
 
-/// All that is changed now.
+/// All current changes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SavedState {
     start: Option<String>,
@@ -38,10 +38,10 @@ impl SavedState {
         root.exists(FILE)
     }
 
-    /// The record on disk; an empty one where there is none.
+    /// Reads the record on disk; an empty one where there is none.
     ///
     /// # Errors
-    /// It cannot be read, or is damaged, in which case a human has to look: it cannot be guessed what was before.
+    /// It cannot be read, or is damaged: then the original values are unknown and the user has to decide.
     pub(super) fn load(root: &SysRoot) -> Result<Self, PlatformError> {
         let Some(text) = root.text(FILE)? else {
             return Ok(Self::default());
@@ -54,7 +54,7 @@ impl SavedState {
         })
     }
 
-    /// Drops what a start of the machine has undone by itself since the record was written.
+    /// Drops the entries that a reboot has undone since the record was written.
     ///
     /// # Errors
     /// The record cannot be written.
@@ -78,7 +78,7 @@ impl SavedState {
         self.settings.get(&setting)
     }
 
-    /// Remembers what a setting was before it is changed. The first value counts: what was set in between is ours. Says
+    /// Records the original value of a setting before its change. The first value counts: later ones are our own. Returns
     /// whether it is the first.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl SavedState {
         Ok(is_first)
     }
 
-    /// Forgets a setting that is as it was; an empty record is removed.
+    /// Removes a setting that has its original value again; an empty record is deleted.
     ///
     /// # Errors
     /// The record cannot be written.
@@ -115,7 +115,7 @@ impl SavedState {
     fn save(&self, root: &SysRoot) -> Result<(), PlatformError> {
         if self.settings.is_empty() {
             root.remove(FILE)?;
-            // Others may keep something there; then it stays.
+            // Not removed while it has other files.
             let _ = fs::remove_dir(root.path(FOLDER));
             return Ok(());
         }

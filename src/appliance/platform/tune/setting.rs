@@ -1,4 +1,4 @@
-//! The settings one by one: what each is now, what it may be, and how it is made. Values are texts of one form each.
+//! The individual settings: current value, accepted values, and how each is applied. Values are canonical texts.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::{clocks, fan};
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// Longest that a setting may take to show after its tool has ended: the fan's daemon has to start first.
+/// Longest time until a setting takes effect after its tool has ended: the fan's daemon has to start first.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often is looked meanwhile.
+/// Polling interval meanwhile.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What can be set, in the order in which it is made.
+/// The settings, in the order of application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
@@ -33,7 +33,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// All, in the order in which they are made.
+    /// All, in the order of application.
     pub(super) const ALL: [Self; 4] = [
         Self::PowerMode,
         Self::Clocks,
@@ -41,7 +41,7 @@ impl Setting {
         Self::PerfEventParanoid,
     ];
 
-    /// Its key in the configuration.
+    /// Its configuration key.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -52,10 +52,10 @@ impl Setting {
         }
     }
 
-    /// Its value now.
+    /// Its current value.
     ///
     /// # Errors
-    /// This machine does not have it, or does not tell.
+    /// This machine does not have it, or it cannot be read.
     pub(super) fn current(self, root: &SysRoot) -> Result<String, PlatformError> {
         match self {
             Self::PowerMode => PowerModes::current(root).map(|id| id.to_string()),
@@ -73,7 +73,7 @@ impl Setting {
         }
     }
 
-    /// The value that a user's word stands for.
+    /// The canonical value of a user's input.
     ///
     /// # Errors
     /// This machine does not have it.
@@ -81,7 +81,7 @@ impl Setting {
         match self {
             Self::PowerMode => {
                 let modes = match PowerModes::read(root) {
-                    // Without the tool there is no list either, and the tool is what is to be installed.
+                    // Without the tool there is no list either; report the missing tool.
                     Err(PlatformError::Missing { .. }) if self.check_tools(root).is_err() => {
                         return self.check_tools(root).map(|()| String::new());
                     }
@@ -98,10 +98,10 @@ impl Setting {
         }
     }
 
-    /// Whether the tools are there that make it.
+    /// Checks that the required tools are installed.
     ///
     /// # Errors
-    /// One is not.
+    /// One is missing.
     pub(super) fn check_tools(self, root: &SysRoot) -> Result<(), PlatformError> {
         match self {
             Self::PowerMode => Tool::NVPMODEL.check(root),
@@ -114,7 +114,7 @@ impl Setting {
         }
     }
 
-    /// Makes it so. That it is so is seen by [`verify`](Self::verify).
+    /// Applies the value. [`verify`](Self::verify) reads it back.
     ///
     /// # Errors
     /// The kernel or a tool refuses.
@@ -128,10 +128,10 @@ impl Setting {
         }
     }
 
-    /// Reads back what was set.
+    /// Reads the setting back.
     ///
     /// # Errors
-    /// It is something else.
+    /// The value differs.
     pub(super) fn verify(self, root: &SysRoot, value: &str) -> Result<(), PlatformError> {
         let started = Instant::now();
         loop {
@@ -155,7 +155,7 @@ impl Setting {
         }
     }
 
-    /// Makes it again what it was. Clocks are given back from their store even when they look free: they may be half so.
+    /// Restores the original value. Clocks are restored from their store even when they look free: some may be held.
     ///
     /// # Errors
     /// As [`set`](Self::set) and [`verify`](Self::verify).
@@ -167,7 +167,7 @@ impl Setting {
         self.verify(root, before)
     }
 
-    /// A value in words.
+    /// A value as text.
     pub(super) fn describe(self, root: &SysRoot, value: &str) -> String {
         if self != Self::PowerMode {
             return value.to_owned();
@@ -178,8 +178,8 @@ impl Setting {
     }
 }
 
-/// Changes the power mode. Where that needs a reboot, nvpmodel asks for one; without standard input it gets no answer, and
-/// the mode stays.
+/// Changes the power mode. Where that needs a reboot, nvpmodel prompts for one; without standard input the prompt fails,
+/// and the mode stays.
 fn set_power_mode(root: &SysRoot, value: &str) -> Result<(), PlatformError> {
     let output = Tool::NVPMODEL.run(root, &["-m", value])?;
     let id: Option<u32> = value.parse().ok();

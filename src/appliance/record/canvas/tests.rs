@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Memory of a picture in one of the layouts, with rows longer than they must be.
+/// Memory of an image in one of the layouts, with padded rows.
 struct Memory {
     layout: &'static str,
     size: Size,
@@ -13,7 +13,7 @@ struct Memory {
 
 const LAYOUTS: [&str; 4] = ["bgrx", "rgba", "nv12", "i420"];
 
-/// What memory holds before anything is drawn.
+/// Initial value of the memory.
 const BEFORE: u8 = 0x5b;
 
 impl Memory {
@@ -59,7 +59,7 @@ impl Memory {
         canvas.expect("the memory is large enough")
     }
 
-    /// Whether a byte of a plane may change when `rectangle` is filled, and to what an opaque fill changes it.
+    /// Whether a byte of a plane may change when `rectangle` is filled, and the value of an opaque fill.
     fn wanted(&self, plane: usize, at: usize, rectangle: Rectangle, color: Color) -> Option<u8> {
         let stride = self.planes[plane].1;
         let (row, byte) = (at / stride, at % stride);
@@ -72,7 +72,7 @@ impl Memory {
             (_, 1) => (1, 2, &[u]),
             _ => (1, 2, &[v]),
         };
-        // The pixels that this sample stands for, and whether one of them is in the picture and in the rectangle.
+        // The pixels of this sample, and whether one of them is in the image and in the rectangle.
         let (column, samples) = (byte / bytes, (self.size.width as usize).div_ceil(cell));
         let reaches = |from: usize, first: i32, last: i32, side: u32| {
             let (from, to) = ((from * cell) as i64, ((from + 1) * cell) as i64);

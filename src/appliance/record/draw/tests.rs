@@ -1,11 +1,11 @@
-//! Frames, lines and text: where they are drawn, and that nothing breaks them.
+//! Frames, lines and text: where they are drawn, and that no input panics.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::Color;
 
-/// A black picture and what was drawn on it, one byte a pixel: whether it was touched.
+/// A black image and what was drawn on it, one byte a pixel: whether it was touched.
 fn drawn(size: Size, draw: impl FnOnce(&mut Canvas<'_>, &Fill)) -> Vec<bool> {
     let stride = size.width as usize * 4;
     let mut bytes = vec![0; stride * size.height as usize];
@@ -20,7 +20,7 @@ fn drawn(size: Size, draw: impl FnOnce(&mut Canvas<'_>, &Fill)) -> Vec<bool> {
         .collect()
 }
 
-/// The touched pixels as text, for eyes.
+/// The touched pixels as text, for readable assertions.
 fn text(size: Size, touched: &[bool]) -> Vec<String> {
     let rows = touched.chunks(size.width as usize);
     rows.map(|row| row.iter().map(|&is| if is { '#' } else { '.' }).collect())

@@ -1,4 +1,4 @@
-//! What is drawn over frames: the tracks that are shown, in their classes' colors, where they are on the canvas.
+//! The overlay of frames: which tracks are shown, in the colors of their classes, and where.
 
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn labels() -> Vec<String> {
     ["person", "car"].map(str::to_owned).to_vec()
 }
 
-/// A gray picture with tracks drawn over it, as rows of blue, green and red.
+/// A gray image with tracks drawn over it, as rows of blue, green and red.
 fn image(overlay: &mut Overlay, source: Size, drawn_size: Size, tracks: &[Track]) -> Vec<[u8; 4]> {
     let stride = drawn_size.width as usize * 4;
     let mut bytes = vec![60; stride * drawn_size.height as usize];
@@ -96,7 +96,7 @@ fn a_track_draws_its_trajectory_until_it_ends() {
     let pixels = image(&mut overlay, size, size, &[]);
     assert!(
         pixels.iter().all(|pixel| *pixel == [60; 4]),
-        "no track, no way"
+        "no track, no trajectory"
     );
 }
 

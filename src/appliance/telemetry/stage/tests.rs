@@ -1,4 +1,4 @@
-//! Ranges, spans and batches, and what is counted of them.
+//! Ranges, spans and batches, and their counts.
 
 use super::*;
 
