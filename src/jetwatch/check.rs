@@ -6,16 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use jetwatch_config::{Broker, Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish as publish;
-use jetwatch_source::{self as source, Flow, ProcessingPlan, SourceContext, StopToken, Surfaces};
+use jetwatch_source::{
+    self as source, Flow, FrameHandler, ProcessingPlan, SourceContext, StopToken, Surfaces,
+};
 use jetwatch_telemetry::{self as telemetry, Recorder};
-use jetwatch_types::{Placement, Size, SourceState};
+use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
 
 use super::Exit;
 use super::check_report::CheckReport;
@@ -211,6 +213,35 @@ fn add_plan(what: &str, plan: &ProcessingPlan, report: &mut CheckReport) {
     }
 }
 
+/// Sends the first frame, the plan and the failures of a source to the check.
+struct FirstFrame {
+    messages: Sender<SourceMessage>,
+    is_seen: AtomicBool,
+}
+
+impl FrameHandler for FirstFrame {
+    fn frame(&self, frame: Frame) -> Flow {
+        // One is enough; that the source goes on until it is stopped distinguishes its own end from ours. The number does not
+        // say which is the first: an image that could not be read in place had one too.
+        if !self.is_seen.swap(true, Ordering::Relaxed) {
+            let message = SourceMessage::Frame(frame.meta.source_size);
+            let _ = self.messages.send(message);
+        }
+        Flow::Continue
+    }
+
+    fn state_changed(&self, _source: SourceId, state: SourceState, reason: Option<String>) {
+        if state == SourceState::Offline {
+            let reason = reason.unwrap_or_else(|| "offline".to_owned());
+            let _ = self.messages.send(SourceMessage::Error(reason));
+        }
+    }
+
+    fn plan(&self, plan: &ProcessingPlan) {
+        let _ = self.messages.send(SourceMessage::Plan(plan.clone()));
+    }
+}
+
 /// Opens the source and waits for one frame, and for the plan of its pipeline; or why there is none.
 fn open(
     source: &SourceConfig,
@@ -219,34 +250,19 @@ fn open(
     host: &CheckContext,
 ) -> Result<Opened, String> {
     let (news, heard) = unbounded();
-    let (frame_news, plan_news) = (news.clone(), news.clone());
-    let is_seen = AtomicBool::new(false);
     let stop = StopToken::default();
     let mut context = SourceContext::standalone(
         &source.name,
         input,
         placement,
         &stop,
-        Arc::new(move |frame| {
-            // One is enough; that it goes on until it is stopped tells an end of its own from ours. Its number does not tell which
-            // is the first: a picture that could not be read in place had one too.
-            if !is_seen.swap(true, Ordering::Relaxed) {
-                let _ = frame_news.send(SourceMessage::Frame(frame.meta.source_size));
-            }
-            Flow::Continue
-        }),
-        Arc::new(move |_, state, reason| {
-            if state == SourceState::Offline {
-                let trouble = reason.unwrap_or_else(|| "offline".to_owned());
-                let _ = news.send(SourceMessage::Error(trouble));
-            }
+        Arc::new(FirstFrame {
+            messages: news,
+            is_seen: AtomicBool::new(false),
         }),
     );
     context.machine = Arc::clone(&host.machine);
     context.nvmm_reader.clone_from(&host.surfaces);
-    context.on_plan = Arc::new(move |plan| {
-        let _ = plan_news.send(SourceMessage::Plan(plan.clone()));
-    });
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;

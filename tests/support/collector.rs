@@ -7,11 +7,11 @@ use std::time::Duration;
 use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_source::{
-    self as source, Dot, Flow, FullImage, ImageSize, ProcessingPlan, SourceContext, SourceCounters,
-    SourceError, SourceHandle, StopToken,
+    self as source, Dot, Flow, FrameHandler, FullImage, ImageSize, ProcessingPlan, SourceContext,
+    SourceCounters, SourceError, SourceHandle, StopToken,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder};
-use jetwatch_types::{FrameMeta, Image, Placement, Size, SourceId, SourceState};
+use jetwatch_types::{Frame, FrameMeta, Image, Placement, Size, SourceId, SourceState};
 
 /// Network input of all these tests.
 pub const INPUT: Size = Size::new(416, 416);
@@ -64,6 +64,43 @@ fn mean(image: &Image) -> f32 {
 /// A state and the reason given for it.
 pub type StateChange = (SourceState, Option<String>);
 
+/// Keeps everything that a source gives, and stops it after `max_frames` frames.
+struct CollectingHandler {
+    frames: Arc<Mutex<Vec<CollectedFrame>>>,
+    states: Arc<Mutex<Vec<StateChange>>>,
+    plans: Arc<Mutex<Vec<ProcessingPlan>>>,
+    max_frames: usize,
+    stop: StopToken,
+}
+
+impl FrameHandler for CollectingHandler {
+    fn frame(&self, frame: Frame) -> Flow {
+        let mut frames = self.frames.lock().unwrap();
+        frames.push(CollectedFrame {
+            meta: frame.meta,
+            image: frame.image.size,
+            mean: mean(&frame.image),
+            full_image: frame
+                .full_image
+                .as_ref()
+                .map(|image| (image.size, mean(image))),
+        });
+        if frames.len() < self.max_frames {
+            return Flow::Continue;
+        }
+        self.stop.stop();
+        Flow::Stop
+    }
+
+    fn state_changed(&self, _source: SourceId, state: SourceState, reason: Option<String>) {
+        self.states.lock().unwrap().push((state, reason));
+    }
+
+    fn plan(&self, plan: &ProcessingPlan) {
+        self.plans.lock().unwrap().push(plan.clone());
+    }
+}
+
 /// A running source and what came of it.
 pub struct Collector {
     pub frames: Arc<Mutex<Vec<CollectedFrame>>>,
@@ -115,7 +152,6 @@ impl Collector {
         view: FullImage,
     ) -> Self {
         let plans: Arc<Mutex<Vec<ProcessingPlan>>> = Arc::default();
-        let planning = Arc::clone(&plans);
         let frames: Arc<Mutex<Vec<CollectedFrame>>> = Arc::default();
         let states: Arc<Mutex<Vec<_>>> = Arc::default();
         let (stop, counters, dot_requests) = (
@@ -124,36 +160,21 @@ impl Collector {
             Arc::new(AtomicU64::new(0)),
         );
         let recorder = Recorder::default();
-        let (keeping, observing, stopping) =
-            (Arc::clone(&frames), Arc::clone(&states), stop.clone());
+        let handler = CollectingHandler {
+            frames: Arc::clone(&frames),
+            states: Arc::clone(&states),
+            plans: Arc::clone(&plans),
+            max_frames: most,
+            stop: stop.clone(),
+        };
         let context = SourceContext {
             id: SourceId(0),
             name: config.name.clone(),
             input: INPUT,
             placement: Placement::TopLeft,
             image_size: ImageSize::Network,
-            on_frame: Arc::new(move |frame| {
-                let mut frames = keeping.lock().unwrap();
-                frames.push(CollectedFrame {
-                    meta: frame.meta,
-                    image: frame.image.size,
-                    mean: mean(&frame.image),
-                    full_image: frame
-                        .full_image
-                        .as_ref()
-                        .map(|view| (view.size, mean(view))),
-                });
-                if frames.len() < most {
-                    return Flow::Continue;
-                }
-                stopping.stop();
-                Flow::Stop
-            }),
-            on_state_changed: Arc::new(move |_, state, reason| {
-                observing.lock().unwrap().push((state, reason))
-            }),
-            skip_policy: None,
-            on_ended: Arc::new(|_| {}),
+            handler: Arc::new(handler),
+            skipped_image: None,
             stop: stop.clone(),
             recorder: recorder.clone(),
             dot: Dot {
@@ -166,7 +187,6 @@ impl Collector {
             nvmm_reader: None,
             full_image: view,
             machine: Arc::new(Machine::find(machine)),
-            on_plan: Arc::new(move |plan| planning.lock().unwrap().push(plan.clone())),
         };
         let handle = source::start(config, context).expect("a thread can be started");
         Self {

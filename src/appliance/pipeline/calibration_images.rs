@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::PipelineError;
 use jetwatch_config::Config;
@@ -12,7 +12,7 @@ use jetwatch_detect::engines::{CalibrationInput, EngineError};
 use jetwatch_detect::model::{InputElement, ModelSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{DetectError, check_size};
-use jetwatch_source::{self as source, Flow, SourceContext, SourceHandle, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SourceHandle, StopToken};
 use jetwatch_types::Frame;
 
 /// Pictures are read when TensorRT asks for them, and it may think for minutes in between.
@@ -28,6 +28,19 @@ pub struct CalibrationImages {
     /// `None` when it has ended or is to end.
     source: Option<(Receiver<Frame>, SourceHandle)>,
     delivered: usize,
+}
+
+/// Sends the frames of the source to the calibrator, which reads them one at a time.
+struct FrameSender(Sender<Frame>);
+
+impl FrameHandler for FrameSender {
+    fn frame(&self, frame: Frame) -> Flow {
+        match self.0.send(frame) {
+            Ok(()) => Flow::Continue,
+            // There is no receiver when no more are wanted.
+            Err(_) => Flow::Stop,
+        }
+    }
 }
 
 impl CalibrationImages {
@@ -52,12 +65,7 @@ impl CalibrationImages {
             spec.input.size,
             spec.input.placement,
             &stop,
-            // There is no receiver when no more are wanted.
-            Arc::new(move |frame| match sender.send(frame) {
-                Ok(()) => Flow::Continue,
-                Err(_) => Flow::Stop,
-            }),
-            Arc::new(|_, _, _| {}),
+            Arc::new(FrameSender(sender)),
         );
         let source = source::start(&images, context).map_err(|cause| PipelineError::Thread {
             name: format!("source-{}", images.name),

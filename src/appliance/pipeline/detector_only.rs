@@ -8,7 +8,7 @@ use crossbeam_channel::bounded;
 
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_detect::{self as detect, LayerTime};
-use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
 use jetwatch_telemetry::{Recorder, StageSummary, process_usage};
 use jetwatch_types::Frame;
 
@@ -130,6 +130,25 @@ pub fn bench_layers(
     Ok(prepared.layer_times(&frames, runs)?)
 }
 
+/// Keeps the first frames of a source, then stops it.
+struct FirstFrames {
+    kept: Arc<Mutex<Vec<Frame>>>,
+    wanted: usize,
+    stop: StopToken,
+}
+
+impl FrameHandler for FirstFrames {
+    fn frame(&self, frame: Frame) -> Flow {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(frame);
+        if kept.len() < self.wanted {
+            return Flow::Continue;
+        }
+        self.stop.stop();
+        Flow::Stop
+    }
+}
+
 /// The first `preload` frames of `on_source_state`, at least one, through its real pipeline.
 pub(super) fn preload_frames(
     source: &SourceConfig,
@@ -137,23 +156,18 @@ pub(super) fn preload_frames(
     preload: usize,
 ) -> Result<Vec<Frame>, PipelineError> {
     let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
-    let (keeping, stop) = (Arc::clone(&kept), StopToken::default());
-    let stopping = stop.clone();
+    let stop = StopToken::default();
+    let handler = FirstFrames {
+        kept: Arc::clone(&kept),
+        wanted: preload.max(1),
+        stop: stop.clone(),
+    };
     let context = SourceContext::standalone(
         &source.name,
         prepared.input_size(),
         prepared.placement(),
         &stop,
-        Arc::new(move |frame| {
-            let mut kept = keeping.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.push(frame);
-            if kept.len() < preload.max(1) {
-                return Flow::Continue;
-            }
-            stopping.stop();
-            Flow::Stop
-        }),
-        Arc::new(|_, _, _| {}),
+        Arc::new(handler),
     );
     let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
         name: format!("source-{}", source.name),

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
-use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
 use jetwatch_telemetry::{Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Size};
+use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId};
 
 use super::batcher::Batcher;
 use super::infer::BatchSettings;
@@ -132,27 +132,21 @@ impl Evaluator {
     ) -> Result<source::SourceHandle, PipelineError> {
         let config = &self.config.sources[0];
         let network = &self.networks[0].0;
-        let (offering, closing, showing, telling) = (
-            Arc::clone(lanes),
-            Arc::clone(lanes),
-            Arc::clone(board),
-            Arc::clone(board),
-        );
-        let mut context = SourceContext::standalone(
+        let handler = Submission {
+            results: Arc::clone(board),
+            batcher: Arc::clone(lanes),
+        };
+        let context = SourceContext::standalone(
             &config.name,
             network.input_size(),
             network.placement(),
             stop,
-            Arc::new(move |frame| match showing.submit(&frame) {
-                true => offering.push(frame),
-                false => Flow::Continue,
-            }),
-            Arc::new(|_, _, _| {}),
+            Arc::new(handler),
         );
-        context.on_ended = Arc::new(move |id| closing.close(id));
         let files = images.iter().map(|(path, _)| path.clone()).collect();
+        let rejecting = Arc::clone(board);
         let unreadable = move |place: usize, _: &Path, reason: &str| {
-            telling.reject(place, reason.to_owned());
+            rejecting.reject(place, reason.to_owned());
         };
         source::start_image_source(config, files, Arc::new(unreadable), context).map_err(|cause| {
             PipelineError::Thread {
@@ -160,6 +154,25 @@ impl Evaluator {
                 cause,
             }
         })
+    }
+}
+
+/// Submits each image to the networks.
+struct Submission {
+    results: Arc<ResultTable>,
+    batcher: Arc<Batcher>,
+}
+
+impl FrameHandler for Submission {
+    fn frame(&self, frame: Frame) -> Flow {
+        match self.results.submit(&frame) {
+            true => self.batcher.push(frame),
+            false => Flow::Continue,
+        }
+    }
+
+    fn ended(&self, source: SourceId) {
+        self.batcher.close(source);
     }
 }
 

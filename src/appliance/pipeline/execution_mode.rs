@@ -14,7 +14,7 @@ use jetwatch_source::{Flow, FullImage, ImageSize};
 use jetwatch_types::Frame;
 
 use super::CHANNEL_DEPTH;
-use super::intervals;
+use super::sources;
 use super::track::TrackMessage;
 
 /// Batches of each worker that may be in the chain at once in the ablation: one that is formed, one in the network, one behind it.
@@ -117,7 +117,7 @@ impl ExecutionMode {
         }
         Some(match (self.backpressure, records) {
             (Backpressure::Drop, true) => {
-                Recording::image_budget(in_hand + intervals::max_skipped(config), in_hand)
+                Recording::image_budget(in_hand + sources::max_skipped(config), in_hand)
             }
             // As many as are in hand at a time, and as many again on their way.
             (Backpressure::Drop, false) => ImageBudget::new(2 * in_hand),

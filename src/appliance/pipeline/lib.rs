@@ -25,17 +25,16 @@ mod golden;
 mod health;
 mod infer;
 mod interval;
-mod intervals;
 mod nvmm;
 mod reload;
 mod reload_notice;
 mod reorder;
 mod report;
-mod roster;
 mod secondary;
 mod single_stage;
 mod sinks;
 mod source_table;
+mod sources;
 mod start;
 mod start_secondary;
 mod stats;
@@ -79,9 +78,9 @@ use control::ControlQueue;
 use detector_status::{DetectorStatusPublisher, Sinks};
 use execution_mode::InFlightLimit;
 use reload_notice::Notice;
-use roster::RunningSource;
 use secondary::SecondaryInference;
 use source_table::SourceTable;
+use sources::RunningSource;
 use stats::StatsCollector;
 use threads::{join, spawn, wait_until};
 use track::{SINK_CLOSE_TIMEOUT, TrackMessage, TrackStage, TrackStageReport};
@@ -238,7 +237,7 @@ impl Pipeline {
         // Held until the first sources are there.
         lanes.hold_open(true);
         let (messages, received) = course.message_channel();
-        let lanes = intervals::with_intervals(lanes, config, messages.clone());
+        let lanes = sources::with_intervals(lanes, config, messages.clone());
         let lanes = Arc::new(lanes.with_max_batches(options.max_batches));
         let (cascade, stations) =
             SecondaryInference::new(&prepared_secondary, course.overflow_policy());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_publish::Publication;
-use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
 use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, Trace};
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
@@ -127,6 +127,27 @@ fn static_source(
     })
 }
 
+/// Counts the frames of all sources until the limit is reached, and drops them.
+struct FrameCounter {
+    limit: Arc<RunLimit>,
+    started: Instant,
+    done: Arc<AtomicU64>,
+}
+
+impl FrameHandler for FrameCounter {
+    fn frame(&self, _frame: Frame) -> Flow {
+        if self.limit.reserve(1, self.started) == 0 {
+            return Flow::Stop;
+        }
+        self.done.fetch_add(1, Ordering::AcqRel);
+        if self.limit.frames.load(Ordering::Acquire) > 0 {
+            return Flow::Continue;
+        }
+        self.limit.stop.stop();
+        Flow::Stop
+    }
+}
+
 fn bench_sources(
     sources: &[SourceConfig],
     prepared: &DetectorFactory,
@@ -139,17 +160,10 @@ fn bench_sources(
     let done = Arc::new(AtomicU64::new(0));
     let mut handles = Vec::new();
     for (index, source) in (0_u16..).zip(sources) {
-        let (counted, allowed, stopping) = (Arc::clone(&done), Arc::clone(&budget), stop.clone());
-        let deliver = move |_frame| {
-            if allowed.reserve(1, started) == 0 {
-                return Flow::Stop;
-            }
-            counted.fetch_add(1, Ordering::AcqRel);
-            if allowed.frames.load(Ordering::Acquire) > 0 {
-                return Flow::Continue;
-            }
-            stopping.stop();
-            Flow::Stop
+        let handler = FrameCounter {
+            limit: Arc::clone(&budget),
+            started,
+            done: Arc::clone(&done),
         };
         let context = SourceContext {
             id: SourceId(index),
@@ -159,8 +173,7 @@ fn bench_sources(
                 prepared.input_size(),
                 prepared.placement(),
                 &stop,
-                Arc::new(deliver),
-                Arc::new(|_, _, _| {}),
+                Arc::new(handler),
             )
         };
         let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {

@@ -1,7 +1,7 @@
-//! The embedded broker: MQTT on a machine without one, for a first look and for small sites.
+//! The embedded broker: an MQTT broker inside the process, for evaluation and for small sites without a broker.
 //!
-//! It keeps everything in memory: retained values are gone with the process, and the sink sends them again at the next
-//! start. A site with many clients, or with other publishers, wants a real broker (`publish.mqtt.broker: mqtt://…`).
+//! All state is in memory: retained values are lost when the process ends, and the sink sends them again at the next
+//! start. Use an external broker (`publish.mqtt.broker: mqtt://…`) for many clients or for other publishers.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -26,9 +26,9 @@ use jetwatch_telemetry::{self as telemetry, thread_names};
 const MAX_CLIENTS: usize = 256;
 /// Most retained topics.
 const MAX_RETAINED: usize = 20_000;
-/// Messages that wait for one slow client before its oldest are dropped.
+/// Messages queued for one slow client before its oldest are dropped.
 const CLIENT_QUEUE: usize = 10_000;
-/// Longest wait for the thread at the end.
+/// Longest wait for the thread to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A broker that listens until it is stopped or dropped.
@@ -50,7 +50,7 @@ impl std::fmt::Debug for EmbeddedBroker {
 impl EmbeddedBroker {
     /// Starts listening on `command_listener` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
     ///
-    /// With `credentials`, exactly that user with that password is let in. Without, anybody is, and therefore only a
+    /// With `credentials`, only that user with that password may connect. Without, any client may, and therefore only a
     /// loopback address is accepted.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl EmbeddedBroker {
             }),
             None => None,
         };
-        // The broker crate reports a failed bind as text only: asked here first, so that the error can say which it is.
+        // The broker crate reports a failed bind as text only: bind here first, so that the error can name the cause.
         match std::net::TcpListener::bind(listen) {
             Ok(free) => drop(free),
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
@@ -131,14 +131,14 @@ impl EmbeddedBroker {
             return;
         };
         self.shutdown.shutdown();
-        // The channel carries nothing: its end is the thread's.
+        // The thread never sends: the channel disconnects when the thread ends.
         if self.ended.recv_timeout(STOP_TIMEOUT)
             == Err(crossbeam_channel::RecvTimeoutError::Timeout)
         {
-            log::warn!(thread = "broker"; "not ended after {} s; left behind", STOP_TIMEOUT.as_secs());
+            log::warn!(thread = "broker"; "did not stop within {} s; abandoned", STOP_TIMEOUT.as_secs());
             return;
         }
-        // Its panic, if any, was told by the hook.
+        // A panic has already been logged by the panic hook.
         let _ = thread.join();
     }
 }
@@ -179,7 +179,7 @@ async fn serve(
     let shutdown = broker.shutdown_handle();
     let mut accepting = broker.ready_receiver();
     let report_ready = async {
-        // An error means that the broker ended before it was ready, which the other branch tells.
+        // An error means that the broker ended before it was ready; the other branch reports that.
         if accepting.wait_for(|&ready| ready).await.is_ok() {
             let _ = ready.send(Ok((address, shutdown)));
         }
@@ -188,7 +188,7 @@ async fn serve(
     tokio::select! {
         result = broker.run() => {
             if let Err(error) = result {
-                // Refused silently by a full channel when the start was told already: then the log is the only place.
+                // `try_send` fails when the start was already reported: the log is then the only output.
                 if ready.try_send(Err(error.to_string())).is_err() {
                     log::error!("the embedded MQTT broker ended: {error}");
                 }
@@ -198,7 +198,7 @@ async fn serve(
     }
 }
 
-/// Lets one user in.
+/// Accepts one user.
 struct Authenticator {
     user: String,
     password: String,
@@ -244,10 +244,10 @@ impl AuthProvider for Authenticator {
     }
 }
 
-/// Compares in a time that does not tell how far two secrets agree.
+/// Compares two secrets in constant time.
 fn constant_time_eq(given: &[u8], wanted: &[u8]) -> bool {
     use sha2::{Digest, Sha256};
-    // Digests have one length, and nobody can steer where they first differ.
+    // Digests have equal lengths, and the position of their first difference cannot be controlled by the client.
     Sha256::digest(given) == Sha256::digest(wanted)
 }
 

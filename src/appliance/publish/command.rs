@@ -1,7 +1,6 @@
-//! Commands that come in over MQTT, and the answers: their form, and nothing of what they do. Pure.
+//! Commands received over MQTT, and the replies: their format only, not their execution. Pure.
 //!
-//! What comes in is somebody else's: it is short, it has the fields below and no others, and whatever else it may be is
-//! answered with an error.
+//! Input is untrusted: a command is short and has exactly the fields below; anything else is answered with an error.
 
 use std::collections::BTreeMap;
 
@@ -13,39 +12,39 @@ use super::wire::Utc;
 /// Longest accepted command, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 4096;
 
-/// Longest accepted text in one, in bytes.
+/// Longest accepted text in a command, in bytes.
 const MAX_TEXT: usize = 128;
 
-/// Most parameters in one.
+/// Most parameters in a command.
 const MAX_PARAMETERS: usize = 16;
 
-/// What is asked for.
+/// The requested operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Add a source.
     AddSource {
-        /// Its name.
+        /// Name of the source.
         name: String,
-        /// The template that it is made by.
+        /// Name of the template.
         template: String,
         /// Values of the template's parameters.
         parameters: BTreeMap<String, String>,
     },
     /// Remove a source that a command has added.
     RemoveSource {
-        /// Its name.
+        /// Name of the source.
         name: String,
     },
 }
 
-/// What a command's sender is answered.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// As the command gave it, so that its sender finds the answer; `None` where it gave none or could not be read.
+    /// The `id` of the command, for correlation; `None` where it had none or could not be parsed.
     pub id: Option<String>,
-    /// The source that it was about, where it could be read.
+    /// The source that the command named, where it could be parsed.
     pub name: Option<String>,
-    /// Why it was not done; `None`: it was.
+    /// Why the command failed; `None` when it succeeded.
     pub error: Option<String>,
 }
 
@@ -68,10 +67,10 @@ enum CommandName {
 }
 
 impl Command {
-    /// Reads a command and the id that its sender gave it.
+    /// Parses a command and its `id`.
     ///
     /// # Errors
-    /// What is wrong, as the reply to it.
+    /// The reply that reports what is wrong.
     pub fn read(payload: &[u8]) -> Result<(Option<String>, Self), Reply> {
         let anonymous = |error: String| Reply {
             id: None,
@@ -86,7 +85,7 @@ impl Command {
             return Err(anonymous(what));
         }
         let parse_error = |error: serde_json::Error| {
-            // Its words may quote what was sent, to any length.
+            // The parser's message may quote the input, at any length.
             let excerpt: String = error.to_string().chars().take(200).collect();
             format!("not a command: {excerpt}")
         };
@@ -95,7 +94,7 @@ impl Command {
             let what = "not a command: expected an object with `command` and `name`";
             return Err(anonymous(what.to_owned()));
         }
-        // Who sent it finds the answer by these, whatever else is wrong.
+        // The sender matches the reply by these, whatever else is wrong.
         let text =
             |key: &str| Some(sent.get(key)?.as_str()?.to_owned()).filter(|text| is_short(text));
         let (id, name) = (text("id"), text("name"));
@@ -142,7 +141,7 @@ impl Command {
         Ok((raw.id, command))
     }
 
-    /// Its word.
+    /// The `command` value on the wire.
     #[must_use]
     pub fn command_name(&self) -> &'static str {
         match self {
@@ -151,7 +150,7 @@ impl Command {
         }
     }
 
-    /// The source that it is about.
+    /// Name of the source.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

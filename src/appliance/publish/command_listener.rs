@@ -1,5 +1,5 @@
-//! The thread that listens for commands at `<prefix>/<device>/command`, and goes on trying while the broker is away. It only
-//! hands on what comes; answers go out with all other messages.
+//! The thread that subscribes to `<prefix>/<device>/command` and reconnects while the broker is unavailable. It only
+//! forwards payloads; replies are published by the sink.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::{PublishError, Subscriber, Topics};
 use jetwatch_config::MqttConfig;
 
-/// From one attempt to connect to the next.
+/// Interval between connection attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// How often the thread looks whether it is to end.
+/// Interval at which the thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Listens until it is dropped.
@@ -21,8 +21,8 @@ pub struct CommandListener {
 }
 
 impl CommandListener {
-    /// Starts the thread and returns at once. `on_payload` gets each command as it was sent, on that thread. What the broker has kept
-    /// from earlier (a retained message) is no command: it would be carried out again at every connection.
+    /// Starts the thread and returns at once. `on_payload` gets each command's payload, on that thread. Retained messages are
+    /// ignored: they would be executed again at every connection.
     ///
     /// # Errors
     /// No thread can be started.
@@ -59,7 +59,7 @@ impl Drop for CommandListener {
         let until = Instant::now() + POLL_INTERVAL * 10;
         while !thread.is_finished() {
             if Instant::now() >= until {
-                // It waits for a broker that does not answer, and holds nothing.
+                // The thread may be blocked on an unresponsive broker; it holds no resources, so it is not joined.
                 return;
             }
             std::thread::sleep(POLL_INTERVAL / 20);
@@ -90,7 +90,7 @@ fn listen(config: &MqttConfig, topic: &str, stop: &AtomicBool, on_payload: impl 
             Err(error) => error.to_string(),
         };
         if last_logged.as_ref() != Some(&reason) {
-            log::warn!("commands cannot be heard: {reason}");
+            log::warn!("command subscription failed: {reason}");
             last_logged = Some(reason);
         }
         let again = Instant::now() + RETRY_INTERVAL;

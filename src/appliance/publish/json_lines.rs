@@ -1,7 +1,7 @@
 //! The JSON-lines sink: one message per line, to a file or to standard output, from a thread named `json-lines`.
 //!
 //! A line is the same JSON as on MQTT; only counts, which are bare integers there, are objects of kind `count` here. The
-//! availability of the device is not written: a file has no broker that outlives the daemon. The chain never waits for
+//! availability of the device is not written: a file has no broker that outlives the daemon. The pipeline never blocks on
 //! the disk: lines wait in a bounded queue, and when it is full the oldest are dropped and counted.
 
 mod line_writer;
@@ -22,11 +22,11 @@ use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
 use jetwatch_config::JsonLinesConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 
-/// Lines that wait for the disk before the oldest are dropped: about 10 MB of events.
+/// Lines queued for the disk before the oldest are dropped: about 10 MB of events.
 const QUEUE_LINES: usize = 10_000;
 /// Most bytes given to one write.
 const WRITE_BYTES: usize = 64 * 1024;
-/// Wait after a failed write, so that a full disk is not asked thousands of times a second.
+/// Delay after a failed write, so that a full disk is not retried thousands of times a second.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// The sink that writes lines.
@@ -47,7 +47,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Box<[u8]>>,
-    /// Lines in the hands of the thread.
+    /// Lines taken by the thread and not yet written.
     writing: u64,
     closing: bool,
     closed_by_reader: bool,
@@ -70,8 +70,8 @@ impl JsonLinesSink {
         Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
-    /// As [`JsonLinesSink::start`], with the thread's mark among `pulses`: a disk that does not answer is a stall, a pipe
-    /// that nobody reads is not.
+    /// As [`JsonLinesSink::start`], with the thread's heartbeat among `pulses`: a disk that does not respond is a stall, a
+    /// pipe without a reader is not.
     ///
     /// # Errors
     /// Those of [`JsonLinesSink::start`].
@@ -84,7 +84,7 @@ impl JsonLinesSink {
         let (output, name) = match &config.path {
             Some(path) => (open(path)?, path.display().to_string()),
             None => {
-                // A descriptor of its own: Rust's standard output would keep lines in a buffer and take a lock per line.
+                // An own descriptor: Rust's standard output would buffer lines and take a lock per line.
                 let own = io::stdout().as_fd().try_clone_to_owned();
                 let own = own.map_err(|source| PublishError::OpenLines {
                     path: "/dev/stdout".into(),
@@ -138,14 +138,14 @@ impl JsonLinesSink {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // The channel carries nothing: its end is the thread's.
+        // The thread never sends: the channel disconnects when the thread ends.
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-            log::warn!(thread = "json-lines"; "not ended after {:.1} s; left behind", deadline.as_secs_f32());
+            log::warn!(thread = "json-lines"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
             let mut state = self.shared.lock();
             state.drop_queue();
             return;
         }
-        // Its panic, if any, was told by the hook.
+        // A panic has already been logged by the panic hook.
         let _ = thread.join();
     }
 }
@@ -236,9 +236,9 @@ struct Writer<O> {
     lines: LineWriter<O>,
     shared: Arc<Shared>,
     name: String,
-    /// Since when writing fails, and how many lines were lost by it.
+    /// Start of the current write failure, and the number of lines lost by it.
     failing: Option<(Instant, u64)>,
-    /// Marks when it works and when it waits; none for a pipe.
+    /// Heartbeat of the thread; none for a pipe.
     pulse: Option<Heartbeat>,
 }
 
@@ -265,7 +265,7 @@ impl<O: Output> Writer<O> {
                     if error.kind() == io::ErrorKind::BrokenPipe {
                         state.closed_by_reader = true;
                         state.drop_queue();
-                        log::info!(output = self.name.as_str(); "the reader of the JSON lines is gone");
+                        log::info!(output = self.name.as_str(); "the reader of the JSON lines has closed the pipe");
                         return;
                     }
                     drop(state);
@@ -278,7 +278,7 @@ impl<O: Output> Writer<O> {
         }
     }
 
-    /// Waits for lines and takes what fits one write. False: closed, and nothing is left.
+    /// Waits for lines and takes what fits one write. Returns false when the sink is closed and the queue is empty.
     fn next_batch(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
         let mut state = self.shared.lock();
@@ -308,7 +308,7 @@ impl<O: Output> Writer<O> {
         }
     }
 
-    /// Says a failure once, and waits a moment; closing ends the wait, but then what is left fails as well, and is counted.
+    /// Logs a failure once, and waits. Closing ends the wait; lines that remain then fail as well, and are counted.
     fn failed(&mut self, lost: u64, error: &io::Error) {
         match &mut self.failing {
             Some((_, so_far)) => *so_far += lost,
@@ -316,7 +316,7 @@ impl<O: Output> Writer<O> {
                 self.failing = Some((Instant::now(), lost));
                 log::error!(
                     output = self.name.as_str();
-                    "cannot write JSON lines: {error}; lines are dropped and counted until it works again, make room or check the disk"
+                    "cannot write JSON lines: {error}; lines are dropped and counted until writing succeeds again; free disk space or check the disk"
                 );
             }
         }

@@ -1,13 +1,13 @@
-//! The MQTT sink: a thread named `mqtt` with a client that loses nothing while the process lives.
+//! The MQTT sink: a thread named `mqtt` with a client that loses no QoS 1 message while the process runs.
 //!
-//! A message of QoS 1 counts as delivered when the broker's PUBACK has come, not before; what was under way when a
-//! connection broke is sent again, in order. While the broker is away, messages wait in a bounded queue, and the newest
-//! value of each retained topic waits beside it. The client speaks MQTT 5.0, since only there a broker says why it
-//! refuses a message, and 3.1.1 with brokers that do not know 5.0.
+//! A message of QoS 1 counts as delivered when the broker's PUBACK has arrived, not before; unacknowledged messages of a
+//! broken connection are sent again, in order. While the broker is unavailable, messages wait in a bounded queue, together
+//! with the newest value of each retained topic. The client uses MQTT 5.0, because only there a broker reports why it
+//! refuses a message, and 3.1.1 with brokers without 5.0.
 //!
 //! ```text
 //! accept() ──► Outbox ──► Session ──► broker      outbox: queues, pure       session: one connection
-//!  (chain)       ▲  (thread `mqtt`)     │         worker: reconnects      dial: address, TLS, login      link: packets
+//! (pipeline)    ▲  (thread `mqtt`)     │         worker: reconnects      connect: address, TLS, login, packets
 //!                └────── PUBACK ◄───────┘
 //! ```
 
@@ -44,47 +44,47 @@ use super::{
 use jetwatch_config::MqttConfig;
 use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 
-/// Part of the closing deadline that is kept for hanging up and for the thread's end.
+/// Part of the closing deadline reserved for the disconnect and for the end of the thread.
 const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
 
-/// Why a source has ended that only an earlier run had.
-const NOT_CONFIGURED_REASON: &str = "not among the sources since the daemon was started again";
+/// Reason in the `ended` state of a source that only an earlier run had.
+const NOT_CONFIGURED_REASON: &str = "not in the configuration since the daemon's restart";
 
-/// How often the thread marks that it is alive.
+/// Heartbeat interval of the thread.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// State of the connection to the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// The first attempt is under way.
+    /// The first attempt is in progress.
     Connecting,
     /// The broker accepted the client.
     Connected,
     /// The last attempt or connection failed; it is tried again.
     Failed {
-        /// Why, with what to do about it.
+        /// The error and its remedy.
         reason: String,
-        /// The broker or a secret said no: trying again helps only after a change, and happens every 30 s.
+        /// The broker or a credential was rejected: retries happen only every 30 s, as they succeed only after a change.
         refused: bool,
     },
 }
 
-/// What a broker said of itself when asked once.
+/// Result of a successful [`probe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerInfo {
     /// Host and port.
     pub address: String,
     /// `5.0` or `3.1.1`.
     pub protocol: &'static str,
-    /// Time until the login was accepted, name service and TLS included.
+    /// Time until the login was accepted, including DNS and TLS.
     pub connect_time: Duration,
 }
 
 /// Connects, logs in and disconnects, each step within `limit`. Blocks for at most a few times `limit`; starts no thread
-/// that outlives it. The error says which step failed and what to do.
+/// that outlives it. The error names the step that failed and the remedy.
 pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, PublishError> {
     let runtime = runtime("mqtt-probe")?;
-    // An id of its own: the daemon's would throw a running daemon off its connection.
+    // An own client id: with the daemon's, the broker would disconnect a running daemon.
     let client_id = format!("{}-check-{}", config.client_id, std::process::id());
     let started = Instant::now();
     let result = runtime.block_on(async {
@@ -98,7 +98,7 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
         )
         .await?;
         let connect_time = started.elapsed();
-        // DISCONNECT has this one form in both versions. The login worked: a broker that hangs up first does no harm.
+        // DISCONNECT has this one form in both versions. The login succeeded: an error here is harmless.
         let _ = link.write(&[0xe0, 0], limit).await;
         let protocol = if link.protocol == Protocol::V5 {
             "5.0"
@@ -111,12 +111,12 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
             connect_time,
         })
     });
-    // A name service that hangs must not hold the caller up.
+    // A blocked DNS lookup must not block the caller.
     runtime.shutdown_background();
     result
 }
 
-/// Marks each turn of the runtime, for ever: waiting for the network lets it turn, being stuck does not.
+/// Beats at each turn of the runtime. Waiting for the network lets it turn; a blocked task does not.
 async fn send_heartbeats(pulse: &Heartbeat) {
     loop {
         pulse.busy();
@@ -133,7 +133,7 @@ pub(super) fn runtime(name: &'static str) -> Result<tokio::runtime::Runtime, Pub
         .map_err(|source| PublishError::Thread { name, source })
 }
 
-/// Sees the state of an [`MqttSink`] from elsewhere, also after the sink was given away.
+/// View of the state of an [`MqttSink`], also after the sink was moved elsewhere.
 #[derive(Debug, Clone)]
 pub struct MqttMonitor {
     shared: Arc<Shared>,
@@ -146,7 +146,7 @@ impl MqttMonitor {
         self.shared.connection_state().clone()
     }
 
-    /// What became of the messages so far.
+    /// Current message counts.
     #[must_use]
     pub fn counts(&self) -> SinkCounts {
         self.shared.outbox().counts()
@@ -159,17 +159,17 @@ pub struct MqttSink {
     shared: Arc<Shared>,
     encoder: Encoder,
     topics: Topics,
-    /// The sources that there are now.
+    /// The current sources.
     present: HashSet<String>,
-    /// What the broker has kept from an earlier run is still to be looked at.
+    /// The values retained by the broker from an earlier run have not been checked yet.
     is_cleanup_pending: bool,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<()>,
 }
 
 impl MqttSink {
-    /// Starts the thread and returns at once: whether the broker is there is the thread's business, and it never stops
-    /// trying. `labels` are the model's, in the order of their class numbers. Fails only when no thread can be started.
+    /// Starts the thread and returns at once: it connects in the background and retries without end. `labels` are the
+    /// model's, in the order of their class numbers. Fails only when no thread can be started.
     ///
     /// With [`Broker::Embedded`](jetwatch_config::Broker::Embedded) this connects to the address given there; the broker itself is started by
     /// [`EmbeddedBroker::start`](super::EmbeddedBroker::start).
@@ -181,7 +181,7 @@ impl MqttSink {
         Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
-    /// As [`MqttSink::start`], with the thread's mark among `pulses`. A broker that is away or slow is no stall.
+    /// As [`MqttSink::start`], with the thread's heartbeat among `pulses`. An unavailable or slow broker is no stall.
     pub fn start_with_heartbeat(
         config: &MqttConfig,
         device: &str,
@@ -190,7 +190,7 @@ impl MqttSink {
     ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, labels);
         let mut outbox = Outbox::new(config.queue_messages);
-        // The first state, so that it is the first thing on every connection.
+        // Set first, so that it is sent first on every connection.
         outbox.set_internal_state(Message {
             topic: Arc::clone(topics.status()),
             payload: Bytes::from_static(ONLINE.as_bytes()),
@@ -217,7 +217,7 @@ impl MqttSink {
                 });
                 drop(pulse);
                 runtime.shutdown_background();
-                // Nobody listens when the sink was dropped.
+                // The receiver is gone when the sink was dropped.
                 let _ = end.send(());
             })
             .map_err(|source| PublishError::Thread {
@@ -235,7 +235,7 @@ impl MqttSink {
         })
     }
 
-    /// A view of this sink that can be kept.
+    /// A view of this sink's state.
     #[must_use]
     pub fn monitor(&self) -> MqttMonitor {
         MqttMonitor {
@@ -243,7 +243,7 @@ impl MqttSink {
         }
     }
 
-    /// Puts right what an earlier run has left at the broker, once that was read.
+    /// Cleans up values retained from an earlier run, once they were read.
     fn clean_up_retained(&mut self) {
         let Some(found) = self.shared.take_retained() else {
             return;
@@ -258,7 +258,7 @@ impl MqttSink {
         if actions.is_empty() {
             return;
         }
-        log::info!(values = actions.len(); "the broker had values of an earlier run; they are put right");
+        log::info!(values = actions.len(); "cleaning up stale retained messages from a previous run");
         for remedy in actions {
             match remedy {
                 Cleanup::Clear { topic } => self.shared.outbox().clear_retained(topic.into()),
@@ -275,7 +275,7 @@ impl MqttSink {
                         reason: Some(NOT_CONFIGURED_REASON),
                         at: SystemTime::now(),
                     });
-                    // Its state stays, as that of every source that left.
+                    // Its state stays retained, as that of every removed source.
                     drop(self.topics.remove_source(&source));
                 }
             }
@@ -290,9 +290,9 @@ impl MqttSink {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // A sender that is gone means that the thread ended by a panic, which the hook has told.
+        // A disconnected channel means that the thread panicked, which the panic hook has logged.
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-            log::warn!(thread = "mqtt"; "not ended after {:.1} s; left behind", deadline.as_secs_f32());
+            log::warn!(thread = "mqtt"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
             self.shared.outbox().abandon();
             return;
         }
@@ -324,7 +324,7 @@ impl Sink for MqttSink {
             Publication::Count { count, .. } => push(count.to_string().as_bytes()),
             _ => self.encoder.encode(record, Timestamp::now(), push),
         }
-        // Without a connection nobody waits for messages, and a new one starts by looking for them.
+        // Without a connection the thread does not wait for messages; a new connection checks for them first.
         let listening = outbox.is_connected();
         drop(outbox);
         if listening {
@@ -364,7 +364,7 @@ impl Sink for MqttSink {
 }
 
 impl Drop for MqttSink {
-    /// A sink that was not closed ends without a farewell: the broker publishes the last will.
+    /// A sink that was not closed disconnects without DISCONNECT: the broker publishes the last will.
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.shut_down(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! A message to a broker and back, to see that it takes and gives what is published. Called by `jetwatch doctor`.
+//! A message to a broker and back, to test that it accepts and delivers publications. Called by `jetwatch doctor`.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use super::subscribe::subscribe;
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
 
-/// Publishes one message below `<prefix>/<device>/doctor`, which nobody keeps, and waits for it as a subscriber. The time from
-/// one to the other, without that of connecting; each step ends within `limit`.
+/// Publishes one message, not retained, below `<prefix>/<device>/doctor` and waits for it as a subscriber. Returns the time
+/// between the two, without the connection setup; each step ends within `limit`.
 ///
 /// # Errors
 /// As for [`probe`](super::probe); the subscription is refused; or the message does not come back.
@@ -45,11 +45,11 @@ pub fn round_trip(
             waited: limit,
         })??;
         let elapsed = started.elapsed();
-        // The goodbye is a courtesy.
+        // A failed DISCONNECT is harmless.
         let _ = link.write(&[0xe0, 0], limit).await;
         Ok(elapsed)
     });
-    // A name service that hangs must not hold the caller up.
+    // A blocked DNS lookup must not block the caller.
     runtime.shutdown_background();
     result
 }

@@ -1,5 +1,5 @@
-//! A small subscriber, to show messages as subscribers see them. Not part of the chain: nothing is published or kept,
-//! and it does not reconnect.
+//! A small subscriber that receives messages as any MQTT client does. Not part of the pipeline: it publishes and stores
+//! nothing, and does not reconnect.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -20,12 +20,12 @@ use super::mqtt::connection::{Connection, Protocol, lost};
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
 
-/// Messages that wait for the caller; when more come, the connection is read more slowly.
+/// Messages queued for the caller; when the queue is full, the connection is read more slowly.
 const QUEUE_CAPACITY: usize = 1024;
-/// Longest time of each step of connecting.
+/// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What becomes of the values that the broker has kept.
+/// Whether retained values are delivered.
 #[derive(Clone, Copy, PartialEq)]
 enum RetainedPolicy {
     Deliver,
@@ -99,7 +99,7 @@ impl Subscriber {
                     tokio::select! {
                         result = receive(&mut link, &sender, retained) => result,
                         () = stop_here.notified() => {
-                            // The goodbye is a courtesy.
+                            // A failed DISCONNECT is harmless.
                             let _ = link.write(&[0xe0, 0], Duration::from_secs(1)).await;
                             Ok(())
                         }
@@ -142,7 +142,7 @@ impl Subscriber {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         self.stop.notify_one();
-        // A thread that waits for room in the channel is freed by emptying it.
+        // Draining the channel unblocks a thread that waits for space in it.
         self.messages = crossbeam_channel::never();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -165,7 +165,7 @@ pub(super) async fn subscribe(link: &mut Connection, filter: &str) -> Result<(),
         step: "subscribing",
         waited: CONNECT_TIMEOUT,
     };
-    // Nothing can come before the confirmation but the confirmation: mosquitto and our broker send retained values after it.
+    // Only SUBACK can come first: mosquitto and the embedded broker send retained values after it.
     match timeout(CONNECT_TIMEOUT, link.read())
         .await
         .map_err(|_| timed_out)??
@@ -201,14 +201,14 @@ async fn receive(
                 match packet? {
                     Packet::Publish(publish) => {
                         let id = publish.packet_id;
-                        // Blocks this thread alone while the caller is slow: that is the back-pressure. An error: the caller is gone.
+                        // Blocks only this thread while the caller is slow: that is the back-pressure. An error: the caller is gone.
                         if (retained == RetainedPolicy::Deliver || !publish.retain)
                             && sender.send((publish.topic_name, publish.payload.to_vec())).is_err()
                         {
                             return Ok(());
                         }
                         if let Some(id) = id {
-                            // A broker that died may have left more to read: the end is where reading ends.
+                            // A closed connection may have data left to read: read to its end.
                             let _ = send(link, &Packet::PubAck(PubAckPacket::new(id))).await;
                         }
                     }

@@ -1,11 +1,11 @@
-//! Where a record goes on MQTT and how surely it must arrive. Pure: no connection, no clock.
+//! Topic and delivery guarantee of a record on MQTT. Pure: no connection, no clock.
 //!
 //! ```text
 //! <prefix>/<device>/status                `online`, `offline` (also the last will)        retained, QoS 1
 //! <prefix>/<device>/detector              JSON, kind `detector`                           retained, QoS 1
 //! <prefix>/<device>/throttling            JSON, kind `throttling`                         retained, QoS 1
 //! <prefix>/<device>/reload                JSON, kind `reload`                             retained, QoS 1
-//! <prefix>/<device>/command               (heard, where the configuration allows commands)
+//! <prefix>/<device>/command               (subscribed, where the configuration allows commands)
 //! <prefix>/<device>/command/reply         JSON, kind `reply`                              QoS 1
 //! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::Publication;
 
-/// How surely a message must arrive.
+/// Delivery guarantee of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// The newest value of the topic, kept by the broker and acknowledged (retained, QoS 1).
@@ -47,12 +47,12 @@ pub struct Topics {
     command: Arc<str>,
     reply: Arc<str>,
     stats: Arc<str>,
-    /// Last level of each known label.
+    /// Last topic level of each known label.
     levels: HashMap<String, String>,
     sources: HashMap<String, SourceTopics>,
 }
 
-/// What a topic of a source that has a retained value is for.
+/// Purpose of a source's topic with a retained value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetainedTopic<'t> {
     /// The source's state.
@@ -124,27 +124,27 @@ impl Topics {
         &self.status
     }
 
-    /// Where commands are heard.
+    /// Topic of commands.
     #[must_use]
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Filters for all topics of sources that have retained values; others match them, too.
+    /// Filters for all topics of sources with retained values; other topics match them, too.
     #[must_use]
     pub(super) fn retained_filters(&self) -> [String; 4] {
         ["+/+", "+/counts/+", "+/zones/+", "+/lines/+"]
             .map(|levels| format!("{}/{levels}", self.base))
     }
 
-    /// The source that a topic is of, whatever it is for; `None` where it is none below this device's.
+    /// The source of a topic, whatever its purpose; `None` where it is not below this device.
     #[must_use]
     pub(super) fn source_of<'t>(&self, topic: &'t str) -> Option<&'t str> {
         let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
         Some(below.split_once('/')?.0)
     }
 
-    /// What a topic is for; `None` where this device has no retained value of a source there.
+    /// Purpose of a topic; `None` where this device has no retained value of a source there.
     #[must_use]
     pub(super) fn retained_topic<'t>(&'t self, topic: &'t str) -> Option<RetainedTopic<'t>> {
         let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
@@ -167,7 +167,7 @@ impl Topics {
         }
     }
 
-    /// Topic and delivery of what `record` becomes.
+    /// Topic and delivery guarantee of `record`.
     pub fn resolve(&mut self, record: &Publication<'_>) -> (Arc<str>, Delivery) {
         match record {
             Publication::Events { source, .. } => (
@@ -202,7 +202,7 @@ impl Topics {
         }
     }
 
-    /// Forgets a source; gives the topics of its counts, zones and lines, whose values mean nothing any more.
+    /// Removes a source; returns the topics of its counts, zones and lines, whose values are stale.
     pub fn remove_source(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
         let topics = self.sources.remove(source);
         let values = |topics: SourceTopics| {

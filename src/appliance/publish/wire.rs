@@ -1,7 +1,7 @@
-//! Records as JSON. Pure: the caller says what time it is, and sends or writes the result.
+//! Records as JSON. Pure: the caller passes the time, and sends or writes the result.
 //!
-//! The bodies are in [`body`]; this file chooses which one a record becomes and fills it. MQTT and JSON lines carry the
-//! same bytes, but for counts, which are bare integers on MQTT.
+//! The bodies are in [`body`]; this file selects and fills the one of a record. MQTT and JSON lines use the same bytes,
+//! except for counts, which are bare integers on MQTT.
 
 mod analytics;
 mod body;
@@ -21,10 +21,10 @@ use super::{DetectorStatus, Publication, Stats};
 use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
-/// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
+/// Version of the messages: increased when subscribers have to change; new fields alone do not count.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What both clocks say, read once per record.
+/// Readings of both clocks, taken once per record.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
     /// Wall-clock time, for times of day in messages.
@@ -44,7 +44,7 @@ impl Timestamp {
     }
 }
 
-/// Writes records as JSON, into a buffer that it keeps.
+/// Writes records as JSON, into a reused buffer.
 #[derive(Debug)]
 pub struct Encoder {
     device: String,
@@ -63,7 +63,7 @@ impl Encoder {
         }
     }
 
-    /// Calls `each` with the JSON of every message that `record` becomes: one per event or fact, otherwise one. No line breaks inside.
+    /// Calls `each` with the JSON of every message of `record`: one per track event or analytics event, otherwise one. Without line breaks.
     pub fn encode(
         &mut self,
         record: &Publication<'_>,
@@ -125,9 +125,9 @@ impl Encoder {
                 source,
                 rules,
                 frame,
-                events: facts,
+                events,
             } => {
-                for event in *facts {
+                for event in *events {
                     write(
                         &mut buffer,
                         &self.analytics_event(source, rules, frame, event, now),
@@ -308,7 +308,7 @@ impl Encoder {
 
     fn track<'a>(&'a self, track: &'a Track, image_size: Size) -> TrackBody<'a> {
         let [left, top, right, bottom] = track.xyxy;
-        // A picture is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
+        // An image is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
         let (width, height) = (
             image_size.width.max(1) as f32,
             image_size.height.max(1) as f32,

@@ -2,12 +2,12 @@
 //!
 //! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
 //! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
-//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`OnFrame`] function that the
-//! pipeline room gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
+//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`FrameHandler`] that the
+//! pipeline gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
 //! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`ProcessingPlan`].
 //!
 //! ```text
-//!   supervisor ── run_once ──► [ elements of the URI → decoder → steps that scale → appsink ] ── Deliver ──►
+//!   supervisor ── run_once ──► [ elements of the URI → decoder → steps that scale → appsink ] ── FrameHandler::frame ──►
 //!        ▲            │
 //!        └── wait ◄───┘  error, stall, end
 //! ```
@@ -18,6 +18,7 @@ mod crop_resize;
 pub mod dataset;
 mod elements;
 mod error;
+mod frame_handler;
 pub mod gst;
 pub mod image_codec;
 mod image_folder;
@@ -39,50 +40,17 @@ use std::time::Duration;
 pub use jetwatch_nvidia::surface::SurfaceReader as Surfaces;
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder};
-use jetwatch_types::{
-    Crop, Frame, FrameMeta, Image, Letterbox, Placement, Size, SourceId, SourceState,
-};
+use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
 
 pub use argus::ArgusSupervisor;
 pub use elements::{ELEMENTS, ElementSpec, ElementState, inspect_element};
 pub use error::SourceError;
+pub use frame_handler::{Flow, FrameHandler};
 pub use image_folder::{UnreadableHandler, start_image_source};
 pub use plan::{PlanStep, ProcessingPlan, StepKind};
 pub use pool::{PixelPool, PooledPixels};
 pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
-
-/// Takes a frame. It may wait (files) or drop an older frame (live sources); `Stop` means that no more are wanted.
-pub type OnFrame = Arc<dyn Fn(Frame) -> Flow + Send + Sync>;
-
-/// Decides of the next frame of a source, once, whether it skips the network.
-pub type ShouldSkip = Arc<dyn Fn(SourceId) -> bool + Send + Sync>;
-
-/// Takes a frame that skips the network, with its view where one was asked for and came.
-pub type OnSkipped = Arc<dyn Fn(FrameMeta, Option<Image>) + Send + Sync>;
-
-/// What becomes of the frames of a source of which some skip the network.
-#[derive(Clone)]
-pub struct SkipPolicy {
-    /// Asked before the pixels of a frame are scaled or drawn. What skips the network is not delivered.
-    pub should_skip: ShouldSkip,
-    /// Where those frames go.
-    pub on_skipped: OnSkipped,
-    /// The picture that they have.
-    pub full_image: FullImage,
-}
-
-/// Hears of changes of state, on the supervisor's thread.
-pub type OnStateChanged = Arc<dyn Fn(SourceId, SourceState, Option<String>) + Send + Sync>;
-
-/// Whether the source should go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// More frames are wanted.
-    Continue,
-    /// The chain is stopping.
-    Stop,
-}
 
 /// How one session with a source ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,14 +94,10 @@ pub struct SourceContext {
     pub placement: Placement,
     /// In which size pictures come.
     pub image_size: ImageSize,
-    /// Where frames go.
-    pub on_frame: OnFrame,
-    /// Where some frames skip the network: which, and what becomes of them.
-    pub skip_policy: Option<SkipPolicy>,
-    /// Who hears of changes of state.
-    pub on_state_changed: OnStateChanged,
-    /// Called once, last, on the supervisor's thread: no frame follows.
-    pub on_ended: Arc<dyn Fn(SourceId) + Send + Sync>,
+    /// Receives frames, states and the processing plan.
+    pub handler: Arc<dyn FrameHandler>,
+    /// Where some frames skip the network: the full image that those have. `None`: each frame goes through the network.
+    pub skipped_image: Option<FullImage>,
     /// Asks the source to end.
     pub stop: StopToken,
     /// Stage times.
@@ -152,8 +116,6 @@ pub struct SourceContext {
     pub nvmm_reader: Option<Arc<Surfaces>>,
     /// What [`Frame::full_image`] holds; where nothing is asked for, nothing is done for it.
     pub full_image: FullImage,
-    /// Hears, on the supervisor's thread, who does what in a session that has given its first frame.
-    pub on_plan: Arc<dyn Fn(&ProcessingPlan) + Send + Sync>,
 }
 
 impl SourceContext {
@@ -164,8 +126,7 @@ impl SourceContext {
         input: Size,
         placement: Placement,
         stop: &StopToken,
-        on_frame: OnFrame,
-        on_state_changed: OnStateChanged,
+        handler: Arc<dyn FrameHandler>,
     ) -> Self {
         Self {
             id: SourceId(0),
@@ -173,10 +134,8 @@ impl SourceContext {
             input,
             placement,
             image_size: ImageSize::default(),
-            on_frame,
-            skip_policy: None,
-            on_state_changed,
-            on_ended: Arc::new(|_| {}),
+            handler,
+            skipped_image: None,
             stop: stop.clone(),
             recorder: Recorder::default(),
             dot: Dot::default(),
@@ -186,7 +145,6 @@ impl SourceContext {
             machine: Arc::new(Machine::find(&SysRoot::default())),
             nvmm_reader: None,
             full_image: FullImage::None,
-            on_plan: Arc::new(|_| {}),
         }
     }
 

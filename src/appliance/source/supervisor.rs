@@ -71,7 +71,7 @@ pub(super) fn spawn(
             telemetry::name_thread(&thread_name);
             let result = supervise(make().as_mut(), &config, &context);
             context.heartbeat.idle();
-            (context.on_ended)(context.id);
+            context.handler.ended(context.id);
             result
         })?;
     Ok(SourceHandle { thread })
@@ -88,18 +88,22 @@ fn supervise(
         context.argus.add_source(&context.counters);
     }
     let mut wait = config.reconnect_wait;
-    (context.on_state_changed)(context.id, SourceState::Connecting, None);
+    context
+        .handler
+        .state_changed(context.id, SourceState::Connecting, None);
     loop {
         context.heartbeat.busy();
         let online_since: Cell<Option<Instant>> = Cell::new(None);
         let result = source.run_once(context, &|| {
             online_since.set(Some(Instant::now()));
             log::info!(source = context.name.as_str(); "online");
-            (context.on_state_changed)(context.id, SourceState::Online, None);
+            context
+                .handler
+                .state_changed(context.id, SourceState::Online, None);
         });
         let error = match result {
             Ok(SessionEnd::Stopped) => {
-                (context.on_state_changed)(
+                context.handler.state_changed(
                     context.id,
                     SourceState::Ended,
                     Some("stopped".to_owned()),
@@ -110,7 +114,9 @@ fn supervise(
                 if !live || matches!(config.uri, SourceUri::Synthetic(_)) =>
             {
                 log::info!(source = context.name.as_str(), frames = context.counters.frames(); "end of media");
-                (context.on_state_changed)(context.id, SourceState::Ended, None);
+                context
+                    .handler
+                    .state_changed(context.id, SourceState::Ended, None);
                 return Ok(());
             }
             // A camera or server does not end by itself: somebody closed it.
@@ -129,7 +135,9 @@ fn supervise(
         let mut text = error.to_string();
         if error.is_permanent(live) {
             log::error!(source = context.name.as_str(); "failed: {text}");
-            (context.on_state_changed)(context.id, SourceState::Offline, Some(text));
+            context
+                .handler
+                .state_changed(context.id, SourceState::Offline, Some(text));
             return Err(error);
         }
         let is_steady = online_since
@@ -142,14 +150,22 @@ fn supervise(
             text = format!("{text}; {fault}");
         }
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
-        (context.on_state_changed)(context.id, SourceState::Offline, Some(text));
+        context
+            .handler
+            .state_changed(context.id, SourceState::Offline, Some(text));
         context.heartbeat.idle();
         if context.stop.wait(wait) {
-            (context.on_state_changed)(context.id, SourceState::Ended, Some("stopped".to_owned()));
+            context.handler.state_changed(
+                context.id,
+                SourceState::Ended,
+                Some("stopped".to_owned()),
+            );
             return Ok(());
         }
         wait = (wait * 2).min(config.reconnect_max_wait);
         context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
-        (context.on_state_changed)(context.id, SourceState::Connecting, None);
+        context
+            .handler
+            .state_changed(context.id, SourceState::Connecting, None);
     }
 }

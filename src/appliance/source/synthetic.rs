@@ -11,7 +11,7 @@ use super::crop_resize::crop_resize;
 use super::pool::PixelPool;
 use super::rate_limit::RateLimiter;
 use super::scene::Scene;
-use super::{Flow, FullImage, SessionEnd, SkipPolicy, Source, SourceContext, SourceError};
+use super::{Flow, FullImage, SessionEnd, Source, SourceContext, SourceError};
 
 /// Draws frames of one scene.
 pub struct SyntheticSource {
@@ -145,13 +145,14 @@ impl SyntheticSource {
         &mut self,
         index: u64,
         meta: FrameMeta,
-        policy: &SkipPolicy,
+        context: &SourceContext,
+        skipped_image: FullImage,
     ) -> Result<(), SourceError> {
-        let full_image = match policy.full_image {
+        let full_image = match skipped_image {
             FullImage::None => None,
             FullImage::SourceSize => Some(self.paint_full_image(index).ok_or_else(wrong_size)?),
         };
-        (policy.on_skipped)(meta, full_image);
+        context.handler.skipped(meta, full_image);
         Ok(())
     }
 }
@@ -213,10 +214,10 @@ impl Source for SyntheticSource {
             let meta = self.meta(index, context);
             // The first is always drawn, so that a source which cannot draw says so at once.
             if announced
-                && let Some(skipping) = &context.skip_policy
-                && (skipping.should_skip)(context.id)
+                && let Some(skipped_image) = context.skipped_image
+                && context.handler.should_skip(context.id)
             {
-                self.skip_frame(index, meta, skipping)?;
+                self.skip_frame(index, meta, context, skipped_image)?;
                 index += 1;
                 continue;
             }
@@ -228,7 +229,7 @@ impl Source for SyntheticSource {
                 first_frame();
             }
             context.heartbeat.idle();
-            if (context.on_frame)(frame) == Flow::Stop {
+            if context.handler.frame(frame) == Flow::Stop {
                 return Ok(SessionEnd::Stopped);
             }
             index += 1;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::execution_mode::ExecutionMode;
 use crate::filter::DetectionFilter;
-use crate::{StatsCollector, intervals};
+use crate::{StatsCollector, sources};
 use jetwatch_config::{Config, Interval};
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{Heartbeats, thread_names};
@@ -63,7 +63,7 @@ impl TrackStageFixture {
         let mut lines = SourceTable::default();
         let line = TrackedSource::new(
             "a",
-            intervals::tracker(&config, source),
+            sources::tracker(&config, source),
             TrackEventGenerator::new(Duration::ZERO),
             None,
             DetectionFilter::new(source, &labels).expect("all labels"),

@@ -1,10 +1,10 @@
-//! Whole lines only: what a failed write left half done is cut off, or at least ended, before the next line.
+//! Whole lines only: a partial line of a failed write is cut off, or at least terminated, before the next line.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Where bytes go. Implementations: a file or pipe, and a disk that fails on command in tests.
+/// Destination of the bytes. Implementations: a file or pipe, and in tests a disk that fails on command.
 pub(super) trait Output: Write {
     /// Removes the last `bytes` bytes; an error where that cannot be done (a pipe).
     fn truncate_partial(&mut self, bytes: u64) -> io::Result<()>;
@@ -26,7 +26,7 @@ impl<O: Output> LineWriter<O> {
         }
     }
 
-    /// Writes `buffer`, which holds whole lines. On failure says how many of them are in the output.
+    /// Writes `buffer`, which holds whole lines. On failure returns how many of them are in the output.
     pub fn write(&mut self, buffer: &[u8]) -> Result<(), (u64, io::Error)> {
         if self.partial_bytes > 0 {
             self.repair().map_err(|error| (0, error))?;
@@ -49,7 +49,7 @@ impl<O: Output> LineWriter<O> {
             .map_or(0, |end| end + 1);
         self.partial_bytes = (written - whole) as u64;
         if self.partial_bytes > 0 && self.output.truncate_partial(self.partial_bytes).is_ok() {
-            // At once where it can be done, so that a reader meanwhile sees whole lines, and the bytes are free for others.
+            // Truncate at once where possible, so that readers see whole lines, and the bytes are free for other programs.
             self.partial_bytes = 0;
         }
         let lines = buffer[..whole]
@@ -84,7 +84,7 @@ impl FileOutput {
     /// A regular file opened for appending at `path`. A last line that a crash left unfinished is ended.
     pub fn file(mut file: File, path: &Path) -> io::Result<Self> {
         if !ends_with_line_break(path) {
-            // On a full disk this fails, and so will the first line: the sink says it then.
+            // On a full disk this fails, and so will the first line, which the sink reports.
             let _ = file.write_all(b"\n");
         }
         Ok(Self {
@@ -93,7 +93,7 @@ impl FileOutput {
         })
     }
 
-    /// Whether it is a regular file, whose writes end.
+    /// Whether it is a regular file, whose writes return in bounded time.
     pub fn is_regular(&self) -> bool {
         self.can_truncate
     }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::*;
 use crate::SourceState;
 
-/// A disk with a certain room.
+/// A disk with a limited capacity.
 #[derive(Debug, Clone)]
 struct Disk(Arc<Mutex<DiskState>>);
 
@@ -95,7 +95,7 @@ fn partial_line_is_truncated_on_seekable_output() {
     assert_eq!((whole, error.kind()), (2, io::ErrorKind::StorageFull));
     assert_eq!(disk.text(), "one\ntwo\n", "no half line");
     disk.state().capacity = 100;
-    lines.write(b"four\n").expect("room again");
+    lines.write(b"four\n").expect("space again");
     assert_eq!(disk.text(), "one\ntwo\nfour\n");
 }
 
@@ -107,7 +107,7 @@ fn partial_line_is_terminated_on_non_seekable_output() {
     assert_eq!(lines.write(b"one\ntwo\nthree\n").expect_err("full").0, 2);
     assert_eq!(lines.write(b"four\n").expect_err("still full").0, 0);
     disk.state().capacity = 100;
-    lines.write(b"four\n").expect("room again");
+    lines.write(b"four\n").expect("space again");
     assert_eq!(disk.text(), "one\ntwo\nth\nfour\n");
 }
 
@@ -166,9 +166,7 @@ fn a_closed_reader_is_reported_and_the_rest_dropped() {
     let mut sink =
         JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &[], None).expect("a thread");
     sink.publish(&record("x"));
-    eventually("the reader is known to be gone", || {
-        sink.is_closed_by_reader()
-    });
+    eventually("the closed pipe is detected", || sink.is_closed_by_reader());
     sink.publish(&record("y"));
     let counts = Box::new(sink).close(Duration::from_secs(30));
     assert_eq!((counts.accepted, counts.dropped, counts.queued), (2, 2, 0));
@@ -253,7 +251,7 @@ fn hanging_disk_is_stall_and_idle_writer_is_not() {
             .stalled(Duration::from_millis(20))
             .map(|(name, _)| name)
     };
-    // While this is held, the disk does not answer.
+    // While this is held, the disk does not respond.
     let blocked = disk.state();
     sink.publish(&record("waits for the disk"));
     eventually("the thread is stuck", || {

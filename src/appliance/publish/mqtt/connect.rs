@@ -19,7 +19,7 @@ use super::tls::tls_config;
 use crate::error::{PublishError, read_password};
 use jetwatch_config::{Broker, MqttConfig};
 
-/// Who connects, and what the broker says when it is gone.
+/// Client id and last will.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientIdentity {
     /// MQTT client id.
@@ -39,7 +39,7 @@ pub(crate) async fn connect(
             match connect_as(config, identity, limit, Protocol::V311).await {
                 Err(ConnectRefused::Protocol) => Err(PublishError::Rejected {
                     address: address_of(config),
-                    reason: "it speaks neither MQTT 5.0 nor 3.1.1".to_owned(),
+                    reason: "it supports neither MQTT 5.0 nor 3.1.1".to_owned(),
                 }),
                 Err(ConnectRefused::Error(error)) => Err(error),
                 Ok(link) => Ok(link),
@@ -78,7 +78,7 @@ async fn connect_as(
     protocol: Protocol,
 ) -> Result<Connection, ConnectRefused> {
     let address = address_of(config);
-    // The password first: a missing file is the same mistake whether or not the broker is up.
+    // The password first: a missing file is the same error whether or not the broker is up.
     let login = match &config.credentials {
         Some(credentials) => Some((credentials.user.clone(), read_password(credentials)?)),
         None => None,
@@ -149,7 +149,7 @@ async fn connect_as(
         ReasonCode::BadUsernameOrPassword => {
             return Err(PublishError::BadPassword { user: user() }.into());
         }
-        // Brokers give this one both for a wrong password and for a user who may not connect; MQTT 3.1.1 has no finer word.
+        // Brokers use this code both for a wrong password and for a user who may not connect; MQTT 3.1.1 has no finer one.
         ReasonCode::NotAuthorized | ReasonCode::Banned => {
             let client_id = identity.client_id.clone();
             return Err(PublishError::NotAuthorized {
@@ -183,7 +183,7 @@ type IoHalves = (
     Box<dyn AsyncWrite + Send + Unpin>,
 );
 
-/// Opens TCP, and TLS above it, at the first address that answers.
+/// Opens TCP, and TLS on top of it, at the first address that accepts.
 async fn open(
     config: &MqttConfig,
     address: &str,
@@ -242,7 +242,7 @@ async fn resolve(host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAdd
     }
 }
 
-/// Host, port, and whether TLS is spoken. A broker that listens on all addresses is reached over loopback.
+/// Host, port, and whether to use TLS. A broker that listens on all addresses is reached over loopback.
 fn endpoint(broker: &Broker) -> (String, u16, bool) {
     match broker {
         Broker::Embedded { listen } => {
@@ -266,7 +266,7 @@ fn not_opened(address: &str, host: &str, limit: Duration, error: MqttError) -> P
             step: "connecting",
             waited: limit,
         },
-        // With an open TCP connection nothing but TLS is left to fail.
+        // TCP is connected: only TLS can fail from here on.
         MqttError::ConnectionError(reason) | MqttError::ProtocolError(reason) => {
             let reason = reason
                 .trim_start_matches("TLS handshake failed: ")
@@ -284,7 +284,7 @@ fn not_opened(address: &str, host: &str, limit: Duration, error: MqttError) -> P
     }
 }
 
-/// With TLS 1.3 a broker that wants a client certificate says so only after the handshake.
+/// With TLS 1.3 a broker that requires a client certificate reports its absence only after the handshake.
 fn client_certificate_error(config: &MqttConfig, error: PublishError) -> PublishError {
     match (error, endpoint(&config.broker)) {
         (PublishError::Lost { address, reason }, (host, _, true)) if reason.contains("alert") => {

@@ -1,4 +1,4 @@
-//! An open MQTT connection: bytes to packets and back, and the words for how it ended. It knows nothing of messages.
+//! An open MQTT connection: bytes to packets and back, and the error text of its end. Independent of message contents.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use tokio::time::timeout;
 
 use crate::PublishError;
 
-/// Largest packet taken from a broker; a publisher gets only short answers, a subscriber whole messages.
+/// Largest packet accepted from a broker; a publisher receives only short replies, a subscriber whole messages.
 pub(crate) const MAX_PACKET_BYTES: usize = 1 << 20;
 
-/// Which MQTT the broker speaks.
+/// Protocol version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// 5.0: tells why it refuses a message, how many it takes at once and how large.
+    /// 5.0: reports why it refuses a message, its receive maximum and its largest packet.
     V5,
-    /// 3.1.1, for brokers that answer 5.0 with "unsupported".
+    /// 3.1.1, for brokers that refuse 5.0 as unsupported.
     V311,
 }
 
 impl Protocol {
-    /// The number on the wire.
+    /// The protocol level on the wire.
     pub fn level(self) -> u8 {
         match self {
             Self::V5 => 5,
@@ -41,18 +41,18 @@ pub(crate) struct Connection {
     /// Bytes that were read beyond the last packet.
     pub pending: BytesMut,
     pub protocol: Protocol,
-    /// Keep-alive as the broker wants it.
+    /// Keep-alive, as set by the broker.
     pub keep_alive: Duration,
-    /// Most unacknowledged messages that the broker takes.
+    /// The broker's receive maximum, in unacknowledged messages.
     pub receive_maximum: usize,
-    /// Largest packet that the broker takes.
+    /// The broker's largest packet, in bytes.
     pub max_packet_bytes: usize,
     /// For error texts.
     pub address: String,
 }
 
 impl Connection {
-    /// Reads one packet. May be dropped while waiting: no byte is lost.
+    /// Reads one packet. Cancel-safe: no byte is lost.
     pub async fn read(&mut self) -> Result<Packet, PublishError> {
         let level = self.protocol.level();
         read_packet_from_stream(&mut self.reader, level, &mut self.pending, MAX_PACKET_BYTES)
@@ -81,7 +81,7 @@ impl Connection {
     }
 }
 
-/// How a connection ended, in words.
+/// How a connection ended, as text.
 pub(crate) fn lost(address: &str, error: &MqttError) -> PublishError {
     let reason = match error {
         MqttError::ClientClosed | MqttError::ConnectionClosedByPeer => {
@@ -96,7 +96,7 @@ pub(crate) fn lost(address: &str, error: &MqttError) -> PublishError {
     }
 }
 
-/// MQTT's reason code in words: `ServerBusy` as `server busy (0x89)`.
+/// MQTT's reason code as text: `ServerBusy` as `server busy (0x89)`.
 pub(crate) fn reason_text(code: ReasonCode) -> String {
     let mut text = String::new();
     for c in format!("{code:?}").chars() {

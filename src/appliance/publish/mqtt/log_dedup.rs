@@ -1,6 +1,6 @@
 //! Repeated log lines as a counter. Pure.
 
-/// Remembers what was said last.
+/// The last logged text and its repeats.
 #[derive(Debug, Default)]
 pub(super) struct LogDedup {
     last: String,
@@ -8,7 +8,7 @@ pub(super) struct LogDedup {
 }
 
 impl LogDedup {
-    /// `Some(how often the previous text was repeated unsaid)` when `text` is new and should be said; `None` when it was just said.
+    /// `Some(repeats of the previous text that were not logged)` when `text` differs and is to be logged; `None` when it repeats.
     pub fn admit(&mut self, text: &str) -> Option<u64> {
         if self.last == text {
             self.repeats += 1;
@@ -18,7 +18,7 @@ impl LogDedup {
         Some(std::mem::take(&mut self.repeats))
     }
 
-    /// Forgets; returns how often the last text was repeated unsaid.
+    /// Resets; returns how often the last text was repeated without being logged.
     pub fn reset(&mut self) -> u64 {
         self.last.clear();
         std::mem::take(&mut self.repeats)

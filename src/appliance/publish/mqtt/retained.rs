@@ -1,5 +1,5 @@
-//! What the broker has kept below this device's topics from an earlier run: read once, on a connection of its own, so that a
-//! broker that minds says so there and not to the client that publishes.
+//! Values retained by the broker below this device's topics from an earlier run: read once, on a separate connection, so
+//! that a refusal by the broker does not affect the publishing client.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -17,36 +17,36 @@ use super::connection::{Connection, Protocol, lost};
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
 
-/// Longest time of each step of connecting.
+/// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Nothing says which value is the last; after this long without one, it was.
+/// MQTT has no end marker for retained values; after this long without one, the list is complete.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest that values are read, however many there are.
+/// Longest time for reading values, however many there are.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most values taken: far more than 64 sources have.
+/// Most values read: far more than 64 sources have.
 const MAX_MESSAGES: usize = 16_384;
-/// Longest value taken; those of this program's own are shorter.
+/// Longest value accepted; those of this program are shorter.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
 
-/// A topic and the value that the broker has kept for it.
+/// A topic and its retained value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RetainedMessage {
     pub topic: String,
     pub value: Vec<u8>,
 }
 
-/// What was read.
+/// Result of the reading.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct RetainedSnapshot {
     pub messages: Vec<RetainedMessage>,
-    /// Topics at which something was published meanwhile: whoever did is there.
+    /// Topics on which something was published meanwhile: another client publishes there.
     pub published_meanwhile: HashSet<String>,
 }
 
-/// Reads the values kept for the topics that match `filters`, in two seconds or a few. Nothing is published.
+/// Reads the values retained for the topics that match `filters`; takes about two seconds. Nothing is published.
 ///
 /// # Errors
-/// The broker lets this client neither in nor read any of them, or goes away meanwhile.
+/// The broker refuses the connection or every subscription, or the connection ends early.
 pub(super) async fn read(
     config: &MqttConfig,
     filters: &[String],
@@ -59,13 +59,13 @@ pub(super) async fn read(
     let mut found = RetainedSnapshot::default();
     subscribe(&mut link, filters, &mut found).await?;
     let received = receive(&mut link, &mut found).await;
-    // The goodbye is a courtesy.
+    // A failed DISCONNECT is harmless.
     let _ = link.write(&[0xe0, 0], IDLE_TIMEOUT).await;
     received.map(|()| found)
 }
 
 impl RetainedSnapshot {
-    /// Takes in a message; whether it is a kept value.
+    /// Takes in a message; returns whether it is a retained value.
     fn add(&mut self, publish: &PublishPacket) -> bool {
         match publish.retain {
             true if publish.payload.len() <= MAX_VALUE_BYTES => {
@@ -93,7 +93,7 @@ async fn subscribe(
         Protocol::V311 => SubscribePacket::new_v311(1),
     };
     for filter in filters {
-        // Unacknowledged: all of them come at once.
+        // QoS 0: all values arrive at once, without acknowledgement.
         packet = packet.add_filter(filter, QoS::AtMostOnce);
     }
     let mut buffer = BytesMut::new();
@@ -103,7 +103,7 @@ async fn subscribe(
     let address = link.address.clone();
     let latest = Instant::now() + CONNECT_TIMEOUT;
     let mut answer = timeout_at(latest, link.read()).await;
-    // A broker may send what matches before it answers.
+    // A broker may send matching messages before SUBACK.
     while let Ok(Ok(Packet::Publish(publish))) = &answer
         && found.messages.len() < MAX_MESSAGES
         && Instant::now() < latest
@@ -113,7 +113,7 @@ async fn subscribe(
     }
     match answer {
         Ok(Ok(Packet::SubAck(answer))) => {
-            // What it does let be read is better than nothing.
+            // Some of the filters are better than none.
             match answer.reason_codes.iter().any(|code| code.is_success()) {
                 true => Ok(()),
                 false => Err(PublishError::SubscriptionRefused {
@@ -138,13 +138,13 @@ async fn subscribe(
 async fn receive(link: &mut Connection, found: &mut RetainedSnapshot) -> Result<(), PublishError> {
     let latest = Instant::now() + READ_TIMEOUT;
     let mut idle_deadline = Instant::now() + IDLE_TIMEOUT;
-    // Looked at here as well: while others publish without a pause, reading never waits.
+    // Checked here as well: while others publish without a pause, reading never blocks.
     while found.messages.len() < MAX_MESSAGES && Instant::now() < idle_deadline.min(latest) {
         let Ok(packet) = timeout_at(idle_deadline.min(latest), link.read()).await else {
             break;
         };
         match packet? {
-            // Others are no reason to wait longer.
+            // Live messages do not extend the wait.
             Packet::Publish(publish) => {
                 if found.add(&publish) {
                     idle_deadline = Instant::now() + IDLE_TIMEOUT;

@@ -1,9 +1,9 @@
-//! What to do about the values that the broker has kept from an earlier run, which may have ended without taking them back. Pure.
+//! Decides what to do with values retained from an earlier run that ended without clearing them. Pure.
 //!
-//! A value that this run tells anyway needs nothing. What is left is one of a source that there is no more, of a rule that there is
-//! no more, or a count of a label that nothing was seen of. Whatever is not surely this program's own is let be: below the same
-//! topic others may keep things. So is what a source has that somebody else publishes for, as a second daemon of the same device's
-//! name would.
+//! A value that this run publishes anyway needs nothing. The rest belongs to removed sources and rules, or is a count of a
+//! label without detections. Values that are not certainly this program's are left alone: other programs may use the same
+//! prefix. The same holds for values of a source that another client publishes for, such as a second daemon with the same
+//! device name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,18 +12,18 @@ use serde_json::Value;
 use super::retained::{RetainedMessage, RetainedSnapshot};
 use crate::topics::{RetainedTopic, Topics};
 
-/// One thing to put right.
+/// One clean-up action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cleanup {
-    /// Nobody has this value any more.
+    /// Clear the value: its owner is gone.
     Clear { topic: String },
-    /// A source of this run sees nothing of this label.
+    /// Publish 0: a source of this run has no detection of this label.
     ZeroCount { source: String, label: String },
-    /// This source is not there any more, and was never said to have ended.
+    /// Publish the state `ended`: the source is gone, and its end was never published.
     MarkEnded { source: String },
 }
 
-/// What is wrong in `found` where there are the sources `present`, and `is_published` says which topics have a value from this run.
+/// The actions for the values `found`, with the sources `present`; `is_published` tests whether a topic has a value from this run.
 pub(super) fn plan_cleanup(
     found: &RetainedSnapshot,
     topics: &Topics,
@@ -41,12 +41,12 @@ pub(super) fn plan_cleanup(
             topics.source_of(&kept.topic)?,
         );
         let is_others = live.contains(source) && !present.contains(source);
-        // An empty value is none.
+        // An empty value is no retained value.
         let is_idle = kept.value.is_empty() || is_published(&kept.topic);
         (!is_others && !is_idle).then_some((kept, place))
     });
     let placed: Vec<(&RetainedMessage, RetainedTopic<'_>)> = placed.collect();
-    // Sources of an earlier run: their status says so. `true`: it also says that they have ended.
+    // Sources of an earlier run, by their status. `true`: their end was published.
     let mut gone: HashMap<&str, bool> = HashMap::new();
     for (kept, place) in &placed {
         if let RetainedTopic::Status { source } = place
@@ -85,7 +85,7 @@ pub(super) fn plan_cleanup(
     placed.iter().filter_map(remedy).collect()
 }
 
-/// A message of this kind about this source, as this program writes them.
+/// A message of this kind about this source, as this program writes it.
 fn parse_own(kept: &RetainedMessage, kind: &str, source: &str) -> Option<Value> {
     let body: Value = serde_json::from_slice(&kept.value).ok()?;
     (body["kind"] == kind && body["source"] == source).then_some(body)
@@ -145,7 +145,7 @@ mod tests {
         let published = ["here/status", "here/zones/now", "here/counts/person"].map(below);
         let present = HashSet::from(["here".to_owned()]);
         let remedied = plan_cleanup(&found, &topics, &present, |topic| {
-            published.iter().any(|told| told == topic)
+            published.iter().any(|known| known == topic)
         });
         let withdraw = |rest: &str| Cleanup::Clear { topic: below(rest) };
         let wanted = [

@@ -1,10 +1,10 @@
-//! One MQTT connection from CONNACK to its end: writes what the outbox gives, settles what the broker acknowledges.
-//! It never reconnects: that is the worker's.
+//! One MQTT connection from CONNACK to its end: writes messages from the outbox, settles acknowledged ones.
+//! It never reconnects: the worker does.
 //!
-//! The client type of the MQTT crate is not used here, only its packets and transports: that client waits for each
-//! acknowledgement in a task of its own and keeps unacknowledged messages in a session of its own. With one list, in
-//! the outbox, what goes out again after a broken connection is certain, in order, and counted once; and many messages
-//! leave in one write.
+//! The client type of the MQTT crate is not used, only its packets and transports: that client waits for each
+//! acknowledgement in a separate task and keeps unacknowledged messages in its own session. With one list, in the
+//! outbox, messages are sent again after a broken connection exactly once and in order, and many messages are sent in
+//! one write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,14 @@ use super::outbox::{Message, Outgoing};
 use super::shared::{Closing, Shared};
 use crate::PublishError;
 
-/// Most messages without acknowledgement. More hides more of the network's round trip: 64 carry 640 messages a second at
-/// 100 ms; on a local network the limit is never felt.
+/// Most messages without acknowledgement. A larger window hides more of the round trip: 64 allow 640 messages a second at
+/// 100 ms; on a local network the limit has no effect.
 const WINDOW: usize = 64;
 
-/// Most bytes gathered for one write.
+/// Most bytes collected for one write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Shortest time in which an answer must come, however short the keep-alive is.
+/// Shortest timeout for a reply, however short the keep-alive is.
 const MIN_RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Payload of the availability topic while the daemon is gone.
@@ -39,12 +39,12 @@ pub(super) const OFFLINE: &str = "offline";
 /// Payload of the availability topic while the daemon is connected.
 pub(super) const ONLINE: &str = "online";
 
-/// How a session ended when no error ended it.
+/// How a session ended without an error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionEnd {
-    /// All was delivered, `offline` was published, and the broker was told goodbye.
+    /// All was delivered, `offline` was published, and DISCONNECT was sent.
     Complete,
-    /// The deadline came first; the broker publishes the last will.
+    /// The deadline passed first; the broker publishes the last will.
     DeadlineExceeded,
 }
 
@@ -58,12 +58,12 @@ pub(super) struct Session<'a> {
     window: usize,
     last_write: Instant,
     last_read: Instant,
-    /// Since when an answer is due.
+    /// Start of the wait for a reply.
     waiting_since: Option<Instant>,
     ping_sent: bool,
     /// `offline` was put into the outbox.
     sent_offline: bool,
-    /// At least one message of the chain was acknowledged: the connection is good.
+    /// At least one message of the pipeline was acknowledged: the connection is good.
     pub confirmed: bool,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs until the connection breaks or the sink is closed. The outbox is told of both ends of the connection by the caller.
+    /// Runs until the connection breaks or the sink is closed. The caller reports connect and disconnect to the outbox.
     pub async fn run(&mut self) -> Result<SessionEnd, PublishError> {
         loop {
             self.write_queued().await?;
@@ -111,10 +111,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// One step of saying goodbye.
+    /// One step of closing.
     async fn close(&mut self, closing: Closing) -> Result<Option<SessionEnd>, PublishError> {
         if Instant::now() >= closing.deadline {
-            // MQTT 5 can ask for the last will; with 3.1.1 the broker publishes it since no DISCONNECT came.
+            // MQTT 5 can request the last will; with 3.1.1 the broker publishes it because no DISCONNECT was sent.
             if self.connection.protocol == Protocol::V5 {
                 let with_will = DisconnectPacket::new(ReasonCode::DisconnectWithWillMessage);
                 self.send(&Packet::Disconnect(with_will)).await?;
@@ -173,7 +173,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes a packet and all that came with it.
+    /// Handles a packet and all packets already received after it.
     async fn on_packets(&mut self, first: Packet) -> Result<(), PublishError> {
         self.last_read = Instant::now();
         self.on_packet(first)?;
@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
                     reason,
                 });
             }
-            // A publisher that subscribed to nothing is sent nothing else.
+            // A publisher without subscriptions receives nothing else.
             other => {
                 let reason = format!("unexpected {} from the broker", other.packet_type_name());
                 return Err(PublishError::Lost {
@@ -226,7 +226,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// When something is due: a sign of life from us, an answer, or the end.
+    /// When the next ping, reply timeout or deadline is due.
     fn next_timer(&self) -> Instant {
         let ping = self.last_write + self.connection.keep_alive;
         let answer = self
@@ -275,10 +275,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Ends the connection below MQTT, so that the broker sees its end at once.
+    /// Shuts the socket down, so that the broker sees the end at once.
     pub async fn shutdown(mut self) {
         use tokio::io::AsyncWriteExt;
-        // What cannot be shut down any more is gone anyway.
+        // An error means that the socket is closed already.
         let _ = timeout(
             Duration::from_millis(500),
             self.connection.writer.shutdown(),
@@ -287,7 +287,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Appends the PUBLISH of `outgoing`, or says why this broker cannot be sent it.
+/// Appends the PUBLISH of `outgoing`, or returns why it cannot be sent to this broker.
 fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Result<(), String> {
     let Outgoing {
         message,
@@ -332,6 +332,6 @@ fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Resul
 
 fn log_refusal(refusals: &mut LogDedup, reason: &str) {
     if let Some(repeats) = refusals.admit(reason) {
-        log::error!(repeats; "the MQTT broker does not take a message: {reason}; it is dropped, check what the broker allows this user to publish");
+        log::error!(repeats; "the MQTT broker refused a message: {reason}; the message is dropped, check what the broker allows this user to publish");
     }
 }

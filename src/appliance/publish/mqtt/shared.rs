@@ -1,4 +1,4 @@
-//! What the chain's thread and the `mqtt` thread share.
+//! State shared between the pipeline's thread and the `mqtt` thread.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,36 +9,36 @@ use super::ConnectionState;
 use super::outbox::Outbox;
 use super::retained::RetainedSnapshot;
 
-/// Someone closed the sink.
+/// The sink was closed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closing {
-    /// When the last byte must be out.
+    /// When the last byte must be sent.
     pub deadline: Instant,
 }
 
-/// What the broker has kept from an earlier run.
+/// Progress of reading the values retained from an earlier run.
 #[derive(Debug, PartialEq)]
 enum CleanupState {
-    /// Nobody wants to know it yet.
+    /// Not requested.
     Idle,
-    /// It is to be read at the next connection, or on this one.
+    /// Requested: to be read on this connection or the next one.
     Requested,
-    /// It was.
+    /// Read.
     Loaded(RetainedSnapshot),
-    /// It was looked at, or cannot be read.
+    /// Processed, or not readable.
     Done,
 }
 
-/// Shared state; each lock is held for a few copies at most, never while waiting.
+/// Shared state; each lock is held for a few copies, never while waiting.
 #[derive(Debug)]
 pub(super) struct Shared {
     outbox: Mutex<Outbox>,
     connection_state: Mutex<ConnectionState>,
     closing: Mutex<Option<Closing>>,
     cleanup: Mutex<CleanupState>,
-    /// Rung when somebody asks for what the broker has kept.
+    /// Notified when the retained values are requested.
     pub retained_requested: Notify,
-    /// Rung when there is something to do; a ring while nobody waits is kept.
+    /// Notified when there is work; a notification without a waiter is kept.
     pub wake: Notify,
 }
 
@@ -68,7 +68,7 @@ impl Shared {
         *self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for what the broker has kept, once; false: it was asked for before.
+    /// Requests the retained values, once; returns false when they were requested before.
     pub fn request_retained(&self) -> bool {
         let mut stock = self.cleanup();
         let is_first = *stock == CleanupState::Idle;
@@ -79,17 +79,17 @@ impl Shared {
         is_first
     }
 
-    /// Whether it is still to be read.
+    /// Whether they are still to be read.
     pub fn is_retained_requested(&self) -> bool {
         *self.cleanup() == CleanupState::Requested
     }
 
-    /// It was read; `None`: it cannot be.
+    /// Stores the result; `None`: they cannot be read.
     pub fn set_retained(&self, found: Option<RetainedSnapshot>) {
         *self.cleanup() = found.map_or(CleanupState::Done, CleanupState::Loaded);
     }
 
-    /// What was read, once; `None`: it was not yet, or was taken. What cannot be read is empty.
+    /// Takes the result, once; `None`: not read yet, or already taken. Empty when they cannot be read.
     pub fn take_retained(&self) -> Option<RetainedSnapshot> {
         let mut stock = self.cleanup();
         match *stock {

@@ -1,4 +1,4 @@
-//! The life of the `mqtt` thread: connect, serve, wait, for ever, until the sink is closed.
+//! The `mqtt` thread: connects, runs a session, waits, and repeats until the sink is closed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::shared::Shared;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
 
-/// Longest time of each step of connecting.
+/// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection this old was good, even if no message was acknowledged on it.
+/// A connection of this age was stable, even if no message was acknowledged on it.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// So many connections in a row that were accepted and ended within [`STABLE_AFTER`] look like two clients of one id that throw
-/// each other off: not every broker says so.
+/// This many successive connections that were accepted and ended within [`STABLE_AFTER`] indicate two clients with one
+/// client id that disconnect each other: not every broker reports that.
 const TAKEOVER_SUSPECT_COUNT: u32 = 3;
 
 pub(super) struct Worker {
@@ -32,12 +32,12 @@ pub(super) struct Worker {
     pub shared: Arc<Shared>,
     /// The availability topic.
     pub status: Arc<str>,
-    /// Which of the device's topics have values that the broker keeps.
+    /// Tests whether one of the device's topics has a retained value.
     pub retained_filters: [String; 4],
 }
 
 impl Worker {
-    /// Runs until the sink is closed and its deadline is kept.
+    /// Runs until the sink is closed and its deadline has passed or everything is delivered.
     pub async fn run(self) {
         let mut backoff = Backoff::default();
         let mut failures = LogDedup::default();
@@ -47,7 +47,7 @@ impl Worker {
         loop {
             let closing = self.shared.closing();
             let Some(attempt) = self.connect().await else {
-                // Interrupted by closing: the next one is the last, and knows its deadline.
+                // Interrupted by closing: the next attempt is the last, with a deadline.
                 continue;
             };
             let error = match attempt {
@@ -104,7 +104,7 @@ impl Worker {
                 reason,
                 refused: error.is_refusal(),
             };
-            // One attempt is made after closing was asked for: with a broker that is away, more would only delay the end.
+            // Only one attempt after closing was requested: with an unavailable broker, more would only delay the end.
             if closing.is_some() {
                 return self.abandon();
             }
@@ -112,15 +112,15 @@ impl Worker {
         }
     }
 
-    /// Reads what the broker has kept, once somebody asks for it. Where the connection ends meanwhile, the next one begins anew.
+    /// Reads the retained values, once they are requested. If the connection ends meanwhile, the next one starts over.
     async fn read_retained(&self) -> Infallible {
         loop {
             if self.shared.is_retained_requested() {
                 let read = retained::read(&self.config, &self.retained_filters).await;
                 if let Err(error) = &read {
-                    // A broker may well say no: publishing needs none of this.
+                    // A broker may refuse this: publishing does not need it.
                     log::info!(
-                        "what an earlier run has left at the broker cannot be seen, and stays: {error}"
+                        "cannot read retained messages of a previous run; stale ones remain: {error}"
                     );
                 }
                 self.shared.set_retained(read.ok());
@@ -136,7 +136,7 @@ impl Worker {
             will: Some((self.status.as_ref().to_owned(), OFFLINE.to_owned())),
         };
         let Some(closing) = self.shared.closing() else {
-            // Closing must not wait for a broker that does not answer.
+            // Closing must not wait for an unresponsive broker.
             return tokio::select! {
                 link = connect(&self.config, &identity, CONNECT_TIMEOUT) => Some(link),
                 () = self.closed() => None,
@@ -170,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Says each failure once; repeats are counted and told with the next line that differs.
+    /// Logs each failure once; repeats are counted and logged with the next different line.
     fn report(&self, failures: &mut LogDedup, error: &PublishError, reason: &str, wait: Duration) {
         let Some(repeats) = failures.admit(reason) else {
             return;
@@ -187,7 +187,7 @@ impl Worker {
     fn abandon(&self) {
         let lost = self.shared.outbox().abandon();
         if lost > 0 {
-            log::warn!(lost; "messages were still waiting for the MQTT broker at the end; they are lost");
+            log::warn!(lost; "messages not delivered to the MQTT broker before the deadline are lost");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Facts about a scene, zones and lines as JSON.
+//! Analytics events, zones and lines as JSON.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use crate::AnalyticsMessage;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, Side, ZoneCount};
 
-/// One fact about the scene.
+/// One analytics event.
 #[derive(Serialize)]
 pub(super) struct AnalyticsEventBody<'a> {
     version: u32,
@@ -36,7 +36,7 @@ pub(super) struct AnalyticsEventBody<'a> {
     frame: FrameBody,
 }
 
-/// What is in one zone.
+/// Objects in one zone.
 #[derive(Serialize)]
 pub(super) struct ZoneBody<'a> {
     version: u32,
@@ -58,7 +58,7 @@ struct ZoneCountBody<'a> {
     count: u32,
 }
 
-/// What has crossed one line.
+/// Crossings of one line.
 #[derive(Serialize)]
 pub(super) struct LineBody<'a> {
     version: u32,

@@ -1,4 +1,4 @@
-//! How the machine does, as `stats` messages carry it, and the message that tells that it slows itself down.
+//! Sensors and load of the machine in `stats` messages, and the throttling message.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::MachineStats;
 use jetwatch_platform::throttling::Cause;
 use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Temperature};
 
-/// How the machine does.
+/// Sensors and load of the machine.
 #[derive(Serialize)]
 pub(super) struct MachineBody<'a> {
     pub read_ms: f64,
@@ -20,7 +20,7 @@ pub(super) struct MachineBody<'a> {
     pub throttled_times: u64,
 }
 
-/// One processor.
+/// One CPU.
 #[derive(Serialize)]
 pub(super) struct CpuBody {
     pub cpu: u32,
@@ -66,14 +66,14 @@ pub(super) struct CounterBody<'a> {
     pub count: u64,
 }
 
-/// What slows the machine down.
+/// Causes of throttling that are active.
 #[derive(Serialize)]
 pub(super) struct CauseBody<'a> {
     pub cause: &'static str,
     pub name: &'a str,
 }
 
-/// A cause began or ended.
+/// A cause started or ended.
 #[derive(Serialize)]
 pub(super) struct ThrottlingBody<'a> {
     pub version: u32,
@@ -114,7 +114,7 @@ impl<'a> MachineBody<'a> {
     }
 }
 
-/// Causes as messages carry them.
+/// Causes as messages name them.
 pub(super) fn causes(causes: &[Cause]) -> Vec<CauseBody<'_>> {
     causes
         .iter()

@@ -39,7 +39,7 @@ pub(super) struct StallMonitor {
     frames: AtomicU64,
     /// Milliseconds from `started` to the newest frame.
     last_frame_ms: AtomicU64,
-    /// Whether the streaming thread waits inside `OnFrame`: then the chain is slow, not the source.
+    /// Whether the streaming thread waits inside [`FrameHandler::frame`](crate::FrameHandler::frame): then the chain is slow, not the source.
     delivering: AtomicBool,
 }
 
@@ -412,8 +412,8 @@ impl AppSinkHandler {
     }
 
     fn deliver(&mut self, frame: Frame) -> Result<gst::FlowSuccess, gst::FlowError> {
-        let deliver = &self.context.on_frame;
-        let flow = self.stall_monitor.delivering(|| deliver(frame));
+        let handler = &self.context.handler;
+        let flow = self.stall_monitor.delivering(|| handler.frame(frame));
         self.to_flow_return(flow)
     }
 

@@ -136,7 +136,7 @@ impl Session<'_> {
             log::info!(source = self.context.name.as_str(); "{note}");
         }
         timing::attach(&found, &self.context.recorder);
-        (self.context.on_plan)(&plan);
+        self.context.handler.plan(&plan);
         match plan.rejected_by(self.config.decoder, self.config.scaling) {
             Some(reason) => Err(SourceError::Refused(reason)),
             None => Ok(()),

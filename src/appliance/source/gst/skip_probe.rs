@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::{FullImage, SkipPolicy, SourceContext};
+use crate::{FrameHandler, FullImage, SourceContext};
 use jetwatch_types::{Crop, FrameMeta, Image, Size};
 
 use super::scaler::StallMonitor;
@@ -50,31 +50,31 @@ pub(super) struct ProbeState {
 /// The gate of one session; without frames that skip, it does not exist.
 #[derive(Clone)]
 pub(super) struct SkipProbe {
-    policy: SkipPolicy,
+    handler: Arc<dyn FrameHandler>,
+    /// The full image that skipped frames have.
+    full_image: FullImage,
     state: Arc<Mutex<ProbeState>>,
 }
 
 impl SkipProbe {
     /// For the frames of this source; `None` where all of them go through the network.
     pub(super) fn from_context(context: &SourceContext) -> Option<Self> {
-        let skipping = context.skip_policy.clone()?;
+        let skipped_image = context.skipped_image?;
         // Without the branch for views there are none.
-        let view = match context.full_image {
+        let full_image = match context.full_image {
             FullImage::None => FullImage::None,
-            FullImage::SourceSize => skipping.full_image,
+            FullImage::SourceSize => skipped_image,
         };
         Some(Self {
-            policy: SkipPolicy {
-                full_image: view,
-                ..skipping
-            },
+            handler: Arc::clone(&context.handler),
+            full_image,
             state: Arc::default(),
         })
     }
 
     /// Whether it stands before the network's branch alone.
     pub(super) fn keeps_full_images(&self) -> bool {
-        self.policy.full_image == FullImage::SourceSize
+        self.full_image == FullImage::SourceSize
     }
 
     /// Looks at each buffer that comes through `pad`. The first of a session always passes: without it nothing would play.
@@ -93,7 +93,7 @@ impl SkipProbe {
                 gate.forward_skipped(late, None, &progress);
             }
             let seq = counters.next_seq();
-            if progress.frames() == 0 || !(gate.policy.should_skip)(id) {
+            if progress.frames() == 0 || !gate.handler.should_skip(id) {
                 gate.state().seq = Some(seq);
                 return gst::PadProbeReturn::Ok;
             }
@@ -136,7 +136,7 @@ impl SkipProbe {
         full_image: Option<Image>,
         stall_monitor: &StallMonitor,
     ) {
-        stall_monitor.delivering(|| (self.policy.on_skipped)(meta, full_image));
+        stall_monitor.delivering(|| self.handler.skipped(meta, full_image));
     }
 
     fn state(&self) -> MutexGuard<'_, ProbeState> {

@@ -1,4 +1,4 @@
-//! Tests of the outbox: by cases, and by random sequences of everything that can happen to it.
+//! Tests of the outbox: by cases, and by random sequences of operations.
 
 use proptest::prelude::*;
 
@@ -67,7 +67,7 @@ fn packet_ids_wrap_without_zero_or_in_flight_ids() {
         let id = outbox
             .next(WINDOW)
             .and_then(|out| out.id)
-            .expect("room in the window");
+            .expect("space in the window");
         assert!(id > 1, "{id}");
         assert!(outbox.acknowledged(id));
     }
@@ -104,7 +104,7 @@ fn state_keeps_newest_value_and_is_resent_on_connect() {
         .map(|(text, ..)| text)
         .collect();
     assert_eq!(texts, ["online", "2"]);
-    assert!(!outbox.acknowledged(1), "no progress for the chain");
+    assert!(!outbox.acknowledged(1), "no progress for the pipeline");
     assert!(outbox.acknowledged(2));
     assert_eq!(
         outbox.counts().delivered,
@@ -142,7 +142,7 @@ fn a_retracted_state_is_cleared_once_and_released_when_acknowledged() {
     assert_eq!(sent(&mut outbox).len(), 2);
     outbox.retract(&topic);
     assert_eq!(sent(&mut outbox), [(String::new(), Some(3), false)]);
-    // The value of before arrives; the withdrawal itself is lost with the connection, and goes out again.
+    // The earlier value arrives; the withdrawal itself is lost with the connection, and is sent again.
     assert!(outbox.acknowledged(1));
     outbox.disconnected();
     outbox.connected();
@@ -157,7 +157,7 @@ fn a_retracted_state_is_cleared_once_and_released_when_acknowledged() {
     let left = sent(&mut outbox);
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(left[0].0, "1");
-    // Another topic takes the place, and the first may come back.
+    // Another topic takes the slot, and the first may return.
     outbox.set_state(message("o", "2"));
     outbox.set_state(message("n", "3"));
     let texts: Vec<_> = sent(&mut outbox)

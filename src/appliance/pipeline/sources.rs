@@ -8,18 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::SourceConfig;
-use jetwatch_record::Overlay;
-use jetwatch_source::{self as source, SourceContext, SourceCounters, SourceHandle, StopToken};
-use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{SourceId, SourceState};
+use jetwatch_config::{Config, Interval, SourceConfig};
+use jetwatch_record::{ImageBudget, Overlay};
+use jetwatch_source::{
+    self as source, Flow, FrameHandler, SourceContext, SourceCounters, SourceHandle, StopToken,
+};
+use jetwatch_track::{TrackEventGenerator, Tracker};
+use jetwatch_types::{Frame, FrameMeta, Image, SourceId, SourceState};
 
 use super::analytics::SourceAnalytics;
+use super::batcher::Batcher;
 use super::command::FromTemplate;
+use super::execution_mode::InFlightLimit;
 use super::filter::DetectionFilter;
-use super::intervals;
 use super::source_table::TrackedSource;
 use super::threads::wait_until;
 use super::track::{REMOVED_REASON, TrackMessage};
@@ -60,7 +63,7 @@ impl Pipeline {
             cause,
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
-        let interval = intervals::interval(&self.config, source);
+        let interval = interval(&self.config, source);
         let id = self
             .batcher
             .add(self.execution_mode.drops_frames(source), interval);
@@ -152,7 +155,7 @@ impl Pipeline {
         let update_interval = self.config.publish.update_interval;
         Ok(TrackedSource::new(
             &source.name,
-            intervals::tracker(&self.config, source),
+            tracker(&self.config, source),
             TrackEventGenerator::new(update_interval),
             SourceAnalytics::new(source, &self.source_defaults.labels, update_interval),
             DetectionFilter::new(source, &self.source_defaults.labels)?,
@@ -167,60 +170,26 @@ impl Pipeline {
         counters: Arc<SourceCounters>,
         has_ended: &Arc<AtomicBool>,
     ) -> SourceContext {
-        let gate = self.in_flight.clone();
         let (image_size, full_image) = self
             .execution_mode
             .image_requests(self.image_budget.is_some());
-        let (lanes, running, ending, messages, messages_of_end) = (
-            Arc::clone(&self.batcher),
-            Arc::clone(&self.batcher),
-            Arc::clone(&self.batcher),
-            self.messages.clone(),
-            self.messages.clone(),
-        );
-        let (left, whole) = (stop.clone(), self.stop.clone());
-        let has_ended = Arc::clone(has_ended);
+        let handler = SourceHandler {
+            batcher: Arc::clone(&self.batcher),
+            in_flight: self.in_flight.clone(),
+            image_budget: self.image_budget.clone(),
+            messages: self.messages.clone(),
+            stop: stop.clone(),
+            pipeline_stop: self.stop.clone(),
+            has_ended: Arc::clone(has_ended),
+        };
         SourceContext {
             id,
             name: source.name.clone(),
             input: self.source_defaults.size,
             placement: self.source_defaults.placement,
             image_size,
-            on_frame: Arc::new(move |frame| gate.acquire(frame, |frame| lanes.push(frame))),
-            skip_policy: intervals::skip_policy(
-                &self.config,
-                source,
-                &self.batcher,
-                self.skipped_full_image,
-                self.image_budget.as_ref(),
-            ),
-            on_state_changed: Arc::new(move |id, state, reason| {
-                match state {
-                    SourceState::Online => running.set_running(id, true),
-                    SourceState::Offline => {
-                        running.set_running(id, false);
-                        running.mark_discontinuity(id);
-                    }
-                    SourceState::Ended => {
-                        running.set_running(id, false);
-                        has_ended.store(true, Ordering::Release);
-                    }
-                    // A file is as good as there; a camera that was away still is.
-                    SourceState::Connecting => {}
-                }
-                let is_taken_out =
-                    state == SourceState::Ended && left.is_stopped() && !whole.is_stopped();
-                let reason = match is_taken_out {
-                    true => Some(REMOVED_REASON.to_owned()),
-                    false => reason,
-                };
-                let _ = messages.send(TrackMessage::SourceState { id, state, reason });
-            }),
-            on_ended: Arc::new(move |id| {
-                ending.close(id);
-                // The follower may have seen the last result before the lane was closed.
-                let _ = messages_of_end.send(TrackMessage::QueueClosed { id });
-            }),
+            handler: Arc::new(handler),
+            skipped_image: can_skip(&self.config, source).then_some(self.skipped_full_image),
             stop: stop.clone(),
             recorder: self.source_defaults.recorder.clone(),
             dot: self.dot.clone(),
@@ -230,7 +199,125 @@ impl Pipeline {
             machine: Arc::clone(&self.machine),
             nvmm_reader: self.nvmm_reader.clone(),
             full_image,
-            on_plan: Arc::new(|_| {}),
         }
     }
+}
+
+/// Connects one source to the batcher and to the track stage.
+struct SourceHandler {
+    batcher: Arc<Batcher>,
+    in_flight: InFlightLimit,
+    /// Where the full images of skipped frames are kept for later steps.
+    image_budget: Option<ImageBudget>,
+    messages: Sender<TrackMessage>,
+    /// Ends this source.
+    stop: StopToken,
+    /// Ends the whole pipeline.
+    pipeline_stop: StopToken,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl FrameHandler for SourceHandler {
+    fn frame(&self, frame: Frame) -> Flow {
+        self.in_flight
+            .acquire(frame, |frame| self.batcher.push(frame))
+    }
+
+    fn should_skip(&self, source: SourceId) -> bool {
+        self.batcher.should_skip(source)
+    }
+
+    fn skipped(&self, meta: FrameMeta, full_image: Option<Image>) {
+        let full_image = full_image.zip(self.image_budget.as_ref());
+        let full_image = full_image.and_then(|(image, budget)| budget.try_acquire(image));
+        self.batcher.push_skipped(meta, full_image);
+    }
+
+    fn state_changed(&self, id: SourceId, state: SourceState, reason: Option<String>) {
+        match state {
+            SourceState::Online => self.batcher.set_running(id, true),
+            SourceState::Offline => {
+                self.batcher.set_running(id, false);
+                self.batcher.mark_discontinuity(id);
+            }
+            SourceState::Ended => {
+                self.batcher.set_running(id, false);
+                self.has_ended.store(true, Ordering::Release);
+            }
+            // A file is as good as running; a camera that was offline still is.
+            SourceState::Connecting => {}
+        }
+        let is_removed = state == SourceState::Ended
+            && self.stop.is_stopped()
+            && !self.pipeline_stop.is_stopped();
+        let reason = match is_removed {
+            true => Some(REMOVED_REASON.to_owned()),
+            false => reason,
+        };
+        let message = TrackMessage::SourceState { id, state, reason };
+        let _ = self.messages.send(message);
+    }
+
+    fn ended(&self, id: SourceId) {
+        self.batcher.close(id);
+        // The track stage may have seen the last result before the queue was closed.
+        let _ = self.messages.send(TrackMessage::QueueClosed { id });
+    }
+}
+
+/// The batcher, which lets frames skip the network where a source asks for it and sends them to `messages`.
+pub(super) fn with_intervals(
+    batcher: Batcher,
+    config: &Config,
+    messages: Sender<TrackMessage>,
+) -> Batcher {
+    let on_skipped = move |ticket, (meta, full_image)| {
+        // A track stage that has ended wants nothing more.
+        let _ = messages.send(TrackMessage::Skipped {
+            order: ticket,
+            meta,
+            full_image,
+        });
+    };
+    let detector = &config.detector;
+    batcher.with_intervals(
+        &[],
+        detector.max_interval,
+        detector.workers,
+        Box::new(on_skipped),
+    )
+}
+
+/// The tracker of one source, which predicts where frames skip the network.
+pub(super) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
+    if interval(config, source).can_skip() {
+        Tracker::with_coasting(&config.tracker)
+    } else {
+        Tracker::new(&config.tracker)
+    }
+}
+
+/// Whether frames of this source may skip the network.
+fn can_skip(config: &Config, source: &SourceConfig) -> bool {
+    let interval = interval(config, source);
+    // The interval of what is no camera does not follow the load.
+    interval.can_skip() && (source.uri.is_live() || !matches!(interval, Interval::Adaptive))
+}
+
+/// Frames that may wait for one that goes through the network, of all sources together.
+pub(super) fn max_skipped(config: &Config) -> usize {
+    let of_source = |source| match interval(config, source) {
+        Interval::Frames(frames) => frames,
+        Interval::Adaptive => config.detector.max_interval,
+    };
+    config
+        .sources
+        .iter()
+        .map(|source| of_source(source) as usize)
+        .sum()
+}
+
+/// How often frames of one source skip the network.
+pub(super) fn interval(config: &Config, source: &SourceConfig) -> Interval {
+    source.interval.unwrap_or(config.detector.interval)
 }
