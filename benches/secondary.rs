@@ -24,7 +24,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::tensor::TensorWriter;
-use jetwatch_detect::{DetectError, Detector, Resizer, load};
+use jetwatch_detect::{DetectError, Detector, load};
+use jetwatch_resize::{Filter, Resizer};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
     Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
@@ -162,7 +163,7 @@ fn frame((pixels, size): &(Vec<u8>, Size), resampler: &mut Resizer) -> Frame {
     let inner = Letterbox::new(*size, INPUT, Placement::Stretch).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
     let mut scaled = vec![0; stride * inner.height as usize];
-    resampler.scale(pixels, *size, inner, &mut scaled);
+    resampler.scale(pixels, *size, inner, Filter::Triangle, &mut scaled);
     Frame {
         meta: FrameMeta {
             source: SourceId(0),

@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("publish", 2),
     ("config", 1),
     ("platform", 1),
+    ("resize", 1),
     ("telemetry", 1),
     ("types", 0),
 ];
@@ -35,6 +36,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("clap_mangen", &["jetwatch"]),
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
+    ("fast_image_resize", &["resize"]),
     ("gstreamer", &["nvidia", "record", "source"]),
     ("gstreamer-app", &["nvidia", "record", "source"]),
     ("gstreamer-video", &["nvidia", "record", "source"]),

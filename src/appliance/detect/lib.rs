@@ -27,7 +27,6 @@ pub mod onnx;
 pub mod ort_library;
 mod ort_session;
 mod reading;
-mod resize;
 pub mod scripted;
 mod shared_model;
 mod signature;
@@ -38,7 +37,6 @@ pub use engine_availability::{EngineAvailability, check_engines};
 pub use error::DetectError;
 pub use factory::{DetectorFactory, labels, load, load_with_progress};
 pub use labels::{ClassFilter, suggest_labels};
-pub use resize::Resizer;
 pub use tensor::check_size;
 pub use tensorrt::LayerTime;
 

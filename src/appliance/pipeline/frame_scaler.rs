@@ -1,7 +1,7 @@
 //! Scaling behind the queue, by the worker that prepares its batch: for the steps of `jetwatch bench --ablation` that show what it
 //! costs. The daemon's sources scale, on the unit that is there for it.
 
-use jetwatch_detect::Resizer;
+use jetwatch_resize::{Filter, Resizer};
 use jetwatch_source::{PixelPool, PooledPixels};
 use jetwatch_types::{Crop, Frame, Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
@@ -17,19 +17,16 @@ pub(super) struct InputSize {
 /// Scales the frames of one worker.
 pub(super) struct FrameScaler {
     input: InputSize,
-    resampler: Resizer,
+    resizer: Resizer,
     pool: PixelPool,
-    /// Rows without what lies between them.
-    packed: Vec<u8>,
 }
 
 impl FrameScaler {
     pub(super) fn new(input: InputSize) -> Self {
         Self {
             input,
-            resampler: Resizer::default(),
+            resizer: Resizer::default(),
             pool: PixelPool::default(),
-            packed: Vec::new(),
         }
     }
 
@@ -56,17 +53,10 @@ impl FrameScaler {
     }
 
     fn scaled(&mut self, image: &Image, part: Crop, inner: Size) -> PooledPixels {
-        let bytes = |size: Size| size.width as usize * size.height as usize * PIXEL_BYTES;
-        let mut scaled = self.pool.acquire(bytes(inner));
-        self.packed.clear();
-        self.packed.reserve(bytes(part.size));
-        let left = part.left as usize * PIXEL_BYTES;
-        let row = left..left + part.size.width as usize * PIXEL_BYTES;
-        for y in part.top..part.top + part.size.height {
-            self.packed.extend_from_slice(&image.row(y)[row.clone()]);
-        }
-        self.resampler
-            .scale(&self.packed, part.size, inner, scaled.as_mut());
+        let bytes = inner.width as usize * inner.height as usize * PIXEL_BYTES;
+        let mut scaled = self.pool.acquire(bytes);
+        self.resizer
+            .scale_part(image, part, inner, Filter::Triangle, scaled.as_mut());
         scaled
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Pace, SyntheticScene};
+use jetwatch_resize::Resizer;
 use jetwatch_telemetry::{Level, Stage};
 use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Region, Size};
 
@@ -17,6 +18,7 @@ pub struct SyntheticSource {
     scene: Scene,
     settings: SyntheticScene,
     pool: PixelPool,
+    resizer: Resizer,
     /// The same scene with the pool of its views, once one was asked for: a scene keeps its backdrop in one size.
     full_image: Option<(Scene, PixelPool)>,
     loop_at_end: bool,
@@ -32,6 +34,7 @@ impl SyntheticSource {
             scene: Scene::new(settings),
             settings: settings.clone(),
             pool: PixelPool::default(),
+            resizer: Resizer::default(),
             full_image: None,
             loop_at_end,
             rate_limiter: None,
@@ -87,7 +90,9 @@ impl SyntheticSource {
             _ => Some(self.paint_full_image(index)?),
         };
         let image = match (part, &full_image) {
-            (Some(crop), Some(whole)) => crop_resize(whole, crop, inner, &self.pool)?,
+            (Some(crop), Some(whole)) => {
+                crop_resize(&mut self.resizer, whole, crop, inner, &self.pool)?
+            }
             _ => paint(&mut self.scene, index, inner, &self.pool)?,
         };
         if context.full_image == FullImage::None {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use jetwatch_detect::{DetectError, Detector, Resizer};
+use jetwatch_detect::{DetectError, Detector};
+use jetwatch_resize::{Filter, Resizer};
 use jetwatch_source::PixelPool;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
 use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES};
@@ -108,7 +109,7 @@ impl WorkerContext {
         let stride = inner.width as usize * PIXEL_BYTES;
         let mut scaled = self.pool.acquire(stride * inner.height as usize);
         let (pixels, size) = job.crop.pixels();
-        resampler.scale(pixels, size, inner, scaled.as_mut());
+        resampler.scale(pixels, size, inner, Filter::Triangle, scaled.as_mut());
         Frame {
             meta: FrameMeta {
                 source: job.source,
