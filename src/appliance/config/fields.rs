@@ -2,8 +2,8 @@
 //!
 //! `model.yaml` is read so. The configuration itself is read by tables, through [`Map`](super::Map).
 
-use super::form::nearest;
 use super::node::Node;
+use super::schema::nearest;
 use super::tree::{Entry, Tree};
 
 impl<'d> Node<'d> {
@@ -110,7 +110,7 @@ impl<'d> Node<'d> {
 #[cfg(test)]
 mod tests {
     use super::super::Document;
-    use super::super::form::Unit;
+    use super::super::schema::Unit;
 
     const TEXT: &str = "\
 input:

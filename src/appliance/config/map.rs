@@ -1,21 +1,23 @@
-//! A map read by its table of keys: unknown keys refused, ranges and defaults from the table.
+//! A map read by the specification of its keys: unknown keys are reported, ranges and defaults come from the specification.
 //!
-//! Asking for a key that the table does not list in the form asked for is a bug of the caller and panics; tests that
-//! load a file with every key find it. What the file says never makes it panic.
+//! The readers that [`Section`](super::Section) derives call these methods; so do rules between keys, which may read a key
+//! again: a problem that is recorded twice is reported once. To ask for a key that is not listed, or is of another type, is
+//! a bug of the caller and panics; tests that load a file with every key find it. No content of a file makes it panic.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::form::{Fallback, Form, Key, Unit};
 use super::mask::shown;
 use super::node::{Node, Value};
+use super::schema::{DefaultValue, KeySpec, Unit, ValueType};
+use super::section::Parsed;
 use super::tree::{Entry, Located, Place, Tree};
 
 /// A map with known keys.
 #[derive(Debug)]
 pub struct Map<'d> {
     node: Node<'d>,
-    keys: &'static [Key],
+    keys: &'static [KeySpec],
     entries: &'d [Entry],
     /// Where its missing keys are reported: its own place, or that of the map around one that was left out.
     place: Place,
@@ -29,7 +31,7 @@ static LEFT_OUT: Located = Located {
 
 impl<'d> Map<'d> {
     /// Records every entry whose key is not among `keys`.
-    pub(super) fn new(node: Node<'d>, keys: &'static [Key], entries: &'d [Entry]) -> Self {
+    pub(super) fn new(node: Node<'d>, keys: &'static [KeySpec], entries: &'d [Entry]) -> Self {
         node.refuse_unknown(entries, keys.iter().map(|key| key.name));
         let place = node.place();
         Self {
@@ -46,6 +48,11 @@ impl<'d> Map<'d> {
         &self.node
     }
 
+    /// The outermost map of the same file, for defaults that depend on other sections.
+    pub(super) fn root(&self, keys: &'static [KeySpec]) -> Option<Self> {
+        self.node.document().root().map(keys)
+    }
+
     /// Whether the key was given, even if with a wrong value.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
@@ -56,27 +63,27 @@ impl<'d> Map<'d> {
     pub fn get(&self, name: &str) -> Option<Node<'d>> {
         let key = self.key(name);
         let found = self.entry(name).map(|entry| self.node.child(entry));
-        if found.is_none() && key.default == Fallback::Required {
-            self.missing(name, &key.form.to_string());
+        if found.is_none() && key.default == DefaultValue::Required {
+            self.missing(name, &key.value.to_string());
         }
         found
     }
 
     /// Text, with the default of the table.
     pub fn text(&self, name: &str) -> Option<String> {
-        let Form::Text(form) = self.key(name).form else {
+        let ValueType::Text(form) = self.key(name).value else {
             self.bug(name, "text")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => node.text(form).map(str::to_owned),
-            (None, Fallback::Text(text)) => Some(text.to_owned()),
+            (None, DefaultValue::Text(text)) => Some(text.to_owned()),
             (None, _) => None,
         }
     }
 
     /// A secret.
     pub fn secret(&self, name: &str) -> Option<String> {
-        let Form::Secret = self.key(name).form else {
+        let ValueType::Secret = self.key(name).value else {
             self.bug(name, "a secret")
         };
         self.get(name)?.secret().map(str::to_owned)
@@ -84,24 +91,24 @@ impl<'d> Map<'d> {
 
     /// A path, with the default of the table; a relative one counts from the folder of the file.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
-        let Form::Path = self.key(name).form else {
+        let ValueType::Path = self.key(name).value else {
             self.bug(name, "a path")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => node.path_value(),
-            (None, Fallback::Text(path)) => Some(path.into()),
+            (None, DefaultValue::Text(path)) => Some(path.into()),
             (None, _) => None,
         }
     }
 
     /// A flag, with the default of the table.
     pub fn boolean(&self, name: &str) -> Option<bool> {
-        let Form::Boolean = self.key(name).form else {
+        let ValueType::Boolean = self.key(name).value else {
             self.bug(name, "a flag")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => node.boolean(),
-            (None, Fallback::Boolean(value)) => Some(value),
+            (None, DefaultValue::Boolean(value)) => Some(value),
             (None, _) => None,
         }
     }
@@ -109,8 +116,8 @@ impl<'d> Map<'d> {
     /// A whole number within the table's range, with its default. A range that does not fit `T` is a bug of the table,
     /// and ends as if the number were out of range.
     pub fn integer<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
-        let form = self.key(name).form;
-        let Form::Integer { min, max, unit } = form else {
+        let form = self.key(name).value;
+        let ValueType::Integer { min, max, unit } = form else {
             self.bug(name, "a whole number")
         };
         match (self.get(name), self.key(name).default) {
@@ -120,15 +127,15 @@ impl<'d> Map<'d> {
                     .ok()
                     .or_else(|| node.expect(&form.to_string()))
             }
-            (None, Fallback::Integer(value)) => T::try_from(value).ok(),
+            (None, DefaultValue::Integer(value)) => T::try_from(value).ok(),
             (None, _) => None,
         }
     }
 
     /// A whole number within the table's range, or `None` inside for the table's word; with the table's default.
     pub fn word_or_count(&self, name: &str) -> Option<Option<u32>> {
-        let form = self.key(name).form;
-        let Form::WordOrCount { word, max, .. } = form else {
+        let form = self.key(name).value;
+        let ValueType::WordOrCount { word, max, .. } = form else {
             self.bug(name, "a word or a whole number")
         };
         match (self.get(name), self.key(name).default) {
@@ -139,7 +146,7 @@ impl<'d> Map<'d> {
                 }
                 _ => node.expect(&form.to_string()),
             },
-            (None, Fallback::Integer(count)) => u32::try_from(count).ok().map(Some),
+            (None, DefaultValue::Integer(count)) => u32::try_from(count).ok().map(Some),
             (None, _) => None,
         }
     }
@@ -147,12 +154,12 @@ impl<'d> Map<'d> {
     /// A duration by the unit of the table, with its default.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         let value = self.integer::<u64>(name);
-        match self.key(name).form {
-            Form::Integer {
+        match self.key(name).value {
+            ValueType::Integer {
                 unit: Unit::Milliseconds,
                 ..
             } => value.map(Duration::from_millis),
-            Form::Integer {
+            ValueType::Integer {
                 unit: Unit::Seconds,
                 ..
             } => value.map(Duration::from_secs),
@@ -162,8 +169,8 @@ impl<'d> Map<'d> {
 
     /// A number within the table's range, with its default.
     pub fn number(&self, name: &str) -> Option<f32> {
-        let form = self.key(name).form;
-        let Form::Number {
+        let form = self.key(name).value;
+        let ValueType::Number {
             min,
             min_accepted,
             max,
@@ -174,7 +181,7 @@ impl<'d> Map<'d> {
         let accepts = |value: f64| value <= max && (value > min || (min_accepted && value == min));
         let value = match (self.get(name), self.key(name).default) {
             (Some(node), _) => node.number_as(&form, accepts),
-            (None, Fallback::Number(value)) => Some(value),
+            (None, DefaultValue::Number(value)) => Some(value),
             (None, _) => None,
         };
         value.map(|value| value as f32)
@@ -183,7 +190,7 @@ impl<'d> Map<'d> {
     /// The one of `choices` whose word stands here, in the order of the table's words, with its default.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[T]) -> Option<T> {
         let key = self.key(name);
-        let Form::Words(words) = key.form else {
+        let ValueType::Words(words) = key.value else {
             self.bug(name, "a word")
         };
         assert_eq!(
@@ -193,7 +200,7 @@ impl<'d> Map<'d> {
         );
         let word = match (self.get(name), key.default) {
             (Some(node), _) => node.word(words),
-            (None, Fallback::Text(word)) => Some(word),
+            (None, DefaultValue::Text(word)) => Some(word),
             (None, _) => None,
         }?;
         words
@@ -204,13 +211,13 @@ impl<'d> Map<'d> {
 
     /// A list of texts without repetitions; empty when it is not given.
     pub fn texts(&self, name: &str) -> Option<Vec<String>> {
-        let Form::Texts(form) = self.key(name).form else {
+        let ValueType::Texts(form) = self.key(name).value else {
             self.bug(name, "a list of texts")
         };
         let Some(node) = self.get(name) else {
             return Some(Vec::new());
         };
-        let items = node.items(&Form::Texts(form).to_string())?;
+        let items = node.items(&ValueType::Texts(form).to_string())?;
         let mut texts: Vec<String> = Vec::with_capacity(items.len());
         for item in items {
             let Some(text) = item.text(form) else {
@@ -226,7 +233,7 @@ impl<'d> Map<'d> {
 
     /// A map inside this one. One that is not given has its defaults, and its required keys are missing.
     pub fn section(&self, name: &str) -> Option<Map<'d>> {
-        let (Form::Map(keys) | Form::WordOrMap(_, keys)) = self.key(name).form else {
+        let (ValueType::Map(keys) | ValueType::WordOrMap(_, keys)) = self.key(name).value else {
             self.bug(name, "a map")
         };
         match self.get(name) {
@@ -243,10 +250,49 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// The maps of a list. Items that are none are recorded and left out, so that the others are still checked.
-    pub fn sections(&self, name: &str) -> Option<Vec<Map<'d>>> {
-        let form = self.key(name).form;
-        let Form::Maps(keys) = form else {
+    /// The maps of a list, none where it is not given. Items that are no maps are recorded and left out, so that the others
+    /// are still checked.
+    pub fn list(&self, name: &str) -> Option<Vec<Map<'d>>> {
+        match self.has(name) || self.key(name).default == DefaultValue::Required {
+            true => self.sections(name),
+            false => Some(Vec::new()),
+        }
+    }
+
+    /// `Some(None)` for a key that is not given, else what `read` gives.
+    pub fn optional<T>(&self, name: &str, read: impl FnOnce() -> Option<T>) -> Option<Option<T>> {
+        match self.has(name) {
+            true => read().map(Some),
+            false => Some(None),
+        }
+    }
+
+    /// Text that `accepts`.
+    pub fn checked(&self, name: &str, accepts: impl FnOnce(&str) -> bool) -> Option<String> {
+        self.parsed(name, |text| accepts(text).then(|| text.to_owned()))
+    }
+
+    /// Text as `parse` converts it.
+    pub fn parsed<T, P: Parsed<T>>(&self, name: &str, parse: impl FnOnce(&str) -> P) -> Option<T> {
+        let text = self.text(name)?;
+        match parse(&text).outcome() {
+            Ok(value) => Some(value),
+            Err(Some(problem)) => {
+                self.unfit(name, &problem, None);
+                None
+            }
+            Err(None) => self.get(name)?.expect(&self.expected(name)),
+        }
+    }
+
+    /// The accepted form of the key, for `expected …`.
+    pub fn expected(&self, name: &str) -> String {
+        self.key(name).value.to_string()
+    }
+
+    fn sections(&self, name: &str) -> Option<Vec<Map<'d>>> {
+        let form = self.key(name).value;
+        let ValueType::Maps(keys) = form else {
             self.bug(name, "a list of maps")
         };
         let node = self.get(name)?;
@@ -281,7 +327,7 @@ impl<'d> Map<'d> {
         self.entries.iter().find(|entry| entry.key == name)
     }
 
-    pub(super) fn key(&self, name: &str) -> &'static Key {
+    pub(super) fn key(&self, name: &str) -> &'static KeySpec {
         let found = self.keys.iter().find(|key| key.name == name);
         found.unwrap_or_else(|| self.bug(name, "a key"))
     }
@@ -296,46 +342,48 @@ impl<'d> Map<'d> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigError, Document};
+    use super::super::{ConfigError, Document, KeyValue, Section, Words};
     use super::*;
 
-    const INNER: &[Key] = &[
-        Key::or(
-            "level",
-            Form::Words(&["low", "high"]),
-            Fallback::Text("low"),
-            "",
-        ),
-        Key::required("id", Form::count(1, 300, "things"), ""),
-    ];
-    const OUTER: &[Key] = &[
-        Key::or(
-            "wait_ms",
-            Form::milliseconds(1, 100),
-            Fallback::Integer(7),
-            "",
-        ),
-        Key::or(
-            "share",
-            Form::Number {
-                min: 0.0,
-                min_accepted: false,
-                max: 1.0,
-            },
-            Fallback::Number(0.5),
-            "",
-        ),
-        Key::new("labels", Form::Texts("a label"), ""),
-        Key::new("inner", Form::Map(INNER), ""),
-        Key::new("many", Form::Maps(INNER), ""),
-    ];
+    #[derive(Debug, Clone, Copy, PartialEq, Words)]
+    enum Level {
+        Low,
+        High,
+    }
+
+    #[derive(Debug, PartialEq, Section)]
+    struct Inner {
+        /// How high.
+        #[key(default = "low")]
+        level: Level,
+        /// Its number.
+        #[key(range = 1..=300, unit = "things")]
+        id: u8,
+    }
+
+    #[derive(Debug, PartialEq, Section)]
+    struct Outer {
+        /// How long.
+        #[key(name = "wait_ms", range = 1..=100, default = 7)]
+        wait: Duration,
+        /// How much.
+        #[key(range = 0.0..=1.0, exclusive_min, default = 0.5)]
+        share: f32,
+        /// Which.
+        #[key(text = "a label")]
+        labels: Vec<String>,
+        /// One more.
+        inner: Option<Inner>,
+        /// Many more.
+        many: Vec<Inner>,
+    }
 
     /// What `reader` gives, or the problems without their count.
     fn read<T: std::fmt::Debug>(text: &str, reader: impl Fn(&Map<'_>) -> Option<T>) -> String {
         let document = Document::parse("f.yaml", text).expect("YAML");
         let value = document
             .root()
-            .map(OUTER)
+            .map(Outer::KEYS)
             .and_then(|map| reader(&map).map(|value| format!("{value:?}")));
         let lines = |error: ConfigError| {
             error
@@ -349,20 +397,20 @@ mod tests {
     }
 
     #[test]
-    fn defaults_come_from_the_table() {
+    fn defaults_come_from_the_declaration() {
         assert_eq!(read("labels: []", |map| map.duration("wait_ms")), "7ms");
         assert_eq!(read("labels: []", |map| map.number("share")), "0.5");
         assert_eq!(
             read("inner: {id: 3}", |map| map
-                .section("inner")?
-                .choice("level", &['l', 'h'])),
-            "'l'"
+                .section("inner")
+                .and_then(|map| Level::read(&map, "level"))),
+            "Low"
         );
         assert_eq!(read("wait_ms: 8", |map| map.texts("labels")), "[]");
     }
 
     #[test]
-    fn values_outside_the_table_are_refused() {
+    fn values_outside_the_declared_range_are_refused() {
         let share = |text| read(text, |map| map.number("share"));
         assert_eq!(share("share: 1"), "1.0");
         assert_eq!(
@@ -387,6 +435,32 @@ mod tests {
     }
 
     #[test]
+    fn a_section_is_read_with_all_of_its_problems() {
+        let text = "inner: {id: 2, level: high}\nmany: [{id: 3}]";
+        let document = Document::parse("f.yaml", text).expect("YAML");
+        let map = document.root().map(Outer::KEYS).expect("a map");
+        let level = |level, id| Inner { level, id };
+        let wanted = Outer {
+            wait: Duration::from_millis(7),
+            share: 0.5,
+            labels: Vec::new(),
+            inner: Some(level(Level::High, 2)),
+            many: vec![level(Level::Low, 3)],
+        };
+        assert_eq!(Outer::from_map(&map), Some(wanted));
+
+        let whole = |text| read(text, Outer::from_map);
+        assert!(whole("wait_ms: 3").contains("inner: None, many: []"));
+        assert_eq!(
+            whole("wait_ms: 0\ninner: {level: x}\nmany: [{id: 1}, {}]"),
+            "f.yaml:1: wait_ms: found 0, expected a whole number of milliseconds from 1 to 100\n\
+             f.yaml:2: inner.id: missing, expected a whole number of things from 1 to 300\n\
+             f.yaml:2: inner.level: found \"x\", expected one of low, high\n\
+             f.yaml:3: many[1].id: missing, expected a whole number of things from 1 to 300"
+        );
+    }
+
+    #[test]
     fn all_items_of_a_list_are_checked() {
         assert_eq!(
             read("many:\n - x\n - {idd: 1}\n - {zones: 1}\n", |map| map
@@ -407,7 +481,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "BUG: the table of `` does not list `labels` as a flag")]
-    fn asking_for_another_form_than_the_tables_is_a_bug() {
+    fn reading_a_key_as_another_type_is_a_bug() {
         read("labels: []", |map| map.boolean("labels"));
     }
 }

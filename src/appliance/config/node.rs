@@ -8,9 +8,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::document::Document;
-use super::form::{Form, Key, Unit};
+
 use super::map::Map;
 use super::mask::shown;
+use super::schema::{KeySpec, Unit, ValueType};
 use super::tree::{Entry, Located, Place, Tree};
 
 /// One value of the tree with its place and key path.
@@ -116,7 +117,7 @@ impl<'d> Node<'d> {
             _ => {
                 self.report(
                     "found something else than text",
-                    Some(Form::Secret.to_string()),
+                    Some(ValueType::Secret.to_string()),
                     None,
                 );
                 None
@@ -129,7 +130,7 @@ impl<'d> Node<'d> {
     pub fn boolean(&self) -> Option<bool> {
         match self.located.tree {
             Tree::Boolean(value) => Some(value),
-            _ => self.expect(&Form::Boolean.to_string()),
+            _ => self.expect(&ValueType::Boolean.to_string()),
         }
     }
 
@@ -139,7 +140,7 @@ impl<'d> Node<'d> {
         match self.located.tree {
             Tree::Integer(value) if range.contains(&value) => Some(value),
             _ => {
-                let form = Form::Integer {
+                let form = ValueType::Integer {
                     min: *range.start(),
                     max: *range.end(),
                     unit,
@@ -152,7 +153,7 @@ impl<'d> Node<'d> {
     /// A number within `range`, whole or not.
     #[must_use]
     pub fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
-        let form = Form::Number {
+        let form = ValueType::Number {
             min: *range.start(),
             min_accepted: true,
             max: *range.end(),
@@ -160,7 +161,7 @@ impl<'d> Node<'d> {
         self.number_as(&form, |value| range.contains(&value))
     }
 
-    pub(super) fn number_as(&self, form: &Form, accepts: impl Fn(f64) -> bool) -> Option<f64> {
+    pub(super) fn number_as(&self, form: &ValueType, accepts: impl Fn(f64) -> bool) -> Option<f64> {
         let value = match self.located.tree {
             Tree::Integer(value) => value as f64,
             Tree::Number(value, _) => value,
@@ -183,16 +184,16 @@ impl<'d> Node<'d> {
         };
         found
             .copied()
-            .or_else(|| self.expect(&Form::Words(words).to_string()))
+            .or_else(|| self.expect(&ValueType::Words(words).to_string()))
     }
 
     /// A path; a relative one counts from the folder of the file.
     #[must_use]
     pub fn path_value(&self) -> Option<PathBuf> {
-        let text = self.text(&Form::Path.to_string())?;
+        let text = self.text(&ValueType::Path.to_string())?;
         if text == "~" || text.starts_with("~/") {
             self.refuse(
-                Some(Form::Path.to_string()),
+                Some(ValueType::Path.to_string()),
                 Some("`~` is not expanded: write the whole path".to_owned()),
             );
             return None;
@@ -212,11 +213,11 @@ impl<'d> Node<'d> {
     /// A map whose keys are listed in `keys`; every other key is recorded as a problem. Nothing behind the colon is a
     /// map without keys, as happens when all of them are commented out.
     #[must_use]
-    pub fn map(&self, keys: &'static [Key]) -> Option<Map<'d>> {
+    pub fn map(&self, keys: &'static [KeySpec]) -> Option<Map<'d>> {
         match &self.located.tree {
             Tree::Map(entries) => Some(Map::new(self.clone(), keys, entries)),
             Tree::Null => Some(Map::new(self.clone(), keys, &[])),
-            _ => self.expect(&Form::Map(keys).to_string()),
+            _ => self.expect(&ValueType::Map(keys).to_string()),
         }
     }
 

@@ -3,9 +3,9 @@
 //! They change the tree before it is read, so that they are checked as if they stood in the file.
 
 use super::Document;
-use super::form::{Form, Key, nearest};
-use super::keys;
+use super::schema::{KeySpec, nearest};
 use super::tree::{Entry, Located, Tree};
+use super::{Config, Section};
 
 impl Document {
     /// Sets the key at `path` to `value`, which is written as it would stand in the file.
@@ -88,7 +88,7 @@ fn put(at: &mut Located, steps: &[&str], value: &Tree) -> bool {
 /// The whole path of a key; or what could have been meant.
 fn resolve(path: &str) -> Result<String, String> {
     let mut known = Vec::new();
-    collect("", keys::ROOT, &mut known);
+    collect("", Config::KEYS, &mut known);
     let bare = without_places(path);
     if known.contains(&bare) {
         return Ok(path.to_owned());
@@ -125,8 +125,8 @@ fn resolve(path: &str) -> Result<String, String> {
     })
 }
 
-fn collect(above: &str, table: &[Key], known: &mut Vec<String>) {
-    for key in table {
+fn collect(above: &str, keys: &[KeySpec], known: &mut Vec<String>) {
+    for key in keys {
         let path = match above {
             "" => key.name.to_owned(),
             above => format!("{above}.{}", key.name),
@@ -135,7 +135,7 @@ fn collect(above: &str, table: &[Key], known: &mut Vec<String>) {
         if key.name == "source_templates" {
             continue;
         }
-        if let Form::Map(inner) | Form::WordOrMap(_, inner) | Form::Maps(inner) = key.form {
+        if let Some(inner) = key.inner() {
             collect(&path, inner, known);
         }
         known.push(path);

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
-use super::keys::URI_FORMS;
 use super::mask::shown;
 pub(super) use rtsp::split_host_port;
 
 use super::{SourceUri, V4l2Format};
+
+/// Accepted forms of `uri`.
+pub(super) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";
 
 /// Why a `uri` is not accepted. Nothing in it repeats a secret.
 #[derive(Debug, PartialEq)]

@@ -86,6 +86,14 @@ pub struct Line {
 }
 
 impl Area {
+    /// The area within the corners `x,y,x,y,…`.
+    ///
+    /// # Errors
+    /// As [`parse_points`] and [`new`](Self::new).
+    pub fn parse(text: &str) -> Result<Self, ShapeError> {
+        parse_points(text).and_then(Self::new)
+    }
+
     /// The area within these corners.
     ///
     /// # Errors
@@ -208,6 +216,14 @@ impl Area {
 }
 
 impl Line {
+    /// The line `x,y,x,y`.
+    ///
+    /// # Errors
+    /// As [`parse_points`] and [`new`](Self::new).
+    pub fn parse(text: &str) -> Result<Self, ShapeError> {
+        parse_points(text).and_then(|points| Self::new(&points))
+    }
+
     /// The line between two points.
     ///
     /// # Errors

@@ -1,42 +1,105 @@
-//! Sources that are not in the file but may be added by name while the daemon runs, by whoever may send commands.
+//! `commands` and `source_templates`: what may be asked of the running daemon, and sources that are not in the file but may
+//! be added by name, by every client that may send commands.
 //!
-//! Such a source is made by the loader of `sources` from the template's own keys, so that all its rules hold. All that a
-//! sender can choose is a value of each parameter, out of those that the file lists: no path, address, launch fragment or
-//! program can come in, nor can a password be sent to a place that the file does not name.
+//! Such a source is read as one of `sources` from the template's own keys, so that all their rules hold. All that a sender
+//! can choose is a value of each parameter, out of those that the file lists: no path, address, launch fragment or program
+//! can come in, nor can a password be sent to a place that the file does not name. The rules of templates are in
+//! `template_rules`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::document::Document;
 use super::error::ConfigError;
-use super::keys;
-use super::load::one_source;
+use super::map::Map;
+use super::names::{NAME, is_name};
+use super::schema::{KeySpec, ValueType};
+use super::section::Section;
+use super::source;
 use super::tree::{Entry, Located, Tree};
 use super::{Problem, SourceConfig};
 
+/// What may be asked of the running daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Section)]
+#[section(default)]
+pub struct CommandsConfig {
+    /// Accept commands at PREFIX/DEVICE/command and reply at PREFIX/DEVICE/command/reply. Every client that may publish there at the broker may add sources of source_templates, and remove them.
+    #[key(default = false)]
+    pub enabled: bool,
+}
+
 /// A source to be added by name.
-#[derive(Clone)]
+#[derive(Clone, Section)]
 pub struct SourceTemplate {
-    /// Its name.
+    /// Name of the template in commands; unique.
+    #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// What a sender chooses.
+    /// What a command chooses; each stands as {NAME} in the address, which begins with rtsp://, rtsps://, v4l2://, csi:// or synthetic://. Default: none.
     pub parameters: Vec<TemplateParameter>,
     /// The file that it is from, from whose folder relative paths count.
+    #[key(no_key, read = label)]
     pub(super) label: String,
-    /// Its keys, as they stand in the file.
+    /// The source: all keys of one of `sources` but its name.
+    #[key(value = ValueType::Map(SOURCE_KEYS), required, read = source_tree)]
     pub(super) source: Located,
+}
+
+/// Keys of a source whose name comes with the command.
+pub(super) const SOURCE_KEYS: &[KeySpec] = match SourceConfig::KEYS.split_first() {
+    Some((_, others)) => others,
+    None => &[],
+};
+
+fn label(map: &Map<'_>) -> Option<String> {
+    Some(map.node().label().to_owned())
+}
+
+/// The keys as they stand in the file; those that no source has are reported with their places.
+fn source_tree(map: &Map<'_>) -> Option<Located> {
+    let source = map.get("source")?;
+    source.map(SOURCE_KEYS)?;
+    Some(Located::unplaced(source.tree().without_places()))
 }
 
 /// The name of examples.
 const EXAMPLE: &str = "example";
 
 /// One parameter, whose value stands for `{NAME}` in the address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct TemplateParameter {
-    /// Its name.
+    /// Name of the parameter.
+    #[key(text = NAME, check = is_name)]
     pub name: String,
     /// What it may be.
+    #[key(keys = ChoiceKeys, read = choices)]
     pub choices: Choices,
+}
+
+/// The keys that make [`Choices`].
+#[derive(Section)]
+struct ChoiceKeys {
+    /// All values that it may have. Either these, or min and max.
+    #[key(text = "a value")]
+    values: Vec<String>,
+    /// It is a whole number, and this is the minimum.
+    #[key(range = 0..=u32::MAX as i64)]
+    min: Option<u32>,
+    /// The maximum of that number.
+    #[key(range = 0..=u32::MAX as i64)]
+    max: Option<u32>,
+}
+
+fn choices(map: &Map<'_>) -> Option<Choices> {
+    let keys = ChoiceKeys::from_map(map)?;
+    match (map.has("values"), keys.min, keys.max) {
+        (true, None, None) if !keys.values.is_empty() => Some(Choices::Values(keys.values)),
+        (false, Some(min), Some(max)) if min <= max => Some(Choices::Numbers { min, max }),
+        _ => {
+            let what = "a parameter has either values, or min and max with min no greater than max";
+            map.unfit("name", what, None);
+            None
+        }
+    }
 }
 
 /// What a parameter may be.
@@ -187,10 +250,10 @@ impl SourceTemplate {
             });
         }
         let document = Document::unplaced(&self.label, tree);
-        let source = document
-            .root()
-            .map(keys::SOURCE)
-            .and_then(|map| one_source(&map));
+        let source = document.root().map(SourceConfig::KEYS).and_then(|map| {
+            source::check_names(std::slice::from_ref(&map));
+            SourceConfig::from_map(&map)
+        });
         document.finish(source).map_err(|error| match error {
             ConfigError::Invalid { problems } => TemplateError::Source(problems),
             ConfigError::Unreadable { .. } => TemplateError::Source(Vec::new()),

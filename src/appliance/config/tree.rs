@@ -37,6 +37,42 @@ pub(super) enum Tree {
     Refused,
 }
 
+impl Located {
+    /// A value that was not read from a file.
+    pub(super) fn unplaced(tree: Tree) -> Self {
+        Self { place: None, tree }
+    }
+}
+
+impl Tree {
+    /// A map that was not read from a file.
+    pub(super) fn map(entries: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
+        let entry = |(key, tree)| Entry {
+            key: String::from(key),
+            place: None,
+            value: Located::unplaced(tree),
+        };
+        Self::Map(entries.into_iter().map(entry).collect())
+    }
+
+    /// The same without the places at which it stands.
+    pub(super) fn without_places(&self) -> Self {
+        let bare = |located: &Located| Located::unplaced(located.tree.without_places());
+        match self {
+            Self::List(items) => Self::List(items.iter().map(bare).collect()),
+            Self::Map(entries) => {
+                let entry = |entry: &Entry| Entry {
+                    key: entry.key.clone(),
+                    place: None,
+                    value: bare(&entry.value),
+                };
+                Self::Map(entries.iter().map(entry).collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
 /// One key of a map with its value.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {

@@ -1,8 +1,9 @@
-//! `synthetic://traffic?seed=1&…`: the parameters of the built-in scene, by the table of [`SYNTHETIC`].
+//! `synthetic://traffic?seed=1&…`: the parameters of the built-in scene, which are the keys of [`SyntheticScene`].
 
-use super::super::form::{Fallback, Form, Key, nearest};
-use super::super::keys::SYNTHETIC;
-use super::super::{Pace, SourceUri, SyntheticScene};
+use super::super::schema::{KeySpec, ValueType, nearest};
+use super::super::section::{Section, from_tree};
+use super::super::tree::Tree;
+use super::super::{SourceUri, SyntheticScene};
 use super::Refusal;
 
 /// The parameters with their defaults; each wrong one is a refusal of its own.
@@ -15,11 +16,11 @@ pub(super) fn parse(rest: &str) -> Result<SourceUri, Vec<Refusal>> {
             "`traffic` is the only scene",
         ));
     }
-    let mut given: Vec<(&Key, i64)> = Vec::new();
+    let mut given: Vec<(&'static str, Tree)> = Vec::new();
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let names = || SYNTHETIC.iter().map(|key| key.name);
-        let Some(key) = SYNTHETIC.iter().find(|key| key.name == name) else {
+        let names = || SyntheticScene::KEYS.iter().map(|key| key.name);
+        let Some(key) = SyntheticScene::KEYS.iter().find(|key| key.name == name) else {
             let names_text = names().collect::<Vec<_>>().join(", ");
             let hint = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
             refusals.push(Refusal {
@@ -28,68 +29,36 @@ pub(super) fn parse(rest: &str) -> Result<SourceUri, Vec<Refusal>> {
             });
             continue;
         };
-        if given.iter().any(|(known, _)| known.name == name) {
+        if given.iter().any(|(known, _)| *known == name) {
             refusals.push(Refusal::new(format!("the parameter `{name}` only once")));
         }
         match parameter_value(key, value) {
-            Some(value) => given.push((key, value)),
-            None => refusals.push(Refusal::new(format!("`{name}` to be {}", key.form))),
+            Some(value) => given.push((key.name, value)),
+            None => refusals.push(Refusal::new(format!("`{name}` to be {}", key.value))),
         }
     }
-    if !refusals.is_empty() {
-        return Err(refusals);
+    match refusals.is_empty() {
+        true => Ok(SourceUri::Synthetic(from_tree(Tree::map(given)))),
+        false => Err(refusals),
     }
-    let value = |name: &str| {
-        let default = || match SYNTHETIC.iter().find(|key| key.name == name)?.default {
-            Fallback::Integer(value) => Some(value),
-            Fallback::Boolean(value) => Some(i64::from(value)),
-            _ => None,
-        };
-        given
-            .iter()
-            .find(|(key, _)| key.name == name)
-            .map(|(_, value)| *value)
-            .or_else(default)
-    };
-    // The ranges of the table fit the fields, and every field but `frames` has a default there.
-    let number = |name: &str| {
-        value(name)
-            .and_then(|value| u32::try_from(value).ok())
-            .unwrap_or_default()
-    };
-    Ok(SourceUri::Synthetic(SyntheticScene {
-        seed: value("seed").unwrap_or_default().unsigned_abs(),
-        objects: number("objects"),
-        width: number("width"),
-        height: number("height"),
-        fps: number("fps"),
-        frames: value("frames").map(i64::unsigned_abs),
-        pace: if value("realtime") == Some(0) {
-            Pace::AsFast
-        } else {
-            Pace::Realtime
-        },
-    }))
 }
 
-/// The value as the form of the key says; a flag is 0 or 1.
-fn parameter_value(key: &Key, text: &str) -> Option<i64> {
-    match key.form {
-        Form::Boolean => match text {
-            "true" => Some(1),
-            "false" => Some(0),
-            _ => None,
-        },
-        Form::Integer { min, max, .. } => text
+/// The value as the type of the key demands it.
+fn parameter_value(key: &KeySpec, text: &str) -> Option<Tree> {
+    match key.value {
+        ValueType::Boolean => text.parse().ok().map(Tree::Boolean),
+        ValueType::Integer { min, max, .. } => text
             .parse()
             .ok()
-            .filter(|value| (min..=max).contains(value) && !text.starts_with('+')),
+            .filter(|value| (min..=max).contains(value) && !text.starts_with('+'))
+            .map(Tree::Integer),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Pace;
     use super::super::tests::{parsed, refused};
     use super::*;
 
