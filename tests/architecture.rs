@@ -21,6 +21,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("config", 1),
     ("platform", 1),
     ("telemetry", 1),
+    ("config-derive", 0),
     ("types", 0),
 ];
 
@@ -42,10 +43,14 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("nvtx", &["telemetry"]),
     ("ort", &["detect"]),
     ("percent-encoding", &["config"]),
+    ("proc-macro2", &["config-derive"]),
+    ("quote", &["config-derive"]),
     ("rusqlite", &["nsys"]),
     ("saphyr", &["config"]),
     ("saphyr-parser", &["config"]),
     ("sd-notify", &["telemetry"]),
+    ("strsim", &["config"]),
+    ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
     ("tokio", &["publish"]),
     ("ureq", &["models"]),

@@ -1,7 +1,8 @@
-//! The example files, the JSON schema and the loader agree: each file loads, also with every commented key in force;
-//! every key is shown; the schema in `configs/` is the loader's own.
+//! The example files, the JSON Schema, the reference page and the loader agree: each file loads, also with every commented
+//! key in force; every key is shown; the schema in `configs/` and the page in `docs/` are made from the declarations.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test config_files` writes `configs/jetwatch.schema.json` anew.
+//! `UPDATE_GOLDEN=1 cargo test --test tests config_files` writes `configs/jetwatch.schema.json` and
+//! `docs/src/reference/configuration.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use jetwatch_config::{
     Backend, Broker, Config, DefaultValue, Document, KeySpec, Node, Pace, Secret, Section,
-    SourceUri, Value, json_schema,
+    SourceUri, Value, configuration_page, json_schema,
 };
 
 /// The example files with their texts.
@@ -188,18 +189,28 @@ fn check_defaults(keys: &[KeySpec], node: &Node<'_>, checked: &mut usize) {
     }
 }
 
-#[test]
-fn the_schema_file_is_the_loaders() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/jetwatch.schema.json");
-    let wanted = serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n";
+/// Compares the file `name` of the source tree with `wanted`, or writes it with `UPDATE_GOLDEN`.
+fn check_generated(name: &str, wanted: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, &wanted).expect("written");
+        fs::write(&path, wanted).expect("written");
     }
-    let found = fs::read_to_string(&path).expect("the schema is there");
+    let found = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == wanted,
-        "configs/jetwatch.schema.json is old: run with UPDATE_GOLDEN=1"
+        "{name} differs from the declarations of the keys: run this test with UPDATE_GOLDEN=1"
     );
+}
+
+#[test]
+fn the_schema_file_is_the_loaders() {
+    let schema = serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n";
+    check_generated("configs/jetwatch.schema.json", &schema);
+}
+
+#[test]
+fn the_reference_page_is_generated() {
+    check_generated("docs/src/reference/configuration.md", &configuration_page());
 }
 
 #[test]
