@@ -505,7 +505,7 @@ fn secondary_networks_that_cannot_work_together_are_refused() {
     let cases = [
         (
             "[{name: a, model: m, on: {secondary: b}}]",
-            "f.yaml:6: secondary[0].on.secondary: there is no secondary network of this name; leave it out to look at what the detector finds",
+            "f.yaml:6: secondary[0].on.secondary: there is no secondary network of this name; leave it out to run on the detector's objects",
         ),
         (
             "[{name: a, model: m, on: {secondary: a}}]",

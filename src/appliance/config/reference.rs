@@ -13,8 +13,8 @@ pub fn configuration_page() -> String {
     let mut page = "# Configuration keys\n\n\
         This page is generated from the declarations in `src/appliance/config`; do not edit it.\n\n\
         Each section of `jetwatch.yaml` has its table. `NAME[]` is a list of maps. A section that is left out has its\n\
-        defaults; a key without a default in its table says in its description what its absence means. Paths are relative to\n\
-        the folder of the file. Keys that only some kinds of sources or brokers have are rejected elsewhere.\n"
+        defaults. Paths are relative to the folder of the file. Keys that only some kinds of sources or brokers have are\n\
+        rejected with the others.\n"
         .to_owned();
     sections(Config::KEYS, &mut page);
     page.push_str("\n## Parameters of `synthetic://traffic` {#synthetic}\n\n");
@@ -72,8 +72,11 @@ fn table(path: &str, keys: &[KeySpec], page: &mut String) {
     );
     for key in keys {
         let (kind, unit, values) = columns(path, key);
-        let default = default_of(&key.default);
-        let about = cell(&text(key.about));
+        let (about, default) = match key.default {
+            DefaultValue::Absent => split_default(key.about),
+            given => (key.about.to_owned(), default_of(&given)),
+        };
+        let about = cell(&text(&about));
         let name = key.name;
         let _ = writeln!(
             page,
@@ -148,6 +151,16 @@ fn words_of(words: &[&str]) -> String {
     words.join(", ")
 }
 
+/// The description without its sentence `Default: …`, and what that sentence says.
+fn split_default(about: &str) -> (String, String) {
+    let Some((before, after)) = about.split_once("Default: ") else {
+        return (about.to_owned(), String::new());
+    };
+    let (default, rest) = after.split_once(". ").unwrap_or((after, ""));
+    let default = cell(&text(default.trim_end_matches('.')));
+    (format!("{before}{rest}").trim_end().to_owned(), default)
+}
+
 fn default_of(default: &DefaultValue) -> String {
     match default {
         DefaultValue::Required => "required".to_owned(),
@@ -190,7 +203,7 @@ mod tests {
         for wanted in [
             "## `sources[].zones[]` {#sources-zones}",
             "| `latency_ms` | integer | ms | 0 to 10000 | `200` | RTSP only: jitter buffer. |",
-            "| `min_iou` | number |  | above 0, to 1 |  |",
+            "| `min_iou` | number |  | above 0, to 1 | 0.3; bytetrack: 0.2 | Minimum IOU of a pair;",
             "| `path` | path |  |  | required |",
             "[section](#publish-mqtt) or word |  | `off` |",
         ] {
@@ -200,6 +213,15 @@ mod tests {
             let id = link.split(')').next().expect("closed");
             assert!(page.contains(&format!("{{#{id}}}")), "no heading {id}");
         }
+    }
+
+    #[test]
+    fn the_default_in_a_description_moves_to_its_column() {
+        let split = |about| split_default(about);
+        let pair = |about: &str, default: &str| (about.to_owned(), default.to_owned());
+        assert_eq!(split("What. Default: all."), pair("What.", "all"));
+        assert_eq!(split("A. Default: b_c; d. E."), pair("A. E.", "b\\_c; d"));
+        assert_eq!(split("What."), pair("What.", ""));
     }
 
     #[test]
