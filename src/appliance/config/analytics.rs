@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use super::map::Map;
+use super::geometry::{Area, Line};
 use super::names::{self, NAME, is_name};
 use super::section::Section;
-use super::shape::{Area, Line};
+use super::yaml::map::Map;
 
 /// Accepted form of coordinates.
 const COORDINATES: &str = "pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2";
@@ -127,7 +127,7 @@ fn check_names(map: &Map<'_>) {
             let what = format!(
                 "`{name}` is the name of an earlier zone, line or direction of this source (case is ignored)"
             );
-            map.unfit("name", &what, Some("choose another name"));
+            map.invalid("name", &what, Some("choose another name"));
         }
         known.push(name);
     }
@@ -155,7 +155,7 @@ fn check_overlaps(map: &Map<'_>) {
                     earlier.name
                 );
                 let hint = "move one of them, or write allow_overlap: true where that is meant";
-                maps[index].unfit("coordinates", &what, Some(hint));
+                maps[index].invalid("coordinates", &what, Some(hint));
             }
         }
     }
@@ -174,7 +174,7 @@ pub(super) fn check_objects(sources: &[Map<'_>], detector: &Map<'_>) {
             if !kept.contains(&label) {
                 let what = format!("`{label}` is not among detector.classes");
                 let hint = "add it there, or leave it out here";
-                map.unfit("objects", &what, Some(hint));
+                map.invalid("objects", &what, Some(hint));
             }
         }
     };

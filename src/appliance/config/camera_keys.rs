@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::credentials::{USER, VARIABLE, credentials, is_variable_name};
-use super::map::Map;
 use super::schema::KeySpec;
 use super::section::Section;
-use super::{RtspTransport, SourceUri, V4l2Format, parse_uri};
+use super::uri::parse;
+use super::yaml::map::Map;
+use super::{RtspTransport, SourceUri, V4l2Format};
 
 /// Keys of an RTSP camera.
 #[derive(Section)]
@@ -77,9 +78,9 @@ const GROUPS: [(&[KeySpec], &[&str], &str); 4] = [
 ];
 
 /// The address without the keys beside it, if it is one; what is wrong with it is recorded by [`uri`].
-pub(super) fn parse(map: &Map<'_>) -> Option<SourceUri> {
+pub(super) fn parse_address(map: &Map<'_>) -> Option<SourceUri> {
     let node = map.get("uri")?;
-    parse_uri::parse(&map.text("uri")?, node.folder()).ok()
+    parse::parse(&map.text("uri")?, node.folder()).ok()
 }
 
 /// The address with the keys that belong to it.
@@ -87,7 +88,7 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
     // Checked in any case, so that their problems are reported beside those of the address.
     let (user, password) = credentials(map);
     let node = map.get("uri")?;
-    let uri = match parse_uri::parse(&map.text("uri")?, node.folder()) {
+    let uri = match parse::parse(&map.text("uri")?, node.folder()) {
         Ok(uri) => uri,
         Err(refusals) => {
             for refusal in refusals {
@@ -108,7 +109,7 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
             ..
         } => {
             if uri_user.is_some() && RtspLogin::KEYS.iter().any(|key| map.has(key.name)) {
-                map.unfit(
+                map.invalid(
                     "uri",
                     "credentials stand in the uri and in keys beside it",
                     Some("keep the keys and take USER:PASSWORD@ out of the uri"),
@@ -161,7 +162,7 @@ fn check_kind(map: &Map<'_>, uri: &SourceUri) {
                 ("width" | "height" | "fps", SourceUri::Synthetic(_))
             );
             let hint = is_of_scene.then_some("write it into the uri: synthetic://traffic?width=…");
-            map.unfit(name, &what, hint);
+            map.invalid(name, &what, hint);
         }
     }
 }
@@ -170,7 +171,7 @@ fn check_kind(map: &Map<'_>, uri: &SourceUri) {
 fn check_size(map: &Map<'_>) {
     for (given, other) in [("width", "height"), ("height", "width")] {
         if map.has(given) && !map.has(other) {
-            map.unfit(given, &format!("given without {other}"), None);
+            map.invalid(given, &format!("given without {other}"), None);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! User names and passwords, which a source and the MQTT client have in the same keys.
 
 use super::Secret;
-use super::map::Map;
+use super::yaml::map::Map;
 
 /// Accepted form of a user name.
 pub(super) const USER: &str = "a user name";
@@ -21,18 +21,18 @@ pub(super) fn credentials(map: &Map<'_>) -> (Option<String>, Option<Secret>) {
         .collect();
     if let [first, others @ ..] = given.as_slice() {
         for other in others {
-            map.unfit(
+            map.invalid(
                 other,
                 &format!("given beside {first}"),
                 Some("keep one of them"),
             );
         }
         if !map.has("user") {
-            map.unfit(first, "given without user", None);
+            map.invalid(first, "given without user", None);
         }
     } else if map.has("user") {
         let hint = "add password_file, password_env or password (\"\" for an empty one)";
-        map.unfit("user", "given without a password", Some(hint));
+        map.invalid("user", "given without a password", Some(hint));
     }
     let secrets = [
         map.secret("password").map(Secret::Inline),

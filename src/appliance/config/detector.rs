@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::map::Map;
 use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
+use super::yaml::map::Map;
 use super::{SourceUri, Words};
 
 /// Maximum number of frames in one batch.
@@ -88,7 +88,7 @@ pub(super) fn check_scripted(map: &Map<'_>, source: &str, uri: &SourceUri) {
     if is_scripted && !matches!(uri, SourceUri::Synthetic(_)) {
         let what =
             format!("scripted needs the ground truth of a synthetic source, and {source} has none");
-        map.unfit(
+        map.invalid(
             "backend",
             &what,
             Some("give a model and write backend: auto"),

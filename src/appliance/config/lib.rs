@@ -12,58 +12,51 @@
 
 mod analytics;
 mod camera_keys;
-mod changes;
 mod credentials;
 mod detector;
-mod document;
+mod diff;
 mod error;
-mod fields;
+mod geometry;
 mod json_schema;
+mod key_spans;
 mod load;
 mod logging;
-mod map;
-mod mask;
 mod mqtt_broker;
 mod names;
-mod node;
-mod overlay;
-mod parse_uri;
-mod places;
+mod overrides;
 mod publish;
+mod redact;
 mod reference;
 mod roi;
 mod schema;
 mod secondary;
 mod secret;
 mod section;
-mod shape;
 mod source;
 mod template;
 mod template_rules;
 mod tracker;
-mod tree;
 mod tune;
 mod uri;
+mod yaml;
 
 // The derived code names this crate as others do.
 extern crate self as jetwatch_config;
 
 pub use analytics::{DirectionRule, LineRule, SceneRules, StationaryRule, ZoneRule};
-pub use changes::SourceChanges;
 pub use detector::{
     Backend, DetectorConfig, ENGINES_FOLDER, EngineBuild, Interval, MAX_BATCH_SIZE, OnnxProvider,
     ScriptedConfig, TensorRtConfig,
 };
-pub use document::Document;
+pub use diff::SourceChanges;
 pub use error::{ConfigError, Problem};
+pub use geometry::{Area, Line, Point, ShapeError, parse_points};
 pub use json_schema::json_schema;
+pub(crate) use key_spans::KeySpans;
 pub use logging::LogConfig;
-pub use map::Map;
-pub use mask::mask_secrets;
 pub use mqtt_broker::Broker;
-pub use node::{Node, Value};
-pub(crate) use places::Places;
 pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsConfig};
+pub use redact::mask_secrets;
 pub use reference::configuration_page;
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};
 pub use secondary::SecondaryConfig;
@@ -71,12 +64,14 @@ pub use secret::{Secret, SecretError};
 pub use section::{KeyValue, ListItem, Parsed, Section, Words};
 #[doc(hidden)]
 pub use section::{assert_all_optional, count_keys, defaults, join_keys};
-pub use shape::{Area, Line, Point, ShapeError, parse_points};
 pub use source::{DecoderChoice, MAX_SOURCES, Scaling, SourceConfig};
 pub use template::{Choices, CommandsConfig, SourceTemplate, TemplateError, TemplateParameter};
 pub use tracker::{Association, ClassMatch, LowScores, TrackerConfig, TrackerKind};
 pub use tune::{ClockTuning, TuneConfig};
 pub use uri::{Pace, RtspTransport, SourceUri, SyntheticScene, V4l2Format};
+pub use yaml::document::Document;
+pub use yaml::map::Map;
+pub use yaml::node::{Node, Value};
 
 /// The configuration of one daemon.
 #[derive(Debug, Clone, Section)]
@@ -108,10 +103,10 @@ pub struct Config {
     /// What is logged.
     pub log: LogConfig,
     /// Where in the file all this stands.
-    #[key(no_key, read = places)]
-    pub(crate) places: Places,
+    #[key(no_key, read = key_spans)]
+    pub(crate) key_spans: KeySpans,
 }
 
-fn places(map: &Map<'_>) -> Option<Places> {
-    Some(Places::of(map.node().document()))
+fn key_spans(map: &Map<'_>) -> Option<KeySpans> {
+    Some(KeySpans::of(map.node().document()))
 }

@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use super::document::Document;
 use super::error::ConfigError;
-use super::map::Map;
 use super::section::Section;
-use super::tree::{Located, Tree};
+use super::yaml::document::Document;
+use super::yaml::map::Map;
+use super::yaml::tree::{Spanned, YamlValue};
 use super::{
     Config, MAX_SOURCES, analytics, camera_keys, detector, secondary, source, template_rules,
 };
@@ -29,7 +29,7 @@ impl Config {
     /// # Errors
     /// As [`load`](Self::load); keys that do not exist come with the nearest that does.
     pub fn load_with(path: &Path, settings: &[(String, String)]) -> Result<Self, ConfigError> {
-        Self::from_changed(Document::read(path)?, settings)
+        Self::with_overrides(Document::read(path)?, settings)
     }
 
     /// As [`load`](Self::load) for text that is there already. `label` names it in problems, and relative paths count
@@ -50,7 +50,7 @@ impl Config {
         text: &str,
         settings: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        Self::from_changed(Document::parse(label, text)?, settings)
+        Self::with_overrides(Document::parse(label, text)?, settings)
     }
 
     /// The configuration of a command line without a file: one source, named `source`, and every other key at its
@@ -75,26 +75,29 @@ impl Config {
         model: Option<&str>,
         settings: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        let text = |text: &str| Tree::Text(text.to_owned());
-        let source = Tree::map([("name", text("source")), ("uri", text(uri))]);
-        let mut sections = vec![("sources", Tree::List(vec![Located::unplaced(source)]))];
+        let text = |text: &str| YamlValue::Text(text.to_owned());
+        let source = YamlValue::map([("name", text("source")), ("uri", text(uri))]);
+        let mut sections = vec![(
+            "sources",
+            YamlValue::List(vec![Spanned::without_span(source)]),
+        )];
         match model {
-            Some(model) => sections.push(("detector", Tree::map([("model", text(model))]))),
+            Some(model) => sections.push(("detector", YamlValue::map([("model", text(model))]))),
             // Any other source runs into the missing model, which is reported.
             None if uri
                 .trim_start()
                 .to_ascii_lowercase()
                 .starts_with("synthetic:") =>
             {
-                sections.push(("detector", Tree::map([("backend", text("scripted"))])));
+                sections.push(("detector", YamlValue::map([("backend", text("scripted"))])));
             }
             None => {}
         }
-        let document = Document::unplaced("command line", Tree::map(sections));
-        Self::from_changed(document, settings)
+        let document = Document::without_spans("command line", YamlValue::map(sections));
+        Self::with_overrides(document, settings)
     }
 
-    fn from_changed(
+    fn with_overrides(
         mut document: Document,
         settings: &[(String, String)],
     ) -> Result<Self, ConfigError> {
@@ -135,14 +138,14 @@ fn check_count(map: &Map<'_>, count: usize) {
     if count > MAX_SOURCES {
         let what = format!("found {count} sources, expected {MAX_SOURCES} at most");
         let hint = "give the others to a daemon on another machine";
-        map.unfit("sources", &what, Some(hint));
+        map.invalid("sources", &what, Some(hint));
     }
 }
 
 /// Records what the detector cannot give the sources.
 fn check_sources(sources: &[Map<'_>], detector: &Map<'_>) {
     for map in sources {
-        if let (Some(name), Some(uri)) = (map.text("name"), camera_keys::parse(map)) {
+        if let (Some(name), Some(uri)) = (map.text("name"), camera_keys::parse_address(map)) {
             detector::check_scripted(detector, &format!("the source `{name}`"), &uri);
         }
     }

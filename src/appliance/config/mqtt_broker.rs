@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::map::Map;
-use super::parse_uri::split_host_port;
 use super::section::Section;
+use super::uri::parse::split_host_port;
+use super::yaml::map::Map;
 
 /// Accepted form of `broker`.
 const BROKER_FORMS: &str = "embedded, mqtt://HOST:PORT or mqtts://HOST:PORT";
@@ -101,25 +101,25 @@ pub(super) fn check_keys(map: &Map<'_>) {
         Some(Broker::Embedded { listen }) => {
             if map.has("tls") {
                 let hint = "leave it out, or write broker: mqtts://HOST";
-                map.unfit("tls", "not for the embedded broker", Some(hint));
+                map.invalid("tls", "not for the embedded broker", Some(hint));
             }
             if !listen.ip().is_loopback() && !map.has("user") {
                 let what =
                     format!("{listen} is open to the network, and the broker has no password");
                 let hint = "add user and password_file, or listen on 127.0.0.1";
-                map.unfit("listen", &what, Some(hint));
+                map.invalid("listen", &what, Some(hint));
             }
         }
         Some(Broker::Url { tls, .. }) => {
             if map.has("listen") {
-                map.unfit(
+                map.invalid(
                     "listen",
                     "only for the embedded broker",
                     Some("leave it out, or write broker: embedded"),
                 );
             }
             if map.has("tls") && !tls {
-                map.unfit(
+                map.invalid(
                     "tls",
                     "needs a broker with mqtts://",
                     Some("write mqtts:// or leave tls out"),

@@ -1,6 +1,6 @@
 //! Names of devices, sources, networks and rules: levels of a topic.
 
-use super::map::Map;
+use super::yaml::map::Map;
 
 /// Longest name, so that topics stay far below MQTT's limit.
 const MAX_NAME_CHARS: usize = 64;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::credentials::{USER, VARIABLE, is_variable_name};
-use super::map::Map;
 use super::mqtt_broker::{self, BrokerKeys};
-use super::node::Value;
 use super::schema::ValueType;
 use super::section::Section;
+use super::yaml::map::Map;
+use super::yaml::node::Value;
 use super::{Broker, Config, Secret, credentials, names};
 
 /// Where tracks go. Several sinks may be on at once.
@@ -157,7 +157,7 @@ pub struct TlsConfig {
 fn check_identity(map: &Map<'_>) {
     for (given, other) in [("cert_file", "key_file"), ("key_file", "cert_file")] {
         if map.has(given) && !map.has(other) {
-            map.unfit(given, &format!("given without {other}"), None);
+            map.invalid(given, &format!("given without {other}"), None);
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use jetwatch_types::Size;
 
 use super::detector::{MAX_BATCH_SIZE, PRECISION};
-use super::map::Map;
-use super::mask::mask_secrets;
 use super::names::{self, NAME, is_name};
+use super::redact::mask_secrets;
 use super::schema::ValueType;
 use super::section::Section;
+use super::yaml::map::Map;
 
 /// A network that runs on crops of tracked objects.
 #[derive(Debug, Clone, PartialEq, Section)]
@@ -107,7 +107,7 @@ fn check_repetitions(maps: &[Map<'_>]) {
     let names: Vec<Option<String>> = maps.iter().map(names::name_of).collect();
     for (index, map) in maps.iter().enumerate() {
         if names[index].is_some() && names[..index].contains(&names[index]) {
-            map.unfit(
+            map.invalid(
                 "name",
                 "another secondary network has this name",
                 Some("names must differ in more than case"),
@@ -136,7 +136,7 @@ fn parent(map: &Map<'_>, names: &[Option<String>]) -> Option<Option<usize>> {
             false => format!("known here: {}", known.join(", ")),
         };
         let what = "there is no secondary network of this name";
-        on.unfit("secondary", what, Some(&hint));
+        on.invalid("secondary", what, Some(&hint));
         return None;
     }
     Some(found)
@@ -157,7 +157,7 @@ fn check_circles(maps: &[Map<'_>], names: &[Option<String>], parents: &[Option<O
             if at == index {
                 let what = format!("it would wait for itself: {}", path.join(" on "));
                 if let Some(on) = map.section("on") {
-                    on.unfit(
+                    on.invalid(
                         "secondary",
                         &what,
                         Some("let one of them run on tracked objects"),

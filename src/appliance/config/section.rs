@@ -50,10 +50,10 @@ use std::time::Duration;
 
 pub use jetwatch_config_derive::{Section, Words};
 
-use super::document::Document;
-use super::map::Map;
 use super::schema::{DefaultValue, KeySpec, Unit, ValueType};
-use super::tree::Tree;
+use super::yaml::document::Document;
+use super::yaml::map::Map;
+use super::yaml::tree::YamlValue;
 
 /// A struct whose fields are the keys of a map.
 pub trait Section: Sized {
@@ -269,15 +269,15 @@ pub const fn assert_all_optional(keys: &[KeySpec]) {
 #[doc(hidden)]
 #[must_use]
 pub fn defaults<T: Section>() -> T {
-    from_tree(Tree::Null)
+    from_value(YamlValue::Null)
 }
 
-/// A section whose keys are those of `tree`, which the program wrote itself.
+/// A section whose keys are those of `value`, which the program wrote itself.
 ///
 /// # Panics
-/// Where `tree` has a problem: a bug.
-pub(crate) fn from_tree<T: Section>(tree: Tree) -> T {
-    let document = Document::unplaced("defaults", tree);
+/// Where `value` has a problem: a bug.
+pub(crate) fn from_value<T: Section>(value: YamlValue) -> T {
+    let document = Document::without_spans("defaults", value);
     let value = document
         .root()
         .map(T::KEYS)

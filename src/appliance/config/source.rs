@@ -7,11 +7,11 @@ use jetwatch_types::Region;
 use super::analytics::SceneRules;
 use super::camera_keys::{self, CsiKeys, LocalCameraKeys, RtspKeys, V4l2Keys};
 use super::detector::Interval;
-use super::map::Map;
 use super::names::{self, NAME, is_name};
-use super::parse_uri::URI_FORMS;
 use super::roi::parse_region;
 use super::section::{KeyValue, Section};
+use super::uri::parse::URI_FORMS;
+use super::yaml::map::Map;
 use super::{SourceUri, Words};
 
 /// Maximum number of sources of one daemon.
@@ -115,11 +115,11 @@ pub enum Scaling {
 /// Rules between the keys of one source.
 fn check_source(map: &Map<'_>) {
     check_waits(map);
-    if let Some(uri) = camera_keys::parse(map) {
+    if let Some(uri) = camera_keys::parse_address(map) {
         check_loop(map, &uri);
         check_work(map, &uri);
         if matches!(uri, SourceUri::Images(_)) && map.has("max_fps") {
-            map.unfit(
+            map.invalid(
                 "max_fps",
                 "images of a folder have no rate",
                 Some("leave it out"),
@@ -137,7 +137,7 @@ fn check_waits(map: &Map<'_>) {
             .into_iter()
             .find(|key| map.has(key));
         let what = format!("the longest wait, {max} ms, is shorter than the first, {first} ms");
-        map.unfit(key.unwrap_or("reconnect_max_wait_ms"), &what, None);
+        map.invalid(key.unwrap_or("reconnect_max_wait_ms"), &what, None);
     }
 }
 
@@ -149,7 +149,7 @@ fn check_loop(map: &Map<'_>, uri: &SourceUri) {
         SourceUri::File(_) | SourceUri::Images(_) => {}
         SourceUri::Synthetic(scene) if scene.frames.is_some() => {}
         SourceUri::Synthetic(_) => {
-            map.unfit(
+            map.invalid(
                 "loop",
                 "the scene has no end",
                 Some("add frames=… to the uri, or leave loop out"),
@@ -157,7 +157,7 @@ fn check_loop(map: &Map<'_>, uri: &SourceUri) {
         }
         _ => {
             let what = format!("{} has no end to start over at", camera_keys::describe(uri));
-            map.unfit("loop", &what, Some("leave it out"));
+            map.invalid("loop", &what, Some("leave it out"));
         }
     }
 }
@@ -171,13 +171,13 @@ fn check_work(map: &Map<'_>, uri: &SourceUri) {
     );
     if decoder.is_some_and(|decoder| decoder != DecoderChoice::Auto) && !has_video {
         let what = format!("{} has no video to decode", camera_keys::describe(uri));
-        map.unfit("decoder", &what, Some("leave it out"));
+        map.invalid("decoder", &what, Some("leave it out"));
     }
     let scaling = Scaling::read(map, "scaling");
     let is_synthetic = matches!(uri, SourceUri::Synthetic(_));
     if scaling.is_some_and(|scaling| scaling != Scaling::Auto) && is_synthetic {
         let what = "a synthetic scene is drawn at the network's size, so that nothing scales";
-        map.unfit("scaling", what, Some("leave it out"));
+        map.invalid("scaling", what, Some("leave it out"));
     }
 }
 
@@ -189,7 +189,7 @@ pub(super) fn check_names(maps: &[Map<'_>]) {
             continue;
         };
         if names::RESERVED.contains(&name.as_str()) {
-            map.unfit(
+            map.invalid(
                 "name",
                 &format!("`{name}` is a topic of the device"),
                 Some("choose another name"),
@@ -197,7 +197,7 @@ pub(super) fn check_names(maps: &[Map<'_>]) {
         }
         if known.contains(&name) {
             let what = format!("`{name}` is the name of an earlier source (case is ignored)");
-            map.unfit("name", &what, Some("choose another name"));
+            map.invalid("name", &what, Some("choose another name"));
         }
         known.push(name);
     }
@@ -214,7 +214,7 @@ pub(super) fn check_filters(maps: &[Map<'_>], detector: &Map<'_>) {
             let what = format!(
                 "{own} is below detector.score_threshold, {least}, which drops such detections of every source"
             );
-            map.unfit(
+            map.invalid(
                 "score_threshold",
                 &what,
                 Some("lower detector.score_threshold, and set a higher one for the other sources"),
@@ -228,7 +228,7 @@ pub(super) fn check_filters(maps: &[Map<'_>], detector: &Map<'_>) {
             let what = format!(
                 "`{label}` is not in detector.classes, which leaves it out for every source"
             );
-            map.unfit("classes", &what, Some("add it there"));
+            map.invalid("classes", &what, Some("add it there"));
         }
     }
 }

@@ -9,14 +9,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::document::Document;
 use super::error::ConfigError;
-use super::map::Map;
 use super::names::{NAME, is_name};
 use super::schema::{KeySpec, ValueType};
 use super::section::Section;
 use super::source;
-use super::tree::{Entry, Located, Tree};
+use super::yaml::document::Document;
+use super::yaml::map::Map;
+use super::yaml::tree::{MapEntry, Spanned, YamlValue};
 use super::{Problem, SourceConfig};
 
 /// What may be asked of the running daemon.
@@ -41,7 +41,7 @@ pub struct SourceTemplate {
     pub(super) label: String,
     /// The source: all keys of one of `sources` but its name.
     #[key(value = ValueType::Map(SOURCE_KEYS), required, read = source_tree)]
-    pub(super) source: Located,
+    pub(super) source: Spanned,
 }
 
 /// Keys of a source whose name comes with the command.
@@ -55,10 +55,10 @@ fn label(map: &Map<'_>) -> Option<String> {
 }
 
 /// The keys as they stand in the file; those that no source has are reported with their places.
-fn source_tree(map: &Map<'_>) -> Option<Located> {
+fn source_tree(map: &Map<'_>) -> Option<Spanned> {
     let source = map.get("source")?;
     source.map(SOURCE_KEYS)?;
-    Some(Located::unplaced(source.tree().without_places()))
+    Some(Spanned::without_span(source.tree().without_spans()))
 }
 
 /// The name of examples.
@@ -96,7 +96,7 @@ fn choices(map: &Map<'_>) -> Option<Choices> {
         (false, Some(min), Some(max)) if min <= max => Some(Choices::Numbers { min, max }),
         _ => {
             let what = "a parameter has either values, or min and max with min no greater than max";
-            map.unfit("name", what, None);
+            map.invalid("name", what, None);
             None
         }
     }
@@ -142,7 +142,7 @@ pub enum TemplateError {
         known: String,
     },
     /// The loader of sources refuses the result.
-    #[error("{}", told(.0))]
+    #[error("{}", join_errors(.0))]
     Source(Vec<Problem>),
 }
 
@@ -208,7 +208,7 @@ impl SourceTemplate {
                 Some(_) => {}
             }
         }
-        self.filled(name, values)
+        self.substitute(name, values)
     }
 
     /// A source as it gives them, to look at its keys: they do not depend on the parameters, which vary the address alone.
@@ -222,34 +222,34 @@ impl SourceTemplate {
     pub(super) fn example(&self, end: usize) -> Result<SourceConfig, TemplateError> {
         let values = self.parameters.iter();
         let values = values.map(|one| (one.name.clone(), one.choices.ends()[end].clone()));
-        self.filled(EXAMPLE, &values.collect())
+        self.substitute(EXAMPLE, &values.collect())
     }
 
     /// The same with values that were checked.
-    fn filled(
+    fn substitute(
         &self,
         name: &str,
         values: &BTreeMap<String, String>,
     ) -> Result<SourceConfig, TemplateError> {
-        let mut tree = self.source.tree.clone();
-        if let Tree::Map(entries) = &mut tree {
+        let mut tree = self.source.value.clone();
+        if let YamlValue::Map(entries) = &mut tree {
             for entry in entries.iter_mut().filter(|entry| entry.key == "uri") {
-                if let Tree::Text(uri) = &mut entry.value.tree {
+                if let YamlValue::Text(uri) = &mut entry.value.value {
                     for (parameter, value) in values {
                         *uri = uri.replace(&placeholder(parameter), value);
                     }
                 }
             }
-            entries.push(Entry {
+            entries.push(MapEntry {
                 key: "name".to_owned(),
-                place: None,
-                value: Located {
-                    place: None,
-                    tree: Tree::Text(name.to_owned()),
+                span: None,
+                value: Spanned {
+                    span: None,
+                    value: YamlValue::Text(name.to_owned()),
                 },
             });
         }
-        let document = Document::unplaced(&self.label, tree);
+        let document = Document::without_spans(&self.label, tree);
         let source = document.root().map(SourceConfig::KEYS).and_then(|map| {
             source::check_names(std::slice::from_ref(&map));
             SourceConfig::from_map(&map)
@@ -262,12 +262,12 @@ impl SourceTemplate {
 
     /// The address as the file has it.
     pub(super) fn uri(&self) -> &str {
-        let Tree::Map(entries) = &self.source.tree else {
+        let YamlValue::Map(entries) = &self.source.value else {
             return "";
         };
         let uri = entries.iter().find(|entry| entry.key == "uri");
-        match uri.map(|entry| &entry.value.tree) {
-            Some(Tree::Text(uri)) => uri,
+        match uri.map(|entry| &entry.value.value) {
+            Some(YamlValue::Text(uri)) => uri,
             _ => "",
         }
     }
@@ -279,7 +279,7 @@ pub(super) fn placeholder(parameter: &str) -> String {
 }
 
 /// Without file and line: these keys were put together, and who reads it may not know the file.
-fn told(problems: &[Problem]) -> String {
+fn join_errors(problems: &[Problem]) -> String {
     let one = |problem: &Problem| {
         let expected = problem.expected.as_ref();
         let expected = expected.map_or(String::new(), |form| format!(", expected {form}"));

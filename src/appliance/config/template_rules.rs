@@ -1,8 +1,8 @@
 //! The rules of `source_templates`: each gives a source, whatever values its parameters have.
 
-use super::map::Map;
 use super::section::Section;
 use super::template::{SOURCE_KEYS, SourceTemplate, placeholder};
+use super::yaml::map::Map;
 use super::{analytics, detector, source};
 
 /// Addresses of which a parameter may be a part. In all others it would be part of a path, or of elements to be run.
@@ -18,7 +18,7 @@ pub(super) fn check(maps: &[Map<'_>], detector: Option<&Map<'_>>) {
         check_address(map, &template);
         if names.contains(&template.name) {
             let what = format!("`{}` is the name of an earlier template", template.name);
-            map.unfit("name", &what, Some("choose another name"));
+            map.invalid("name", &what, Some("choose another name"));
         }
         if let Some(detector) = detector {
             check_against(map, &template, detector);
@@ -48,7 +48,7 @@ fn check_address(map: &Map<'_>, template: &SourceTemplate) {
             "parameters can be part of an address that begins with {}, and of nothing else",
             MAY_VARY.join(", ")
         );
-        map.unfit("parameters", &what, Some("leave the parameters out"));
+        map.invalid("parameters", &what, Some("leave the parameters out"));
         return;
     }
     for parameter in &template.parameters {
@@ -57,13 +57,13 @@ fn check_address(map: &Map<'_>, template: &SourceTemplate) {
                 "the address has no {} for the parameter",
                 placeholder(&parameter.name)
             );
-            map.unfit("source", &what, None);
+            map.invalid("source", &what, None);
             return;
         }
     }
     for end in [0, 1] {
         if let Err(error) = template.example(end) {
-            map.unfit("source", &format!("gives no source: {error}"), None);
+            map.invalid("source", &format!("gives no source: {error}"), None);
             return;
         }
     }

@@ -3,9 +3,9 @@
 //! tracker.
 
 use super::Words;
-use super::map::Map;
-use super::section::{KeyValue, Section, from_tree};
-use super::tree::Tree;
+use super::section::{KeyValue, Section, from_value};
+use super::yaml::map::Map;
+use super::yaml::tree::YamlValue;
 
 /// A tracker with its settings, in DeepStream's vocabulary.
 #[derive(Debug, Clone, PartialEq, Section)]
@@ -67,7 +67,7 @@ fn check_low_scores(map: &Map<'_>) {
         let what = format!(
             "min_score is {min} and tentative_score {tentative}, expected min_score to be no higher"
         );
-        map.unfit(name, &what, None);
+        map.invalid(name, &what, None);
     }
 }
 
@@ -125,8 +125,8 @@ impl TrackerConfig {
     /// The defaults of a tracker.
     #[must_use]
     pub fn new(kind: TrackerKind) -> Self {
-        let kind = Tree::Text(kind.word().to_owned());
-        from_tree(Tree::map([("type", kind)]))
+        let kind = YamlValue::Text(kind.word().to_owned());
+        from_value(YamlValue::map([("type", kind)]))
     }
 }
 

@@ -1,13 +1,15 @@
-//! What a source's `uri` may say, as a checked value. Reading it from text is in `parse_uri`.
+//! What a source's `uri` may say, as a checked value. [`parse`] reads it from text.
+
+pub(crate) mod parse;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::map::Map;
-use super::mask::mask_secrets;
+use super::redact::mask_secrets;
 use super::schema::ValueType;
 use super::section::Section;
+use super::yaml::map::Map;
 use super::{Secret, Words};
 
 /// A source's address, checked for form only: whether it can be opened is seen when it is.

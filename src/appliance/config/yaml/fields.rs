@@ -3,8 +3,8 @@
 //! `model.yaml` is read so. The configuration itself is read by tables, through [`Map`](super::Map).
 
 use super::node::Node;
-use super::schema::nearest;
-use super::tree::{Entry, Tree};
+use super::tree::{MapEntry, YamlValue};
+use crate::schema::nearest;
 
 impl<'d> Node<'d> {
     /// This map, after recording every key that is not among `keys`. Read it with [`required`](Self::required) and
@@ -12,8 +12,8 @@ impl<'d> Node<'d> {
     #[must_use]
     pub fn with_keys(&self, keys: &[&str]) -> Option<Self> {
         match self.tree() {
-            Tree::Map(entries) => self.refuse_unknown(entries, keys.iter().copied()),
-            Tree::Null => {}
+            YamlValue::Map(entries) => self.refuse_unknown(entries, keys.iter().copied()),
+            YamlValue::Null => {}
             _ => return self.expect("a map"),
         }
         Some(self.clone())
@@ -26,7 +26,7 @@ impl<'d> Node<'d> {
         if found.is_none() {
             let path = self.path_of(key);
             self.report_at(
-                self.place(),
+                self.span(),
                 &path,
                 "missing",
                 Some(expected.to_owned()),
@@ -39,7 +39,7 @@ impl<'d> Node<'d> {
     /// The value of `key` in this map, where it is given.
     #[must_use]
     pub fn optional(&self, key: &str) -> Option<Self> {
-        let Tree::Map(entries) = self.tree() else {
+        let YamlValue::Map(entries) = self.tree() else {
             return None;
         };
         entries
@@ -52,7 +52,7 @@ impl<'d> Node<'d> {
     #[must_use]
     pub fn entries(&self, expected: &str) -> Option<Vec<(&'d str, Self)>> {
         match self.tree() {
-            Tree::Map(entries) => Some(
+            YamlValue::Map(entries) => Some(
                 entries
                     .iter()
                     .map(|entry| (entry.key.as_str(), self.child(entry)))
@@ -65,13 +65,13 @@ impl<'d> Node<'d> {
     /// Whether this is a list, for keys that accept a list or a single value.
     #[must_use]
     pub fn is_list(&self) -> bool {
-        matches!(self.tree(), Tree::List(_))
+        matches!(self.tree(), YamlValue::List(_))
     }
 
     /// The value that belongs to the word that stands here.
     #[must_use]
     pub fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
-        if let Tree::Text(text) = self.tree()
+        if let YamlValue::Text(text) = self.tree()
             && let Some((_, value)) = choices.iter().find(|(word, _)| word == text)
         {
             return Some(*value);
@@ -85,9 +85,9 @@ impl<'d> Node<'d> {
     }
 
     /// Records every entry whose key is not among `known`.
-    pub(super) fn refuse_unknown<'k>(
+    pub(crate) fn refuse_unknown<'k>(
         &self,
-        entries: &[Entry],
+        entries: &[MapEntry],
         known: impl Iterator<Item = &'k str> + Clone,
     ) {
         for entry in entries {
@@ -102,15 +102,15 @@ impl<'d> Node<'d> {
                 ),
             };
             let path = self.path_of(&entry.key);
-            self.report_at(entry.place, &path, "unknown key", None, Some(hint));
+            self.report_at(entry.span, &path, "unknown key", None, Some(hint));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Document;
-    use super::super::schema::Unit;
+    use crate::Document;
+    use crate::schema::Unit;
 
     const TEXT: &str = "\
 input:

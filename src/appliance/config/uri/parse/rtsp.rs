@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
-use super::super::{RtspTransport, Secret, SourceUri};
-use super::{Refusal, check_escapes};
+use super::{UriError, check_escapes};
+use crate::{RtspTransport, Secret, SourceUri};
 
 /// What stands behind `scheme://`, which is kept as it is but for the credentials.
-pub(super) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, Refusal> {
+pub(crate) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, UriError> {
     let form = "rtsp://USER:PASSWORD@HOST:PORT/PATH, where only HOST is needed";
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (userinfo, host_port) = match authority.rsplit_once('@') {
@@ -20,7 +20,7 @@ pub(super) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, Refusal> {
         None => (None, authority),
     };
     if path.contains(|c: char| c.is_whitespace()) {
-        return Err(Refusal::with_hint(form, "write a space as %20"));
+        return Err(UriError::with_hint(form, "write a space as %20"));
     }
     if let Err(hint) = split_host_port(host_port) {
         // The usual cause: everything behind an unescaped slash in the password is taken for the path.
@@ -30,18 +30,18 @@ pub(super) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, Refusal> {
         } else {
             hint
         };
-        return Err(Refusal::with_hint(form, hint));
+        return Err(UriError::with_hint(form, hint));
     }
     let (user, password) = match userinfo {
         None => (None, None),
         Some(userinfo) => {
             let (user, password) = userinfo.split_once(':').ok_or_else(|| {
-                Refusal::with_hint(form, "a user name needs a password: USER:PASSWORD@; nothing behind the colon for an empty one")
+                UriError::with_hint(form, "a user name needs a password: USER:PASSWORD@; nothing behind the colon for an empty one")
             })?;
-            let user = decode(user).map_err(|hint| Refusal::with_hint(form, hint))?;
-            let password = decode(password).map_err(|hint| Refusal::with_hint(form, hint))?;
+            let user = decode(user).map_err(|hint| UriError::with_hint(form, hint))?;
+            let password = decode(password).map_err(|hint| UriError::with_hint(form, hint))?;
             if user.is_empty() {
-                return Err(Refusal::with_hint(form, "the user name is empty"));
+                return Err(UriError::with_hint(form, "the user name is empty"));
             }
             (Some(user), Some(Secret::Inline(password)))
         }
@@ -57,7 +57,7 @@ pub(super) fn parse(scheme: &str, rest: &str) -> Result<SourceUri, Refusal> {
 
 /// `HOST` or `HOST:PORT` of any URL; an IPv6 address stands in brackets, which the host given back no longer has.
 /// Fails with a hint.
-pub(in super::super) fn split_host_port(text: &str) -> Result<(String, Option<u16>), String> {
+pub(crate) fn split_host_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
         let (host, port) = bracketed.split_once(']').ok_or("a bracket is not closed")?;
         host.parse::<Ipv6Addr>()

@@ -1,66 +1,66 @@
 //! `synthetic://traffic?seed=1&…`: the parameters of the built-in scene, which are the keys of [`SyntheticScene`].
 
-use super::super::schema::{KeySpec, ValueType, nearest};
-use super::super::section::{Section, from_tree};
-use super::super::tree::Tree;
-use super::super::{SourceUri, SyntheticScene};
-use super::Refusal;
+use super::UriError;
+use crate::schema::{KeySpec, ValueType, nearest};
+use crate::section::{Section, from_value};
+use crate::yaml::tree::YamlValue;
+use crate::{SourceUri, SyntheticScene};
 
 /// The parameters with their defaults; each wrong one is a refusal of its own.
-pub(super) fn parse(rest: &str) -> Result<SourceUri, Vec<Refusal>> {
+pub(crate) fn parse(rest: &str) -> Result<SourceUri, Vec<UriError>> {
     let (scene, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut refusals = Vec::new();
     if scene != "traffic" {
-        refusals.push(Refusal::with_hint(
+        refusals.push(UriError::with_hint(
             "synthetic://traffic",
             "`traffic` is the only scene",
         ));
     }
-    let mut given: Vec<(&'static str, Tree)> = Vec::new();
+    let mut given: Vec<(&'static str, YamlValue)> = Vec::new();
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let names = || SyntheticScene::KEYS.iter().map(|key| key.name);
         let Some(key) = SyntheticScene::KEYS.iter().find(|key| key.name == name) else {
             let names_text = names().collect::<Vec<_>>().join(", ");
             let hint = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
-            refusals.push(Refusal {
+            refusals.push(UriError {
                 expected: format!("the parameters {names_text}"),
                 hint,
             });
             continue;
         };
         if given.iter().any(|(known, _)| *known == name) {
-            refusals.push(Refusal::new(format!("the parameter `{name}` only once")));
+            refusals.push(UriError::new(format!("the parameter `{name}` only once")));
         }
         match parameter_value(key, value) {
             Some(value) => given.push((key.name, value)),
-            None => refusals.push(Refusal::new(format!("`{name}` to be {}", key.value))),
+            None => refusals.push(UriError::new(format!("`{name}` to be {}", key.value))),
         }
     }
     match refusals.is_empty() {
-        true => Ok(SourceUri::Synthetic(from_tree(Tree::map(given)))),
+        true => Ok(SourceUri::Synthetic(from_value(YamlValue::map(given)))),
         false => Err(refusals),
     }
 }
 
 /// The value as the type of the key demands it.
-fn parameter_value(key: &KeySpec, text: &str) -> Option<Tree> {
+fn parameter_value(key: &KeySpec, text: &str) -> Option<YamlValue> {
     match key.value {
-        ValueType::Boolean => text.parse().ok().map(Tree::Boolean),
+        ValueType::Boolean => text.parse().ok().map(YamlValue::Boolean),
         ValueType::Integer { min, max, .. } => text
             .parse()
             .ok()
             .filter(|value| (min..=max).contains(value) && !text.starts_with('+'))
-            .map(Tree::Integer),
+            .map(YamlValue::Integer),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Pace;
     use super::super::tests::{parsed, refused};
     use super::*;
+    use crate::Pace;
 
     #[test]
     fn the_synthetic_scene() {

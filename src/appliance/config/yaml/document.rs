@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::error::{ConfigError, Problem};
 use super::node::Node;
-use super::tree::{self, Located, Place, Tree};
+use super::tree::{self, Span, Spanned, YamlValue};
+use crate::error::{ConfigError, Problem};
 
 /// Longest accepted file. A configuration with hundreds of sources has about 100 kB.
 const MAX_BYTES: usize = 1 << 20;
@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Document {
     label: String,
-    root: Located,
+    root: Spanned,
     problems: RefCell<Vec<Problem>>,
 }
 
@@ -77,8 +77,8 @@ impl Document {
     }
 
     /// A tree that was not read from a file, such as the words of a command line.
-    pub(super) fn unplaced(label: &str, tree: Tree) -> Self {
-        let root = Located { place: None, tree };
+    pub(crate) fn without_spans(label: &str, value: YamlValue) -> Self {
+        let root = Spanned::without_span(value);
         Self {
             label: label.to_owned(),
             root,
@@ -93,15 +93,15 @@ impl Document {
     }
 
     /// The tree, to be changed before it is read.
-    pub(super) fn root_mut(&mut self) -> &mut Located {
+    pub(crate) fn root_mut(&mut self) -> &mut Spanned {
         &mut self.root
     }
 
     /// The tree alone, without places; or the first thing that is wrong with it.
-    pub(super) fn into_value(self) -> Result<Tree, String> {
+    pub(crate) fn into_value(self) -> Result<YamlValue, String> {
         match self.problems.into_inner().into_iter().next() {
             Some(problem) => Err(problem.what),
-            None => Ok(self.root.tree),
+            None => Ok(self.root.value),
         }
     }
 
@@ -112,7 +112,7 @@ impl Document {
     }
 
     /// The outermost value with its place.
-    pub(super) fn located(&self) -> &Located {
+    pub(crate) fn located(&self) -> &Spanned {
         &self.root
     }
 
@@ -141,9 +141,9 @@ impl Document {
     }
 
     /// Records a problem.
-    pub(super) fn record(
+    pub(crate) fn record(
         &self,
-        place: Place,
+        span: Span,
         key: &str,
         what: String,
         expected: Option<String>,
@@ -151,7 +151,7 @@ impl Document {
     ) {
         self.problems.borrow_mut().push(tree::problem(
             &self.label,
-            place,
+            span,
             key,
             what,
             expected,
@@ -160,8 +160,8 @@ impl Document {
     }
 }
 
-fn whole_file(label: &str, place: Place, what: String, hint: Option<String>) -> ConfigError {
-    ConfigError::new(vec![tree::problem(label, place, "", what, None, hint)])
+fn whole_file(label: &str, span: Span, what: String, hint: Option<String>) -> ConfigError {
+    ConfigError::new(vec![tree::problem(label, span, "", what, None, hint)])
 }
 
 fn too_long(label: &str) -> ConfigError {
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_no_content() {
         let document = Document::parse("f.yaml", "\u{feff}a: 1\n").expect("a map");
-        assert!(matches!(&document.root.tree, Tree::Map(entries) if entries[0].key == "a"));
+        assert!(matches!(&document.root.value, YamlValue::Map(entries) if entries[0].key == "a"));
     }
 
     #[test]

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use super::document::Document;
 
 use super::map::Map;
-use super::mask::shown;
-use super::schema::{KeySpec, Unit, ValueType};
-use super::tree::{Entry, Located, Place, Tree};
+use super::tree::{MapEntry, Span, Spanned, YamlValue};
+use crate::redact::quoted;
+use crate::schema::{KeySpec, Unit, ValueType};
 
 /// One value of the tree with its place and key path.
 #[derive(Debug, Clone)]
 pub struct Node<'d> {
     document: &'d Document,
-    located: &'d Located,
+    located: &'d Spanned,
     path: String,
 }
 
@@ -42,7 +42,7 @@ pub enum Value<'d> {
 }
 
 impl<'d> Node<'d> {
-    pub(super) fn new(document: &'d Document, located: &'d Located, path: String) -> Self {
+    pub(crate) fn new(document: &'d Document, located: &'d Spanned, path: String) -> Self {
         Self {
             document,
             located,
@@ -59,25 +59,25 @@ impl<'d> Node<'d> {
     /// Line of the file, from 1; `None` when the value was not read from a file.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
-        self.located.place.map(|place| place.0)
+        self.located.span.map(|span| span.0)
     }
 
     /// The name of its file.
-    pub(super) fn label(&self) -> &'d str {
+    pub(crate) fn label(&self) -> &'d str {
         self.document.label()
     }
 
     /// The value as YAML sees it. Records no problem.
     #[must_use]
     pub fn value(&self) -> Value<'d> {
-        match &self.located.tree {
-            Tree::Null | Tree::Refused => Value::Null,
-            Tree::Boolean(value) => Value::Boolean(*value),
-            Tree::Integer(value) => Value::Integer(*value),
-            Tree::Number(value, _) => Value::Number(*value),
-            Tree::Text(value) => Value::Text(value),
-            Tree::List(items) => Value::List(self.nodes(items)),
-            Tree::Map(entries) => Value::Map(
+        match &self.located.value {
+            YamlValue::Null | YamlValue::Refused => Value::Null,
+            YamlValue::Boolean(value) => Value::Boolean(*value),
+            YamlValue::Integer(value) => Value::Integer(*value),
+            YamlValue::Number(value, _) => Value::Number(*value),
+            YamlValue::Text(value) => Value::Text(value),
+            YamlValue::List(items) => Value::List(self.nodes(items)),
+            YamlValue::Map(entries) => Value::Map(
                 entries
                     .iter()
                     .map(|entry| (entry.key.as_str(), self.child(entry)))
@@ -89,17 +89,17 @@ impl<'d> Node<'d> {
     /// Whether nothing stands behind the colon.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        matches!(self.located.tree, Tree::Null)
+        matches!(self.located.value, YamlValue::Null)
     }
 
     /// Text that is not empty and has no control characters; `form` names the accepted form, as in `a label`.
     #[must_use]
     pub fn text(&self, form: &str) -> Option<&'d str> {
-        match &self.located.tree {
-            Tree::Text(text) if !text.is_empty() && !text.chars().any(char::is_control) => {
+        match &self.located.value {
+            YamlValue::Text(text) if !text.is_empty() && !text.chars().any(char::is_control) => {
                 Some(text)
             }
-            Tree::Integer(_) | Tree::Number(..) | Tree::Boolean(_) => {
+            YamlValue::Integer(_) | YamlValue::Number(..) | YamlValue::Boolean(_) => {
                 let hint = "write it in quotes if that is what it is".to_owned();
                 self.refuse(Some(form.to_owned()), Some(hint));
                 None
@@ -111,9 +111,9 @@ impl<'d> Node<'d> {
     /// Text that a problem never quotes. It may be empty.
     #[must_use]
     pub fn secret(&self) -> Option<&'d str> {
-        match &self.located.tree {
-            Tree::Text(text) => Some(text),
-            Tree::Refused => None,
+        match &self.located.value {
+            YamlValue::Text(text) => Some(text),
+            YamlValue::Refused => None,
             _ => {
                 self.report(
                     "found something else than text",
@@ -128,8 +128,8 @@ impl<'d> Node<'d> {
     /// `true` or `false`.
     #[must_use]
     pub fn boolean(&self) -> Option<bool> {
-        match self.located.tree {
-            Tree::Boolean(value) => Some(value),
+        match self.located.value {
+            YamlValue::Boolean(value) => Some(value),
             _ => self.expect(&ValueType::Boolean.to_string()),
         }
     }
@@ -137,8 +137,8 @@ impl<'d> Node<'d> {
     /// A whole number within `range`.
     #[must_use]
     pub fn integer(&self, range: RangeInclusive<i64>, unit: Unit) -> Option<i64> {
-        match self.located.tree {
-            Tree::Integer(value) if range.contains(&value) => Some(value),
+        match self.located.value {
+            YamlValue::Integer(value) if range.contains(&value) => Some(value),
             _ => {
                 let form = ValueType::Integer {
                     min: *range.start(),
@@ -161,10 +161,10 @@ impl<'d> Node<'d> {
         self.number_as(&form, |value| range.contains(&value))
     }
 
-    pub(super) fn number_as(&self, form: &ValueType, accepts: impl Fn(f64) -> bool) -> Option<f64> {
-        let value = match self.located.tree {
-            Tree::Integer(value) => value as f64,
-            Tree::Number(value, _) => value,
+    pub(crate) fn number_as(&self, form: &ValueType, accepts: impl Fn(f64) -> bool) -> Option<f64> {
+        let value = match self.located.value {
+            YamlValue::Integer(value) => value as f64,
+            YamlValue::Number(value, _) => value,
             _ => return self.expect(&form.to_string()),
         };
         // Not-a-number lies in no range.
@@ -178,8 +178,8 @@ impl<'d> Node<'d> {
     /// The one of `words` that stands here.
     #[must_use]
     pub fn word(&self, words: &'static [&'static str]) -> Option<&'static str> {
-        let found = match &self.located.tree {
-            Tree::Text(text) => words.iter().find(|word| *word == text),
+        let found = match &self.located.value {
+            YamlValue::Text(text) => words.iter().find(|word| *word == text),
             _ => None,
         };
         found
@@ -204,8 +204,8 @@ impl<'d> Node<'d> {
     /// The items of a list, which may be empty; `form` names the accepted form.
     #[must_use]
     pub fn items(&self, form: &str) -> Option<Vec<Self>> {
-        match &self.located.tree {
-            Tree::List(items) => Some(self.nodes(items)),
+        match &self.located.value {
+            YamlValue::List(items) => Some(self.nodes(items)),
             _ => self.expect(form),
         }
     }
@@ -214,9 +214,9 @@ impl<'d> Node<'d> {
     /// map without keys, as happens when all of them are commented out.
     #[must_use]
     pub fn map(&self, keys: &'static [KeySpec]) -> Option<Map<'d>> {
-        match &self.located.tree {
-            Tree::Map(entries) => Some(Map::new(self.clone(), keys, entries)),
-            Tree::Null => Some(Map::new(self.clone(), keys, &[])),
+        match &self.located.value {
+            YamlValue::Map(entries) => Some(Map::new(self.clone(), keys, entries)),
+            YamlValue::Null => Some(Map::new(self.clone(), keys, &[])),
             _ => self.expect(&ValueType::Map(keys).to_string()),
         }
     }
@@ -229,7 +229,7 @@ impl<'d> Node<'d> {
 
     /// Records that the value is not accepted, quoting it without its secrets.
     pub fn refuse(&self, expected: Option<String>, hint: Option<String>) {
-        if !matches!(self.located.tree, Tree::Refused) {
+        if !matches!(self.located.value, YamlValue::Refused) {
             self.report(&format!("found {}", self.found()), expected, hint);
         }
     }
@@ -237,7 +237,7 @@ impl<'d> Node<'d> {
     /// Records a problem about this value in the caller's words, which must not quote a secret.
     pub fn report(&self, what: &str, expected: Option<String>, hint: Option<String>) {
         self.document.record(
-            self.located.place,
+            self.located.span,
             &self.path,
             what.to_owned(),
             expected,
@@ -245,44 +245,44 @@ impl<'d> Node<'d> {
         );
     }
 
-    pub(super) fn report_at(
+    pub(crate) fn report_at(
         &self,
-        place: Place,
+        span: Span,
         path: &str,
         what: &str,
         expected: Option<String>,
         hint: Option<String>,
     ) {
         self.document
-            .record(place, path, what.to_owned(), expected, hint);
+            .record(span, path, what.to_owned(), expected, hint);
     }
 
     /// The folder from which relative paths count.
-    pub(super) fn folder(&self) -> &'d Path {
+    pub(crate) fn folder(&self) -> &'d Path {
         self.document.folder()
     }
 
-    pub(super) fn tree(&self) -> &'d Tree {
-        &self.located.tree
+    pub(crate) fn tree(&self) -> &'d YamlValue {
+        &self.located.value
     }
 
-    pub(super) fn place(&self) -> Place {
-        self.located.place
+    pub(crate) fn span(&self) -> Span {
+        self.located.span
     }
 
-    pub(super) fn document(&self) -> &'d Document {
+    pub(crate) fn document(&self) -> &'d Document {
         self.document
     }
 
     /// The node of one entry of this map.
-    pub(super) fn child(&self, entry: &'d Entry) -> Self {
+    pub(crate) fn child(&self, entry: &'d MapEntry) -> Self {
         Self::new(self.document, &entry.value, self.path_of(&entry.key))
     }
 
     /// The key path of the key `name` of this map.
-    pub(super) fn path_of(&self, name: &str) -> String {
+    pub(crate) fn path_of(&self, name: &str) -> String {
         // A key is from outside too: it may be long, carry control characters or be a mistyped address.
-        let name = shown(name);
+        let name = quoted(name);
         if self.path.is_empty() {
             name
         } else {
@@ -290,22 +290,22 @@ impl<'d> Node<'d> {
         }
     }
 
-    fn nodes(&self, items: &'d [Located]) -> Vec<Self> {
+    fn nodes(&self, items: &'d [Spanned]) -> Vec<Self> {
         let item =
             |(index, located)| Self::new(self.document, located, format!("{}[{index}]", self.path));
         items.iter().enumerate().map(item).collect()
     }
 
     fn found(&self) -> String {
-        match &self.located.tree {
-            Tree::Null | Tree::Refused => "nothing".to_owned(),
-            Tree::Boolean(value) => value.to_string(),
-            Tree::Integer(value) => value.to_string(),
-            Tree::Number(_, written) => shown(written),
-            Tree::Text(text) => format!("\"{}\"", shown(text)),
-            Tree::List(items) if items.is_empty() => "an empty list".to_owned(),
-            Tree::List(_) => "a list".to_owned(),
-            Tree::Map(_) => "a map".to_owned(),
+        match &self.located.value {
+            YamlValue::Null | YamlValue::Refused => "nothing".to_owned(),
+            YamlValue::Boolean(value) => value.to_string(),
+            YamlValue::Integer(value) => value.to_string(),
+            YamlValue::Number(_, written) => quoted(written),
+            YamlValue::Text(text) => format!("\"{}\"", quoted(text)),
+            YamlValue::List(items) if items.is_empty() => "an empty list".to_owned(),
+            YamlValue::List(_) => "a list".to_owned(),
+            YamlValue::Map(_) => "a map".to_owned(),
         }
     }
 }

@@ -7,38 +7,38 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::mask::shown;
 use super::node::{Node, Value};
-use super::schema::{DefaultValue, KeySpec, Unit, ValueType};
-use super::section::Parsed;
-use super::tree::{Entry, Located, Place, Tree};
+use super::tree::{MapEntry, Span, Spanned, YamlValue};
+use crate::redact::quoted;
+use crate::schema::{DefaultValue, KeySpec, Unit, ValueType};
+use crate::section::Parsed;
 
 /// A map with known keys.
 #[derive(Debug)]
 pub struct Map<'d> {
     node: Node<'d>,
     keys: &'static [KeySpec],
-    entries: &'d [Entry],
+    entries: &'d [MapEntry],
     /// Where its missing keys are reported: its own place, or that of the map around one that was left out.
-    place: Place,
+    span: Span,
 }
 
 /// Stands for a map that is not there: a section that was left out has all of its defaults.
-static LEFT_OUT: Located = Located {
-    place: None,
-    tree: Tree::Null,
+static LEFT_OUT: Spanned = Spanned {
+    span: None,
+    value: YamlValue::Null,
 };
 
 impl<'d> Map<'d> {
     /// Records every entry whose key is not among `keys`.
-    pub(super) fn new(node: Node<'d>, keys: &'static [KeySpec], entries: &'d [Entry]) -> Self {
+    pub(crate) fn new(node: Node<'d>, keys: &'static [KeySpec], entries: &'d [MapEntry]) -> Self {
         node.refuse_unknown(entries, keys.iter().map(|key| key.name));
-        let place = node.place();
+        let span = node.span();
         Self {
             node,
             keys,
             entries,
-            place,
+            span,
         }
     }
 
@@ -49,7 +49,7 @@ impl<'d> Map<'d> {
     }
 
     /// The outermost map of the same file, for defaults that depend on other sections.
-    pub(super) fn root(&self, keys: &'static [KeySpec]) -> Option<Self> {
+    pub(crate) fn root(&self, keys: &'static [KeySpec]) -> Option<Self> {
         self.node.document().root().map(keys)
     }
 
@@ -72,7 +72,7 @@ impl<'d> Map<'d> {
     /// Text, with the default of the table.
     pub fn text(&self, name: &str) -> Option<String> {
         let ValueType::Text(form) = self.key(name).value else {
-            self.bug(name, "text")
+            self.schema_mismatch(name, "text")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => node.text(form).map(str::to_owned),
@@ -84,7 +84,7 @@ impl<'d> Map<'d> {
     /// A secret.
     pub fn secret(&self, name: &str) -> Option<String> {
         let ValueType::Secret = self.key(name).value else {
-            self.bug(name, "a secret")
+            self.schema_mismatch(name, "a secret")
         };
         self.get(name)?.secret().map(str::to_owned)
     }
@@ -92,7 +92,7 @@ impl<'d> Map<'d> {
     /// A path, with the default of the table; a relative one counts from the folder of the file.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         let ValueType::Path = self.key(name).value else {
-            self.bug(name, "a path")
+            self.schema_mismatch(name, "a path")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => node.path_value(),
@@ -104,7 +104,7 @@ impl<'d> Map<'d> {
     /// A flag, with the default of the table.
     pub fn boolean(&self, name: &str) -> Option<bool> {
         let ValueType::Boolean = self.key(name).value else {
-            self.bug(name, "a flag")
+            self.schema_mismatch(name, "a flag")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => node.boolean(),
@@ -118,7 +118,7 @@ impl<'d> Map<'d> {
     pub fn integer<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
         let form = self.key(name).value;
         let ValueType::Integer { min, max, unit } = form else {
-            self.bug(name, "a whole number")
+            self.schema_mismatch(name, "a whole number")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => {
@@ -136,7 +136,7 @@ impl<'d> Map<'d> {
     pub fn word_or_count(&self, name: &str) -> Option<Option<u32>> {
         let form = self.key(name).value;
         let ValueType::WordOrCount { word, max, .. } = form else {
-            self.bug(name, "a word or a whole number")
+            self.schema_mismatch(name, "a word or a whole number")
         };
         match (self.get(name), self.key(name).default) {
             (Some(node), _) => match node.value() {
@@ -163,7 +163,7 @@ impl<'d> Map<'d> {
                 unit: Unit::Seconds,
                 ..
             } => value.map(Duration::from_secs),
-            _ => self.bug(name, "a duration"),
+            _ => self.schema_mismatch(name, "a duration"),
         }
     }
 
@@ -176,7 +176,7 @@ impl<'d> Map<'d> {
             max,
         } = form
         else {
-            self.bug(name, "a number")
+            self.schema_mismatch(name, "a number")
         };
         let accepts = |value: f64| value <= max && (value > min || (min_accepted && value == min));
         let value = match (self.get(name), self.key(name).default) {
@@ -191,7 +191,7 @@ impl<'d> Map<'d> {
     pub fn choice<T: Copy>(&self, name: &str, choices: &[T]) -> Option<T> {
         let key = self.key(name);
         let ValueType::Words(words) = key.value else {
-            self.bug(name, "a word")
+            self.schema_mismatch(name, "a word")
         };
         assert_eq!(
             words.len(),
@@ -212,7 +212,7 @@ impl<'d> Map<'d> {
     /// A list of texts without repetitions; empty when it is not given.
     pub fn texts(&self, name: &str) -> Option<Vec<String>> {
         let ValueType::Texts(form) = self.key(name).value else {
-            self.bug(name, "a list of texts")
+            self.schema_mismatch(name, "a list of texts")
         };
         let Some(node) = self.get(name) else {
             return Some(Vec::new());
@@ -224,7 +224,7 @@ impl<'d> Map<'d> {
                 continue;
             };
             if texts.iter().any(|known| known == text) {
-                item.report(&format!("\"{}\" is given twice", shown(text)), None, None);
+                item.report(&format!("\"{}\" is given twice", quoted(text)), None, None);
             }
             texts.push(text.to_owned());
         }
@@ -234,7 +234,7 @@ impl<'d> Map<'d> {
     /// A map inside this one. One that is not given has its defaults, and its required keys are missing.
     pub fn section(&self, name: &str) -> Option<Map<'d>> {
         let (ValueType::Map(keys) | ValueType::WordOrMap(_, keys)) = self.key(name).value else {
-            self.bug(name, "a map")
+            self.schema_mismatch(name, "a map")
         };
         match self.get(name) {
             Some(node) => node.map(keys),
@@ -244,7 +244,7 @@ impl<'d> Map<'d> {
                     node,
                     keys,
                     entries: &[],
-                    place: self.place,
+                    span: self.span,
                 })
             }
         }
@@ -278,7 +278,7 @@ impl<'d> Map<'d> {
         match parse(&text).outcome() {
             Ok(value) => Some(value),
             Err(Some(problem)) => {
-                self.unfit(name, &problem, None);
+                self.invalid(name, &problem, None);
                 None
             }
             Err(None) => self.get(name)?.expect(&self.expected(name)),
@@ -293,7 +293,7 @@ impl<'d> Map<'d> {
     fn sections(&self, name: &str) -> Option<Vec<Map<'d>>> {
         let form = self.key(name).value;
         let ValueType::Maps(keys) = form else {
-            self.bug(name, "a list of maps")
+            self.schema_mismatch(name, "a list of maps")
         };
         let node = self.get(name)?;
         let items = node.items(&form.to_string())?;
@@ -306,33 +306,28 @@ impl<'d> Map<'d> {
     /// Records that the key must be given, with what it accepts.
     pub fn missing(&self, name: &str, expected: &str) {
         let path = self.node.path_of(name);
-        self.node.report_at(
-            self.place,
-            &path,
-            "missing",
-            Some(expected.to_owned()),
-            None,
-        );
+        self.node
+            .report_at(self.span, &path, "missing", Some(expected.to_owned()), None);
     }
 
     /// Records that the key, which was given, does not fit here; `what` must not quote a secret.
-    pub fn unfit(&self, name: &str, what: &str, hint: Option<&str>) {
-        let place = self.entry(name).map_or(self.place, |entry| entry.place);
+    pub fn invalid(&self, name: &str, what: &str, hint: Option<&str>) {
+        let span = self.entry(name).map_or(self.span, |entry| entry.span);
         let path = self.node.path_of(name);
         self.node
-            .report_at(place, &path, what, None, hint.map(str::to_owned));
+            .report_at(span, &path, what, None, hint.map(str::to_owned));
     }
 
-    fn entry(&self, name: &str) -> Option<&'d Entry> {
+    fn entry(&self, name: &str) -> Option<&'d MapEntry> {
         self.entries.iter().find(|entry| entry.key == name)
     }
 
-    pub(super) fn key(&self, name: &str) -> &'static KeySpec {
+    pub(crate) fn key(&self, name: &str) -> &'static KeySpec {
         let found = self.keys.iter().find(|key| key.name == name);
-        found.unwrap_or_else(|| self.bug(name, "a key"))
+        found.unwrap_or_else(|| self.schema_mismatch(name, "a key"))
     }
 
-    fn bug(&self, name: &str, form: &str) -> ! {
+    fn schema_mismatch(&self, name: &str, form: &str) -> ! {
         panic!(
             "BUG: the table of `{}` does not list `{name}` as {form}",
             self.node.path()
@@ -342,8 +337,8 @@ impl<'d> Map<'d> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigError, Document, KeyValue, Section, Words};
     use super::*;
+    use crate::{ConfigError, Document, KeyValue, Section, Words};
 
     #[derive(Debug, Clone, Copy, PartialEq, Words)]
     enum Level {

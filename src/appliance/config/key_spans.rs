@@ -4,32 +4,32 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::document::Document;
 use super::error::Problem;
-use super::tree::{self, Located, Place, Tree};
+use super::yaml::document::Document;
+use super::yaml::tree::{self, Span, Spanned, YamlValue};
 
 /// The places of a configuration's keys, by key path.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct KeySpans {
     label: String,
-    places: Arc<BTreeMap<String, Place>>,
+    spans: Arc<BTreeMap<String, Span>>,
 }
 
 impl crate::Config {
-    /// A problem with the value of `key`, found by whoever uses it; see [`Places::problem`].
+    /// A problem with the value of `key`, found by whoever uses it; see [`KeySpans::problem`].
     pub fn problem(&self, key: &str, what: String, hint: Option<String>) -> Problem {
-        self.places.problem(key, what, hint)
+        self.key_spans.problem(key, what, hint)
     }
 }
 
-impl Places {
+impl KeySpans {
     /// Those of a file.
     pub(super) fn of(document: &Document) -> Self {
-        let mut places = BTreeMap::new();
-        collect(String::new(), document.located(), &mut places);
+        let mut spans = BTreeMap::new();
+        collect(String::new(), document.located(), &mut spans);
         Self {
             label: document.label().to_owned(),
-            places: Arc::new(places),
+            spans: Arc::new(spans),
         }
     }
 
@@ -37,40 +37,40 @@ impl Places {
     /// of the section that it would stand in.
     pub(crate) fn problem(&self, key: &str, what: String, hint: Option<String>) -> Problem {
         let mut known = key;
-        let place = loop {
-            if let Some(place) = self.places.get(known) {
-                break *place;
+        let span = loop {
+            if let Some(span) = self.spans.get(known) {
+                break *span;
             }
             let Some(end) = known.rfind(['.', '[']) else {
                 break None;
             };
             known = &known[..end];
         };
-        tree::problem(&self.label, place, key, what, None, hint)
+        tree::problem(&self.label, span, key, what, None, hint)
     }
 }
 
-fn collect(path: String, located: &Located, places: &mut BTreeMap<String, Place>) {
-    match &located.tree {
-        Tree::Map(entries) => {
+fn collect(path: String, located: &Spanned, spans: &mut BTreeMap<String, Span>) {
+    match &located.value {
+        YamlValue::Map(entries) => {
             for entry in entries {
                 let below = match path.as_str() {
                     "" => entry.key.clone(),
                     path => format!("{path}.{}", entry.key),
                 };
-                collect(below.clone(), &entry.value, places);
-                places.insert(below, entry.place);
+                collect(below.clone(), &entry.value, spans);
+                spans.insert(below, entry.span);
             }
         }
-        Tree::List(items) => {
+        YamlValue::List(items) => {
             for (index, item) in items.iter().enumerate() {
-                collect(format!("{path}[{index}]"), item, places);
+                collect(format!("{path}[{index}]"), item, spans);
             }
         }
         _ => {}
     }
     if !path.is_empty() {
-        places.insert(path, located.place);
+        spans.insert(path, located.span);
     }
 }
 
@@ -82,14 +82,14 @@ mod tests {
     fn a_key_is_found_where_it_stands_or_would_stand() {
         let text = "a:\n  - b: 1\n    c:\n      d: 2\n  - b: 3\n";
         let document = Document::parse("f.yaml", text).expect("a good file");
-        let places = Places::of(&document);
-        let line = |key: &str| places.problem(key, String::new(), None).line;
+        let spans = KeySpans::of(&document);
+        let line = |key: &str| spans.problem(key, String::new(), None).line;
         assert_eq!(line("a[1].b"), Some(5));
         assert_eq!(line("a[0].c.d"), Some(4));
         assert_eq!(line("a[0].c.x[7].y"), Some(3), "in this section");
         assert_eq!(line("a[1].x"), Some(5));
         assert_eq!(line("x.y"), None);
-        let problem = places.problem("a[1].b", "found 3".to_owned(), Some("write 4".to_owned()));
+        let problem = spans.problem("a[1].b", "found 3".to_owned(), Some("write 4".to_owned()));
         assert_eq!(problem.to_string(), "f.yaml:5: a[1].b: found 3; write 4");
     }
 }

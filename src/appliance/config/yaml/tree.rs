@@ -7,63 +7,63 @@
 use saphyr::{Scalar, ScalarStyle};
 use saphyr_parser::{Event, Marker, Parser, StrInput};
 
-use super::error::Problem;
-use super::mask::shown;
+use crate::error::Problem;
+use crate::redact::quoted;
 
 /// Deepest accepted nesting of lists and maps; our files use six levels.
 const MAX_DEPTH: usize = 32;
 
 /// A value with the place where it starts.
 #[derive(Debug, Clone)]
-pub(super) struct Located {
-    pub(super) place: Place,
-    pub(super) tree: Tree,
+pub(crate) struct Spanned {
+    pub(crate) span: Span,
+    pub(crate) value: YamlValue,
 }
 
 /// Line and column, both from 1; `None` for values that were not read from a file.
-pub(super) type Place = Option<(usize, usize)>;
+pub(crate) type Span = Option<(usize, usize)>;
 
 /// What YAML's core schema knows, with scalars as they were written beside what they mean.
 #[derive(Debug, Clone)]
-pub(super) enum Tree {
+pub(crate) enum YamlValue {
     Null,
     Boolean(bool),
     Integer(i64),
     Number(f64, String),
     Text(String),
-    List(Vec<Located>),
-    Map(Vec<Entry>),
+    List(Vec<Spanned>),
+    Map(Vec<MapEntry>),
     /// An alias or a tagged value: a problem was recorded, and no reader adds another.
     Refused,
 }
 
-impl Located {
+impl Spanned {
     /// A value that was not read from a file.
-    pub(super) fn unplaced(tree: Tree) -> Self {
-        Self { place: None, tree }
+    pub(crate) fn without_span(value: YamlValue) -> Self {
+        Self { span: None, value }
     }
 }
 
-impl Tree {
+impl YamlValue {
     /// A map that was not read from a file.
-    pub(super) fn map(entries: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
-        let entry = |(key, tree)| Entry {
+    pub(crate) fn map(entries: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
+        let entry = |(key, tree)| MapEntry {
             key: String::from(key),
-            place: None,
-            value: Located::unplaced(tree),
+            span: None,
+            value: Spanned::without_span(tree),
         };
         Self::Map(entries.into_iter().map(entry).collect())
     }
 
     /// The same without the places at which it stands.
-    pub(super) fn without_places(&self) -> Self {
-        let bare = |located: &Located| Located::unplaced(located.tree.without_places());
+    pub(crate) fn without_spans(&self) -> Self {
+        let bare = |located: &Spanned| Spanned::without_span(located.value.without_spans());
         match self {
             Self::List(items) => Self::List(items.iter().map(bare).collect()),
             Self::Map(entries) => {
-                let entry = |entry: &Entry| Entry {
+                let entry = |entry: &MapEntry| MapEntry {
                     key: entry.key.clone(),
-                    place: None,
+                    span: None,
                     value: bare(&entry.value),
                 };
                 Self::Map(entries.iter().map(entry).collect())
@@ -75,14 +75,14 @@ impl Tree {
 
 /// One key of a map with its value.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) place: Place,
-    pub(super) value: Located,
+pub(crate) struct MapEntry {
+    pub(crate) key: String,
+    pub(crate) span: Span,
+    pub(crate) value: Spanned,
 }
 
 /// The tree of the only document in `text`, or the problem that makes the rest unreadable; and the problems besides.
-pub(super) fn build(label: &str, text: &str) -> (Result<Located, Box<Problem>>, Vec<Problem>) {
+pub(crate) fn build(label: &str, text: &str) -> (Result<Spanned, Box<Problem>>, Vec<Problem>) {
     let mut builder = Builder {
         label,
         parser: Parser::new_from_str(text),
@@ -94,9 +94,9 @@ pub(super) fn build(label: &str, text: &str) -> (Result<Located, Box<Problem>>, 
 }
 
 /// A problem at a place.
-pub(super) fn problem(
+pub(crate) fn problem(
     label: &str,
-    place: Place,
+    span: Span,
     key: &str,
     what: String,
     expected: Option<String>,
@@ -104,8 +104,8 @@ pub(super) fn problem(
 ) -> Problem {
     Problem {
         file: label.to_owned(),
-        line: place.map(|place| place.0),
-        column: place.map(|place| place.1),
+        line: span.map(|span| span.0),
+        column: span.map(|span| span.1),
         key: key.to_owned(),
         what,
         expected,
@@ -124,10 +124,10 @@ struct Builder<'t> {
 
 impl<'t> Builder<'t> {
     /// The only document of the file, or the problem that makes the rest unreadable.
-    fn document(&mut self) -> Result<Located, Box<Problem>> {
+    fn document(&mut self) -> Result<Spanned, Box<Problem>> {
         let mut root = None;
         loop {
-            let (event, place) = self.next()?;
+            let (event, span) = self.next()?;
             match event {
                 Event::StreamEnd => break,
                 Event::StreamStart
@@ -136,20 +136,20 @@ impl<'t> Builder<'t> {
                 | Event::DocumentEnd => {}
                 _ if root.is_some() => {
                     return Err(self.fatal(
-                        place,
+                        span,
                         "a second document",
                         "keep one document in the file: delete the line `---` before this one",
                     ));
                 }
-                event => root = Some(self.value(event, place)?),
+                event => root = Some(self.value(event, span)?),
             }
         }
         root.ok_or_else(|| self.fatal(None, "the file is empty", ""))
     }
 
-    fn next(&mut self) -> Result<(Event<'t>, Place), Box<Problem>> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), Box<Problem>> {
         match self.parser.next_event() {
-            Some(Ok((event, span))) => Ok((event, place(&span.start))),
+            Some(Ok((event, span))) => Ok((event, span_at(&span.start))),
             Some(Err(error)) => {
                 let hint = error
                     .info()
@@ -157,10 +157,10 @@ impl<'t> Builder<'t> {
                     .then_some("indent with spaces, not with tabs");
                 // The parser's own limit is about as high as ours and may be met first, since it reads ahead.
                 if error.info() == "recursion limit exceeded" {
-                    return Err(self.too_deep(place(error.marker())));
+                    return Err(self.too_deep(span_at(error.marker())));
                 }
-                let what = format!("not YAML: {}", shown(error.info()));
-                let mut fatal = self.fatal(place(error.marker()), &what, "");
+                let what = format!("not YAML: {}", quoted(error.info()));
+                let mut fatal = self.fatal(span_at(error.marker()), &what, "");
                 fatal.hint = hint.map(str::to_owned);
                 Err(fatal)
             }
@@ -168,63 +168,63 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn value(&mut self, event: Event<'t>, place: Place) -> Result<Located, Box<Problem>> {
+    fn value(&mut self, event: Event<'t>, span: Span) -> Result<Spanned, Box<Problem>> {
         if self.path.len() > MAX_DEPTH {
-            return Err(self.too_deep(place));
+            return Err(self.too_deep(span));
         }
         let (mut tree, anchor, tag) = match event {
             Event::Scalar(text, style, anchor, tag) => (scalar(&text, style), anchor, tag),
-            Event::SequenceStart(anchor, tag) => (Tree::List(self.list()?), anchor, tag),
-            Event::MappingStart(anchor, tag) => (Tree::Map(self.map()?), anchor, tag),
+            Event::SequenceStart(anchor, tag) => (YamlValue::List(self.list()?), anchor, tag),
+            Event::MappingStart(anchor, tag) => (YamlValue::Map(self.map()?), anchor, tag),
             Event::Alias(_) => {
-                self.refuse(place, "an alias (`*`)", "write the value out");
-                (Tree::Refused, 0, None)
+                self.refuse(span, "an alias (`*`)", "write the value out");
+                (YamlValue::Refused, 0, None)
             }
             // The parser gives a node wherever one belongs; anything else would be its bug.
-            _ => return Err(self.fatal(place, "not YAML: a value is missing", "")),
+            _ => return Err(self.fatal(span, "not YAML: a value is missing", "")),
         };
         if anchor != 0 {
             self.refuse(
-                place,
+                span,
                 "an anchor (`&`)",
                 "write the value out where it is used",
             );
         }
         if tag.is_some() {
             self.refuse(
-                place,
+                span,
                 "a tag (`!`)",
                 "write the bare value; quote it if it begins with `!`",
             );
-            tree = Tree::Refused;
+            tree = YamlValue::Refused;
         }
-        Ok(Located { place, tree })
+        Ok(Spanned { span, value: tree })
     }
 
-    fn list(&mut self) -> Result<Vec<Located>, Box<Problem>> {
+    fn list(&mut self) -> Result<Vec<Spanned>, Box<Problem>> {
         let mut items = Vec::new();
         loop {
-            let (event, place) = self.next()?;
+            let (event, span) = self.next()?;
             if event == Event::SequenceEnd {
                 return Ok(items);
             }
             self.path.push(format!("[{}]", items.len()));
-            items.push(self.value(event, place)?);
+            items.push(self.value(event, span)?);
             self.path.pop();
         }
     }
 
-    fn map(&mut self) -> Result<Vec<Entry>, Box<Problem>> {
-        let mut entries: Vec<Entry> = Vec::new();
+    fn map(&mut self) -> Result<Vec<MapEntry>, Box<Problem>> {
+        let mut entries: Vec<MapEntry> = Vec::new();
         loop {
-            let (event, place) = self.next()?;
+            let (event, span) = self.next()?;
             let key = match event {
                 Event::MappingEnd => return Ok(entries),
                 // `1:` and `true:` are keys with these names.
                 Event::Scalar(ref text, ..) => text.clone().into_owned(),
                 _ => String::new(),
             };
-            let step = shown(&key);
+            let step = quoted(&key);
             self.path.push(if self.path.is_empty() {
                 step
             } else {
@@ -232,76 +232,69 @@ impl<'t> Builder<'t> {
             });
             if !matches!(event, Event::Scalar(_, _, 0, None)) {
                 self.refuse(
-                    place,
+                    span,
                     "a key that is not plain text",
                     "write a word before the colon",
                 );
-                self.value(event, place)?;
+                self.value(event, span)?;
             }
-            let (event, value_place) = self.next()?;
-            let value = self.value(event, value_place)?;
+            let (event, value_span) = self.next()?;
+            let value = self.value(event, value_span)?;
             match entries.iter().find(|entry| entry.key == key) {
                 Some(first) => {
-                    let what = first.place.map_or("given twice".to_owned(), |(line, _)| {
+                    let what = first.span.map_or("given twice".to_owned(), |(line, _)| {
                         format!("given twice, first on line {line}")
                     });
-                    self.refuse(place, &what, "keep one of them");
+                    self.refuse(span, &what, "keep one of them");
                 }
-                None => entries.push(Entry { key, place, value }),
+                None => entries.push(MapEntry { key, span, value }),
             }
             self.path.pop();
         }
     }
 
-    fn too_deep(&self, place: Place) -> Box<Problem> {
+    fn too_deep(&self, span: Span) -> Box<Problem> {
         let what = format!("lists and maps are nested more than {MAX_DEPTH} deep");
-        self.fatal(place, &what, "look for brackets that are not closed")
+        self.fatal(span, &what, "look for brackets that are not closed")
     }
 
-    fn refuse(&mut self, place: Place, what: &str, hint: &str) {
-        let fatal = self.fatal(place, what, hint);
+    fn refuse(&mut self, span: Span, what: &str, hint: &str) {
+        let fatal = self.fatal(span, what, hint);
         self.problems.push(*fatal);
     }
 
-    fn fatal(&self, place: Place, what: &str, hint: &str) -> Box<Problem> {
+    fn fatal(&self, span: Span, what: &str, hint: &str) -> Box<Problem> {
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
         let key = self.path.concat();
         // Boxed, since it travels as the error of every step of the recursion.
-        Box::new(problem(
-            self.label,
-            place,
-            &key,
-            what.to_owned(),
-            None,
-            hint,
-        ))
+        Box::new(problem(self.label, span, &key, what.to_owned(), None, hint))
     }
 }
 
-fn place(marker: &Marker) -> Place {
+fn span_at(marker: &Marker) -> Span {
     Some((marker.line(), marker.col() + 1))
 }
 
 /// Quoted text is text; plain text is what YAML 1.2's core schema says, so `off` is a word and `false` is not.
-fn scalar(text: &str, style: ScalarStyle) -> Tree {
+fn scalar(text: &str, style: ScalarStyle) -> YamlValue {
     if style != ScalarStyle::Plain {
-        return Tree::Text(text.to_owned());
+        return YamlValue::Text(text.to_owned());
     }
     if text.is_empty() {
-        return Tree::Null;
+        return YamlValue::Null;
     }
     match Scalar::parse_from_cow(text.into()) {
-        Scalar::Null => Tree::Null,
-        Scalar::Boolean(value) => Tree::Boolean(value),
-        Scalar::Integer(value) => Tree::Integer(value),
-        Scalar::FloatingPoint(value) => Tree::Number(value.into_inner(), text.to_owned()),
-        Scalar::String(value) => Tree::Text(value.into_owned()),
+        Scalar::Null => YamlValue::Null,
+        Scalar::Boolean(value) => YamlValue::Boolean(value),
+        Scalar::Integer(value) => YamlValue::Integer(value),
+        Scalar::FloatingPoint(value) => YamlValue::Number(value.into_inner(), text.to_owned()),
+        Scalar::String(value) => YamlValue::Text(value.into_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Document;
+    use crate::Document;
 
     /// What is wrong with `text`, read by nobody.
     fn refused(text: &str) -> String {

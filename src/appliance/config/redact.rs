@@ -35,7 +35,7 @@ pub fn mask_secrets(text: &str) -> String {
 }
 
 /// `text` masked, with control characters escaped, cut after 80 characters; without quotes.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let masked = mask_secrets(text);
     let mut shown: String = masked.chars().take(MAX_CHARS).flat_map(escape).collect();
     if masked.chars().nth(MAX_CHARS).is_some() {
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn shown_text_is_short_and_on_one_line() {
-        assert_eq!(shown("a\nb\u{7f}"), "a\\nb\\u{7f}");
-        assert_eq!(shown(&"ü".repeat(81)), format!("{}…", "ü".repeat(80)));
-        assert_eq!(shown(&"x".repeat(80)), "x".repeat(80));
+        assert_eq!(quoted("a\nb\u{7f}"), "a\\nb\\u{7f}");
+        assert_eq!(quoted(&"ü".repeat(81)), format!("{}…", "ü".repeat(80)));
+        assert_eq!(quoted(&"x".repeat(80)), "x".repeat(80));
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Document;
 use super::schema::{KeySpec, nearest};
-use super::tree::{Entry, Located, Tree};
+use super::yaml::tree::{MapEntry, Spanned, YamlValue};
 use super::{Config, Section};
 
 impl Document {
@@ -33,7 +33,7 @@ impl Document {
         };
         let steps: Vec<&str> = full.split('.').collect();
         let root = self.root_mut();
-        if !put(root, &steps, &tree) {
+        if !insert_value(root, &steps, &tree) {
             let what = "there is nothing at this place of the list".to_owned();
             self.record(None, &full, what, None, None);
         }
@@ -41,47 +41,47 @@ impl Document {
 }
 
 /// Puts `value` where `steps` lead from `at`; maps on the way are made where they are missing. False: a list is too short.
-fn put(at: &mut Located, steps: &[&str], value: &Tree) -> bool {
+fn insert_value(at: &mut Spanned, steps: &[&str], value: &YamlValue) -> bool {
     let Some((step, rest)) = steps.split_first() else {
-        at.tree = value.clone();
+        at.value = value.clone();
         return true;
     };
     let (key, index) = match step.split_once('[') {
         Some((key, index)) => (key, index.trim_end_matches(']').parse::<usize>().ok()),
         None => (*step, None),
     };
-    if !matches!(at.tree, Tree::Map(_)) {
+    if !matches!(at.value, YamlValue::Map(_)) {
         // A word such as `off`, or nothing, makes room for the key.
-        at.tree = Tree::Map(Vec::new());
+        at.value = YamlValue::Map(Vec::new());
     }
-    let Tree::Map(entries) = &mut at.tree else {
+    let YamlValue::Map(entries) = &mut at.value else {
         return false;
     };
-    let place = match entries.iter().position(|entry| entry.key == key) {
-        Some(place) => place,
+    let entry = match entries.iter().position(|entry| entry.key == key) {
+        Some(entry) => entry,
         None => {
-            entries.push(Entry {
+            entries.push(MapEntry {
                 key: key.to_owned(),
-                place: None,
-                value: Located {
-                    place: None,
-                    tree: Tree::Null,
+                span: None,
+                value: Spanned {
+                    span: None,
+                    value: YamlValue::Null,
                 },
             });
             entries.len() - 1
         }
     };
-    let found = &mut entries[place].value;
-    match (&mut found.tree, index) {
-        (Tree::List(items), Some(index)) => match items.get_mut(index) {
-            Some(item) => put(item, rest, value),
+    let found = &mut entries[entry].value;
+    match (&mut found.value, index) {
+        (YamlValue::List(items), Some(index)) => match items.get_mut(index) {
+            Some(item) => insert_value(item, rest, value),
             None => false,
         },
-        (Tree::List(items), None) if !rest.is_empty() => {
-            items.iter_mut().all(|item| put(item, rest, value))
+        (YamlValue::List(items), None) if !rest.is_empty() => {
+            items.iter_mut().all(|item| insert_value(item, rest, value))
         }
         (_, Some(_)) => false,
-        (_, None) => put(found, rest, value),
+        (_, None) => insert_value(found, rest, value),
     }
 }
 
@@ -89,7 +89,7 @@ fn put(at: &mut Located, steps: &[&str], value: &Tree) -> bool {
 fn resolve(path: &str) -> Result<String, String> {
     let mut known = Vec::new();
     collect("", Config::KEYS, &mut known);
-    let bare = without_places(path);
+    let bare = without_indices(path);
     if known.contains(&bare) {
         return Ok(path.to_owned());
     }
@@ -143,7 +143,7 @@ fn collect(above: &str, keys: &[KeySpec], known: &mut Vec<String>) {
 }
 
 /// `sources[0].uri` as `sources.uri`.
-fn without_places(path: &str) -> String {
+fn without_indices(path: &str) -> String {
     let step = |step: &str| step.split('[').next().unwrap_or(step).to_owned();
     path.split('.').map(step).collect::<Vec<_>>().join(".")
 }

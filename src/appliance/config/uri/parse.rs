@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
-use super::mask::shown;
-pub(super) use rtsp::split_host_port;
+use crate::redact::quoted;
+pub(crate) use rtsp::split_host_port;
 
-use super::{SourceUri, V4l2Format};
+use crate::{SourceUri, V4l2Format};
 
 /// Accepted forms of `uri`.
-pub(super) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";
+pub(crate) const URI_FORMS: &str = "a path, file://, rtsp://, rtsps://, v4l2:///dev/video0, csi://0, launch:…, images:FOLDER or synthetic://traffic";
 
 /// Why a `uri` is not accepted. Nothing in it repeats a secret.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(crate) struct UriError {
     /// The accepted form.
-    pub(super) expected: String,
+    pub(crate) expected: String,
     /// What to do about it.
-    pub(super) hint: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
-impl Refusal {
+impl UriError {
     fn new(expected: impl Into<String>) -> Self {
         Self {
             expected: expected.into(),
@@ -45,7 +45,7 @@ impl Refusal {
 }
 
 /// Reads `text`, which is not empty; a relative path counts from `folder`. Gives at least one refusal on failure.
-pub(super) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<Refusal>> {
+pub(crate) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<UriError>> {
     if let Some(elements) = text.strip_prefix("launch:") {
         return launch(elements).map_err(one);
     }
@@ -61,76 +61,76 @@ pub(super) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<Refusal>
         "v4l2" => v4l2(rest).map_err(one),
         "csi" => csi(rest).map_err(one),
         "synthetic" => synthetic::parse(rest),
-        "launch" => Err(one(Refusal::with_hint(
+        "launch" => Err(one(UriError::with_hint(
             URI_FORMS,
             "write launch: without slashes",
         ))),
         "rtmp" | "srt" | "udp" | "http" | "https" => {
             let hint = "other network sources can be read by elements: launch:urisourcebin …";
-            Err(one(Refusal::with_hint(URI_FORMS, hint)))
+            Err(one(UriError::with_hint(URI_FORMS, hint)))
         }
-        _ => Err(one(Refusal::new(URI_FORMS))),
+        _ => Err(one(UriError::new(URI_FORMS))),
     }
 }
 
-fn one(refusal: Refusal) -> Vec<Refusal> {
+fn one(refusal: UriError) -> Vec<UriError> {
     vec![refusal]
 }
 
-fn launch(elements: &str) -> Result<SourceUri, Refusal> {
+fn launch(elements: &str) -> Result<SourceUri, UriError> {
     let elements = elements.trim();
     if elements.is_empty() || elements.starts_with("//") || elements.ends_with('!') {
-        return Err(Refusal::new(
+        return Err(UriError::new(
             "launch: and GStreamer elements that end with an open pad, as in launch:videotestsrc ! identity",
         ));
     }
     Ok(SourceUri::Launch(elements.to_owned()))
 }
 
-fn images(path: &str, folder: &Path) -> Result<SourceUri, Refusal> {
+fn images(path: &str, folder: &Path) -> Result<SourceUri, UriError> {
     if path.trim().is_empty() || path.starts_with("//") || path.starts_with('~') {
-        return Err(Refusal::new(
+        return Err(UriError::new(
             "images: and the path of a folder, as in images:/data/pictures",
         ));
     }
     Ok(SourceUri::Images(folder.join(path)))
 }
 
-fn plain_path(text: &str, folder: &Path) -> Result<SourceUri, Refusal> {
+fn plain_path(text: &str, folder: &Path) -> Result<SourceUri, UriError> {
     if text == "~" || text.starts_with("~/") {
-        return Err(Refusal::with_hint(
+        return Err(UriError::with_hint(
             URI_FORMS,
             "`~` is not expanded: write the whole path",
         ));
     }
     if text.starts_with("/dev/video") {
-        return Err(Refusal::with_hint(
+        return Err(UriError::with_hint(
             URI_FORMS,
-            format!("a camera is written v4l2://{}", shown(text)),
+            format!("a camera is written v4l2://{}", quoted(text)),
         ));
     }
     if text.ends_with('/') {
-        return Err(Refusal::with_hint(URI_FORMS, "this path names a folder"));
+        return Err(UriError::with_hint(URI_FORMS, "this path names a folder"));
     }
     Ok(SourceUri::File(folder.join(text)))
 }
 
-fn file(rest: &str) -> Result<SourceUri, Refusal> {
+fn file(rest: &str) -> Result<SourceUri, UriError> {
     let form = "file:// and an absolute path, as in file:///data/video.mp4";
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     if !path.starts_with('/') || path.ends_with('/') {
-        return Err(Refusal::with_hint(
+        return Err(UriError::with_hint(
             form,
             "a relative path is written without file://",
         ));
     }
     if path.contains(['?', '#']) {
-        return Err(Refusal::with_hint(form, "write `?` as %3F and `#` as %23"));
+        return Err(UriError::with_hint(form, "write `?` as %3F and `#` as %23"));
     }
-    check_escapes(path).map_err(|hint| Refusal::with_hint(form, hint))?;
+    check_escapes(path).map_err(|hint| UriError::with_hint(form, hint))?;
     let bytes: Vec<u8> = percent_decode_str(path).collect();
     if bytes.contains(&0) {
-        return Err(Refusal::with_hint(form, "a path has no zero byte"));
+        return Err(UriError::with_hint(form, "a path has no zero byte"));
     }
     Ok(SourceUri::File(PathBuf::from(OsString::from_vec(bytes))))
 }
@@ -145,9 +145,9 @@ fn check_escapes(text: &str) -> Result<(), String> {
     }
 }
 
-fn v4l2(rest: &str) -> Result<SourceUri, Refusal> {
+fn v4l2(rest: &str) -> Result<SourceUri, UriError> {
     if !rest.starts_with('/') || rest.ends_with('/') {
-        return Err(Refusal::new(
+        return Err(UriError::new(
             "v4l2:// and the absolute path of a device, as in v4l2:///dev/video0",
         ));
     }
@@ -159,7 +159,7 @@ fn v4l2(rest: &str) -> Result<SourceUri, Refusal> {
     })
 }
 
-fn csi(rest: &str) -> Result<SourceUri, Refusal> {
+fn csi(rest: &str) -> Result<SourceUri, UriError> {
     let digits = !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     match rest.parse::<u32>() {
         Ok(sensor) if digits && sensor < 16 => Ok(SourceUri::Csi {
@@ -168,21 +168,21 @@ fn csi(rest: &str) -> Result<SourceUri, Refusal> {
             size: None,
             fps: None,
         }),
-        _ => Err(Refusal::new("csi:// and a sensor number from 0 to 15")),
+        _ => Err(UriError::new("csi:// and a sensor number from 0 to 15")),
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// What `text` means, seen from the folder `conf`.
-    pub(in super::super) fn parsed(text: &str) -> SourceUri {
+    pub(crate) fn parsed(text: &str) -> SourceUri {
         parse(text, Path::new("conf")).unwrap_or_else(|refusals| panic!("{text}: {refusals:?}"))
     }
 
     /// Accepted forms and hints of a refused `text`.
-    pub(in super::super) fn refused(text: &str) -> String {
+    pub(crate) fn refused(text: &str) -> String {
         let refusals = parse(text, Path::new("conf")).expect_err(text);
         let lines = refusals
             .into_iter()
