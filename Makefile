@@ -14,8 +14,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/release/jetwatch
 # Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
+# The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
+packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint docs bench fuzz clean
+.PHONY: help demo build test quantize-test tensorrt-test gpu-test nsys-test v4l2 journald gst118 deb deb-arm64 appliance appliance-arm64 appliance-limits instructions sources lint audit docs bench fuzz clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +41,7 @@ v4l2: build ## Prove the V4L2 source with a kernel's virtual camera, in QEMU (De
 
 quantize-test: ## Test the INT8 quantizer of models/ (makes a Python environment in .cache; 200 MB of packages).
 	@[ -x .cache/quantize/bin/pip ] || python3 -m venv .cache/quantize
-	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check -r models/requirements.txt pycocotools
+	@.cache/quantize/bin/pip install --quiet --disable-pip-version-check --require-hashes -r models/requirements-test.txt
 	@.cache/quantize/bin/python -B models/quantize_test.py
 
 tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
@@ -66,20 +68,20 @@ gst118: ## Pass all tests with GStreamer 1.18, in a Debian 11 made for this (x86
 	@.ci/setup build
 	@tests/gst118/run
 
-deb: ## Build the Debian package for amd64 into target/debian (Debian 12, Ubuntu 22.04 or newer; a sysroot of 200 MB in .cache).
+deb: ## Build the Debian packages for amd64 into target/debian (Debian 12, Ubuntu 22.04 or newer; a sysroot of 200 MB in .cache).
 	@cross/build amd64
 
-deb-arm64: ## Build the Debian package for arm64, for Jetson (SYSROOT= takes the libraries of your JetPack).
+deb-arm64: ## Build the Debian packages for arm64, for Jetson (SYSROOT= takes the libraries of your JetPack).
 	@cross/build arm64
 
 appliance: deb ## Prove the package on a Debian 11 that boots in a container (x86-64, needs root; SUITE=focal: Ubuntu 20.04).
-	@tests/appliance/run amd64 "$$(ls -t $(TARGET)/debian/jetwatch_*_amd64.deb | head -n1)"
+	@tests/appliance/run amd64 $(call packages,amd64)
 
 appliance-arm64: deb-arm64 ## The same for arm64, emulated (needs root; many minutes).
-	@tests/appliance/run arm64 "$$(ls -t $(TARGET)/debian/jetwatch_*_arm64.deb | head -n1)"
+	@tests/appliance/run arm64 $(call packages,arm64)
 
 appliance-limits: deb ## Boot the package with a kernel of its own, in QEMU, where its limits and its sandbox bite (x86-64, needs root).
-	@SCENARIO=limits tests/appliance/run amd64 "$$(ls -t $(TARGET)/debian/jetwatch_*_amd64.deb | head -n1)"
+	@SCENARIO=limits tests/appliance/run amd64 $(call packages,amd64)
 
 lint: ## Check formatting and lints.
 	cargo fmt --check
@@ -102,6 +104,10 @@ sources: build ## Measure drops, processor time and memory of thirty sources aga
 fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs cargo-fuzz.
 	@.ci/setup build fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+
+audit: ## Check licences, sources and duplicates of all dependencies with cargo-deny (installs it; deny.toml has the rules).
+	@.ci/setup build audit
+	cargo deny --locked check licenses bans sources
 
 clean: ## Remove what was built and downloaded.
 	rm -rf --one-file-system target .cache tests/fuzz/target

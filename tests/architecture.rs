@@ -32,6 +32,8 @@ const FFI: (&str, &[&str]) = ("nvidia", &["detect", "source", "record"]);
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("anyhow", &["jetwatch"]),
     ("clap", &["jetwatch"]),
+    ("clap_complete", &["jetwatch"]),
+    ("clap_mangen", &["jetwatch"]),
     ("cudarc", &["nvidia"]),
     ("env_logger", &["telemetry"]),
     ("gstreamer", &["nvidia", "record", "source"]),

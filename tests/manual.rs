@@ -1,28 +1,23 @@
-//! The manual pages and the shells' completions in `cross/manual` are those of the command line as it is.
-//!
-//! They are kept there so that packages for other machines need not start the program. `UPDATE_GOLDEN=1 cargo test --test
-//! manual` writes them anew.
+//! `jetwatch manual`: the manual pages and the completions of shells that `cross/build` puts into the package.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 
-use clap_complete::Shell;
-
-/// File names with what they must hold.
-fn wanted() -> BTreeMap<String, String> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    clap_mangen::generate_to(jetwatch::command(), folder.path()).expect("manual pages");
-    for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
-        let mut command = jetwatch::command();
-        clap_complete::generate_to(shell, &mut command, "jetwatch", folder.path())
-            .expect("completions");
-    }
-    texts(folder.path())
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_jetwatch"))
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
 }
 
-fn texts(folder: &Path) -> BTreeMap<String, String> {
-    let entries = fs::read_dir(folder).expect("a folder");
+/// Runs `jetwatch manual` and returns its files by name.
+fn write_manual(folder: &Path) -> BTreeMap<String, String> {
+    let folder = folder.join("made/here");
+    let output = run(&["manual", "--out", folder.to_str().expect("a path in UTF-8")]);
+    assert!(output.status.success(), "{output:?}");
+    let entries = fs::read_dir(&folder).expect("the folder is made");
     entries
         .map(|entry| entry.expect("readable"))
         .map(|entry| {
@@ -32,26 +27,56 @@ fn texts(folder: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Subcommands as `jetwatch --help` lists them.
+fn subcommands() -> Vec<String> {
+    let help = String::from_utf8(run(&["--help"]).stdout).expect("UTF-8");
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    lines
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
 #[test]
-fn manual_pages_and_completions_are_up_to_date() {
-    let wanted = wanted();
-    assert!(wanted.contains_key("jetwatch-run.1"), "{:?}", wanted.keys());
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cross/manual");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        for name in texts(&folder).keys() {
-            fs::remove_file(folder.join(name)).expect("removed");
-        }
-        for (name, text) in &wanted {
-            fs::write(folder.join(name), text).expect("written");
+fn every_subcommand_has_a_manual_page_and_completions() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files = write_manual(folder.path());
+    let subcommands = subcommands();
+    assert!(subcommands.contains(&"run".to_owned()), "{subcommands:?}");
+    for name in &subcommands {
+        let page = files.get(&format!("jetwatch-{name}.1"));
+        let page = page.unwrap_or_else(|| panic!("{name}: {:?}", files.keys()));
+        assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
+    }
+    assert!(files["jetwatch.1"].contains("Exit codes:"));
+    assert!(files["jetwatch-run.1"].contains(r"\-\-config"));
+    for shell in ["jetwatch.bash", "_jetwatch", "jetwatch.fish"] {
+        for name in &subcommands {
+            assert!(files[shell].contains(name.as_str()), "{shell}: {name}");
         }
     }
-    let found = texts(&folder);
-    let names = |texts: &BTreeMap<String, String>| texts.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&found), names(&wanted), "run with UPDATE_GOLDEN=1");
-    for (name, text) in &wanted {
-        assert!(
-            found[name] == *text,
-            "cross/manual/{name} is old: run with UPDATE_GOLDEN=1"
-        );
+}
+
+#[test]
+fn the_hidden_command_is_not_documented() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in write_manual(folder.path()) {
+        assert!(!name.contains("manual"), "{name}");
+        // As Bash, Zsh and fish name a subcommand.
+        for trace in ["__manual", "'manual:", "-a \"manual\""] {
+            assert!(!text.contains(trace), "{name}: {trace}");
+        }
     }
+    assert!(!subcommands().contains(&"manual".to_owned()));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error_with_its_path() {
+    let output = run(&["manual", "--out", "/proc/manual"]);
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("/proc/manual"), "{error}");
 }

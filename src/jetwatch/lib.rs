@@ -13,6 +13,7 @@ mod environment;
 mod eval;
 mod exit;
 mod lines;
+mod manual;
 mod model;
 mod profile;
 mod progress;
@@ -27,7 +28,7 @@ mod watch;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit::Exit;
 
@@ -76,7 +77,13 @@ enum Command {
 pub fn main() -> ExitCode {
     let started = Instant::now();
     exit::abort_on_panic();
-    let command = Arguments::parse().command;
+    let matches = command().subcommand(manual::subcommand()).get_matches();
+    if let Some((manual::NAME, matches)) = matches.subcommand() {
+        return exit_code(manual::run(matches, command()));
+    }
+    let command = Arguments::from_arg_matches(&matches)
+        .unwrap_or_else(|error| error.exit())
+        .command;
     if !matches!(
         command,
         Command::Subscribe(_)
@@ -106,6 +113,10 @@ pub fn main() -> ExitCode {
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
         Command::Dataset(args) => scenes::run(&args),
     };
+    exit_code(result)
+}
+
+fn exit_code(result: anyhow::Result<Exit>) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error).into(),

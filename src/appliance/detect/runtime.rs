@@ -19,8 +19,14 @@ pub const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
 /// The oldest usable version: the first whose interface has all that is called here.
 pub const OLDEST: &str = "1.17";
 
+/// The version that the tests run with and the package jetwatch-onnxruntime holds; `cross/onnxruntime.txt` pins it.
+pub const TESTED: &str = "1.31.1";
+
 /// Variable with the library's path, as other programs with ONNX Runtime use it.
 pub const VARIABLE: &str = "ORT_DYLIB_PATH";
+
+/// Where the package jetwatch-onnxruntime puts the library.
+const PACKAGE_FOLDER: &str = "/usr/lib/jetwatch/onnxruntime";
 
 /// Start of the library's file name; a version may follow.
 const STEM: &str = "libonnxruntime.so";
@@ -30,9 +36,10 @@ const STEM: &str = "libonnxruntime.so";
 pub enum RuntimeError {
     /// There is no library in any of the usual places.
     #[error(
-        "ONNX Runtime ({STEM}) was not found in {}; get it from your distribution, or with `pip download --no-deps \
-         onnxruntime` and `unzip` (the library is in onnxruntime/capi), and name it in detector.onnxruntime or {VARIABLE}",
-        shown(looked)
+        "ONNX Runtime ({STEM}) was not found in {}; install the package jetwatch-onnxruntime, or unzip what `{}` downloads \
+         and name its onnxruntime/capi/{STEM}.{TESTED} in detector.onnxruntime or {VARIABLE}",
+        shown(looked),
+        download_command()
     )]
     Missing {
         /// Folders that were looked into.
@@ -62,6 +69,16 @@ pub enum RuntimeError {
         /// The one asked for.
         wanted: PathBuf,
     },
+}
+
+/// The command that downloads the wheel with the library, with any pip since 20.0 (Ubuntu 20.04). Without all of these
+/// options, older releases of pip and of Python get a wheel without the library.
+fn download_command() -> String {
+    format!(
+        "pip download --no-deps --only-binary=:all: --implementation cp --python-version 312 --abi cp312 \
+         --platform manylinux_2_28_{} onnxruntime=={TESTED}",
+        env::consts::ARCH
+    )
 }
 
 fn shown(paths: &[PathBuf]) -> String {
@@ -141,6 +158,8 @@ fn usual_folders() -> Vec<PathBuf> {
     };
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
     folders.extend(data.map(|data| data.join("jetwatch/onnxruntime")));
+    // Last: a library that the administrator has installed, such as one with CUDA, goes before that of the package.
+    folders.push(PathBuf::from(PACKAGE_FOLDER));
     folders
 }
 
@@ -326,13 +345,33 @@ mod tests {
         )
         .search();
         let error = error.expect_err("there is none").to_string();
+        let platform = format!("manylinux_2_28_{} onnxruntime==", env::consts::ARCH);
         for wanted in [
             "/nowhere/a, /nowhere/b",
-            "pip download --no-deps onnxruntime",
+            "jetwatch-onnxruntime",
+            platform.as_str(),
             "ORT_DYLIB_PATH",
         ] {
             assert!(error.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn the_package_folder_is_searched_last() {
+        let folders = usual_folders();
+        assert_eq!(folders.last(), Some(&PathBuf::from(PACKAGE_FOLDER)));
+    }
+
+    #[test]
+    fn the_tested_version_is_the_one_that_is_fetched() {
+        let pinned = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .ancestors()
+            .find_map(|folder| fs::read_to_string(folder.join("cross/onnxruntime.txt")).ok())
+            .expect("cross/onnxruntime.txt in the project");
+        assert!(
+            pinned.contains(&format!("\nonnxruntime=={TESTED} ")),
+            "{pinned}"
+        );
     }
 
     #[test]

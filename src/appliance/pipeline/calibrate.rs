@@ -147,7 +147,7 @@ mod tests {
     use jetwatch_types::Size;
 
     fn street_nano() -> ModelSpec {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/street-nano");
         ModelSpec::load(&folder).expect("our model")
     }
 

@@ -137,7 +137,7 @@ fn is_own(target: &str) -> bool {
     OWN_TARGETS.iter().any(|own| {
         target
             .strip_prefix(own)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with("::") || rest.starts_with('_'))
     })
 }
 
@@ -213,7 +213,7 @@ mod tests {
             ("user", ""),
         ];
         assert_eq!(
-            line("jetwatch::source", &fields, "stalled"),
+            line("jetwatch_source::gst", &fields, "stalled"),
             "12:00:00 WARN  source=street reason=\"no \\\"route\\\"\\nto host\" user=\"\" stalled\n"
         );
         assert_eq!(line("gstreamer", &[], "late"), "12:00:00 WARN  late\n");
@@ -234,7 +234,12 @@ mod tests {
     #[test]
     fn other_crates_are_heard_from_warnings_up() {
         let cases = [
-            ("jetwatch::source", Level::Debug, LevelFilter::Debug, true),
+            (
+                "jetwatch_source::gst",
+                Level::Debug,
+                LevelFilter::Debug,
+                true,
+            ),
             ("jetwatch", Level::Debug, LevelFilter::Info, false),
             ("gstreamer", Level::Info, LevelFilter::Info, true),
             ("jetwatcher", Level::Info, LevelFilter::Trace, false),
@@ -273,11 +278,7 @@ mod tests {
         let metadata = file.metadata().expect("metadata");
         let stream = format!("{}:{}", metadata.dev(), metadata.ino());
         let mut command = Command::new(std::env::current_exe().expect("this test's binary"));
-        command.args([
-            &format!("telemetry::logger::tests::{test}"),
-            "--exact",
-            "--nocapture",
-        ]);
+        command.args([&format!("logger::tests::{test}"), "--exact", "--nocapture"]);
         command
             .env_remove("RUST_LOG")
             .env_remove("JOURNAL_STREAM")

@@ -22,7 +22,7 @@ OWN_CONFIG = f"""\
 sources:
   - {{name: street, uri: 'synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=5'}}
   - {{name: camera, uri: 'v4l2://{CAMERA}', format: raw, width: 320, height: 180, fps: 15, reconnect_max_wait_ms: 1000}}
-detector: {{backend: onnx, model: /opt/appliance/model, onnxruntime: /opt/appliance/model/libonnxruntime.so, workers: 1}}
+detector: {{backend: onnx, model: /opt/appliance/model, workers: 1}}
 publish:
   mqtt: {{listen: '127.0.0.1:1883'}}
   stats_interval_s: 1

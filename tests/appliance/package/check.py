@@ -16,8 +16,9 @@ SECOND = "jetwatch@second.service"
 SECOND_DROP_INS = f"/etc/systemd/system/{SECOND}.d"
 # What a user may have made of the configuration: a camera that is away, and a network in ONNX Runtime, which cannot be
 # emulated (its account of processors dies), so that there is ground truth in its place, and no camera, which has none.
-NETWORK = "/opt/appliance/model/libonnxruntime.so"
-HAS_NETWORK = os.path.exists(NETWORK)
+HAS_NETWORK = not EMULATED
+# Of the package jetwatch-onnxruntime; no configuration and no variable of the environment names it.
+RUNTIME_FOLDER = "/usr/lib/jetwatch/onnxruntime"
 GATE = "  - {name: gate, uri: 'rtsp://127.0.0.1:9/gate', stall_timeout_ms: 1000}\n"
 OWN_CONFIG = f"""\
 sources:
@@ -25,7 +26,7 @@ sources:
     uri: synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=5
 {GATE if HAS_NETWORK else ""}
 detector:
-  backend: {f"onnx{chr(10)}  model: /opt/appliance/model{chr(10)}  onnxruntime: {NETWORK}" if HAS_NETWORK else "scripted"}
+  backend: {f"onnx{chr(10)}  model: /opt/appliance/model" if HAS_NETWORK else "scripted"}
 publish:
   mqtt:
     listen: 127.0.0.1:1883
@@ -84,7 +85,27 @@ def its_own_configuration():
     status = show("StatusText")
     if HAS_NETWORK:
         held("a camera that is away does not keep it from being ready", "1 of 2 sources online (without gate)" in status, status)
+        maps = read(f"/proc/{show('MainPID')}/maps")
+        held("it runs ONNX Runtime of the package jetwatch-onnxruntime", f"{RUNTIME_FOLDER}/libonnxruntime.so." in maps, maps[-400:])
     told(status)
+
+
+def onnxruntime_of_its_package():
+    libraries = glob.glob(f"{RUNTIME_FOLDER}/libonnxruntime.so.*")
+    held("one library is installed", len(libraries) == 1, libraries)
+    linked = run("ldd", "-r", *libraries, check=False).stdout
+    held("every library and symbol that it needs is on this machine", linked and not re.search("not found|undefined symbol", linked), linked)
+    notices = {name: os.path.exists(f"/usr/share/doc/jetwatch-onnxruntime/{name}") for name in ("copyright", "ThirdPartyNotices.txt.gz")}
+    held("its licence and notices are installed", all(notices.values()), notices)
+    if HAS_NETWORK:
+        line = line_of_doctor()
+        held("jetwatch doctor finds it", line.startswith("ok") and f": {libraries[0]} (" in line, line)
+
+
+def line_of_doctor():
+    """What `jetwatch doctor` prints about ONNX Runtime."""
+    output = run("jetwatch", "doctor", "--only", "libraries", check=False).stdout
+    return next((line for line in output.splitlines() if " ONNX Runtime: " in line), output)
 
 
 def its_file_is_read_again():
@@ -356,6 +377,10 @@ def stopped():
 
 def removed():
     pid, of_second = show("MainPID"), show("MainPID", SECOND)
+    dpkg("--remove", "jetwatch-onnxruntime")
+    held("the daemon runs on without the package of ONNX Runtime", is_up() and show("MainPID") == pid, show("ActiveState"))
+    line = line_of_doctor()
+    held("jetwatch doctor names the package that is missing", line.startswith("unknown") and "install the package jetwatch-onnxruntime" in line, line)
     dpkg("--remove", "jetwatch")
     held("the daemon has ended", not os.path.exists(f"/proc/{pid}"))
     held("and so has the second one", of_second != "0" and not os.path.exists(f"/proc/{of_second}"), of_second)
@@ -394,6 +419,7 @@ go_through([
     its_sandbox,
     its_unit,
     its_own_configuration,
+    onnxruntime_of_its_package,
     its_file_is_read_again,
     lambda: starts_anew("killed", lambda pid: os.kill(pid, signal.SIGKILL), "code=killed, status=9/KILL"),
     lambda: starts_anew("frozen", lambda pid: os.kill(pid, signal.SIGSTOP), "Watchdog timeout"),

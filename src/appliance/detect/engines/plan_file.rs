@@ -310,8 +310,8 @@ mod tests {
         assert!(words(b"\n<!DOCTYPE html><html>404</html>").starts_with("a page of the web"));
         assert!(words(b"version https://git-lfs.github.com/spec/v1\n").starts_with("a pointer"));
         assert!(words(b"\x7fELF\x02\x01").ends_with("it begins with the bytes 7f 45 4c 46 02 01"));
-        let onnx =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano/street-nano_int8.onnx");
+        let onnx = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../../models/street-nano/street-nano_int8.onnx");
         let said = words(&std::fs::read(onnx).expect("our network"));
         assert!(
             said.starts_with("an ONNX network of ") && said.contains("quantized"),

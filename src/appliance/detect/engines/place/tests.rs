@@ -153,7 +153,7 @@ fn a_process_that_is_killed_while_it_stores_leaves_a_whole_engine_or_none() {
     let recipe = recipe();
     let (mut whole, mut torn) = (0, 0);
     for round in 0..24 {
-        let test = "detect::engines::place::tests::a_process_that_is_killed_while_it_stores_leaves_a_whole_engine_or_none";
+        let test = "engines::place::tests::a_process_that_is_killed_while_it_stores_leaves_a_whole_engine_or_none";
         let mut child = std::process::Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", test, "--nocapture"])
             .env(CHILD, folder.path())
