@@ -212,7 +212,7 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             source("uri: 'rtsp://u:p@c', password_env: P, user: u"),
-            "credentials stand in the uri and in keys beside it",
+            "credentials are both in the uri and in keys",
         ),
         (
             source("uri: 'launch:a ! b', latency_ms: 5"),
@@ -448,7 +448,7 @@ fn scene_rules_are_refused_with_their_place() {
         ),
         (
             "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1.5\"}",
-            "f.yaml:5: sources[0].zones[0].coordinates: point 3 lies at 1,1.5, outside of the picture; expected both from 0 to 1",
+            "f.yaml:5: sources[0].zones[0].coordinates: point 3 lies at 1,1.5, outside of the image; expected both from 0 to 1",
         ),
         (
             "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n- {name: b, coordinates: \"0.5,0.5,0.6,0.5,0.6,0.6\"}",

@@ -34,7 +34,7 @@ struct RtspLogin {
     password: Option<String>,
     /// RTSP only: file whose first line is the password; read at every connect.
     password_file: Option<PathBuf>,
-    /// RTSP only: environment variable that holds the password; where it is not set, a line of secrets.env beside this file.
+    /// RTSP only: environment variable that holds the password; where it is not set, a line of secrets.env next to this file.
     #[key(text = VARIABLE, check = is_variable_name)]
     password_env: Option<String>,
 }
@@ -77,7 +77,7 @@ const GROUPS: [(&[KeySpec], &[&str], &str); 4] = [
     (LocalCameraKeys::KEYS, &["v4l2", "csi"], "V4L2 and CSI"),
 ];
 
-/// The address without the keys beside it, if it is one; what is wrong with it is recorded by [`uri`].
+/// The address without the keys next to it, if it is one; what is wrong with it is recorded by [`uri`].
 pub(super) fn parse_address(map: &Map<'_>) -> Option<SourceUri> {
     let node = map.get("uri")?;
     parse::parse(&map.text("uri")?, node.folder()).ok()
@@ -85,7 +85,7 @@ pub(super) fn parse_address(map: &Map<'_>) -> Option<SourceUri> {
 
 /// The address with the keys that belong to it.
 pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
-    // Checked in any case, so that their problems are reported beside those of the address.
+    // Checked in any case, so that their problems are reported together with those of the address.
     let (user, password) = credentials(map);
     let node = map.get("uri")?;
     let uri = match parse::parse(&map.text("uri")?, node.folder()) {
@@ -111,7 +111,7 @@ pub(super) fn uri(map: &Map<'_>) -> Option<SourceUri> {
             if uri_user.is_some() && RtspLogin::KEYS.iter().any(|key| map.has(key.name)) {
                 map.invalid(
                     "uri",
-                    "credentials stand in the uri and in keys beside it",
+                    "credentials are both in the uri and in keys",
                     Some("keep the keys and take USER:PASSWORD@ out of the uri"),
                 );
             }

@@ -56,7 +56,7 @@ pub struct DetectorConfig {
     /// Threads of the network inside each worker.
     #[key(range = 1..=64, unit = "threads", default = 1)]
     pub threads_per_worker: usize,
-    /// Path of libonnxruntime.so. Default: ORT_DYLIB_PATH, then the usual places.
+    /// Path of libonnxruntime.so. Default: ORT_DYLIB_PATH, then the usual folders.
     pub onnxruntime: Option<PathBuf>,
     /// What runs the network with ONNX Runtime. auto: an NVIDIA GPU where ONNX Runtime has the CUDA provider and that works, else the CPU; cuda: the GPU or an error.
     #[key(default = "auto")]
@@ -70,7 +70,7 @@ pub struct DetectorConfig {
 /// Accepted form of a precision.
 pub(super) const PRECISION: &str = "a precision of the model, such as fp32 or int8";
 
-/// A model beside the scripted backend is accepted and unused, so that the backend can be changed in one line.
+/// A model given with the scripted backend is accepted and unused, so that the backend can be changed in one line.
 fn check_model(map: &Map<'_>) {
     let backend = Backend::read(map, "backend");
     if !map.has("model") && backend.is_some_and(|backend| backend != Backend::Scripted) {

@@ -41,7 +41,7 @@ impl SourceChanges {
 }
 
 impl SourceChanges {
-    /// Counts `source` among the changed ones, where it is as it was: it is to be started anew all the same.
+    /// Counts `source` among the changed ones, where it is unchanged: it is to be restarted all the same.
     pub fn start_anew(&mut self, source: &SourceConfig) {
         let is_named = |known: &SourceConfig| known.name == source.name;
         if !self.added.iter().chain(&self.changed).any(is_named) {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_told_apart_by_name_and_compared_by_value() {
+    fn sources_are_identified_by_name_and_compared_by_value() {
         let before = config(&(source("a", "") + &source("b", "") + &source("c", "")), "");
         let slower = source("b", "    stall_timeout_ms: 900\n");
         // A key that is written out at its default is no change, and neither is the order.

@@ -1,8 +1,8 @@
-//! Shapes in a picture, in shares of its width and height: the areas and lines of scene rules, checked once.
+//! Shapes in an image, in shares of its width and height: the areas and lines of scene rules, checked once.
 //!
-//! They are written as pairs of numbers, `0.1,0.2,0.9,0.2`, counted from the picture's top left corner.
+//! They are written as pairs of numbers, `0.1,0.2,0.9,0.2`, counted from the image's top left corner.
 
-/// A place in the picture: shares of its width and its height, 0 to 1.
+/// A point in the image: shares of its width and its height, 0 to 1.
 pub type Point = [f32; 2];
 
 /// Why a shape is none.
@@ -14,14 +14,14 @@ pub enum ShapeError {
         /// The part that cannot be read.
         found: String,
     },
-    /// A place that is not in the picture.
-    #[error("point {point} lies at {x},{y}, outside of the picture; expected both from 0 to 1")]
+    /// A point outside of the image.
+    #[error("point {point} lies at {x},{y}, outside of the image; expected both from 0 to 1")]
     Outside {
         /// Which point, from 1.
         point: usize,
-        /// Its place.
+        /// Its coordinate.
         x: f32,
-        /// Its place.
+        /// Its coordinate.
         y: f32,
     },
     /// Too few or too many points.
@@ -47,7 +47,7 @@ pub enum ShapeError {
     },
 }
 
-/// Reads `x,y,x,y,…`; that the points are in the picture is checked with the shape.
+/// Reads `x,y,x,y,…`; that the points are in the image is checked with the shape.
 ///
 /// # Errors
 /// A part that is no number, or a number without its partner.
@@ -97,7 +97,7 @@ impl Area {
     /// The area within these corners.
     ///
     /// # Errors
-    /// Fewer than three corners, one outside of the picture, or sides that meet.
+    /// Fewer than three corners, one outside of the image, or sides that meet.
     pub fn new(points: Vec<Point>) -> Result<Self, ShapeError> {
         check_inside(&points)?;
         let corners = points.len();
@@ -138,7 +138,7 @@ impl Area {
         &self.points
     }
 
-    /// Whether a place lies in it. Of two areas with a common side, a place on that side lies in at most one.
+    /// Whether a point lies in it. Of two areas with a common side, a point on that side lies in at most one.
     #[must_use]
     pub fn contains(&self, [x, y]: Point) -> bool {
         let mut inside = false;
@@ -156,21 +156,21 @@ impl Area {
     }
 }
 
-/// Areas count as apart where they share less than a strip of this width, in shares of the picture: neighbors that were
+/// Areas count as apart where they share less than a strip of this width, in shares of the image: neighbors that were
 /// drawn by hand along one border.
 const TOUCHING: f64 = 1e-3;
 
 impl Area {
-    /// Whether a place can lie in both. Areas with a common border are apart.
+    /// Whether a point can lie in both. Areas with a common border are apart.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.has_border_within(other) || other.has_border_within(self)
     }
 
-    /// Whether a place just beside this area's border, and in it, is in the other.
+    /// Whether a point just next to this area's border, and in it, is in the other.
     ///
     /// The sides are cut where they meet the other's, so that each piece is in the other area or out of it as a whole, and
-    /// its middle tells which.
+    /// its middle decides which.
     fn has_border_within(&self, other: &Self) -> bool {
         let wide = |[x, y]: Point| [f64::from(x), f64::from(y)];
         let sides = |area: &Self| -> Vec<[[f64; 2]; 2]> {
@@ -227,7 +227,7 @@ impl Line {
     /// The line between two points.
     ///
     /// # Errors
-    /// Other than two points, one outside of the picture, or a length of zero.
+    /// Other than two points, one outside of the image, or a length of zero.
     pub fn new(points: &[Point]) -> Result<Self, ShapeError> {
         check_inside(points)?;
         match points {
@@ -243,13 +243,13 @@ impl Line {
         }
     }
 
-    /// On which side a place lies as one goes along the line: above 0 on the right, below 0 on the left.
+    /// On which side a point lies as one goes along the line: above 0 on the right, below 0 on the left.
     #[must_use]
     pub fn side(&self, at: Point) -> f32 {
         cross(self.from, self.to, at)
     }
 
-    /// Whether the way between two places meets the line, its ends included.
+    /// Whether the segment between two points meets the line, its ends included.
     #[must_use]
     pub fn is_met(&self, from: Point, to: Point) -> bool {
         meet(self.from, self.to, from, to)
@@ -268,7 +268,7 @@ fn check_inside(points: &[Point]) -> Result<(), ShapeError> {
     }
 }
 
-/// Twice the area of a triangle, above 0 when it goes around clockwise as seen on the picture.
+/// Twice the area of a triangle, above 0 when it goes around clockwise as seen on the image.
 fn cross(a: Point, b: Point, c: Point) -> f32 {
     (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_that_are_none_are_refused_with_the_place() {
+    fn invalid_areas_are_rejected_with_the_point() {
         let cases = [
             (
                 "0.1,0.1,0.9,x",
@@ -320,11 +320,11 @@ mod tests {
             ),
             (
                 "0,0,1,0,1,1.5",
-                "point 3 lies at 1,1.5, outside of the picture; expected both from 0 to 1",
+                "point 3 lies at 1,1.5, outside of the image; expected both from 0 to 1",
             ),
             (
                 "0,0,1,0,NaN,1",
-                "point 3 lies at NaN,1, outside of the picture; expected both from 0 to 1",
+                "point 3 lies at NaN,1, outside of the image; expected both from 0 to 1",
             ),
             ("0,0,1,1", "found 2 points, expected three or more"),
             (

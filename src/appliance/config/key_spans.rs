@@ -8,7 +8,7 @@ use super::error::Problem;
 use super::yaml::document::Document;
 use super::yaml::tree::{self, Span, Spanned, YamlValue};
 
-/// The places of a configuration's keys, by key path.
+/// The spans of a configuration's keys, by key path.
 #[derive(Debug, Clone)]
 pub(crate) struct KeySpans {
     label: String,
@@ -16,7 +16,7 @@ pub(crate) struct KeySpans {
 }
 
 impl crate::Config {
-    /// A problem with the value of `key`, found by whoever uses it; see [`KeySpans::problem`].
+    /// A problem with the value of `key`, found where it is used; see [`KeySpans::problem`].
     pub fn problem(&self, key: &str, what: String, hint: Option<String>) -> Problem {
         self.key_spans.problem(key, what, hint)
     }
@@ -33,7 +33,7 @@ impl KeySpans {
         }
     }
 
-    /// A problem with the value of `key`: what is wrong, and what to do. Where the file does not have the key, its place is that
+    /// A problem with the value of `key`: what is wrong, and what to do. Where the file does not have the key, its span is that
     /// of the section that it would stand in.
     pub(crate) fn problem(&self, key: &str, what: String, hint: Option<String>) -> Problem {
         let mut known = key;

@@ -11,7 +11,7 @@ pub(super) const NAME: &str = "letters, digits, `-` and `_`, at most 64";
 /// Accepted form of the name of the device.
 pub(super) const DEVICE: &str = "letters, digits, `-`, `_` and `.`, at most 64";
 
-/// Topic levels beside the names of sources.
+/// Topic levels that are no names of sources.
 pub(super) const RESERVED: [&str; 3] = ["status", "stats", "command"];
 
 /// Whether `text` is a name.

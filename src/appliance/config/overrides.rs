@@ -34,7 +34,7 @@ impl Document {
         let steps: Vec<&str> = full.split('.').collect();
         let root = self.root_mut();
         if !insert_value(root, &steps, &tree) {
-            let what = "there is nothing at this place of the list".to_owned();
+            let what = "the list has no such item".to_owned();
             self.record(None, &full, what, None, None);
         }
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_told() {
+    fn what_cannot_be_set_is_reported() {
         let cases: [(&str, &str, &str); 6] = [
             (
                 "detector.batchsize",
@@ -214,7 +214,7 @@ mod tests {
             ("xyz", "4", "unknown key"),
             ("user", "x", "several keys end so"),
             ("detector.workers", "many", "detector.workers"),
-            ("sources[7].uri", "x", "nothing at this place"),
+            ("sources[7].uri", "x", "no such item"),
         ];
         for (key, value, wanted) in cases {
             let error = with(&[(key, value)]).expect_err(key);

@@ -131,7 +131,7 @@ struct MqttLogin {
     password: Option<String>,
     /// File whose first line is the password; read at every connect.
     password_file: Option<PathBuf>,
-    /// Environment variable that holds the password; where it is not set, a line of secrets.env beside this file.
+    /// Environment variable that holds the password; where it is not set, a line of secrets.env next to this file.
     #[key(text = VARIABLE, check = is_variable_name)]
     password_env: Option<String>,
 }

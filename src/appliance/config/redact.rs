@@ -6,7 +6,7 @@
 /// Most characters of a quoted value.
 const MAX_CHARS: usize = 80;
 
-/// What stands in the place of a secret.
+/// What replaces a secret.
 const MASK: &str = "***";
 
 /// Query parameters and GStreamer properties that carry secrets, in lower case.

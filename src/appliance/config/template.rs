@@ -3,7 +3,7 @@
 //!
 //! Such a source is read as one of `sources` from the template's own keys, so that all their rules hold. All that a sender
 //! can choose is a value of each parameter, out of those that the file lists: no path, address, launch fragment or program
-//! can come in, nor can a password be sent to a place that the file does not name. The rules of templates are in
+//! can come in, nor can a password be sent to an address that the file does not name. The rules of templates are in
 //! `template_rules`.
 
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ fn label(map: &Map<'_>) -> Option<String> {
     Some(map.node().label().to_owned())
 }
 
-/// The keys as they stand in the file; those that no source has are reported with their places.
+/// The keys as they stand in the file; those that no source has are reported with their lines.
 fn source_tree(map: &Map<'_>) -> Option<Spanned> {
     let source = map.get("source")?;
     source.map(SOURCE_KEYS)?;
@@ -211,7 +211,7 @@ impl SourceTemplate {
         self.substitute(name, values)
     }
 
-    /// A source as it gives them, to look at its keys: they do not depend on the parameters, which vary the address alone.
+    /// An example of its sources, for their keys: they do not depend on the parameters, which vary the address alone.
     #[must_use]
     pub fn sample(&self) -> Option<SourceConfig> {
         // It was tried when the file was read.

@@ -1,4 +1,4 @@
-//! What a source's `uri` may say, as a checked value. [`parse`] reads it from text.
+//! A source's `uri` as a checked value. [`parse`] reads it from text.
 
 pub(crate) mod parse;
 
@@ -125,7 +125,7 @@ pub enum Pace {
 }
 
 impl SourceUri {
-    /// Whether frames come by the clock, so that old ones are replaced by newer ones when the chain is slower.
+    /// Whether frames come by the clock, so that old ones are replaced by newer ones when the pipeline is slower.
     #[must_use]
     pub fn is_live(&self) -> bool {
         match self {

@@ -1,6 +1,6 @@
-//! A source's `uri` from text. Pure: no file is looked at and no name resolved.
+//! A source's `uri` from text. Pure: no file is opened and no name resolved.
 //!
-//! Called by the loader of sources; the keys beside `uri` are applied there.
+//! Called by the loader of sources; the other keys of the source are applied there.
 
 mod rtsp;
 mod synthetic;
@@ -90,7 +90,7 @@ fn launch(elements: &str) -> Result<SourceUri, UriError> {
 fn images(path: &str, folder: &Path) -> Result<SourceUri, UriError> {
     if path.trim().is_empty() || path.starts_with("//") || path.starts_with('~') {
         return Err(UriError::new(
-            "images: and the path of a folder, as in images:/data/pictures",
+            "images: and the path of a folder, as in images:/data/frames",
         ));
     }
     Ok(SourceUri::Images(folder.join(path)))

@@ -97,7 +97,7 @@ impl Document {
         &mut self.root
     }
 
-    /// The tree alone, without places; or the first thing that is wrong with it.
+    /// The tree alone, without spans; or the first thing that is wrong with it.
     pub(crate) fn into_value(self) -> Result<YamlValue, String> {
         match self.problems.into_inner().into_iter().next() {
             Some(problem) => Err(problem.what),
@@ -111,7 +111,7 @@ impl Document {
         &self.label
     }
 
-    /// The outermost value with its place.
+    /// The outermost value with its span.
     pub(crate) fn located(&self) -> &Spanned {
         &self.root
     }

@@ -1,6 +1,6 @@
-//! Maps without a table of keys: a [`Node`] whose keys the caller lists, or whose keys are names that the file chooses.
+//! Maps without specified keys: a [`Node`] whose keys the caller lists, or whose keys are names that the file chooses.
 //!
-//! `model.yaml` is read so. The configuration itself is read by tables, through [`Map`](super::Map).
+//! `model.yaml` is read so. The configuration itself is read by specifications, through [`Map`](super::Map).
 
 use super::node::Node;
 use super::tree::{MapEntry, YamlValue};
@@ -77,7 +77,7 @@ impl<'d> Node<'d> {
             return Some(*value);
         }
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-        // As the forms of the tables are told: a single word is not "one of" anything.
+        // As `ValueType` is written: a single word is not "one of" anything.
         match words.as_slice() {
             [word] => self.expect(word),
             words => self.expect(&format!("one of {}", words.join(", "))),

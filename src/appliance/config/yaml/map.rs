@@ -19,7 +19,7 @@ pub struct Map<'d> {
     node: Node<'d>,
     keys: &'static [KeySpec],
     entries: &'d [MapEntry],
-    /// Where its missing keys are reported: its own place, or that of the map around one that was left out.
+    /// Where its missing keys are reported: its own span, or that of the map around one that was left out.
     span: Span,
 }
 
@@ -59,7 +59,7 @@ impl<'d> Map<'d> {
         self.entry(name).is_some()
     }
 
-    /// The value of the key; `None` when it is not given, which is a problem when the table requires it.
+    /// The value of the key; `None` when it is not given, which is a problem when it is required.
     pub fn get(&self, name: &str) -> Option<Node<'d>> {
         let key = self.key(name);
         let found = self.entry(name).map(|entry| self.node.child(entry));
@@ -69,7 +69,7 @@ impl<'d> Map<'d> {
         found
     }
 
-    /// Text, with the default of the table.
+    /// Text, with its default.
     pub fn text(&self, name: &str) -> Option<String> {
         let ValueType::Text(form) = self.key(name).value else {
             self.schema_mismatch(name, "text")
@@ -89,7 +89,7 @@ impl<'d> Map<'d> {
         self.get(name)?.secret().map(str::to_owned)
     }
 
-    /// A path, with the default of the table; a relative one counts from the folder of the file.
+    /// A path, with its default; a relative one counts from the folder of the file.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         let ValueType::Path = self.key(name).value else {
             self.schema_mismatch(name, "a path")
@@ -101,7 +101,7 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// A flag, with the default of the table.
+    /// A flag, with its default.
     pub fn boolean(&self, name: &str) -> Option<bool> {
         let ValueType::Boolean = self.key(name).value else {
             self.schema_mismatch(name, "a flag")
@@ -113,7 +113,7 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// A whole number within the table's range, with its default. A range that does not fit `T` is a bug of the table,
+    /// A whole number within its range, with its default. A range that does not fit `T` is a bug of the declaration,
     /// and ends as if the number were out of range.
     pub fn integer<T: TryFrom<i64>>(&self, name: &str) -> Option<T> {
         let form = self.key(name).value;
@@ -132,7 +132,7 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// A whole number within the table's range, or `None` inside for the table's word; with the table's default.
+    /// A whole number within its range, or `None` inside for its word; with its default.
     pub fn word_or_count(&self, name: &str) -> Option<Option<u32>> {
         let form = self.key(name).value;
         let ValueType::WordOrCount { word, max, .. } = form else {
@@ -151,7 +151,7 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// A duration by the unit of the table, with its default.
+    /// A duration in its unit, with its default.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         let value = self.integer::<u64>(name);
         match self.key(name).value {
@@ -167,7 +167,7 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// A number within the table's range, with its default.
+    /// A number within its range, with its default.
     pub fn number(&self, name: &str) -> Option<f32> {
         let form = self.key(name).value;
         let ValueType::Number {
@@ -187,7 +187,7 @@ impl<'d> Map<'d> {
         value.map(|value| value as f32)
     }
 
-    /// The one of `choices` whose word stands here, in the order of the table's words, with its default.
+    /// The one of `choices` whose word stands here, in the order of the specified words, with its default.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[T]) -> Option<T> {
         let key = self.key(name);
         let ValueType::Words(words) = key.value else {
@@ -329,7 +329,7 @@ impl<'d> Map<'d> {
 
     fn schema_mismatch(&self, name: &str, form: &str) -> ! {
         panic!(
-            "BUG: the table of `{}` does not list `{name}` as {form}",
+            "BUG: the section `{}` does not declare `{name}` as {form}",
             self.node.path()
         )
     }
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "BUG: the table of `` does not list `labels` as a flag")]
+    #[should_panic(expected = "BUG: the section `` does not declare `labels` as a flag")]
     fn reading_a_key_as_another_type_is_a_bug() {
         read("labels: []", |map| map.boolean("labels"));
     }

@@ -14,7 +14,7 @@ use super::tree::{MapEntry, Span, Spanned, YamlValue};
 use crate::redact::quoted;
 use crate::schema::{KeySpec, Unit, ValueType};
 
-/// One value of the tree with its place and key path.
+/// One value of the tree with its span and key path.
 #[derive(Debug, Clone)]
 pub struct Node<'d> {
     document: &'d Document,
@@ -63,7 +63,8 @@ impl<'d> Node<'d> {
     }
 
     /// The name of its file.
-    pub(crate) fn label(&self) -> &'d str {
+    #[must_use]
+    pub fn label(&self) -> &'d str {
         self.document.label()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The tree is built from the parser's events and not from a loader's maps, because a loader stops at the first
 //! duplicate key and expands aliases before anyone can refuse them. What one file of settings does not need is refused
-//! with its place: anchors, aliases, tags, several documents. Called by [`Document`](super::Document) only.
+//! with its line: anchors, aliases, tags, several documents. Called by [`Document`](super::Document) only.
 
 use saphyr::{Scalar, ScalarStyle};
 use saphyr_parser::{Event, Marker, Parser, StrInput};
@@ -13,7 +13,7 @@ use crate::redact::quoted;
 /// Deepest accepted nesting of lists and maps; our files use six levels.
 const MAX_DEPTH: usize = 32;
 
-/// A value with the place where it starts.
+/// A value with its span.
 #[derive(Debug, Clone)]
 pub(crate) struct Spanned {
     pub(crate) span: Span,
@@ -23,7 +23,7 @@ pub(crate) struct Spanned {
 /// Line and column, both from 1; `None` for values that were not read from a file.
 pub(crate) type Span = Option<(usize, usize)>;
 
-/// What YAML's core schema knows, with scalars as they were written beside what they mean.
+/// What YAML's core schema knows, with scalars as they were written together with what they mean.
 #[derive(Debug, Clone)]
 pub(crate) enum YamlValue {
     Null,
@@ -55,7 +55,7 @@ impl YamlValue {
         Self::Map(entries.into_iter().map(entry).collect())
     }
 
-    /// The same without the places at which it stands.
+    /// The same without spans.
     pub(crate) fn without_spans(&self) -> Self {
         let bare = |located: &Spanned| Spanned::without_span(located.value.without_spans());
         match self {
@@ -81,7 +81,7 @@ pub(crate) struct MapEntry {
     pub(crate) value: Spanned,
 }
 
-/// The tree of the only document in `text`, or the problem that makes the rest unreadable; and the problems besides.
+/// The tree of the only document in `text`, or the problem that makes the rest unreadable; and the other problems.
 pub(crate) fn build(label: &str, text: &str) -> (Result<Spanned, Box<Problem>>, Vec<Problem>) {
     let mut builder = Builder {
         label,
@@ -93,7 +93,7 @@ pub(crate) fn build(label: &str, text: &str) -> (Result<Spanned, Box<Problem>>, 
     (root, builder.problems)
 }
 
-/// A problem at a place.
+/// A problem with its span.
 pub(crate) fn problem(
     label: &str,
     span: Span,
@@ -296,7 +296,7 @@ fn scalar(text: &str, style: ScalarStyle) -> YamlValue {
 mod tests {
     use crate::Document;
 
-    /// What is wrong with `text`, read by nobody.
+    /// What is wrong with `text` before any key is read.
     fn refused(text: &str) -> String {
         Document::parse("f.yaml", text)
             .and_then(|document| document.finish(Some(())))
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_plain_document_is_refused_with_its_place() {
+    fn what_is_not_one_plain_document_is_rejected_with_its_line() {
         let cases = [
             ("", "f.yaml: the file is empty"),
             ("# nothing but words\n", "f.yaml: the file is empty"),
