@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 pub use super::layout::spec::{OutputLayout, OutputSpec};
 use super::model_keys;
 use super::weights::{self, WeightsError, WeightsFile};
-use jetwatch_config::{ConfigError, Document};
+use jetwatch_config::{ConfigError, Document, Section, Words};
 use jetwatch_types::{Placement, Size};
 
 /// Name of the description in a model folder.
@@ -77,7 +77,7 @@ pub struct InputSpec {
 }
 
 /// Type of the elements of the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum InputElement {
     /// 32-bit floats: pixels normalized by mean and scale.
     Float32,
@@ -86,7 +86,7 @@ pub enum InputElement {
 }
 
 /// Order of the three planes of the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum ColorOrder {
     /// Blue first.
     Bgr,
@@ -95,11 +95,13 @@ pub enum ColorOrder {
 }
 
 /// Terms and origin of the model's files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct License {
     /// SPDX identifier such as `Apache-2.0`.
+    #[key(text = "an SPDX identifier such as Apache-2.0", check = model_keys::is_filled)]
     pub spdx: String,
     /// Where the files come from.
+    #[key(text = "where the files come from", check = model_keys::is_filled)]
     pub source: String,
 }
 

@@ -33,6 +33,15 @@ impl<'d> Map<'d> {
     /// Records every entry whose key is not among `keys`.
     pub(crate) fn new(node: Node<'d>, keys: &'static [KeySpec], entries: &'d [MapEntry]) -> Self {
         node.refuse_unknown(entries, keys.iter().map(|key| key.name));
+        Self::unchecked(node, keys, entries)
+    }
+
+    /// As [`new`](Self::new), for entries that were checked already.
+    pub(super) fn unchecked(
+        node: Node<'d>,
+        keys: &'static [KeySpec],
+        entries: &'d [MapEntry],
+    ) -> Self {
         let span = node.span();
         Self {
             node,
@@ -238,6 +247,7 @@ impl<'d> Map<'d> {
         };
         match self.get(name) {
             Some(node) => node.map(keys),
+            None if self.key(name).default == DefaultValue::Required => None,
             None => {
                 let node = Node::new(self.node.document(), &LEFT_OUT, self.node.path_of(name));
                 Some(Map {

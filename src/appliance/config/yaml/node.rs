@@ -222,6 +222,19 @@ impl<'d> Node<'d> {
         }
     }
 
+    /// As [`map`](Self::map), with only those of `keys` known that are named in `known`: a key may exclude others.
+    #[must_use]
+    pub fn map_with(&self, keys: &'static [KeySpec], known: &[&str]) -> Option<Map<'d>> {
+        match &self.located.value {
+            YamlValue::Map(entries) => {
+                self.refuse_unknown(entries, known.iter().copied());
+                Some(Map::unchecked(self.clone(), keys, entries))
+            }
+            YamlValue::Null => Some(Map::unchecked(self.clone(), keys, &[])),
+            _ => self.expect(&ValueType::Map(keys).to_string()),
+        }
+    }
+
     /// Records that `expected` was to stand here, with what does; gives `None` for the caller to return.
     pub fn expect<T>(&self, expected: &str) -> Option<T> {
         self.refuse(Some(expected.to_owned()), None);

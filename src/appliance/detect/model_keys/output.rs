@@ -2,11 +2,32 @@
 //!
 //! The layout decides which other keys are known, so it is read first; without one, no other key is judged.
 
+use super::declaration::{
+    ActivationKey, AnchorsKey, BoxesAreKey, GflKeys, OutputKeys, ScaleKey, SsdKeys,
+};
 use super::parameters::read_parameters;
-use super::ssd::SSD_KEYS;
 use super::{ReadText, filled, unfit};
+use crate::layout::detectnet_v2::DetectNetParameters;
 use crate::layout::spec::{MOST_TENSORS, OutputSpec};
-use jetwatch_config::Node;
+use jetwatch_config::{KeySpec, Map, Node, Section, Unit, ValueType};
+
+/// The type of `input.width` and `input.height`, whose range depends on the layout.
+pub(super) const SIDE: ValueType = ValueType::Integer {
+    min: *super::CLASSIFIER_SIDES.start(),
+    max: *super::CLASSIFIER_SIDES.end(),
+    unit: Unit::Of("pixels"),
+};
+
+/// The words of `layout`.
+pub(super) const LAYOUT_WORDS: [&str; LAYOUTS.len()] = {
+    let mut words = [""; LAYOUTS.len()];
+    let mut index = 0;
+    while index < words.len() {
+        words[index] = LAYOUTS[index].word;
+        index += 1;
+    }
+    words
+};
 
 /// A family of networks, as the key `layout` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +51,14 @@ pub(super) enum Family {
     Sigmoid,
 }
 
-/// What a family's tensors can look like, and which keys it has besides.
+/// The forms of a family's tensors, and its other keys.
 struct Layout {
     word: &'static str,
     family: Family,
     /// The ways to name the tensors; of those with roles, the first whose first role is given is meant.
     forms: &'static [Form],
-    keys: &'static [&'static str],
+    /// Groups of keys besides the tensors.
+    keys: &'static [&'static [KeySpec]],
 }
 
 /// One way to name the tensors of a layout.
@@ -115,13 +137,13 @@ const LAYOUTS: &[Layout] = &[
         word: "yolov3",
         family: Family::Yolov3,
         forms: DARKNET_FORMS,
-        keys: &["anchors"],
+        keys: &[AnchorsKey::KEYS],
     },
     Layout {
         word: "yolov4",
         family: Family::Yolov4,
         forms: DARKNET_FORMS,
-        keys: &["anchors", "scale_x_y"],
+        keys: &[AnchorsKey::KEYS, ScaleKey::KEYS],
     },
     Layout {
         word: "fcos",
@@ -141,37 +163,37 @@ const LAYOUTS: &[Layout] = &[
             Form::Roles(&[one("labels"), one("boxes"), one("scores")]),
             Form::Roles(&[one("scores"), one("boxes")]),
         ],
-        keys: &["activation"],
+        keys: &[ActivationKey::KEYS],
     },
     Layout {
         word: "efficient_nms",
         family: Family::EfficientNms,
         forms: PLUGIN_FORMS,
-        keys: &["boxes_are"],
+        keys: &[BoxesAreKey::KEYS],
     },
     Layout {
         word: "batched_nms",
         family: Family::BatchedNms,
         forms: PLUGIN_FORMS,
-        keys: &["boxes_are"],
+        keys: &[BoxesAreKey::KEYS],
     },
     Layout {
         word: "nanodet",
         family: Family::NanoDet,
         forms: GFL_FORMS,
-        keys: &["reg_max"],
+        keys: &[GflKeys::KEYS],
     },
     Layout {
         word: "picodet",
         family: Family::PicoDet,
         forms: GFL_FORMS,
-        keys: &["reg_max"],
+        keys: &[GflKeys::KEYS],
     },
     Layout {
         word: "detectnet_v2",
         family: Family::DetectNetV2,
         forms: &[Form::Roles(&[one("scores"), one("boxes")])],
-        keys: &["box_norm", "offset"],
+        keys: &[DetectNetParameters::KEYS],
     },
     Layout {
         word: "fastestdet",
@@ -183,7 +205,7 @@ const LAYOUTS: &[Layout] = &[
         word: "ssd",
         family: Family::Ssd,
         forms: &[Form::Roles(&[one("boxes"), one("scores")])],
-        keys: SSD_KEYS,
+        keys: &[BoxesAreKey::KEYS, ActivationKey::KEYS, SsdKeys::KEYS],
     },
     Layout {
         word: "softmax",
@@ -234,8 +256,8 @@ pub(super) fn read_output(node: &Node<'_>, read_text: ReadText<'_>) -> Option<Ou
     let has = |wanted: fn(&Form) -> bool| layout.forms.iter().any(wanted);
     keys.extend(has(|form| matches!(form, Form::Name)).then_some("name"));
     keys.extend(has(|form| matches!(form, Form::Roles(_))).then_some("tensors"));
-    keys.extend(layout.keys);
-    let map = node.with_keys(&keys)?;
+    keys.extend(layout.keys.iter().copied().flatten().map(|key| key.name));
+    let map = node.map_with(OutputKeys::KEYS, &keys)?;
     let tensors = read_tensors(&map, layout);
     let parameters = read_parameters(&map, layout.family, tensors.as_ref(), read_text);
     Some(OutputSpec {
@@ -245,12 +267,12 @@ pub(super) fn read_output(node: &Node<'_>, read_text: ReadText<'_>) -> Option<Ou
 }
 
 /// The names in the layout's order.
-fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
+fn read_tensors(map: &Map<'_>, layout: &Layout) -> Option<Tensors> {
     let named = layout
         .forms
         .iter()
         .any(|form| matches!(form, Form::Name))
-        .then(|| map.optional("name"))
+        .then(|| map.get("name"))
         .flatten();
     let roles: Vec<&'static [Role]> = layout
         .forms
@@ -261,12 +283,17 @@ fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
         })
         .collect();
     let Some(first) = roles.first() else {
-        let name = map.required("name", TENSOR);
-        return Tensors::of_name(&name?);
+        return match named {
+            Some(name) => Tensors::of_name(&name),
+            None => {
+                map.missing("name", TENSOR);
+                None
+            }
+        };
     };
-    match (named, map.optional("tensors")) {
+    match (named, map.get("tensors")) {
         (Some(name), None) => Tensors::of_name(&name),
-        (Some(_), Some(tensors)) => unfit(&tensors, "given beside name", "only one of them"),
+        (Some(_), Some(tensors)) => unfit(&tensors, "given together with name", "only one of them"),
         (None, Some(tensors)) => {
             let given = |roles: &&&[Role]| tensors.optional(roles[0].key).is_some();
             Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(first))
@@ -278,12 +305,13 @@ fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
             } else {
                 "name"
             };
-            map.required(key, &expected.join(", or ")).and(None)
+            map.missing(key, &expected.join(", or "));
+            None
         }
     }
 }
 
-const TENSOR: &str = "the tensor's name in the network";
+pub(super) const TENSOR: &str = "the tensor's name in the network";
 
 impl Form {
     /// How it is written in the file.

@@ -1,7 +1,8 @@
 //! Tests of the keys of `model.yaml`: what is read, what may be left out, and how each mistake is told.
 
 use super::*;
-use crate::model::{ModelError, OutputLayout, OutputSpec};
+use crate::model::{ColorOrder, ModelError, OutputLayout, OutputSpec};
+use jetwatch_types::Placement;
 
 /// A description with every key, of which the tests change one thing at a time.
 pub(crate) const FULL: &str = "\
@@ -168,7 +169,7 @@ fn every_wrong_value_is_named_with_its_line_and_key() {
         (
             "  color: rgb\n",
             "",
-            "input.color: missing, expected bgr or rgb",
+            "input.color: missing, expected one of bgr, rgb",
         ),
         (
             "nchw",
@@ -233,7 +234,7 @@ fn every_wrong_value_is_named_with_its_line_and_key() {
         (
             "labels: [",
             "labels_file: x\nlabels: [",
-            "labels_file: given beside labels, expected only one of them",
+            "labels_file: given together with labels, expected only one of them",
         ),
         (
             "labels: [person, car]",

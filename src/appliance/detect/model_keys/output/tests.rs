@@ -351,7 +351,7 @@ fn every_mistake_is_told_with_its_key() {
         ),
         (
             "{layout: yolox, name: a, tensors: {grids: [b]}}",
-            "output.tensors: given beside name, expected only one of them",
+            "output.tensors: given together with name, expected only one of them",
         ),
         (
             "{layout: yolox, tensors: {grids: []}}",
