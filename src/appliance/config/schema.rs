@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_written_in_words() {
+    fn value_types_are_described() {
         let cases = [
             (
                 ValueType::Integer {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn typos_find_their_word_and_other_words_do_not() {
+    fn typos_get_suggestions_and_other_words_do_not() {
         let known = [
             "name",
             "uri",

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_come_from_the_declaration() {
+    fn defaults_come_from_schema() {
         assert_eq!(read("labels: []", |map| map.duration("wait_ms")), "7ms");
         assert_eq!(read("labels: []", |map| map.number("share")), "0.5");
         assert_eq!(
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn values_outside_the_declared_range_are_refused() {
+    fn values_outside_schema_are_rejected() {
         let share = |text| read(text, |map| map.number("share"));
         assert_eq!(share("share: 1"), "1.0");
         assert_eq!(
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "BUG: the section `` does not declare `labels` as a flag")]
-    fn reading_a_key_as_another_type_is_a_bug() {
+    fn reading_with_other_type_than_schema_panics() {
         read("labels: []", |map| map.boolean("labels"));
     }
 }

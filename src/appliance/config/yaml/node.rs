@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_give_the_value_or_what_was_found_and_expected() {
+    fn readers_return_value_or_type_error() {
         let text = |text| read(text, |node| node.text("a label").map(str::to_owned));
         assert_eq!(text("car"), "\"car\"");
         assert_eq!(
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_paths_count_from_the_folder_of_the_file() {
+    fn relative_paths_resolve_against_config_folder() {
         let path = |text| read(text, |node| node.path_value());
         assert_eq!(path("a/b"), "\"conf/a/b\"");
         assert_eq!(path("/a/b"), "\"/a/b\"");
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_value_is_reported_once() {
+    fn rejected_value_is_reported_once() {
         let document = Document::parse("f.yaml", "k: !x 1\n").expect("YAML");
         let Value::Map(entries) = document.root().value() else {
             panic!("a map")
