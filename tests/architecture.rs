@@ -22,6 +22,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("platform", 1),
     ("resize", 1),
     ("telemetry", 1),
+    ("config-derive", 0),
     ("types", 0),
 ];
 
@@ -46,10 +47,14 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("nvtx", &["telemetry"]),
     ("ort", &["detect"]),
     ("percent-encoding", &["config"]),
+    ("proc-macro2", &["config-derive"]),
+    ("quote", &["config-derive"]),
     ("rusqlite", &["nsys"]),
     ("saphyr", &["config"]),
     ("saphyr-parser", &["config"]),
     ("sd-notify", &["telemetry"]),
+    ("strsim", &["config"]),
+    ("syn", &["config-derive"]),
     ("systemd-journal-logger", &["telemetry"]),
     ("tokio", &["publish"]),
     ("ureq", &["models"]),

@@ -1,15 +1,16 @@
-//! The example files, the JSON schema and the loader agree: each file loads, also with every commented key in force;
-//! every key is shown; the schema in `configs/` is the loader's own.
+//! The example files, the JSON Schema, the reference page and the loader agree: each file loads, also with every commented
+//! key in force; every key is shown; the schema in `configs/` and the page in `docs/` are made from the declarations.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test config_files` writes `configs/jetwatch.schema.json` anew.
+//! `UPDATE_GOLDEN=1 cargo test --test tests config_files` writes `configs/jetwatch.schema.json` and
+//! `docs/src/reference/configuration.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use jetwatch_config::{
-    Backend, Broker, Config, Document, Form, KEYS, Key, Node, Pace, Secret, SourceUri, Value,
-    json_schema,
+    Backend, Broker, Config, DefaultValue, Document, KeySpec, Node, Pace, Secret, Section,
+    SourceUri, Value, configuration_page, json_schema,
 };
 
 /// The example files with their texts.
@@ -55,7 +56,7 @@ fn with_commented_keys(text: &str) -> String {
 }
 
 /// Every key path of the loader, without list indices: `sources.name`.
-fn known_paths(keys: &[Key], prefix: &str, paths: &mut BTreeSet<String>) {
+fn known_paths(keys: &[KeySpec], prefix: &str, paths: &mut BTreeSet<String>) {
     for key in keys {
         let path = format!("{prefix}{}", key.name);
         // A template's source has the keys of `sources`, which are shown there.
@@ -63,7 +64,7 @@ fn known_paths(keys: &[Key], prefix: &str, paths: &mut BTreeSet<String>) {
             paths.insert(path);
             continue;
         }
-        if let Form::Map(inner) | Form::Maps(inner) | Form::WordOrMap(_, inner) = key.form {
+        if let Some(inner) = key.inner() {
             known_paths(inner, &format!("{path}."), paths);
         }
         assert!(paths.insert(path), "a table lists `{}` twice", key.name);
@@ -124,7 +125,7 @@ fn every_example_loads_also_with_its_commented_keys() {
 #[test]
 fn every_config_key_is_in_an_example() {
     let (mut known, mut shown) = (BTreeSet::new(), BTreeSet::new());
-    known_paths(KEYS, "", &mut known);
+    known_paths(Config::KEYS, "", &mut known);
     for (path, text) in examples() {
         let document = Document::parse(&path.display().to_string(), &with_commented_keys(&text))
             .expect("YAML");
@@ -149,13 +150,12 @@ fn commented_keys_have_default_values() {
     let text = fs::read_to_string(format!("{folder}/configs/jetwatch.yaml")).expect("readable");
     let full = Document::parse("jetwatch.yaml", &with_commented_keys(&text)).expect("YAML");
     let mut checked = 0;
-    check_defaults(KEYS, &full.root(), &mut checked);
+    check_defaults(Config::KEYS, &full.root(), &mut checked);
     assert!(checked >= 25, "only {checked} defaults were found");
 }
 
 /// Compares what stands in the file with the table, for keys whose default the file is to show.
-fn check_defaults(keys: &[Key], node: &Node<'_>, checked: &mut usize) {
-    use jetwatch_config::Fallback;
+fn check_defaults(keys: &[KeySpec], node: &Node<'_>, checked: &mut usize) {
     // Set to something else for the first run, on purpose.
     let changed = ["backend", "min_visible"];
     let nodes = match node.value() {
@@ -171,17 +171,17 @@ fn check_defaults(keys: &[Key], node: &Node<'_>, checked: &mut usize) {
                 .iter()
                 .find(|key| key.name == name)
                 .expect("a known key");
-            if let Form::Map(inner) | Form::Maps(inner) | Form::WordOrMap(_, inner) = key.form {
+            if let Some(inner) = key.inner() {
                 check_defaults(inner, &value, checked);
                 continue;
             }
             let wanted = match key.default {
-                Fallback::Required | Fallback::Absent => continue,
+                DefaultValue::Required | DefaultValue::Absent => continue,
                 _ if changed.contains(&name) => continue,
-                Fallback::Boolean(value) => serde_json::Value::from(value),
-                Fallback::Integer(value) => value.into(),
-                Fallback::Number(value) => value.into(),
-                Fallback::Text(value) => value.into(),
+                DefaultValue::Boolean(value) => serde_json::Value::from(value),
+                DefaultValue::Integer(value) => value.into(),
+                DefaultValue::Number(value) => value.into(),
+                DefaultValue::Text(value) => value.into(),
             };
             assert_eq!(as_json(&value), wanted, "{}", value.path());
             *checked += 1;
@@ -189,18 +189,28 @@ fn check_defaults(keys: &[Key], node: &Node<'_>, checked: &mut usize) {
     }
 }
 
-#[test]
-fn committed_schema_equals_generated_schema() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/jetwatch.schema.json");
-    let wanted = serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n";
+/// Compares the file `name` of the source tree with `wanted`, or writes it with `UPDATE_GOLDEN`.
+fn check_generated(name: &str, wanted: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, &wanted).expect("written");
+        fs::write(&path, wanted).expect("written");
     }
-    let found = fs::read_to_string(&path).expect("the schema is there");
+    let found = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == wanted,
-        "configs/jetwatch.schema.json is old: run with UPDATE_GOLDEN=1"
+        "{name} differs from the declarations of the keys: run this test with UPDATE_GOLDEN=1"
     );
+}
+
+#[test]
+fn committed_schema_equals_generated_schema() {
+    let schema = serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n";
+    check_generated("configs/jetwatch.schema.json", &schema);
+}
+
+#[test]
+fn committed_reference_equals_generated_reference() {
+    check_generated("docs/src/reference/configuration.md", &configuration_page());
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn contradictory_keys_are_rejected() {
         ),
         (
             source("uri: 'rtsp://u:p@c', password_env: P, user: u"),
-            "credentials stand in the uri and in keys beside it",
+            "credentials are both in the uri and in keys",
         ),
         (
             source("uri: 'launch:a ! b', latency_ms: 5"),
@@ -448,7 +448,7 @@ fn invalid_scene_rules_are_rejected_with_position() {
         ),
         (
             "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1.5\"}",
-            "f.yaml:5: sources[0].zones[0].coordinates: point 3 lies at 1,1.5, outside of the picture; expected both from 0 to 1",
+            "f.yaml:5: sources[0].zones[0].coordinates: point 3 lies at 1,1.5, outside of the image; expected both from 0 to 1",
         ),
         (
             "zones:\n- {name: a, coordinates: \"0,0,1,0,1,1,0,1\"}\n- {name: b, coordinates: \"0.5,0.5,0.6,0.5,0.6,0.6\"}",
@@ -505,7 +505,7 @@ fn conflicting_secondary_networks_are_rejected() {
     let cases = [
         (
             "[{name: a, model: m, on: {secondary: b}}]",
-            "f.yaml:6: secondary[0].on.secondary: there is no secondary network of this name; leave it out to look at what the detector finds",
+            "f.yaml:6: secondary[0].on.secondary: there is no secondary network of this name; leave it out to run on the detector's objects",
         ),
         (
             "[{name: a, model: m, on: {secondary: a}}]",

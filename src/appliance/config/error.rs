@@ -1,6 +1,6 @@
 //! All problems of a file in one report.
 //!
-//! A [`Problem`] knows its place, its key path, what was found, what is accepted and, where one helps, a hint. A
+//! A [`Problem`] knows its line, its key path, what was found, what is accepted and, where one helps, a hint. A
 //! [`ConfigError`] prints them in the order of the file with a closing count. Nothing here decides what is a problem:
 //! that is [`Node`](super::Node) and the loaders. Secrets never get here: readers mask what they quote.
 
@@ -16,7 +16,7 @@ pub enum ConfigError {
     Unreadable {
         /// The path as it was given.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file was read and is wrong: everything that is wrong with it, in the order of the file.
@@ -28,7 +28,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Sorts `problems` by their place and drops repetitions.
+    /// Sorts `problems` by line and column and drops repetitions.
     #[must_use]
     pub fn new(mut problems: Vec<Problem>) -> Self {
         problems.sort_by(|a, b| {
@@ -54,7 +54,7 @@ impl ConfigError {
 /// One thing wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file as it was named by whoever asked for it, or `command line`.
+    /// The file as the caller named it, or `command line`.
     pub file: String,
     /// Line from 1; `None` when the value was not read from a file.
     pub line: Option<usize>,

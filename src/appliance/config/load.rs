@@ -1,34 +1,18 @@
-//! From the located tree to the checked [`Config`]: the whole file, the device's name and the log; sources, detector,
-//! publishing and the machine's settings each have a file of their own below.
+//! From the YAML tree to the checked [`Config`], and the rules between its sections.
 //!
-//! Every section is read to its end before anything is given up, so that one run shows all problems. What holds between
-//! sections is checked here.
-
-mod detector;
-mod publish;
-mod scene;
-mod secondary;
-mod source;
-mod template;
-mod tracker;
-mod tune;
+//! Every section is read to its end even after a problem, so that one run shows all problems. The rules inside a section
+//! stand with it.
 
 use std::path::Path;
 
-use log::LevelFilter;
-
-pub(super) use self::source::one_source;
-
-use super::document::Document;
 use super::error::ConfigError;
-use super::keys;
-use super::map::Map;
-use super::places::Places;
-use super::tree::{Entry, Located, Place, Tree};
-use super::{Backend, CommandsConfig, Config, LogConfig, MAX_SOURCES, Secret, SourceUri};
-
-/// Longest device or source name, so that topics stay far below MQTT's limit.
-const MAX_NAME_CHARS: usize = 64;
+use super::section::Section;
+use super::yaml::document::Document;
+use super::yaml::map::Map;
+use super::yaml::tree::{Spanned, YamlValue};
+use super::{
+    Config, MAX_SOURCES, analytics, camera_keys, detector, secondary, source, template_rules,
+};
 
 impl Config {
     /// Reads and checks the file at `path`. Relative paths in it count from its folder.
@@ -39,13 +23,13 @@ impl Config {
         Self::load_with(path, &[])
     }
 
-    /// As [`load`](Self::load), with `settings` in the place of what the file says: keys by their path, such as
+    /// As [`load`](Self::load), with `settings` instead of what the file says: keys by their path, such as
     /// `detector.workers`, with their values as they would stand in the file.
     ///
     /// # Errors
     /// As [`load`](Self::load); keys that do not exist come with the nearest that does.
     pub fn load_with(path: &Path, settings: &[(String, String)]) -> Result<Self, ConfigError> {
-        Self::from_changed(Document::read(path)?, settings)
+        Self::with_overrides(Document::read(path)?, settings)
     }
 
     /// As [`load`](Self::load) for text that is there already. `label` names it in problems, and relative paths count
@@ -66,13 +50,13 @@ impl Config {
         text: &str,
         settings: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        Self::from_changed(Document::parse(label, text)?, settings)
+        Self::with_overrides(Document::parse(label, text)?, settings)
     }
 
     /// The configuration of a command line without a file: one source, named `source`, and every other key at its
     /// default, so the embedded broker on 127.0.0.1:1883. Relative paths count from the working directory.
     ///
-    /// With a `model`, the backend is [`Backend::Auto`]. Without one, it is [`Backend::Scripted`], which only a synthetic
+    /// With a `model`, the backend is [`Backend::Auto`](super::Backend::Auto). Without one, it is [`Backend::Scripted`](super::Backend::Scripted), which only a synthetic
     /// source can feed; for any other source the missing model is a problem. The caller may change the fields of the
     /// result, which are not checked again.
     ///
@@ -91,32 +75,29 @@ impl Config {
         model: Option<&str>,
         settings: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        let text = |text: &str| Tree::Text(text.to_owned());
-        let source = unplaced_map([("name", text("source")), ("uri", text(uri))]);
+        let text = |text: &str| YamlValue::Text(text.to_owned());
+        let source = YamlValue::map([("name", text("source")), ("uri", text(uri))]);
         let mut sections = vec![(
             "sources",
-            Tree::List(vec![Located {
-                place: None,
-                tree: source,
-            }]),
+            YamlValue::List(vec![Spanned::without_span(source)]),
         )];
         match model {
-            Some(model) => sections.push(("detector", unplaced_map([("model", text(model))]))),
-            // Any other source runs into the missing model, which is what its user has to be told.
+            Some(model) => sections.push(("detector", YamlValue::map([("model", text(model))]))),
+            // Any other source runs into the missing model, which is reported.
             None if uri
                 .trim_start()
                 .to_ascii_lowercase()
                 .starts_with("synthetic:") =>
             {
-                sections.push(("detector", unplaced_map([("backend", text("scripted"))])));
+                sections.push(("detector", YamlValue::map([("backend", text("scripted"))])));
             }
             None => {}
         }
-        let document = Document::unplaced("command line", unplaced_map(sections));
-        Self::from_changed(document, settings)
+        let document = Document::without_spans("command line", YamlValue::map(sections));
+        Self::with_overrides(document, settings)
     }
 
-    fn from_changed(
+    fn with_overrides(
         mut document: Document,
         settings: &[(String, String)],
     ) -> Result<Self, ConfigError> {
@@ -127,234 +108,63 @@ impl Config {
     }
 
     fn from_document(document: Document) -> Result<Self, ConfigError> {
-        let places = Places::of(&document);
-        let read = |map: Map<'_>| root(&map, places);
-        let config = document.root().map(keys::ROOT).and_then(read);
+        let root = document.root();
+        let config = root.map(Self::KEYS).and_then(|map| {
+            check(&map);
+            let mut config = Self::from_map(&map);
+            resolve_secondary(&map, config.as_mut());
+            config
+        });
         document.finish(config)
     }
 }
 
-fn unplaced_map(entries: impl IntoIterator<Item = (&'static str, Tree)>) -> Tree {
-    let place: Place = None;
-    let entry = |(key, tree)| Entry {
-        key: String::from(key),
-        place,
-        value: Located { place, tree },
-    };
-    Tree::Map(entries.into_iter().map(entry).collect())
-}
-
-fn root(map: &Map<'_>, places: Places) -> Option<Config> {
-    let device = device(map);
-    let sources = map.sections("sources").and_then(|maps| {
-        if maps.len() > MAX_SOURCES {
-            let what = format!(
-                "found {} sources, expected {MAX_SOURCES} at most",
-                maps.len()
-            );
-            map.unfit(
-                "sources",
-                &what,
-                Some("give the others to a daemon on another machine"),
-            );
+/// Records what does not hold between sections.
+fn check(map: &Map<'_>) {
+    let detector = map.section("detector");
+    if let Some(sources) = map.list("sources") {
+        check_count(map, sources.len());
+        source::check_names(&sources);
+        if let Some(detector) = &detector {
+            check_sources(&sources, detector);
         }
-        let sources = source::sources(&maps);
-        if let Some(detector) = map.section("detector") {
-            for source in sources.iter().flatten() {
-                let who = format!("the source `{}`", source.name);
-                check_scripted(&detector, &who, &source.uri);
-            }
-            scene::check_objects(&maps, &detector);
-            source::check_filters(&maps, &detector);
+    }
+    if let Some(templates) = map.list("source_templates") {
+        template_rules::check(&templates, detector.as_ref());
+    }
+}
+
+fn check_count(map: &Map<'_>, count: usize) {
+    if count > MAX_SOURCES {
+        let what = format!("found {count} sources, expected {MAX_SOURCES} at most");
+        let hint = "give the others to a daemon on another machine";
+        map.invalid("sources", &what, Some(hint));
+    }
+}
+
+/// Records what the detector cannot give the sources.
+fn check_sources(sources: &[Map<'_>], detector: &Map<'_>) {
+    for map in sources {
+        if let (Some(name), Some(uri)) = (map.text("name"), camera_keys::parse_address(map)) {
+            detector::check_scripted(detector, &format!("the source `{name}`"), &uri);
         }
-        // Ends as `None` when one of them has a problem, after all were read.
-        sources.into_iter().collect::<Option<Vec<_>>>()
-    });
-    let detector = map
-        .section("detector")
-        .and_then(|map| detector::detector(&map));
-    let tracker = map
-        .section("tracker")
-        .and_then(|map| tracker::tracker(&map));
-    let of_detector = detector
-        .as_ref()
-        .map_or(&[][..], |detector| &detector.classes);
-    let secondary = secondary::secondary(map, of_detector);
-    let publish = map
-        .section("publish")
-        .and_then(|map| publish::publish(&map, device.as_deref()));
-    let commands = map.section("commands").and_then(|map| {
-        let enabled = map.boolean("enabled")?;
-        Some(CommandsConfig { enabled })
-    });
-    let templates = match map.has("source_templates") {
-        true => map
-            .sections("source_templates")
-            .and_then(|maps| template::templates(&maps, map.section("detector").as_ref())),
-        false => Some(Vec::new()),
-    };
-    let tune = map.section("tune").and_then(|map| tune::tune(&map));
-    let log = map.section("log").and_then(|map| log_section(&map));
-    Some(Config {
-        device: device?,
-        sources: sources?,
-        detector: detector?,
-        tracker: tracker?,
-        secondary: secondary?,
-        publish: publish?,
-        commands: commands?,
-        source_templates: templates?,
-        tune: tune?,
-        log: log?,
-        places,
-    })
-}
-
-fn device(map: &Map<'_>) -> Option<String> {
-    if !map.has("device") {
-        return Some(device_from_host_name(
-            &rustix::system::uname().nodename().to_string_lossy(),
-        ));
     }
-    let device = map.text("device")?;
-    if device.chars().count() > MAX_NAME_CHARS || !device.chars().all(is_device_char) {
-        return map.get("device")?.expect(&form_of(map, "device"));
+    analytics::check_objects(sources, detector);
+    source::check_filters(sources, detector);
+}
+
+/// Sets which network each secondary one runs on, which is known only once all were read.
+fn resolve_secondary(map: &Map<'_>, config: Option<&mut Config>) {
+    let networks = config.map_or(&mut [][..], |config| &mut config.secondary);
+    if let (Some(maps), Some(detector)) = (map.list("secondary"), map.section("detector")) {
+        secondary::resolve(networks, &maps, &detector);
     }
-    Some(device)
-}
-
-/// A host name as one topic level: what does not belong there becomes `-`.
-fn device_from_host_name(host: &str) -> String {
-    let device: String = host
-        .chars()
-        .take(MAX_NAME_CHARS)
-        .map(|c| if is_device_char(c) { c } else { '-' })
-        .collect();
-    if device.is_empty() {
-        "jetwatch".to_owned()
-    } else {
-        device
-    }
-}
-
-fn is_device_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
-}
-
-/// The scripted detector repeats ground truth, which only synthetic sources have.
-fn check_scripted(map: &Map<'_>, who: &str, uri: &SourceUri) {
-    let scripted = || map.choice("backend", &detector::BACKENDS);
-    if !map.has("backend") || scripted() != Some(Backend::Scripted) {
-        return;
-    }
-    if !matches!(uri, SourceUri::Synthetic(_)) {
-        let what =
-            format!("scripted needs the ground truth of a synthetic source, and {who} has none");
-        map.unfit(
-            "backend",
-            &what,
-            Some("give a model and write backend: auto"),
-        );
-    }
-}
-
-fn log_section(map: &Map<'_>) -> Option<LogConfig> {
-    let levels = [
-        LevelFilter::Error,
-        LevelFilter::Warn,
-        LevelFilter::Info,
-        LevelFilter::Debug,
-        LevelFilter::Trace,
-    ];
-    let level = map.choice("level", &levels);
-    let gst_debug = map
-        .text("gst_debug")
-        .and_then(|text| match is_gst_debug(&text) {
-            true => Some(text),
-            false => map.get("gst_debug")?.expect(&form_of(map, "gst_debug")),
-        });
-    Some(LogConfig {
-        level: level?,
-        gst_debug: gst_debug?,
-    })
-}
-
-/// `LEVEL` or `CATEGORY:LEVEL`, separated by commas.
-fn is_gst_debug(text: &str) -> bool {
-    text.split(',').all(|part| {
-        let (category, level) = part.rsplit_once(':').unwrap_or(("*", part));
-        let is_category_char = |c: char| c.is_ascii_alphanumeric() || "-_*?.".contains(c);
-        !category.is_empty()
-            && category.chars().all(is_category_char)
-            && level.len() == 1
-            && level.bytes().all(|b| b.is_ascii_digit())
-    })
-}
-
-/// The accepted form of a key in words.
-fn form_of(map: &Map<'_>, name: &str) -> String {
-    map.key(name).form.to_string()
-}
-
-/// The one of `password`, `password_file` and `password_env` that is given. Two of them are a problem, and so is one
-/// without `user` or `user` without one.
-fn credentials(map: &Map<'_>) -> (Option<String>, Option<Secret>) {
-    const PLACES: [&str; 3] = ["password", "password_file", "password_env"];
-    let given: Vec<_> = PLACES.into_iter().filter(|name| map.has(name)).collect();
-    let user = map.text("user");
-    let secrets = [
-        map.secret("password").map(Secret::Inline),
-        map.path("password_file").map(Secret::File),
-        map.text("password_env")
-            .and_then(|name| match is_variable_name(&name) {
-                true => Some(Secret::env(&name, map.get("password_env")?.label())),
-                false => map
-                    .get("password_env")?
-                    .expect(&form_of(map, "password_env")),
-            }),
-    ];
-    if let [first, others @ ..] = given.as_slice() {
-        for other in others {
-            map.unfit(
-                other,
-                &format!("given beside {first}"),
-                Some("keep one of them"),
-            );
-        }
-        if !map.has("user") {
-            map.unfit(first, "given without user", None);
-        }
-    } else if map.has("user") {
-        let hint = "add password_file, password_env or password (\"\" for an empty one)";
-        map.unfit("user", "given without a password", Some(hint));
-    }
-    (user, secrets.into_iter().flatten().next())
-}
-
-fn is_variable_name(name: &str) -> bool {
-    !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Backend, SourceUri};
     use super::*;
-
-    #[test]
-    fn hostname_becomes_one_topic_level() {
-        for (host, wanted) in [
-            ("xavier", "xavier"),
-            ("gate north/1+#$", "gate-north-1---"),
-            ("ümlaut.local", "-mlaut.local"),
-            ("", "jetwatch"),
-        ] {
-            assert_eq!(device_from_host_name(host), wanted);
-        }
-        assert_eq!(
-            device_from_host_name(&"x".repeat(100)).len(),
-            MAX_NAME_CHARS
-        );
-    }
 
     #[test]
     fn too_many_sources_are_rejected_with_count() {
@@ -374,16 +184,6 @@ mod tests {
             error.starts_with("f.yaml:1: sources: found 200 sources, expected 64 at most"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn gst_debug_accepts_variable_syntax() {
-        for good in ["2", "*:2", "3,rtspsrc:5", "*:1,v4l2*:6,GST_CAPS:4"] {
-            assert!(is_gst_debug(good), "{good}");
-        }
-        for bad in ["", "debug", "*:", ":2", "*:10", "*:2,", "a b:2", "*:-1"] {
-            assert!(!is_gst_debug(bad), "{bad}");
-        }
     }
 
     #[test]

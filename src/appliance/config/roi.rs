@@ -1,11 +1,11 @@
-//! `roi` of a source: the part of its picture that the network looks at.
+//! `roi` of a source: the part of its image that the network sees.
 
 use jetwatch_types::Region;
 
-/// Reads `left,top,width,height`, in shares of the picture's sides.
+/// Reads `left,top,width,height`, in shares of the image's sides.
 ///
 /// # Errors
-/// What is wrong, in words: no four numbers, an edge outside of the picture, or a part without area.
+/// What is wrong, in words: no four numbers, an edge outside of the image, or a part without area.
 pub(super) fn parse_region(text: &str) -> Result<Region, String> {
     let numbers = text
         .split(',')
@@ -28,18 +28,18 @@ pub(super) fn parse_region(text: &str) -> Result<Region, String> {
         let edge = if name == "width" { "left" } else { "top" };
         if !(0.0..1.0).contains(&from) {
             return Err(format!(
-                "{edge} is {from}, outside of the picture; expected from 0 to below 1"
+                "{edge} is {from}, outside of the image; expected from 0 to below 1"
             ));
         }
         if share <= 0.0 {
             return Err(format!(
-                "{name} is {share}, which is nothing to look at; expected above 0"
+                "{name} is {share}, which leaves no area; expected above 0"
             ));
         }
         // Two decimals do not add up to exactly 1.
         if from + share > 1.0 + 1e-5 {
             return Err(format!(
-                "{edge} and {name} are {}, beyond the picture's {end} edge; expected at most 1",
+                "{edge} and {name} are {}, beyond the image's {end} edge; expected at most 1",
                 from + share
             ));
         }
@@ -72,17 +72,17 @@ mod tests {
             ("0.1,0.1,x,0.2", "`x` is no number"),
             ("0.1,0.1,NaN,0.2", "`NaN` is no number"),
             ("0.1,0.1,0.5", "found 3 numbers"),
-            ("-0.1,0,0.5,1", "left is -0.1, outside of the picture"),
-            ("0,1,0.5,0.5", "top is 1, outside of the picture"),
-            ("0,0,0,1", "width is 0, which is nothing to look at"),
-            ("0,0,0.5,-1", "height is -1, which is nothing to look at"),
+            ("-0.1,0,0.5,1", "left is -0.1, outside of the image"),
+            ("0,1,0.5,0.5", "top is 1, outside of the image"),
+            ("0,0,0,1", "width is 0, which leaves no area"),
+            ("0,0,0.5,-1", "height is -1, which leaves no area"),
             (
                 "0.75,0,0.5,1",
-                "left and width are 1.25, beyond the picture's right edge",
+                "left and width are 1.25, beyond the image's right edge",
             ),
             (
                 "0,0.5,1,0.75",
-                "top and height are 1.25, beyond the picture's lower edge",
+                "top and height are 1.25, beyond the image's lower edge",
             ),
         ];
         for (text, wanted) in cases {

@@ -1,35 +1,187 @@
-//! Secondary networks: which there are, and on which objects they look.
+//! `secondary`: networks that run on the crops of other networks' objects, in a tree and not in a circle.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use jetwatch_types::Size;
 
-/// A network that looks at crops of tracked objects.
-#[derive(Debug, Clone, PartialEq)]
+use super::detector::{MAX_BATCH_SIZE, PRECISION};
+use super::names::{self, NAME, is_name};
+use super::redact::mask_secrets;
+use super::schema::ValueType;
+use super::section::Section;
+use super::yaml::map::Map;
+
+/// A network that runs on crops of tracked objects.
+#[derive(Debug, Clone, PartialEq, Section)]
 pub struct SecondaryConfig {
-    /// Its name in attributes and statistics: letters, digits, `-` and `_`.
+    /// Name of the network in attributes and statistics; unique, also when case is ignored.
+    #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Model folder with its `model.yaml`.
+    /// Model folder with its model.yaml: a classifier (layout softmax, logits or sigmoid) or a detector.
     pub model: PathBuf,
-    /// Precision whose file is taken from the folder; `None`: as for the primary detector.
+    /// Which of the model's files to use. Default: as for the detector.
+    #[key(text = PRECISION)]
     pub precision: Option<String>,
-    /// Place in the list of the network whose findings it looks at; `None`: it looks at tracked objects.
+    /// Which objects it runs on. Default: all that are tracked.
+    ///
+    /// Index in the list of the network on whose findings it runs; `None`: it runs on tracked objects.
+    #[key(value = ValueType::Map(OnKeys::KEYS), read = unresolved)]
     pub on: Option<usize>,
     /// Labels of the objects, of the primary detector or of that other network; empty: all.
+    #[key(no_key, read = classes)]
     pub classes: Vec<String>,
-    /// Most crops in one batch. Default 1.
+    /// Maximum number of crops in one batch; statistics suggest the best one.
+    #[key(range = 1..=MAX_BATCH_SIZE, unit = "crops", default = 1)]
     pub batch_size: usize,
-    /// Longest wait of a batch's first crop for company. Default 10 ms.
+    /// Maximum time that the first crop of a batch waits for others.
+    #[key(name = "batch_timeout_ms", range = 0..=1000, default = 10)]
     pub batch_timeout: Duration,
-    /// Networks that run side by side. Default 1.
+    /// Networks of this kind that run in parallel.
+    #[key(range = 1..=16, unit = "workers", default = 1)]
     pub workers: usize,
-    /// Least size of a box, in source pixels. Default 16×16.
+    /// Minimum size of an object's box, as WIDTHxHEIGHT in pixels of the source; smaller objects are skipped.
+    #[key(
+        text = "WIDTHxHEIGHT in pixels of the source, each at least 1, such as 32x32",
+        parse = parse_size,
+        default = "16x16"
+    )]
     pub min_object: Size,
-    /// Frames between two looks at a track, after the first [`vote_frames`](Self::vote_frames) of them. Default 30.
+    /// Frames until a track is inferred again, once it was inferred vote_frames times; a box that has grown by half is inferred earlier.
+    #[key(range = 0..=1_000_000, unit = "frames", default = 30)]
     pub reinfer_interval: u32,
-    /// Newest looks that vote. Default 5.
+    /// Number of newest inferences of a track that vote on its attributes, weighted by score; more than half of them must be there.
+    #[key(range = 1..=100, unit = "frames", default = 5)]
     pub vote_frames: usize,
-    /// Labels below this score do not count, 0 to 1. `None`: the model's own threshold.
+    /// Labels below this score do not count. Default: the model's own score_threshold.
+    #[key(range = 0.0..=1.0)]
     pub threshold: Option<f32>,
+}
+
+/// The keys of `on`.
+#[derive(Section)]
+struct OnKeys {
+    /// Run on the findings of this other network: on the boxes of a detector, or on the objects to which a classifier gives one of the classes. Default: on tracked objects.
+    #[key(text = "the name of another secondary network")]
+    secondary: Option<String>,
+    /// Labels of the objects. Default: all.
+    #[key(text = "a label of the detector or of that other network")]
+    classes: Vec<String>,
+}
+
+/// Its value needs the names of all networks: [`resolve`] sets it.
+fn unresolved(map: &Map<'_>) -> Option<Option<usize>> {
+    OnKeys::from_map(&map.section("on")?).map(|_| None)
+}
+
+fn classes(map: &Map<'_>) -> Option<Vec<String>> {
+    OnKeys::from_map(&map.section("on")?).map(|on| on.classes)
+}
+
+/// `WIDTHxHEIGHT`, each from 1 to 65535.
+fn parse_size(text: &str) -> Option<Size> {
+    let side = |text: &str| text.parse::<u16>().ok().filter(|side| *side > 0);
+    let (width, height) = text.split_once('x')?;
+    Some(Size::new(side(width)?.into(), side(height)?.into()))
+}
+
+/// Sets which network each one of `networks` runs on. `maps` are theirs, `detector` that of the detector; what does not hold
+/// between them is recorded.
+pub(super) fn resolve(networks: &mut [SecondaryConfig], maps: &[Map<'_>], detector: &Map<'_>) {
+    check_repetitions(maps);
+    let names: Vec<Option<String>> = maps.iter().map(|map| map.text("name")).collect();
+    let parents: Vec<Option<Option<usize>>> = maps.iter().map(|map| parent(map, &names)).collect();
+    check_circles(maps, &names, &parents);
+    for (map, parent) in maps.iter().zip(&parents) {
+        if *parent == Some(None) {
+            check_labels(map, detector);
+        }
+    }
+    // The lists differ in length only after a problem.
+    for (network, parent) in networks.iter_mut().zip(parents) {
+        network.on = parent.flatten();
+    }
+}
+
+fn check_repetitions(maps: &[Map<'_>]) {
+    let names: Vec<Option<String>> = maps.iter().map(names::name_of).collect();
+    for (index, map) in maps.iter().enumerate() {
+        if names[index].is_some() && names[..index].contains(&names[index]) {
+            map.invalid(
+                "name",
+                "another secondary network has this name",
+                Some("names must differ in more than case"),
+            );
+        }
+    }
+}
+
+/// Index of the network that this one runs on: `Some(None)` for the detector, `None` for a problem.
+fn parent(map: &Map<'_>, names: &[Option<String>]) -> Option<Option<usize>> {
+    let on = map.section("on")?;
+    let Some(wanted) = OnKeys::from_map(&on)?.secondary else {
+        return Some(None);
+    };
+    let found = names
+        .iter()
+        .position(|name| name.as_deref() == Some(&wanted));
+    if found.is_none() {
+        let own = map.text("name");
+        let mut known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+        known.retain(|name| own.as_deref() != Some(name));
+        known.sort_unstable();
+        known.dedup();
+        let hint = match known.is_empty() {
+            true => "leave it out to run on the detector's objects".to_owned(),
+            false => format!("known here: {}", known.join(", ")),
+        };
+        let what = "there is no secondary network of this name";
+        on.invalid("secondary", what, Some(&hint));
+        return None;
+    }
+    Some(found)
+}
+
+/// Records each network that runs on itself by way of others.
+fn check_circles(maps: &[Map<'_>], names: &[Option<String>], parents: &[Option<Option<usize>>]) {
+    let shown = |index: usize| names[index].as_deref().unwrap_or("?").to_owned();
+    for (index, map) in maps.iter().enumerate() {
+        let mut path = vec![shown(index)];
+        let mut at = index;
+        // A path longer than the list goes in a circle without this network, which its members report.
+        while let Some(Some(next)) = parents[at]
+            && path.len() <= maps.len()
+        {
+            path.push(shown(next));
+            at = next;
+            if at == index {
+                let what = format!("it would wait for itself: {}", path.join(" on "));
+                if let Some(on) = map.section("on") {
+                    on.invalid(
+                        "secondary",
+                        &what,
+                        Some("let one of them run on tracked objects"),
+                    );
+                }
+                break;
+            }
+        }
+    }
+}
+
+/// Records labels that the detector finds but does not keep.
+fn check_labels(map: &Map<'_>, detector: &Map<'_>) {
+    let kept = detector.texts("classes").unwrap_or_default();
+    let Some(on) = map.section("on") else {
+        return;
+    };
+    let (Some(classes), Some(list)) = (on.texts("classes"), on.get("classes")) else {
+        return;
+    };
+    for class in classes {
+        if !kept.is_empty() && !kept.contains(&class) {
+            let what = format!("detector.classes does not keep `{}`", mask_secrets(&class));
+            list.report(&what, None, Some("add it there".to_owned()));
+        }
+    }
 }

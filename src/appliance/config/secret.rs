@@ -15,7 +15,7 @@ pub enum Secret {
     Env {
         /// Its name.
         name: String,
-        /// The file that the unit fills its environment from, for who is not started by the unit: see [`Secret::env`].
+        /// The file that the unit fills its environment from, for processes that the unit does not start: see [`Secret::env`].
         file: PathBuf,
     },
 }
@@ -33,8 +33,8 @@ pub struct SecretError {
 }
 
 impl Secret {
-    /// The environment variable `name`, wanted by the configuration `label`. Where it is not set, as in a check by hand, it is looked
-    /// for in the file beside the configuration that the package's units take: `secrets.env`, or `secrets-NAME.env` for
+    /// The environment variable `name`, wanted by the configuration `label`. Where it is not set, as in a check by hand, it is read
+    /// from the file next to the configuration that the package's units take: `secrets.env`, or `secrets-NAME.env` for
     /// another configuration than `jetwatch.yaml`.
     #[must_use]
     pub fn env(name: &str, label: &str) -> Self {
@@ -59,7 +59,7 @@ impl Secret {
             Self::File(path) => {
                 let advice = match path.starts_with("/run/credentials") {
                     true => {
-                        "systemd shows it to the unit alone, so that whoever else asks cannot tell"
+                        "systemd shows it to the unit alone, so that other callers cannot check it"
                     }
                     false => {
                         "the first line of password_file is the password, and this user must be able to read it"

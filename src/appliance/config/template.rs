@@ -1,42 +1,105 @@
-//! Sources that are not in the file but may be added by name while the daemon runs, by whoever may send commands.
+//! `commands` and `source_templates`: what may be asked of the running daemon, and sources that are not in the file but may
+//! be added by name, by every client that may send commands.
 //!
-//! Such a source is made by the loader of `sources` from the template's own keys, so that all its rules hold. All that a
-//! sender can choose is a value of each parameter, out of those that the file lists: no path, address, launch fragment or
-//! program can come in, nor can a password be sent to a place that the file does not name.
+//! Such a source is read as one of `sources` from the template's own keys, so that all their rules hold. All that a sender
+//! can choose is a value of each parameter, out of those that the file lists: no path, address, launch fragment or program
+//! can come in, nor can a password be sent to an address that the file does not name. The rules of templates are in
+//! `template_rules`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::document::Document;
 use super::error::ConfigError;
-use super::keys;
-use super::load::one_source;
-use super::tree::{Entry, Located, Tree};
+use super::names::{NAME, is_name};
+use super::schema::{KeySpec, ValueType};
+use super::section::Section;
+use super::source;
+use super::yaml::document::Document;
+use super::yaml::map::Map;
+use super::yaml::tree::{MapEntry, Spanned, YamlValue};
 use super::{Problem, SourceConfig};
 
+/// What may be asked of the running daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Section)]
+#[section(default)]
+pub struct CommandsConfig {
+    /// Accept commands at PREFIX/DEVICE/command and reply at PREFIX/DEVICE/command/reply. Every client that may publish there at the broker may add sources of source_templates, and remove them.
+    #[key(default = false)]
+    pub enabled: bool,
+}
+
 /// A source to be added by name.
-#[derive(Clone)]
+#[derive(Clone, Section)]
 pub struct SourceTemplate {
-    /// Its name.
+    /// Name of the template in commands; unique.
+    #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// What a sender chooses.
+    /// What a command chooses; each stands as {NAME} in the address, which begins with rtsp://, rtsps://, v4l2://, csi:// or synthetic://. Default: none.
     pub parameters: Vec<TemplateParameter>,
     /// The file that it is from, from whose folder relative paths count.
+    #[key(no_key, read = label)]
     pub(super) label: String,
-    /// Its keys, as they stand in the file.
-    pub(super) source: Located,
+    /// The source: all keys of one of `sources` but its name.
+    #[key(value = ValueType::Map(SOURCE_KEYS), required, read = source_tree)]
+    pub(super) source: Spanned,
+}
+
+/// Keys of a source whose name comes with the command.
+pub(super) const SOURCE_KEYS: &[KeySpec] = match SourceConfig::KEYS.split_first() {
+    Some((_, others)) => others,
+    None => &[],
+};
+
+fn label(map: &Map<'_>) -> Option<String> {
+    Some(map.node().label().to_owned())
+}
+
+/// The keys as they stand in the file; those that no source has are reported with their lines.
+fn source_tree(map: &Map<'_>) -> Option<Spanned> {
+    let source = map.get("source")?;
+    source.map(SOURCE_KEYS)?;
+    Some(Spanned::without_span(source.tree().without_spans()))
 }
 
 /// The name of examples.
 const EXAMPLE: &str = "example";
 
 /// One parameter, whose value stands for `{NAME}` in the address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct TemplateParameter {
-    /// Its name.
+    /// Name of the parameter.
+    #[key(text = NAME, check = is_name)]
     pub name: String,
     /// What it may be.
+    #[key(keys = ChoiceKeys, read = choices)]
     pub choices: Choices,
+}
+
+/// The keys that make [`Choices`].
+#[derive(Section)]
+struct ChoiceKeys {
+    /// All values that it may have. Either these, or min and max.
+    #[key(text = "a value")]
+    values: Vec<String>,
+    /// It is a whole number, and this is the minimum.
+    #[key(range = 0..=u32::MAX as i64)]
+    min: Option<u32>,
+    /// The maximum of that number.
+    #[key(range = 0..=u32::MAX as i64)]
+    max: Option<u32>,
+}
+
+fn choices(map: &Map<'_>) -> Option<Choices> {
+    let keys = ChoiceKeys::from_map(map)?;
+    match (map.has("values"), keys.min, keys.max) {
+        (true, None, None) if !keys.values.is_empty() => Some(Choices::Values(keys.values)),
+        (false, Some(min), Some(max)) if min <= max => Some(Choices::Numbers { min, max }),
+        _ => {
+            let what = "a parameter has either values, or min and max with min no greater than max";
+            map.invalid("name", what, None);
+            None
+        }
+    }
 }
 
 /// What a parameter may be.
@@ -79,7 +142,7 @@ pub enum TemplateError {
         known: String,
     },
     /// The loader of sources refuses the result.
-    #[error("{}", told(.0))]
+    #[error("{}", join_errors(.0))]
     Source(Vec<Problem>),
 }
 
@@ -145,10 +208,10 @@ impl SourceTemplate {
                 Some(_) => {}
             }
         }
-        self.filled(name, values)
+        self.substitute(name, values)
     }
 
-    /// A source as it gives them, to look at its keys: they do not depend on the parameters, which vary the address alone.
+    /// An example of its sources, for their keys: they do not depend on the parameters, which vary the address alone.
     #[must_use]
     pub fn sample(&self) -> Option<SourceConfig> {
         // It was tried when the file was read.
@@ -159,38 +222,38 @@ impl SourceTemplate {
     pub(super) fn example(&self, end: usize) -> Result<SourceConfig, TemplateError> {
         let values = self.parameters.iter();
         let values = values.map(|one| (one.name.clone(), one.choices.ends()[end].clone()));
-        self.filled(EXAMPLE, &values.collect())
+        self.substitute(EXAMPLE, &values.collect())
     }
 
     /// The same with values that were checked.
-    fn filled(
+    fn substitute(
         &self,
         name: &str,
         values: &BTreeMap<String, String>,
     ) -> Result<SourceConfig, TemplateError> {
-        let mut tree = self.source.tree.clone();
-        if let Tree::Map(entries) = &mut tree {
+        let mut tree = self.source.value.clone();
+        if let YamlValue::Map(entries) = &mut tree {
             for entry in entries.iter_mut().filter(|entry| entry.key == "uri") {
-                if let Tree::Text(uri) = &mut entry.value.tree {
+                if let YamlValue::Text(uri) = &mut entry.value.value {
                     for (parameter, value) in values {
                         *uri = uri.replace(&placeholder(parameter), value);
                     }
                 }
             }
-            entries.push(Entry {
+            entries.push(MapEntry {
                 key: "name".to_owned(),
-                place: None,
-                value: Located {
-                    place: None,
-                    tree: Tree::Text(name.to_owned()),
+                span: None,
+                value: Spanned {
+                    span: None,
+                    value: YamlValue::Text(name.to_owned()),
                 },
             });
         }
-        let document = Document::unplaced(&self.label, tree);
-        let source = document
-            .root()
-            .map(keys::SOURCE)
-            .and_then(|map| one_source(&map));
+        let document = Document::without_spans(&self.label, tree);
+        let source = document.root().map(SourceConfig::KEYS).and_then(|map| {
+            source::check_names(std::slice::from_ref(&map));
+            SourceConfig::from_map(&map)
+        });
         document.finish(source).map_err(|error| match error {
             ConfigError::Invalid { problems } => TemplateError::Source(problems),
             ConfigError::Unreadable { .. } => TemplateError::Source(Vec::new()),
@@ -199,12 +262,12 @@ impl SourceTemplate {
 
     /// The address as the file has it.
     pub(super) fn uri(&self) -> &str {
-        let Tree::Map(entries) = &self.source.tree else {
+        let YamlValue::Map(entries) = &self.source.value else {
             return "";
         };
         let uri = entries.iter().find(|entry| entry.key == "uri");
-        match uri.map(|entry| &entry.value.tree) {
-            Some(Tree::Text(uri)) => uri,
+        match uri.map(|entry| &entry.value.value) {
+            Some(YamlValue::Text(uri)) => uri,
             _ => "",
         }
     }
@@ -216,7 +279,7 @@ pub(super) fn placeholder(parameter: &str) -> String {
 }
 
 /// Without file and line: these keys were put together, and who reads it may not know the file.
-fn told(problems: &[Problem]) -> String {
+fn join_errors(problems: &[Problem]) -> String {
     let one = |problem: &Problem| {
         let expected = problem.expected.as_ref();
         let expected = expected.map_or(String::new(), |form| format!(", expected {form}"));

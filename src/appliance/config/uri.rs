@@ -1,11 +1,16 @@
-//! What a source's `uri` may say, as a checked value. Reading it from text is in `parse_uri`.
+//! A source's `uri` as a checked value. [`parse`] reads it from text.
+
+pub(crate) mod parse;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Secret;
-use super::mask::mask_secrets;
+use super::redact::mask_secrets;
+use super::schema::ValueType;
+use super::section::Section;
+use super::yaml::map::Map;
+use super::{Secret, Words};
 
 /// A source's address, checked for form only: whether it can be opened is seen when it is.
 ///
@@ -58,7 +63,7 @@ pub enum SourceUri {
 }
 
 /// Transport of RTSP media.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum RtspTransport {
     /// Interleaved in the control connection.
     Tcp,
@@ -66,8 +71,8 @@ pub enum RtspTransport {
     Udp,
 }
 
-/// What to ask of a V4L2 camera.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The format to request from a V4L2 camera.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum V4l2Format {
     /// Raw or Motion JPEG, whichever the camera names first for what else is asked.
     Any,
@@ -77,23 +82,37 @@ pub enum V4l2Format {
     Mjpeg,
 }
 
-/// Parameters of the built-in traffic scene.
-#[derive(Debug, Clone, PartialEq)]
+/// Parameters of the built-in traffic scene: `synthetic://traffic?seed=1&…`.
+#[derive(Debug, Clone, PartialEq, Section)]
 pub struct SyntheticScene {
-    /// Same seed, same pixels and boxes. Default 1.
+    /// Same seed, same pixels and boxes.
+    #[key(range = 0..=i64::MAX, default = 1)]
     pub seed: u64,
-    /// Objects in the scene at a time, 0 to 200. Default 8.
+    /// Objects in the scene at a time.
+    #[key(range = 0..=200, unit = "objects", default = 8)]
     pub objects: u32,
-    /// Pixels in a row, 16 to 7680. Default 640.
+    /// Pixels in a row.
+    #[key(range = 16..=7680, unit = "pixels", default = 640)]
     pub width: u32,
-    /// Rows, 16 to 4320. Default 360.
+    /// Rows.
+    #[key(range = 16..=4320, unit = "pixels", default = 360)]
     pub height: u32,
-    /// Frames per second, 1 to 240. Default 30.
+    /// Frames per second.
+    #[key(range = 1..=240, unit = "frames per second", default = 30)]
     pub fps: u32,
-    /// Frames until the end; `None`: endless.
+    /// Frames until the end. Default: endless.
+    #[key(range = 1..=1_000_000_000, unit = "frames")]
     pub frames: Option<u64>,
-    /// Paced like a camera (newest frame wins) or as fast as frames are taken, like a file. `realtime=false` for the latter. Default true.
+    /// Paced like a camera (the newest frame wins); false: as fast as frames are taken, like a file.
+    #[key(name = "realtime", value = ValueType::Boolean, default = true, read = pace)]
     pub pace: Pace,
+}
+
+fn pace(map: &Map<'_>) -> Option<Pace> {
+    Some(match map.boolean("realtime")? {
+        true => Pace::Realtime,
+        false => Pace::AsFast,
+    })
 }
 
 /// Who sets the speed.
@@ -106,7 +125,7 @@ pub enum Pace {
 }
 
 impl SourceUri {
-    /// Whether frames come by the clock, so that old ones are replaced by newer ones when the chain is slower.
+    /// Whether frames come by the clock, so that old ones are replaced by newer ones when the pipeline is slower.
     #[must_use]
     pub fn is_live(&self) -> bool {
         match self {

@@ -2,7 +2,7 @@
 //!
 //! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;
 //! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
-//! tensors is checked by the detector that opens it. Called by [`load`](super::load()) and by `jetwatch check`.
+//! tensors is checked by the detector that opens it. Called by [`factory`](super::prepare()) and by `jetwatch check`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 pub use super::decoders::spec::{OutputLayout, OutputSpec};
 use super::external_data::{self, WeightsError, WeightsFile};
 use super::model_yaml;
-use jetwatch_config::{ConfigError, Document};
+use jetwatch_config::{ConfigError, Document, Section, Words};
 use jetwatch_types::{Placement, Size};
 
 /// Name of the description in a model folder.
 pub const FILE_NAME: &str = "model.yaml";
 
-/// The contents of `model.yaml`.
+/// What `model.yaml` says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSpec {
     /// The folder, as it was given.
@@ -34,7 +34,7 @@ pub struct ModelSpec {
     pub labels: Vec<String>,
     /// Names that other sets of labels have for things of a class, such as `car` for a class `vehicle`.
     pub covers: Vec<(u16, String)>,
-    /// Detections below this score are dropped unless the configuration specifies otherwise, 0 to 1.
+    /// Detections below this score are dropped unless the configuration says otherwise, 0 to 1.
     pub score_threshold: f32,
     /// Overlap above which the worse of two boxes of one class is dropped, unless configured otherwise, 0 to 1.
     pub nms_iou: f32,
@@ -59,7 +59,7 @@ pub struct InputSpec {
     /// Name of a second input that wants the size to which boxes refer, as 64-bit integers `[batch, 2]`: it is given this
     /// input's width and height.
     pub sizes_name: Option<String>,
-    /// Name of a further input that wants the scale of the images, as 32-bit floats `[batch, 2]`: it is given ones, so that
+    /// Name of a further input that wants the scale of the pictures, as 32-bit floats `[batch, 2]`: it is given ones, so that
     /// boxes come back in input pixels.
     pub scales_name: Option<String>,
     /// Width and height in pixels, each a multiple of what the output's layout asks for.
@@ -70,14 +70,14 @@ pub struct InputSpec {
     pub mean: [f32; 3],
     /// Multiplied after that, in the order of the planes. Ones for bytes.
     pub scale: [f32; 3],
-    /// Where the scaled image lies.
+    /// Where the scaled picture lies.
     pub placement: Placement,
     /// Value of the padding before mean and scale, 0 to 255.
     pub padding: u8,
 }
 
 /// Type of the elements of the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum InputElement {
     /// 32-bit floats: pixels normalized by mean and scale.
     Float32,
@@ -86,7 +86,7 @@ pub enum InputElement {
 }
 
 /// Order of the three planes of the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum ColorOrder {
     /// Blue first.
     Bgr,
@@ -95,11 +95,13 @@ pub enum ColorOrder {
 }
 
 /// Terms and origin of the model's files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct License {
     /// SPDX identifier such as `Apache-2.0`.
+    #[key(text = "an SPDX identifier such as Apache-2.0", check = model_yaml::is_filled)]
     pub spdx: String,
     /// Where the files come from.
+    #[key(text = "where the files come from", check = model_yaml::is_filled)]
     pub source: String,
 }
 
@@ -112,7 +114,7 @@ pub struct ModelFile {
     pub path: PathBuf,
     /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
     pub sha256: String,
-    /// Files next to it in which the network keeps weights, as far as the description gives their hashes.
+    /// Files beside it in which the network keeps weights, as far as the description gives their hashes.
     pub weights: Vec<WeightsFile>,
 }
 
@@ -124,7 +126,7 @@ pub enum ModelError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The error of the operating system.
+        /// What the system said.
         source: std::io::Error,
     },
     /// `model.yaml` is wrong: everything that is wrong with it.
@@ -145,7 +147,7 @@ pub enum ModelError {
     },
     /// A file is not the one that the description was written for.
     #[error(
-        "{} has SHA-256 {found}, expected {expected} by {FILE_NAME}: the file is damaged or was replaced; \
+        "{} has SHA-256 {found}, but {FILE_NAME} says {expected}: the file is damaged or was replaced; \
          fetch it again, or write the new hash into {FILE_NAME} if the change was meant",
         path.display()
     )]
@@ -168,7 +170,7 @@ fn hint(path: &Path) -> &'static str {
 }
 
 impl From<ConfigError> for ModelError {
-    /// An unreadable description is reported like any other file of the folder.
+    /// A description that cannot be read is told as any file of the folder is.
     fn from(error: ConfigError) -> Self {
         match error {
             ConfigError::Unreadable { path, source } => Self::Unreadable { path, source },

@@ -1,9 +1,10 @@
-//! The keys of `model.yaml`: which there are, what they accept, what they default to.
+//! The keys of `model.yaml`: [`declaration`] lists them; here are their readers and the rules between them.
 //!
 //! Every part is read before the first absence ends the reading, so that one report names all problems. Only
 //! [`model`](super::model) calls this; the located values are those of [`Document`](jetwatch_config::Document), as for
 //! the configuration itself, and what is not one plain YAML document is refused there.
 
+mod declaration;
 mod output;
 mod parameters;
 mod ssd;
@@ -12,12 +13,12 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 
+pub use self::declaration::ModelKeys;
+use self::declaration::{AxisOrder, FileKeys, InputKeys, PLANES_FORM, WEIGHTS_FORM};
+use super::model::{InputElement, InputSpec, ModelFile, ModelSpec, OutputSpec};
 use super::external_data::{self, WeightsFile};
-use super::model::{
-    ColorOrder, InputElement, InputSpec, License, ModelFile, ModelSpec, OutputSpec,
-};
-use jetwatch_config::{Node, Unit, mask_secrets};
-use jetwatch_types::{Placement, Size};
+use jetwatch_config::{KeyValue, Map, Node, Section, Unit, mask_secrets};
+use jetwatch_types::Size;
 
 /// Sides of the networks that jetwatch runs, in pixels.
 const SIDES: RangeInclusive<i64> = 32..=4096;
@@ -25,7 +26,7 @@ const SIDES: RangeInclusive<i64> = 32..=4096;
 /// Sides of classifiers, which look at small crops.
 const CLASSIFIER_SIDES: RangeInclusive<i64> = 8..=4096;
 
-/// Most labels: classes travel as `u16`, and no detector of this family has more.
+/// Maximum number of labels: classes travel as `u16`, and no detector of this family has more.
 const MAX_LABELS: usize = 10_000;
 
 /// Gives the text of a file in the model's folder; `None` when it cannot be read, which is reported elsewhere.
@@ -37,113 +38,61 @@ pub(super) fn read_spec(
     folder: &Path,
     read_text: FileReader<'_>,
 ) -> Option<ModelSpec> {
-    let map = root.with_keys(&[
-        "name",
-        "input",
-        "output",
-        "labels",
-        "labels_file",
-        "covers",
-        "score_threshold",
-        "nms_iou",
-        "max_detections",
-        "crop_margin",
-        "license",
-        "files",
-    ])?;
+    let map = root.map(ModelKeys::KEYS)?;
     // Every part is read before the first `?`, so that one report names the problems of all of them.
-    let name = text(&map, "name", "the model's name");
+    let keys = ModelKeys::from_map(&map);
     let output = map
-        .required("output", "a map that describes the output tensors")
+        .get("output")
         .and_then(|node| output::read_output(&node, read_text));
-    // A layout that is not known yet asks nothing of the input.
-    let multiple = output
-        .as_ref()
-        .map_or(1, |output| output.layout.side_multiple());
-    let is_classifier = |output: &OutputSpec| output.layout.classifier().is_some();
-    let sides = match &output {
-        Some(output) if is_classifier(output) => CLASSIFIER_SIDES,
-        _ => SIDES,
-    };
     let input = map
-        .required("input", "a map that describes the input tensor")
-        .and_then(|node| read_input(&node, multiple, &sides));
+        .get("input")
+        .and_then(|node| node.map(InputKeys::KEYS))
+        .and_then(|map| read_input(&map, output.as_ref()));
     let labels = labels_of(&map, read_text);
-    let covers = match (map.optional("covers"), &labels) {
+    let covers = match (map.get("covers"), &labels) {
         (None, _) => Some(Vec::new()),
         (Some(node), Some(labels)) => read_covers(&node, labels),
         // What is wrong with the labels is reported already.
         (Some(_), None) => None,
     };
-    let score_threshold = unit_interval(&map, "score_threshold", 0.3);
-    let nms_iou = unit_interval(&map, "nms_iou", 0.45);
-    let max_detections = match map.optional("max_detections") {
-        Some(node) => node.integer(1..=10_000, Unit::None),
-        None => Some(300),
-    };
-    let crop_margin = unit_interval(&map, "crop_margin", 0.0);
-    let license = map
-        .required("license", "a map with spdx and source")
-        .and_then(|node| read_license(&node));
-    let files = map
-        .required("files", "a map of precisions")
-        .and_then(|node| read_files(&node, folder));
+    let files = map.get("files").and_then(|node| read_files(&node, folder));
+    let ModelKeys {
+        name,
+        input: (),
+        output: (),
+        score_threshold,
+        nms_iou,
+        max_detections,
+        crop_margin,
+        license,
+        files: (),
+        ..
+    } = keys?;
     Some(ModelSpec {
         folder: folder.to_owned(),
-        name: name?,
+        name,
         input: input?,
         output: output?,
         labels: labels?,
         covers: covers?,
-        score_threshold: score_threshold?,
-        nms_iou: nms_iou?,
-        max_detections: usize::try_from(max_detections?).ok()?,
-        crop_margin: crop_margin?,
-        license: license?,
+        score_threshold,
+        nms_iou,
+        max_detections,
+        crop_margin,
+        license,
         files: files?,
     })
 }
 
-fn read_input(node: &Node<'_>, multiple: u32, sides: &RangeInclusive<i64>) -> Option<InputSpec> {
-    let map = node.with_keys(&[
-        "name",
-        "sizes_name",
-        "scales_name",
-        "width",
-        "height",
-        "color",
-        "layout",
-        "type",
-        "mean",
-        "scale",
-        "letterbox",
-    ])?;
-    let name = text(&map, "name", "the tensor's name in the network");
-    let further = |key| match map.optional(key) {
-        Some(node) => non_empty(&node, "a further input's name in the network").map(Some),
-        None => Some(None),
-    };
-    let (sizes_name, scales_name) = (further("sizes_name"), further("scales_name"));
-    let width = side(&map, "width", multiple, sides);
-    let height = side(&map, "height", multiple, sides);
-    let color = map
-        .required("color", "bgr or rgb")
-        .and_then(|node| node.one_of(&[("bgr", ColorOrder::Bgr), ("rgb", ColorOrder::Rgb)]));
-    let layout = map
-        .optional("layout")
-        .map_or(Some(()), |node| node.one_of(&[("nchw", ())]));
-    let elements = [
-        ("float32", InputElement::Float32),
-        ("uint8", InputElement::Uint8),
-    ];
-    let element = map
-        .optional("type")
-        .map_or(Some(elements[0].1), |node| node.one_of(&elements));
-    let normalization = |key, default: f32, range| match (map.optional(key), element) {
+fn read_input(map: &Map<'_>, output: Option<&OutputSpec>) -> Option<InputSpec> {
+    let keys = InputKeys::from_map(map);
+    let (width, height) = (side(map, "width", output), side(map, "height", output));
+    let element = InputElement::read(map, "type");
+    let normalization = |key, default: f32, range| match (map.get(key), element) {
         (None, _) => Some([default; 3]),
         (Some(node), Some(InputElement::Uint8)) => {
             let expected = format!(
-                "no {key} together with `type: uint8`: bytes are given as they are, and the network normalizes them itself"
+                "no {key} with `type: uint8`: bytes are given as they are, and the network normalizes them itself"
             );
             invalid(&node, &format!("a {key} for bytes"), &expected)
         }
@@ -151,49 +100,29 @@ fn read_input(node: &Node<'_>, multiple: u32, sides: &RangeInclusive<i64>) -> Op
     };
     let mean = normalization("mean", 0.0, -1e6..=1e6);
     let scale = normalization("scale", 1.0, 1e-9..=1e6);
-    let letterbox = map
-        .required("letterbox", "a map with value and placement")
-        .and_then(|node| read_letterbox(&node));
-    layout?;
-    let (padding, placement) = letterbox?;
+    let InputKeys {
+        name,
+        sizes_name,
+        scales_name,
+        width: (),
+        height: (),
+        color,
+        layout: AxisOrder::Nchw,
+        element,
+        letterbox,
+        ..
+    } = keys?;
     Some(InputSpec {
-        name: name?,
-        element: element?,
-        sizes_name: sizes_name?.map(str::to_owned),
-        scales_name: scales_name?.map(str::to_owned),
+        name,
+        element,
+        sizes_name,
+        scales_name,
         size: Size::new(width?, height?),
-        color: color?,
+        color,
         mean: mean?,
         scale: scale?,
-        placement,
-        padding,
-    })
-}
-
-fn read_letterbox(node: &Node<'_>) -> Option<(u8, Placement)> {
-    let map = node.with_keys(&["value", "placement"])?;
-    let value = map
-        .required("value", "a whole number from 0 to 255")
-        .and_then(|node| node.integer(0..=255, Unit::None));
-    let placement = map
-        .required("placement", "top_left, center or stretch")
-        .and_then(|node| {
-            node.one_of(&[
-                ("top_left", Placement::TopLeft),
-                ("center", Placement::Center),
-                ("stretch", Placement::Stretch),
-            ])
-        });
-    Some((u8::try_from(value?).ok()?, placement?))
-}
-
-fn read_license(node: &Node<'_>) -> Option<License> {
-    let map = node.with_keys(&["spdx", "source"])?;
-    let spdx = text(&map, "spdx", "an SPDX identifier such as Apache-2.0");
-    let source = text(&map, "source", "where the files come from");
-    Some(License {
-        spdx: spdx?,
-        source: source?,
+        placement: letterbox.placement,
+        padding: letterbox.value,
     })
 }
 
@@ -209,20 +138,16 @@ fn read_files(node: &Node<'_>, folder: &Path) -> Option<Vec<ModelFile>> {
     let files: Vec<Option<ModelFile>> = entries
         .iter()
         .map(|(precision, node)| {
-            let map = node.with_keys(&["file", "sha256", "weights"])?;
-            let path = map
-                .required("file", "a file in the model's folder")
-                .and_then(|node| relative_path(&node));
-            let sha256 = map
-                .required("sha256", "what `sha256sum FILE` prints")
-                .and_then(|node| digest(&node));
+            let map = node.map(FileKeys::KEYS)?;
+            let keys = FileKeys::from_map(&map);
             let weights = map
-                .optional("weights")
+                .get("weights")
                 .map_or(Some(Vec::new()), |node| read_weights(&node));
+            let FileKeys { file, sha256, .. } = keys?;
             Some(ModelFile {
                 precision: (*precision).to_owned(),
-                path: folder.join(path?),
-                sha256: sha256?,
+                path: folder.join(file),
+                sha256,
                 weights: weights?,
             })
         })
@@ -230,12 +155,10 @@ fn read_files(node: &Node<'_>, folder: &Path) -> Option<Vec<ModelFile>> {
     files.into_iter().collect()
 }
 
-/// Hashes of the files next to the network's in which it keeps weights.
+/// Hashes of the files beside the network's in which it keeps weights.
 fn read_weights(node: &Node<'_>) -> Option<Vec<WeightsFile>> {
-    let expected = "a map such as `NAME.onnx.data: DIGITS`: files in which the network keeps weights, by the paths that it \
-        gives, with what `sha256sum` prints";
     let weights: Vec<Option<WeightsFile>> = node
-        .entries(expected)?
+        .entries(WEIGHTS_FORM)?
         .iter()
         .map(|(location, node)| {
             if !external_data::is_inside(location) {
@@ -255,8 +178,8 @@ fn read_weights(node: &Node<'_>) -> Option<Vec<WeightsFile>> {
     weights.into_iter().collect()
 }
 
-fn labels_of(map: &Node<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
-    let (node, labels) = match (map.optional("labels"), map.optional("labels_file")) {
+fn labels_of(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
+    let (node, labels) = match (map.get("labels"), map.get("labels_file")) {
         (Some(node), None) => {
             let items = node.items("a list of names")?;
             let names: Vec<Option<&str>> = items
@@ -283,7 +206,8 @@ fn labels_of(map: &Node<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
         }
         (None, None) => {
             let expected = "labels (a list of names) or labels_file";
-            return map.required("labels", expected).and(None);
+            map.missing("labels", expected);
+            return None;
         }
     };
     if labels.is_empty() || labels.len() > MAX_LABELS {
@@ -332,61 +256,60 @@ fn invalid<T>(node: &Node<'_>, what: &str, expected: &str) -> Option<T> {
     None
 }
 
+/// Whether text has more than blanks: names are compared, and a blank one could not be seen in any message.
+pub(super) fn is_filled(text: &str) -> bool {
+    !text.trim().is_empty()
+}
+
+fn non_empty<'d>(node: &Node<'d>, expected: &str) -> Option<&'d str> {
+    let text = node.text(expected)?;
+    match is_filled(text) {
+        true => Some(text),
+        false => node.expect(expected),
+    }
+}
+
 /// A path below the model's folder.
+fn inside(text: &str) -> Option<PathBuf> {
+    let path = Path::new(text);
+    let is_inside = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    (is_filled(text) && is_inside).then(|| path.to_owned())
+}
+
 fn relative_path(node: &Node<'_>) -> Option<PathBuf> {
     let expected = "a path inside the model's folder, without `..`";
-    let path = Path::new(non_empty(node, expected)?);
-    if path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)))
-    {
-        return Some(path.to_owned());
-    }
-    node.expect(expected)
+    inside(node.text(expected)?).or_else(|| node.expect(expected))
+}
+
+/// The digits of a hash, in lower case.
+fn sha256(text: &str) -> Option<String> {
+    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| text.to_ascii_lowercase())
 }
 
 fn digest(node: &Node<'_>) -> Option<String> {
     let expected = "64 hexadecimal digits, as `sha256sum FILE` prints";
-    let text = node.text(expected)?;
-    if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Some(text.to_ascii_lowercase());
-    }
-    node.expect(expected)
+    sha256(node.text(expected)?).or_else(|| node.expect(expected))
 }
 
-fn text(map: &Node<'_>, key: &str, expected: &str) -> Option<String> {
-    non_empty(&map.required(key, expected)?, expected).map(str::to_owned)
-}
-
-/// Text of more than blanks: names are compared, and a blank one could not be seen in any message.
-fn non_empty<'d>(node: &Node<'d>, expected: &str) -> Option<&'d str> {
-    let text = node.text(expected)?;
-    if text.trim().is_empty() {
-        return node.expect(expected);
-    }
-    Some(text)
-}
-
-fn unit_interval(map: &Node<'_>, key: &str, default: f32) -> Option<f32> {
-    match map.optional(key) {
-        Some(node) => node.number(0.0..=1.0).map(|value| value as f32),
-        None => Some(default),
-    }
-}
-
-/// A side of the input, a multiple of what the layout asks for.
-fn side(map: &Node<'_>, key: &str, multiple: u32, sides: &RangeInclusive<i64>) -> Option<u32> {
-    let (least, most) = (sides.start(), sides.end());
-    let expected = match multiple {
-        1 => format!("a number of pixels from {least} to {most}"),
-        multiple => format!("a multiple of {multiple} from {least} to {most}"),
+/// A side of the input, a multiple of what the layout demands. A layout that is not known yet demands nothing.
+fn side(map: &Map<'_>, key: &str, output: Option<&OutputSpec>) -> Option<u32> {
+    let multiple = output.map_or(1, |output| output.layout.side_multiple());
+    let is_classifier = output.is_some_and(|output| output.layout.classifier().is_some());
+    let sides = if is_classifier {
+        CLASSIFIER_SIDES
+    } else {
+        SIDES
     };
-    let node = map.required(key, &expected)?;
+    let (min, max) = (sides.start(), sides.end());
+    let node = map.get(key)?;
     let pixels = u32::try_from(node.integer(sides.clone(), Unit::None)?).ok()?;
     if pixels.is_multiple_of(multiple) {
         Some(pixels)
     } else {
-        node.expect(&expected)
+        node.expect(&format!("a multiple of {multiple} from {min} to {max}"))
     }
 }
 
@@ -395,15 +318,14 @@ fn three(node: &Node<'_>, range: RangeInclusive<f64>) -> Option<[f32; 3]> {
     if !node.is_list() {
         return node.number(range).map(|value| [value as f32; 3]);
     }
-    let expected = "one number or a list of three";
-    let items = node.items(expected)?;
+    let items = node.items(PLANES_FORM)?;
     let values: Vec<Option<f64>> = items
         .iter()
         .map(|item| item.number(range.clone()))
         .collect();
     match values.as_slice() {
         [a, b, c] => Some([(*a)? as f32, (*b)? as f32, (*c)? as f32]),
-        _ => node.expect(expected),
+        _ => node.expect(PLANES_FORM),
     }
 }
 

@@ -23,28 +23,22 @@ use super::grids::Grid;
 use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
+use jetwatch_config::Section;
 use jetwatch_types::Size;
 
 /// Scores that are compared with the threshold at once.
 const PART: usize = 64;
 
-/// The numbers as `model.yaml` specifies them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The numbers in `model.yaml`; by default as NVIDIA trains its networks.
+#[derive(Debug, Clone, Copy, PartialEq, Section)]
+#[section(default)]
 pub struct DetectNetParameters {
-    /// Pixels in one unit of the distances.
+    /// Layout detectnet_v2: pixels in one unit of the distances.
+    #[key(range = 0.01..=1000.0, default = 35.0)]
     pub box_norm: f32,
-    /// From the corner of a cell to the point that its distances start from, in pixels.
+    /// Layout detectnet_v2: from the corner of a cell to the point that its distances start from, in pixels.
+    #[key(range = -64.0..=64.0, default = 0.5)]
     pub offset: f32,
-}
-
-impl Default for DetectNetParameters {
-    /// As NVIDIA trains its networks.
-    fn default() -> Self {
-        Self {
-            box_norm: 35.0,
-            offset: 0.5,
-        }
-    }
 }
 
 /// The grid over one input size for one number of classes.
@@ -133,7 +127,7 @@ impl OutputDecoder for DetectNetV2 {
         let cells = self.grid.cells();
         let scores = floats(tensors, 0, self.classes * cells);
         let boxes = floats(tensors, 1, 4 * self.classes * cells);
-        // Most stretches of the tensor hold background only, which one comparison of all of it shows.
+        // Most stretches of the tensor hold background only, which one comparison of all of it tells.
         for (number, part) in scores.chunks(PART).enumerate() {
             let span = Span::from_row(part);
             if span.max < threshold && span.is_valid() {

@@ -23,6 +23,7 @@ use super::ssd_anchors::Anchor;
 use super::tensors::{check_axes, check_count, floats};
 use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
+use jetwatch_config::Words;
 use jetwatch_types::{Size, Xyxy};
 
 const BOXES: usize = 0;
@@ -54,7 +55,7 @@ pub enum SsdBoxes {
 }
 
 /// Where the score of the background stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum SsdBackground {
     /// Before the classes.
     First,

@@ -2,13 +2,34 @@
 //!
 //! The layout decides which other keys are known, so it is read first; without one, no other key is judged.
 
+use super::declaration::{
+    ActivationKey, AnchorsKey, BoxesAreKey, GflKeys, OutputKeys, ScaleKey, SsdKeys,
+};
 use super::parameters::read_parameters;
-use super::ssd::SSD_KEYS;
-use super::{FileReader, invalid, non_empty};
+use super::{FileReader, non_empty, invalid};
+use crate::decoders::detectnet_v2::DetectNetParameters;
 use crate::decoders::spec::{MAX_TENSORS, OutputSpec};
-use jetwatch_config::Node;
+use jetwatch_config::{KeySpec, Map, Node, Section, Unit, ValueType};
 
-/// A family of networks, as the key `decoders` names it.
+/// The type of `input.width` and `input.height`, whose range depends on the layout.
+pub(super) const SIDE: ValueType = ValueType::Integer {
+    min: *super::CLASSIFIER_SIDES.start(),
+    max: *super::CLASSIFIER_SIDES.end(),
+    unit: Unit::Of("pixels"),
+};
+
+/// The words of `layout`.
+pub(super) const LAYOUT_WORDS: [&str; LAYOUTS.len()] = {
+    let mut words = [""; LAYOUTS.len()];
+    let mut index = 0;
+    while index < words.len() {
+        words[index] = LAYOUTS[index].name;
+        index += 1;
+    }
+    words
+};
+
+/// A family of networks, as the key `layout` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Yolox,
@@ -30,13 +51,14 @@ pub(super) enum Family {
     Sigmoid,
 }
 
-/// What a family's tensors can look like, and which keys it has besides.
+/// The forms of a family's tensors, and its other keys.
 struct Layout {
     name: &'static str,
     family: Family,
     /// The ways to name the tensors; of those with roles, the first whose first role is given is meant.
     tensor_forms: &'static [TensorForm],
-    keys: &'static [&'static str],
+    /// Groups of keys besides the tensors.
+    keys: &'static [&'static [KeySpec]],
 }
 
 /// One way to name the tensors of a layout.
@@ -90,10 +112,7 @@ const PLUGIN_TENSOR_FORMS: &[TensorForm] = &[TensorForm::Roles(&[
     single("classes"),
 ])];
 
-const GFL_TENSOR_FORMS: &[TensorForm] = &[
-    TensorForm::Name,
-    TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
-];
+const GFL_TENSOR_FORMS: &[TensorForm] = &[TensorForm::Name, TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")])];
 
 const LAYOUTS: &[Layout] = &[
     Layout {
@@ -118,13 +137,13 @@ const LAYOUTS: &[Layout] = &[
         name: "yolov3",
         family: Family::Yolov3,
         tensor_forms: DARKNET_TENSOR_FORMS,
-        keys: &["anchors"],
+        keys: &[AnchorsKey::KEYS],
     },
     Layout {
         name: "yolov4",
         family: Family::Yolov4,
         tensor_forms: DARKNET_TENSOR_FORMS,
-        keys: &["anchors", "scale_x_y"],
+        keys: &[AnchorsKey::KEYS, ScaleKey::KEYS],
     },
     Layout {
         name: "fcos",
@@ -144,37 +163,37 @@ const LAYOUTS: &[Layout] = &[
             TensorForm::Roles(&[single("labels"), single("boxes"), single("scores")]),
             TensorForm::Roles(&[single("scores"), single("boxes")]),
         ],
-        keys: &["activation"],
+        keys: &[ActivationKey::KEYS],
     },
     Layout {
         name: "efficient_nms",
         family: Family::EfficientNms,
         tensor_forms: PLUGIN_TENSOR_FORMS,
-        keys: &["boxes_are"],
+        keys: &[BoxesAreKey::KEYS],
     },
     Layout {
         name: "batched_nms",
         family: Family::BatchedNms,
         tensor_forms: PLUGIN_TENSOR_FORMS,
-        keys: &["boxes_are"],
+        keys: &[BoxesAreKey::KEYS],
     },
     Layout {
         name: "nanodet",
         family: Family::NanoDet,
         tensor_forms: GFL_TENSOR_FORMS,
-        keys: &["reg_max"],
+        keys: &[GflKeys::KEYS],
     },
     Layout {
         name: "picodet",
         family: Family::PicoDet,
         tensor_forms: GFL_TENSOR_FORMS,
-        keys: &["reg_max"],
+        keys: &[GflKeys::KEYS],
     },
     Layout {
         name: "detectnet_v2",
         family: Family::DetectNetV2,
         tensor_forms: &[TensorForm::Roles(&[single("scores"), single("boxes")])],
-        keys: &["box_norm", "offset"],
+        keys: &[DetectNetParameters::KEYS],
     },
     Layout {
         name: "fastestdet",
@@ -186,7 +205,7 @@ const LAYOUTS: &[Layout] = &[
         name: "ssd",
         family: Family::Ssd,
         tensor_forms: &[TensorForm::Roles(&[single("boxes"), single("scores")])],
-        keys: SSD_KEYS,
+        keys: &[BoxesAreKey::KEYS, ActivationKey::KEYS, SsdKeys::KEYS],
     },
     Layout {
         name: "softmax",
@@ -219,26 +238,26 @@ pub(super) struct Tensors {
 
 /// Reads the map `output`; `read_text` gives the text of a list of anchors.
 pub(super) fn read_output(node: &Node<'_>, read_text: FileReader<'_>) -> Option<OutputSpec> {
-    let choices: Vec<(&str, usize)> = LAYOUTS
+    let words: Vec<(&str, usize)> = LAYOUTS
         .iter()
         .enumerate()
         .map(|(index, layout)| (layout.name, index))
         .collect();
-    let list: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+    let list: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     // Nothing behind the colon is a map without keys, anything else a problem of its own.
     if !node.is_null() {
         let _ = node.entries("a map")?;
     }
     let layout = node
         .required("layout", &format!("one of {}", list.join(", ")))
-        .and_then(|node| node.one_of(&choices))?;
+        .and_then(|node| node.one_of(&words))?;
     let layout = &LAYOUTS[layout];
     let mut keys = vec!["layout"];
     let has = |wanted: fn(&TensorForm) -> bool| layout.tensor_forms.iter().any(wanted);
     keys.extend(has(|form| matches!(form, TensorForm::Name)).then_some("name"));
     keys.extend(has(|form| matches!(form, TensorForm::Roles(_))).then_some("tensors"));
-    keys.extend(layout.keys);
-    let map = node.with_keys(&keys)?;
+    keys.extend(layout.keys.iter().copied().flatten().map(|key| key.name));
+    let map = node.map_with(OutputKeys::KEYS, &keys)?;
     let tensors = read_tensors(&map, layout);
     let parameters = read_parameters(&map, layout.family, tensors.as_ref(), read_text);
     Some(OutputSpec {
@@ -248,12 +267,12 @@ pub(super) fn read_output(node: &Node<'_>, read_text: FileReader<'_>) -> Option<
 }
 
 /// The names in the layout's order.
-fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
+fn read_tensors(map: &Map<'_>, layout: &Layout) -> Option<Tensors> {
     let named = layout
         .tensor_forms
         .iter()
         .any(|form| matches!(form, TensorForm::Name))
-        .then(|| map.optional("name"))
+        .then(|| map.get("name"))
         .flatten();
     let roles: Vec<&'static [Role]> = layout
         .tensor_forms
@@ -264,38 +283,38 @@ fn read_tensors(map: &Node<'_>, layout: &Layout) -> Option<Tensors> {
         })
         .collect();
     let Some(first) = roles.first() else {
-        let name = map.required("name", TENSOR);
-        return Tensors::from_name(&name?);
+        return match named {
+            Some(name) => Tensors::from_name(&name),
+            None => {
+                map.missing("name", TENSOR);
+                None
+            }
+        };
     };
-    match (named, map.optional("tensors")) {
+    match (named, map.get("tensors")) {
         (Some(name), None) => Tensors::from_name(&name),
-        (Some(_), Some(tensors)) => {
-            invalid(&tensors, "given together with name", "only one of them")
-        }
+        (Some(_), Some(tensors)) => invalid(&tensors, "given together with name", "only one of them"),
         (None, Some(tensors)) => {
             let given = |roles: &&&[Role]| tensors.optional(roles[0].key).is_some();
             Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(first))
         }
         (None, None) => {
-            let expected: Vec<String> = layout
-                .tensor_forms
-                .iter()
-                .map(TensorForm::describe)
-                .collect();
+            let expected: Vec<String> = layout.tensor_forms.iter().map(TensorForm::describe).collect();
             let key = if roles.len() == layout.tensor_forms.len() {
                 "tensors"
             } else {
                 "name"
             };
-            map.required(key, &expected.join(", or ")).and(None)
+            map.missing(key, &expected.join(", or "));
+            None
         }
     }
 }
 
-const TENSOR: &str = "the tensor's name in the network";
+pub(super) const TENSOR: &str = "the tensor's name in the network";
 
 impl TensorForm {
-    /// How it is written in the file.
+    /// How it is describe in the file.
     fn describe(&self) -> String {
         match self {
             Self::Name => "name: TENSOR".to_owned(),

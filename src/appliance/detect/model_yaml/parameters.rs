@@ -4,8 +4,10 @@
 
 use std::ops::RangeInclusive;
 
+use super::declaration::GflKeys;
 use super::output::{Family, Tensors};
 use super::ssd::read_ssd;
+pub(super) use super::ssd::{MAPS_FORM, RATIOS_FORM, SCALES_FORM, STEPS_FORM, VARIANCES_FORM};
 use super::{FileReader, invalid};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::classifier::ClassifierScores;
@@ -16,11 +18,11 @@ use crate::decoders::fcos::{FcosParameters, FcosScore};
 use crate::decoders::gfl::{CellCenter, GflParameters, GflTensors};
 use crate::decoders::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use crate::decoders::spec::OutputLayout;
-use jetwatch_config::{Node, Unit};
+use jetwatch_config::{Map, Node, Section};
 
 /// The layout with its parameters. Without `tensors`, whose errors are reported already, what depends on them is not checked.
 pub(super) fn read_parameters(
-    map: &Node<'_>,
+    map: &Map<'_>,
     family: Family,
     tensors: Option<&Tensors>,
     read_text: FileReader<'_>,
@@ -35,7 +37,7 @@ pub(super) fn read_parameters(
         Family::Detr => detr(map, tensors),
         Family::EfficientNms | Family::BatchedNms => nms_plugin(map, family),
         Family::NanoDet | Family::PicoDet => gfl(map, family, tensors),
-        Family::DetectNetV2 => detectnet_v2(map),
+        Family::DetectNetV2 => DetectNetParameters::from_map(map).map(OutputLayout::DetectNetV2),
         Family::FastestDet => Some(OutputLayout::FastestDet),
         Family::Ssd => read_ssd(map, read_text).map(OutputLayout::Ssd),
         Family::Softmax => Some(OutputLayout::Classifier(ClassifierScores::Softmax)),
@@ -55,8 +57,8 @@ fn fcos(tensors: &Tensors) -> OutputLayout {
     })
 }
 
-fn detr(map: &Node<'_>, tensors: Option<&Tensors>) -> Option<OutputLayout> {
-    let activation = match map.optional("activation") {
+fn detr(map: &Map<'_>, tensors: Option<&Tensors>) -> Option<OutputLayout> {
+    let activation = match map.get("activation") {
         Some(node) => {
             let found = node.one_of(&[
                 ("sigmoid", DetrActivation::Sigmoid),
@@ -86,18 +88,17 @@ pub(super) const UNITS: [(&str, BoxUnit); 2] = [
     ("normalized", BoxUnit::Normalized),
 ];
 
-fn nms_plugin(map: &Node<'_>, family: Family) -> Option<OutputLayout> {
+fn nms_plugin(map: &Map<'_>, family: Family) -> Option<OutputLayout> {
     let (plugin, default) = match family {
         Family::EfficientNms => (NmsPlugin::Efficient, Some(BoxUnit::Pixels)),
         _ => (NmsPlugin::Batched, None),
     };
-    let boxes_are = match (map.optional("boxes_are"), default) {
+    let boxes_are = match (map.get("boxes_are"), default) {
         (Some(node), _) => node.one_of(&UNITS)?,
         (None, Some(unit)) => unit,
         (None, None) => {
-            return map
-                .required("boxes_are", "one of pixels, normalized")
-                .and(None);
+            map.missing("boxes_are", "one of pixels, normalized");
+            return None;
         }
     };
     Some(OutputLayout::NmsPlugin(NmsPluginParameters {
@@ -106,12 +107,9 @@ fn nms_plugin(map: &Node<'_>, family: Family) -> Option<OutputLayout> {
     }))
 }
 
-fn gfl(map: &Node<'_>, family: Family, tensors: Option<&Tensors>) -> Option<OutputLayout> {
-    let given = map.optional("reg_max");
-    let reg_max = match &given {
-        Some(node) => node.integer(1..=64, Unit::None),
-        None => Some(7),
-    };
+fn gfl(map: &Map<'_>, family: Family, tensors: Option<&Tensors>) -> Option<OutputLayout> {
+    let given = map.get("reg_max");
+    let keys = GflKeys::from_map(map);
     let tensors = tensors?;
     if family == Family::PicoDet && tensors.is_name() {
         return match given {
@@ -131,22 +129,8 @@ fn gfl(map: &Node<'_>, family: Family, tensors: Option<&Tensors>) -> Option<Outp
     };
     Some(OutputLayout::Gfl(GflParameters {
         tensors,
-        reg_max: usize::try_from(reg_max?).ok()?,
+        reg_max: keys?.reg_max,
         center,
-    }))
-}
-
-fn detectnet_v2(map: &Node<'_>) -> Option<OutputLayout> {
-    let usual = DetectNetParameters::default();
-    let number = |key, range, usual| match map.optional(key) {
-        Some(node) => node.number(range).map(|number| number as f32),
-        None => Some(usual),
-    };
-    let box_norm = number("box_norm", 0.01..=1000.0, usual.box_norm);
-    let offset = number("offset", -64.0..=64.0, usual.offset);
-    Some(OutputLayout::DetectNetV2(DetectNetParameters {
-        box_norm: box_norm?,
-        offset: offset?,
     }))
 }
 
@@ -164,9 +148,9 @@ const TINY_ANCHORS: [[f32; 2]; 6] = [
 /// What YOLOv4-tiny was trained with.
 const TINY_SCALE_X_Y: f32 = 1.05;
 
-fn darknet(map: &Node<'_>, family: Family, tensors: &Tensors) -> Option<OutputLayout> {
+fn darknet(map: &Map<'_>, family: Family, tensors: &Tensors) -> Option<OutputLayout> {
     let grids = tensors.grids;
-    let (given, scale) = (map.optional("anchors"), map.optional("scale_x_y"));
+    let (given, scale) = (map.get("anchors"), map.get("scale_x_y"));
     if grids == 0 {
         let of_grids = |node: Option<Node<'_>>| match node {
             Some(node) => invalid(
@@ -186,7 +170,10 @@ fn darknet(map: &Node<'_>, family: Family, tensors: &Tensors) -> Option<OutputLa
             let of = |range: std::ops::Range<usize>| TINY_ANCHORS[range].to_vec();
             Some(vec![of(3..6), of(first..first + 3)])
         }
-        None => map.required("anchors", &anchors_form(grids)).and(None),
+        None => {
+            map.missing("anchors", &anchors_form(grids));
+            None
+        }
     };
     let scale_x_y = match scale {
         Some(node) => factors_of(&node, grids),
@@ -205,7 +192,7 @@ fn anchors_form(grids: usize) -> String {
     )
 }
 
-/// Anchors of each grid, which are written one behind the other as in Darknet's files.
+/// Anchors of each grid, which are describe one behind the other as in Darknet's files.
 fn anchors_of(node: &Node<'_>, grids: usize) -> Option<Vec<Vec<[f32; 2]>>> {
     let form = anchors_form(grids);
     let lists = node.items(&form)?;

@@ -1,7 +1,8 @@
-//! Tests of the keys of `model.yaml`: what is read, what may be left out, and the error for each mistake.
+//! Tests of the keys of `model.yaml`: what is read, what may be left out, and how each mistake is told.
 
 use super::*;
-use crate::model::{ModelError, OutputLayout, OutputSpec};
+use crate::model::{ColorOrder, ModelError, OutputLayout, OutputSpec};
+use jetwatch_types::Placement;
 
 /// A description with every key, of which the tests change one thing at a time.
 pub(crate) const FULL: &str = "\
@@ -27,7 +28,7 @@ files:
   fp32: {file: sub/tiny.onnx, sha256: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb}
 ";
 
-/// What the description `text` states. A labels file holds its own name and `dog`; a list of anchors that is called `# ANCHOR`
+/// What the description `text` says. A labels file holds its own name and `dog`; a list of anchors that is called `# ANCHOR`
 /// holds this anchor.
 pub(crate) fn parse(text: &str) -> Result<ModelSpec, ModelError> {
     ModelSpec::from_text(Path::new("models/tiny"), text, |path| {
@@ -168,7 +169,7 @@ fn invalid_model_values_are_reported_with_line_and_key() {
         (
             "  color: rgb\n",
             "",
-            "input.color: missing, expected bgr or rgb",
+            "input.color: missing, expected one of bgr, rgb",
         ),
         (
             "nchw",
@@ -406,9 +407,9 @@ fn external_weight_files_have_hashes() {
             "expected a map such as `NAME.onnx.data: DIGITS`",
         ),
     ];
-    for (weights, expected_text) in cases {
+    for (weights, said) in cases {
         let error = with(&weights).expect_err(&weights).to_string();
-        assert!(error.contains(expected_text), "{weights}: {error}");
+        assert!(error.contains(said), "{weights}: {error}");
     }
 }
 
@@ -426,8 +427,7 @@ fn byte_inputs_reject_normalization() {
     );
     let error = parse(&bytes).expect_err("mean and scale").to_string();
     for key in ["mean", "scale"] {
-        let expected_text =
-            format!("a {key} for bytes, expected no {key} together with `type: uint8`");
-        assert!(error.contains(&expected_text), "{error}");
+        let said = format!("a {key} for bytes, expected no {key} beside `type: uint8`");
+        assert!(error.contains(&said), "{error}");
     }
 }

@@ -2,29 +2,40 @@
 
 use std::path::Path;
 
-use jetwatch_config::{ConfigError, Document, Node, Unit, Value};
+use jetwatch_config::{ConfigError, Document, Map, Section, Value, ValueType};
 
-/// A model that can be fetched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A model that can be fetched. Its fields are the keys of its manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct Entry {
-    /// Name of the model, and of its folder.
+    /// Name of the model, and of its folder: the name of the manifest.
+    #[key(no_key, read = name)]
     pub name: String,
-    /// What it is, in a line.
+    /// What the model is, in a line.
+    #[key(text = "what the model is")]
     pub title: String,
     /// Name of the ONNX file in the model's folder.
+    #[key(text = "a file name without a folder", check = is_file_name)]
     pub file: String,
     /// Where the file is published.
+    #[key(text = "an https address", check = is_https)]
     pub url: String,
-    /// Its length in bytes, if it is known.
+    /// Its length, if it is known.
+    #[key(range = 1..=1 << 40, unit = "bytes")]
     pub bytes: Option<u64>,
-    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits, if it is known.
+    /// SHA-256 of its bytes, if it is known.
+    #[key(text = "64 lower-case hexadecimal digits", check = is_sha256)]
     pub sha256: Option<String>,
     /// How hash and length became known.
+    #[key(text = "how hash and length became known")]
     pub verified: String,
     /// SPDX identifier of the terms.
+    #[key(text = "an SPDX identifier")]
     pub license: String,
     /// Text of a labels file for the folder, as `labels.txt`.
+    #[key(words(coco80 = COCO))]
     pub labels: &'static str,
+    /// Text of `model.yaml`, in which `$sha256` stands for the hash.
+    #[key(value = ValueType::Text("the text of model.yaml"), read = model)]
     model: String,
 }
 
@@ -84,72 +95,36 @@ impl Entry {
 /// Reads the manifest of `name`. All problems are reported at once.
 fn parse(name: &str, text: &str) -> Result<Entry, ConfigError> {
     let document = Document::parse(&format!("models/catalogue/{name}.yaml"), text)?;
-    let entry = read(&document.root(), name);
+    let map = document.root().map(Entry::KEYS);
+    let entry = map.and_then(|map| Entry::from_map(&map));
     document.finish(entry)
 }
 
-fn read(root: &Node<'_>, name: &str) -> Option<Entry> {
-    let map = root.with_keys(&[
-        "title", "file", "url", "bytes", "sha256", "verified", "license", "labels", "model",
-    ])?;
-    let line = |key: &'static str, expected: &str| {
-        let node = map.required(key, expected)?;
-        node.text(expected).map(str::to_owned)
-    };
-    let title = line("title", "what the model is");
-    let file = map.required("file", "a file name").and_then(|node| {
-        let text = node.text("a file name")?;
-        match Path::new(text).file_name() {
-            Some(last) if last == text => Some(text.to_owned()),
-            _ => node.expect("a file name without a folder"),
-        }
-    });
-    let url = map.required("url", "an https address").and_then(|node| {
-        let text = node.text("an https address")?;
-        if text.starts_with("https://") {
-            Some(text.to_owned())
-        } else {
-            node.expect("an https address")
-        }
-    });
-    let bytes = map.optional("bytes").map_or(Some(None), |node| {
-        let bytes = node.integer(1..=1 << 40, Unit::None)?;
-        Some(u64::try_from(bytes).ok())
-    });
-    let sha256 = map.optional("sha256").map_or(Some(None), |node| {
-        let expected = "64 lower-case hexadecimal digits";
-        let text = node.text(expected)?;
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if text.len() == 64 && text.bytes().all(is_digit) {
-            Some(Some(text.to_owned()))
-        } else {
-            node.expect(expected)
-        }
-    });
-    let verified = line("verified", "how hash and length became known");
-    let license = line("license", "an SPDX identifier");
-    let labels = map
-        .required("labels", "coco80")
-        .and_then(|node| node.one_of(&[("coco80", COCO)]));
-    let model = map
-        .required("model", "the text of model.yaml")
-        .and_then(|node| match node.value() {
-            // Of many lines, which other texts must not have.
-            Value::Text(text) => Some(text.to_owned()),
-            _ => node.expect("the text of model.yaml"),
-        });
-    Some(Entry {
-        name: name.to_owned(),
-        title: title?,
-        file: file?,
-        url: url?,
-        bytes: bytes?,
-        sha256: sha256?,
-        verified: verified?,
-        license: license?,
-        labels: labels?,
-        model: model?,
-    })
+fn name(map: &Map<'_>) -> Option<String> {
+    let path = Path::new(map.node().label());
+    Some(path.file_stem()?.to_string_lossy().into_owned())
+}
+
+fn is_file_name(text: &str) -> bool {
+    Path::new(text).file_name().is_some_and(|last| last == text)
+}
+
+fn is_https(text: &str) -> bool {
+    text.starts_with("https://")
+}
+
+fn is_sha256(text: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 64 && text.bytes().all(is_digit)
+}
+
+/// A text of many lines, which other texts must not have.
+fn model(map: &Map<'_>) -> Option<String> {
+    let node = map.get("model")?;
+    match node.value() {
+        Value::Text(text) => Some(text.to_owned()),
+        _ => node.expect(&map.expected("model")),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,259 @@
+//! `zones`, `lines`, `directions` and `stationary` of a source: what is watched for in its images.
+//!
+//! The words are those of Frigate and of DeepStream's nvdsanalytics: zone, loitering, inertia, stationary; overcrowding,
+//! line crossing, direction. What is recorded here: names that repeat, zones that overlap, labels that the detector drops.
+
+use std::time::Duration;
+
+use super::geometry::{Area, Line};
+use super::names::{self, NAME, is_name};
+use super::section::Section;
+use super::yaml::map::Map;
+
+/// Accepted form of coordinates.
+const COORDINATES: &str = "pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2";
+
+/// The rules of one source.
+#[derive(Debug, Clone, PartialEq, Section)]
+#[section(default, check = check_names, check = check_overlaps)]
+pub struct SceneRules {
+    /// Areas of the image in which objects are counted. Default: none.
+    pub zones: Vec<ZoneRule>,
+    /// Lines in the image whose crossings are counted. Default: none.
+    pub lines: Vec<LineRule>,
+    /// Directions in which objects move. Default: none.
+    pub directions: Vec<DirectionRule>,
+    /// Reports when an object comes to rest, and when it moves again. Default: not reported.
+    pub stationary: Option<StationaryRule>,
+}
+
+/// An area in which objects are counted.
+#[derive(Debug, Clone, PartialEq, Section)]
+#[section(also = ZoneOptions)]
+pub struct ZoneRule {
+    /// Its name in topics and messages; unique among the source's rules.
+    #[key(text = NAME, check = is_name)]
+    pub name: String,
+    /// Its corners in their order around it: pairs of shares of the image's width and height, from the top left.
+    #[key(name = "coordinates", text = COORDINATES, parse = Area::parse)]
+    pub area: Area,
+    /// Consecutive frames in which an object must be inside, or outside, before it counts.
+    #[key(range = 1..=1000, unit = "frames", default = 3)]
+    pub inertia_frames: u32,
+    /// An object that stays for this long loiters. Default: not reported.
+    #[key(name = "loitering_time_s", range = 1..=86_400)]
+    pub loitering: Option<Duration>,
+    /// As many objects as this are a crowd. Default: not reported.
+    #[key(range = 1..=10_000, unit = "objects")]
+    pub object_threshold: Option<u32>,
+    /// Labels of the objects that it is about. Default: all.
+    #[key(text = "a label")]
+    pub objects: Vec<String>,
+}
+
+/// What only the check of a zone reads.
+#[derive(Section)]
+struct ZoneOptions {
+    /// Whether it may share a part of the image with another zone: an object there is counted in both.
+    #[key(default = false)]
+    allow_overlap: bool,
+}
+
+/// A line that objects cross.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct LineRule {
+    /// Its name in topics and messages; unique among the source's rules.
+    #[key(text = NAME, check = is_name)]
+    pub name: String,
+    /// Where it begins and where it ends. Crossings are published as to the left or to the right, seen along the line.
+    #[key(name = "coordinates", text = COORDINATES, parse = Line::parse)]
+    pub line: Line,
+    /// Consecutive frames in which an object must be on the other side before it has crossed.
+    #[key(range = 1..=1000, unit = "frames", default = 3)]
+    pub inertia_frames: u32,
+    /// Labels of the objects that it is about. Default: all.
+    #[key(text = "a label")]
+    pub objects: Vec<String>,
+}
+
+/// A direction in which objects move.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct DirectionRule {
+    /// Its name in messages; unique among the source's rules.
+    #[key(text = NAME, check = is_name)]
+    pub name: String,
+    /// Two points of the direction; only where it leads matters. Of several that fit, the first is published.
+    #[key(name = "coordinates", text = COORDINATES, parse = Line::parse)]
+    pub line: Line,
+    /// Maximum angle between it and the motion of an object, as both are seen in the image.
+    ///
+    /// In the image's pixels, not in shares of its sides.
+    #[key(range = 0.0..=180.0, default = 45.0)]
+    pub tolerance_degrees: f32,
+    /// Distance that an object must have moved before its direction is compared, in shares of the image.
+    #[key(range = 0.0..=1.0, exclusive_min, default = 0.05)]
+    pub min_distance: f32,
+}
+
+/// When an object is at rest.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct StationaryRule {
+    /// An object that has not moved for this long is at rest.
+    #[key(name = "threshold_s", range = 1..=86_400, default = 10)]
+    pub after: Duration,
+    /// An object has not moved while its box overlaps the first one by this IOU.
+    #[key(range = 0.0..=1.0, exclusive_min, default = 0.8)]
+    pub min_iou: f32,
+    /// Consecutive frames in which it must have moved before it is no longer at rest.
+    #[key(range = 1..=1000, unit = "frames", default = 3)]
+    pub inertia_frames: u32,
+    /// Labels of the objects that it is about. Default: all.
+    #[key(text = "a label")]
+    pub objects: Vec<String>,
+}
+
+/// Records names that an earlier rule of the source has: a name stands for one thing.
+fn check_names(map: &Map<'_>) {
+    let mut known: Vec<String> = Vec::new();
+    for map in ["zones", "lines", "directions"]
+        .into_iter()
+        .filter_map(|name| map.list(name))
+        .flatten()
+    {
+        let Some(name) = names::name_of(&map) else {
+            continue;
+        };
+        if known.contains(&name) {
+            let what = format!(
+                "`{name}` is the name of an earlier zone, line or direction of this source (case is ignored)"
+            );
+            map.invalid("name", &what, Some("choose another name"));
+        }
+        known.push(name);
+    }
+}
+
+/// Records zones that share a part of the image, unless one of them allows it.
+fn check_overlaps(map: &Map<'_>) {
+    let maps = map.list("zones").unwrap_or_default();
+    let zone = |map: &Map<'_>| {
+        Some((
+            ZoneRule::from_map(map)?,
+            ZoneOptions::from_map(map)?.allow_overlap,
+        ))
+    };
+    let zones: Vec<_> = maps.iter().map(zone).collect();
+    for (index, later) in zones.iter().enumerate() {
+        let Some((later, later_allows)) = later else {
+            continue;
+        };
+        for (earlier, earlier_allows) in zones[..index].iter().flatten() {
+            let is_allowed = *later_allows || *earlier_allows;
+            if !is_allowed && later.area.overlaps(&earlier.area) {
+                let what = format!(
+                    "it overlaps the zone `{}`, so that an object there is counted in both",
+                    earlier.name
+                );
+                let hint = "move one of them, or write allow_overlap: true where that is meant";
+                maps[index].invalid("coordinates", &what, Some(hint));
+            }
+        }
+    }
+}
+
+/// Records rules about objects that the detector is configured to drop: they would never be true.
+pub(super) fn check_objects(sources: &[Map<'_>], detector: &Map<'_>) {
+    if !detector.has("classes") {
+        return;
+    }
+    let Some(kept) = detector.texts("classes").filter(|kept| !kept.is_empty()) else {
+        return;
+    };
+    let check = |map: &Map<'_>| {
+        for label in map.texts("objects").into_iter().flatten() {
+            if !kept.contains(&label) {
+                let what = format!("`{label}` is not among detector.classes");
+                let hint = "add it there, or leave it out here";
+                map.invalid("objects", &what, Some(hint));
+            }
+        }
+    };
+    for source in sources {
+        for map in ["zones", "lines"]
+            .into_iter()
+            .filter_map(|name| source.list(name))
+            .flatten()
+        {
+            check(&map);
+        }
+        if source.has("stationary")
+            && let Some(map) = source.section("stationary")
+        {
+            check(&map);
+        }
+    }
+}
+
+impl SceneRules {
+    /// Whether there are no rules.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.zones.is_empty()
+            && self.lines.is_empty()
+            && self.directions.is_empty()
+            && self.stationary.is_none()
+    }
+
+    /// Objects of the rules that are not among a network's labels, each with its key path below the source:
+    /// `zones[1].objects`. The labels are known only once the model is.
+    #[must_use]
+    pub fn unknown_objects(&self, labels: &[String]) -> Vec<(String, &str)> {
+        let zones = self.zones.iter().map(|rule| &rule.objects);
+        let lines = self.lines.iter().map(|rule| &rule.objects);
+        let keys = zones.enumerate().map(|rule| ("zones", rule));
+        let keys = keys.chain(lines.enumerate().map(|rule| ("lines", rule)));
+        let listed = keys.flat_map(|(key, (index, objects))| {
+            let path = move |label| (format!("{key}[{index}].objects"), label);
+            objects.iter().map(path)
+        });
+        let stationary = self.stationary.iter().flat_map(|rule| &rule.objects);
+        let single = stationary.map(|label| ("stationary.objects".to_owned(), label));
+        listed
+            .chain(single)
+            .filter(|(_, label)| !labels.contains(label))
+            .map(|(path, label)| (path, label.as_str()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_rule_labels_are_reported_with_keys() {
+        let line = Line::new(&[[0.0, 0.0], [1.0, 0.0]]).expect("a line");
+        let rules = SceneRules {
+            lines: vec![LineRule {
+                name: "gate".to_owned(),
+                line,
+                inertia_frames: 3,
+                objects: vec!["person".to_owned(), "persons".to_owned()],
+            }],
+            stationary: Some(StationaryRule {
+                after: Duration::from_secs(5),
+                min_iou: 0.8,
+                inertia_frames: 3,
+                objects: vec!["ship".to_owned()],
+            }),
+            ..SceneRules::default()
+        };
+        let labels = ["person".to_owned(), "car".to_owned()];
+        let wanted = [
+            ("lines[0].objects".to_owned(), "persons"),
+            ("stationary.objects".to_owned(), "ship"),
+        ];
+        assert_eq!(rules.unknown_objects(&labels), wanted);
+        assert!(!rules.is_empty() && SceneRules::default().is_empty());
+    }
+}

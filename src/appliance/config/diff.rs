@@ -1,0 +1,186 @@
+//! What differs between the configuration that runs and one that was read later. Sources may change while the daemon runs,
+//! and so may the log's level; all else was decided when it started.
+
+use super::{Config, DetectorConfig, PublishConfig, SourceConfig};
+
+/// What a later configuration does to the sources, by their names.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SourceChanges {
+    /// New ones, in the order of the file.
+    pub added: Vec<SourceConfig>,
+    /// Those with another value of any key, in the order of the file.
+    pub changed: Vec<SourceConfig>,
+    /// Names of those that are gone.
+    pub removed: Vec<String>,
+    /// How many are as they were.
+    pub unchanged: usize,
+}
+
+impl SourceChanges {
+    /// What leads from `before` to `after`.
+    #[must_use]
+    pub fn between<'s>(
+        before: impl Iterator<Item = &'s SourceConfig> + Clone,
+        after: &[SourceConfig],
+    ) -> Self {
+        let mut changes = Self::default();
+        for source in after {
+            match before.clone().find(|known| known.name == source.name) {
+                Some(known) if known == source => changes.unchanged += 1,
+                Some(_) => changes.changed.push(source.clone()),
+                None => changes.added.push(source.clone()),
+            }
+        }
+        let is_gone = |known: &&SourceConfig| !after.iter().any(|source| source.name == known.name);
+        changes.removed = before
+            .filter(is_gone)
+            .map(|known| known.name.clone())
+            .collect();
+        changes
+    }
+}
+
+impl SourceChanges {
+    /// Counts `source` among the changed ones, where it is unchanged: it is to be restarted all the same.
+    pub fn start_anew(&mut self, source: &SourceConfig) {
+        let is_named = |known: &SourceConfig| known.name == source.name;
+        if !self.added.iter().chain(&self.changed).any(is_named) {
+            self.changed.push(source.clone());
+            self.unchanged -= 1;
+        }
+    }
+}
+
+impl Config {
+    /// Keys whose values differ from `later` and that cannot change while the daemon runs. `tune` is none of them: another
+    /// program reads it.
+    #[must_use]
+    pub fn fixed_keys_that_differ(&self, later: &Self) -> Vec<&'static str> {
+        let mut keys = Vec::new();
+        let mut compare = |key, is_same: bool| {
+            if !is_same {
+                keys.push(key);
+            }
+        };
+        compare("device", self.device == later.device);
+        let (now, then) = (&self.detector, &later.detector);
+        let named = keys_of_detector(now, then);
+        for (key, is_same) in named {
+            compare(key, is_same);
+        }
+        // A key that has no line of its own there.
+        let all_named_agree = named.iter().all(|(_, is_same)| *is_same);
+        compare("detector", now == then || !all_named_agree);
+        compare("tracker", self.tracker == later.tracker);
+        for (key, is_same) in keys_of_publish(&self.publish, &later.publish) {
+            compare(key, is_same);
+        }
+        compare("secondary", self.secondary == later.secondary);
+        compare("commands", self.commands == later.commands);
+        compare("log.gst_debug", self.log.gst_debug == later.log.gst_debug);
+        keys
+    }
+}
+
+fn keys_of_detector(now: &DetectorConfig, then: &DetectorConfig) -> [(&'static str, bool); 14] {
+    [
+        ("detector.backend", now.backend == then.backend),
+        ("detector.model", now.model == then.model),
+        ("detector.precision", now.precision == then.precision),
+        (
+            "detector.score_threshold",
+            now.score_threshold == then.score_threshold,
+        ),
+        ("detector.nms_iou", now.nms_iou == then.nms_iou),
+        ("detector.classes", now.classes == then.classes),
+        ("detector.batch_size", now.batch_size == then.batch_size),
+        (
+            "detector.batch_timeout_ms",
+            now.batch_timeout == then.batch_timeout,
+        ),
+        ("detector.workers", now.workers == then.workers),
+        (
+            "detector.threads_per_worker",
+            now.threads_per_worker == then.threads_per_worker,
+        ),
+        ("detector.onnxruntime", now.onnxruntime == then.onnxruntime),
+        (
+            "detector.onnx_provider",
+            now.onnx_provider == then.onnx_provider,
+        ),
+        ("detector.tensorrt", now.tensorrt == then.tensorrt),
+        ("detector.scripted", now.scripted == then.scripted),
+    ]
+}
+
+fn keys_of_publish(now: &PublishConfig, then: &PublishConfig) -> [(&'static str, bool); 5] {
+    [
+        ("publish.mqtt", now.mqtt == then.mqtt),
+        ("publish.json_lines", now.json_lines == then.json_lines),
+        (
+            "publish.update_interval_ms",
+            now.update_interval == then.update_interval,
+        ),
+        (
+            "publish.stats_interval_s",
+            now.stats_interval == then.stats_interval,
+        ),
+        ("publish.detections", now.detections == then.detections),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(sources: &str, rest: &str) -> Config {
+        let text = format!("device: d\nsources:\n{sources}detector:\n  backend: scripted\n{rest}");
+        Config::from_str("f.yaml", &text).expect("a good file")
+    }
+
+    fn source(name: &str, more: &str) -> String {
+        format!("  - name: {name}\n    uri: synthetic://traffic\n{more}")
+    }
+
+    #[test]
+    fn sources_are_identified_by_name_and_compared_by_value() {
+        let before = config(&(source("a", "") + &source("b", "") + &source("c", "")), "");
+        let slower = source("b", "    stall_timeout_ms: 900\n");
+        // A key that is written out at its default is no change, and neither is the order.
+        let same = source("c", "    stall_timeout_ms: 5000\n");
+        let after = config(&(same + &slower + &source("d", "")), "");
+        let changes = SourceChanges::between(before.sources.iter(), &after.sources);
+        let names = |sources: &[SourceConfig]| -> Vec<String> {
+            sources.iter().map(|source| source.name.clone()).collect()
+        };
+        assert_eq!(names(&changes.added), ["d"]);
+        assert_eq!(names(&changes.changed), ["b"]);
+        assert_eq!(
+            (changes.removed, changes.unchanged),
+            (vec!["a".to_owned()], 1)
+        );
+    }
+
+    #[test]
+    fn restart_required_keys_are_listed() {
+        let before = config(&source("a", ""), "");
+        let cases: [(&str, &[&str]); 6] = [
+            ("", &[]),
+            ("log:\n  level: debug\n", &[]),
+            ("tune:\n  clocks: max\n", &[]),
+            ("  batch_size: 4\n", &["detector.batch_size"]),
+            (
+                "  workers: 3\ntracker:\n  type: sort\npublish:\n  mqtt: off\n",
+                &["detector.workers", "tracker", "publish.mqtt"],
+            ),
+            (
+                "publish:\n  mqtt:\n    user: u\n    password: other\n",
+                &["publish.mqtt"],
+            ),
+        ];
+        for (rest, wanted) in cases {
+            let later = config(&source("z", ""), rest);
+            assert_eq!(before.fixed_keys_that_differ(&later), wanted, "{rest}");
+        }
+    }
+}

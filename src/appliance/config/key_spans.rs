@@ -1,0 +1,95 @@
+//! Where in its file each key of a configuration stands, for problems that are found only once a model is known or while the
+//! daemon runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::error::Problem;
+use super::yaml::document::Document;
+use super::yaml::tree::{self, Span, Spanned, YamlValue};
+
+/// The spans of a configuration's keys, by key path.
+#[derive(Debug, Clone)]
+pub(crate) struct KeySpans {
+    label: String,
+    spans: Arc<BTreeMap<String, Span>>,
+}
+
+impl crate::Config {
+    /// A problem with the value of `key`, found where it is used; see [`KeySpans::problem`].
+    pub fn problem(&self, key: &str, what: String, hint: Option<String>) -> Problem {
+        self.key_spans.problem(key, what, hint)
+    }
+}
+
+impl KeySpans {
+    /// Those of a file.
+    pub(super) fn of(document: &Document) -> Self {
+        let mut spans = BTreeMap::new();
+        collect(String::new(), document.located(), &mut spans);
+        Self {
+            label: document.label().to_owned(),
+            spans: Arc::new(spans),
+        }
+    }
+
+    /// A problem with the value of `key`: what is wrong, and what to do. Where the file does not have the key, its span is that
+    /// of the section that it would stand in.
+    pub(crate) fn problem(&self, key: &str, what: String, hint: Option<String>) -> Problem {
+        let mut known = key;
+        let span = loop {
+            if let Some(span) = self.spans.get(known) {
+                break *span;
+            }
+            let Some(end) = known.rfind(['.', '[']) else {
+                break None;
+            };
+            known = &known[..end];
+        };
+        tree::problem(&self.label, span, key, what, None, hint)
+    }
+}
+
+fn collect(path: String, located: &Spanned, spans: &mut BTreeMap<String, Span>) {
+    match &located.value {
+        YamlValue::Map(entries) => {
+            for entry in entries {
+                let below = match path.as_str() {
+                    "" => entry.key.clone(),
+                    path => format!("{path}.{}", entry.key),
+                };
+                collect(below.clone(), &entry.value, spans);
+                spans.insert(below, entry.span);
+            }
+        }
+        YamlValue::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect(format!("{path}[{index}]"), item, spans);
+            }
+        }
+        _ => {}
+    }
+    if !path.is_empty() {
+        spans.insert(path, located.span);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_span_is_found_for_present_and_missing_keys() {
+        let text = "a:\n  - b: 1\n    c:\n      d: 2\n  - b: 3\n";
+        let document = Document::parse("f.yaml", text).expect("a good file");
+        let spans = KeySpans::of(&document);
+        let line = |key: &str| spans.problem(key, String::new(), None).line;
+        assert_eq!(line("a[1].b"), Some(5));
+        assert_eq!(line("a[0].c.d"), Some(4));
+        assert_eq!(line("a[0].c.x[7].y"), Some(3), "in this section");
+        assert_eq!(line("a[1].x"), Some(5));
+        assert_eq!(line("x.y"), None);
+        let problem = spans.problem("a[1].b", "found 3".to_owned(), Some("write 4".to_owned()));
+        assert_eq!(problem.to_string(), "f.yaml:5: a[1].b: found 3; write 4");
+    }
+}

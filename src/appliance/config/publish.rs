@@ -1,0 +1,179 @@
+//! `publish`: where tracks and statistics go.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::credentials::{USER, VARIABLE, is_variable_name};
+use super::mqtt_broker::{self, BrokerKeys};
+use super::schema::ValueType;
+use super::section::Section;
+use super::yaml::map::Map;
+use super::yaml::node::Value;
+use super::{Broker, Config, Secret, credentials, names};
+
+/// Where tracks go. Several sinks may be on at once.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct PublishConfig {
+    /// Minimum time between two update events of one track; 0: one with every frame.
+    #[key(name = "update_interval_ms", range = 0..=600_000, default = 500)]
+    pub update_interval: Duration,
+    /// Time between two messages with statistics.
+    #[key(name = "stats_interval_s", range = 1..=86_400, default = 10)]
+    pub stats_interval: Duration,
+    /// Publish the tracks of every frame too, below SOURCE/detections.
+    #[key(default = false)]
+    pub detections: bool,
+    /// MQTT, or off. Default: an embedded broker on 127.0.0.1:1883.
+    #[key(value = ValueType::WordOrMap("off", MqttConfig::KEYS), read = mqtt)]
+    pub mqtt: Option<MqttConfig>,
+    /// One JSON object per line, into a file. Default: none.
+    pub json_lines: Option<JsonLinesConfig>,
+}
+
+/// `off` is none, and a map that is not given has its defaults.
+fn mqtt(map: &Map<'_>) -> Option<Option<MqttConfig>> {
+    if let Some(node) = map.get("mqtt") {
+        match node.value() {
+            Value::Text("off") => return Some(None),
+            Value::Map(_) | Value::Null => {}
+            Value::Boolean(false) => {
+                node.refuse(
+                    Some(map.expected("mqtt")),
+                    Some("write mqtt: off".to_owned()),
+                );
+                return None;
+            }
+            _ => return node.expect(&map.expected("mqtt")),
+        }
+    }
+    let mqtt = map.section("mqtt")?;
+    MqttConfig::from_map(&mqtt).map(Some)
+}
+
+/// The MQTT client.
+#[derive(Debug, Clone, PartialEq, Section)]
+#[section(check = mqtt_broker::check_keys)]
+pub struct MqttConfig {
+    /// Which broker.
+    #[key(keys = BrokerKeys, read = mqtt_broker::broker)]
+    pub broker: Broker,
+    /// First level of every topic.
+    #[key(
+        text = "one topic level: no `/`, `+`, `#`, `$` or space",
+        check = is_topic_level,
+        default = "jetwatch"
+    )]
+    pub prefix: String,
+    /// MQTT client id; unique at the broker. Default: jetwatch-DEVICE.
+    #[key(
+        text = "an MQTT client id: printable ASCII without spaces, at most 128",
+        check = is_client_id,
+        default_with = client_id
+    )]
+    pub client_id: String,
+    /// User and where the password comes from.
+    #[key(keys = MqttLogin, read = login)]
+    pub credentials: Option<Credentials>,
+    /// mqtts:// only: trust and identity. Default: the system's authorities, no client certificate.
+    pub tls: TlsConfig,
+    /// MQTT keep-alive.
+    #[key(name = "keep_alive_s", range = 5..=3600, default = 15)]
+    pub keep_alive: Duration,
+    /// Messages queued while the broker is away; beyond that the oldest are dropped and counted.
+    #[key(range = 1..=1_000_000, unit = "messages", default = 10_000)]
+    pub queue_messages: usize,
+}
+
+fn is_topic_level(text: &str) -> bool {
+    text.chars().count() <= 128 && !text.contains(['/', '+', '#', '$', ' '])
+}
+
+fn is_client_id(text: &str) -> bool {
+    text.len() <= 128 && text.chars().all(|c| c.is_ascii_graphic())
+}
+
+/// The client id of this device.
+fn client_id(map: &Map<'_>) -> String {
+    let device = map
+        .root(Config::KEYS)
+        .and_then(|root| root.optional("device", || root.text("device")))
+        .flatten();
+    format!("jetwatch-{}", device.unwrap_or_else(names::device))
+}
+
+/// User name and password source.
+#[derive(Clone, PartialEq)]
+pub struct Credentials {
+    /// User name.
+    pub user: String,
+    /// Where the password is.
+    pub password: Secret,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .field("password", &self.password)
+            .finish()
+    }
+}
+
+/// Credentials of the MQTT client.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only; `login` reads them")]
+struct MqttLogin {
+    /// User name at the broker; needs one of the three password keys. The embedded broker then accepts this user only.
+    #[key(text = USER)]
+    user: Option<String>,
+    /// The password itself. Better: password_file or password_env.
+    #[key(secret)]
+    password: Option<String>,
+    /// File whose first line is the password; read at every connect.
+    password_file: Option<PathBuf>,
+    /// Environment variable that holds the password; where it is not set, a line of secrets.env next to this file.
+    #[key(text = VARIABLE, check = is_variable_name)]
+    password_env: Option<String>,
+}
+
+fn login(map: &Map<'_>) -> Option<Option<Credentials>> {
+    let (user, password) = credentials::credentials(map);
+    let pair = user.zip(password);
+    Some(pair.map(|(user, password)| Credentials { user, password }))
+}
+
+/// TLS of the MQTT client.
+#[derive(Debug, Clone, PartialEq, Eq, Section)]
+#[section(default, check = check_identity)]
+pub struct TlsConfig {
+    /// PEM file of the certificate authorities to trust. Default: the system's.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file of the client's certificate chain; needs key_file.
+    pub cert_file: Option<PathBuf>,
+    /// PEM file of the client's key; needs cert_file.
+    pub key_file: Option<PathBuf>,
+}
+
+fn check_identity(map: &Map<'_>) {
+    for (given, other) in [("cert_file", "key_file"), ("key_file", "cert_file")] {
+        if map.has(given) && !map.has(other) {
+            map.invalid(given, &format!("given without {other}"), None);
+        }
+    }
+}
+
+/// The JSON-lines sink.
+#[derive(Debug, Clone, PartialEq, Section)]
+pub struct JsonLinesConfig {
+    /// File to append to; `-`: standard output.
+    #[key(value = ValueType::Path, required, read = json_lines_path)]
+    pub path: Option<PathBuf>,
+}
+
+/// `None` for standard output.
+fn json_lines_path(map: &Map<'_>) -> Option<Option<PathBuf>> {
+    let path = map.path("path")?;
+    // The reader has put the folder of the file before it, so the text itself is compared.
+    let is_stdout = matches!(map.get("path")?.value(), Value::Text("-"));
+    Some((!is_stdout).then_some(path))
+}

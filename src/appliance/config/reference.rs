@@ -1,0 +1,237 @@
+//! The reference of a kind of file in Markdown: one table of keys for each section, made from their specifications.
+//!
+//! `docs/src/reference/configuration.md` is [`configuration_page`], written to a file; a test compares the two.
+
+use std::fmt::Write as _;
+
+use super::schema::{DefaultValue, KeySpec, Unit, ValueType};
+use super::{Config, Section, SyntheticScene};
+
+/// The page of the book about the keys of `jetwatch.yaml`.
+#[must_use]
+pub fn configuration_page() -> String {
+    let mut page = "# Configuration keys\n\n\
+        This page is generated from the declarations in `src/appliance/config`; do not edit it.\n\n\
+        Each section of `jetwatch.yaml` has its table. `NAME[]` is a list of maps. A section that is left out has its\n\
+        defaults. Paths are relative to the folder of the file. Keys that only some kinds of sources or brokers have are\n\
+        rejected with the others.\n"
+        .to_owned();
+    append_tables(Config::KEYS, &mut page);
+    page.push_str("\n## Parameters of `synthetic://traffic` {#synthetic}\n\n");
+    page.push_str(
+        "They stand in the `uri` of a source: `synthetic://traffic?seed=7&objects=20`.\n\n",
+    );
+    table("synthetic", SyntheticScene::KEYS, &mut page);
+    page
+}
+
+/// Appends the tables of `keys`, which are those of the outermost map, and of all sections below.
+pub fn append_tables(keys: &'static [KeySpec], page: &mut String) {
+    page.push_str("\n## Top level {#top}\n\n");
+    table("", keys, page);
+    below("", keys, page);
+}
+
+fn below(path: &str, keys: &'static [KeySpec], page: &mut String) {
+    for key in keys {
+        let Some(inner) = key.inner() else {
+            continue;
+        };
+        let path = path_of(path, key);
+        let _ = write!(page, "\n## `{path}` {{#{}}}\n\n", id(&path));
+        let _ = writeln!(page, "{}\n", text(key.about));
+        // The keys of a template's source are those of `sources`, whose tables are there already.
+        if path == "source_templates[].source" {
+            page.push_str("See [`sources[]`](#sources).\n");
+            continue;
+        }
+        table(&path, inner, page);
+        below(&path, inner, page);
+    }
+}
+
+fn path_of(above: &str, key: &KeySpec) -> String {
+    let list = match key.value {
+        ValueType::Maps(_) => "[]",
+        ValueType::Named(_) => ".NAME",
+        _ => "",
+    };
+    match above {
+        "" => format!("{}{list}", key.name),
+        above => format!("{above}.{}{list}", key.name),
+    }
+}
+
+/// The anchor of a section.
+fn id(path: &str) -> String {
+    path.replace("[]", "")
+        .replace(['.', '_'], "-")
+        .to_ascii_lowercase()
+}
+
+fn table(path: &str, keys: &[KeySpec], page: &mut String) {
+    page.push_str(
+        "| key | type | unit | values | default | description |\n|---|---|---|---|---|---|\n",
+    );
+    for key in keys {
+        let (kind, unit, values) = columns(path, key);
+        let (about, default) = match key.default {
+            DefaultValue::Absent => split_default(key.about),
+            given => (key.about.to_owned(), default_of(&given)),
+        };
+        let about = cell(&text(&about));
+        let name = key.name;
+        let _ = writeln!(
+            page,
+            "| `{name}` | {kind} | {unit} | {values} | {default} | {about} |"
+        );
+    }
+}
+
+/// Type, unit, and accepted values.
+fn columns(path: &str, key: &KeySpec) -> (String, String, String) {
+    let section = |kind: &str| format!("[{kind}](#{})", id(&path_of(path, key)));
+    let plain = |kind: &str| (kind.to_owned(), String::new(), String::new());
+    match key.value {
+        ValueType::Text(form) => ("text".to_owned(), String::new(), cell(&text(form))),
+        ValueType::Secret => plain("secret"),
+        ValueType::Path => plain("path"),
+        ValueType::Boolean => (
+            "boolean".to_owned(),
+            String::new(),
+            "`true`, `false`".to_owned(),
+        ),
+        ValueType::Integer { min, max, unit } => {
+            let range = match max {
+                i64::MAX => format!("from {min}"),
+                max => format!("{min} to {max}"),
+            };
+            ("integer".to_owned(), unit_of(unit).to_owned(), range)
+        }
+        ValueType::WordOrCount { word, max, things } => (
+            "integer or word".to_owned(),
+            things.to_owned(),
+            format!("0 to {max}, or `{word}`"),
+        ),
+        ValueType::Number {
+            min,
+            min_accepted,
+            max,
+        } => {
+            let range = match min_accepted {
+                true => format!("{min} to {max}"),
+                false => format!("above {min}, to {max}"),
+            };
+            ("number".to_owned(), String::new(), range)
+        }
+        ValueType::Words(words) => ("word".to_owned(), String::new(), words_of(words)),
+        ValueType::Texts(form) => (
+            "list of texts".to_owned(),
+            String::new(),
+            format!("each {}", cell(&text(form))),
+        ),
+        ValueType::Map(_) => (section("section"), String::new(), String::new()),
+        ValueType::WordOrMap(word, _) => (
+            format!("{} or word", section("section")),
+            String::new(),
+            format!("`{word}`"),
+        ),
+        ValueType::Maps(_) => (section("list of sections"), String::new(), String::new()),
+        ValueType::Named(_) => (section("sections by name"), String::new(), String::new()),
+        ValueType::Other { form, .. } => ("value".to_owned(), String::new(), cell(&text(form))),
+    }
+}
+
+fn unit_of(unit: Unit) -> &'static str {
+    match unit {
+        Unit::None => "",
+        Unit::Milliseconds => "ms",
+        Unit::Seconds => "s",
+        Unit::Of(things) => things,
+    }
+}
+
+fn words_of(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    words.join(", ")
+}
+
+/// The description without its sentence `Default: …`, and what that sentence says.
+fn split_default(about: &str) -> (String, String) {
+    let Some((before, after)) = about.split_once("Default: ") else {
+        return (about.to_owned(), String::new());
+    };
+    let (default, rest) = after.split_once(". ").unwrap_or((after, ""));
+    let default = cell(&text(default.trim_end_matches('.')));
+    (format!("{before}{rest}").trim_end().to_owned(), default)
+}
+
+fn default_of(default: &DefaultValue) -> String {
+    match default {
+        DefaultValue::Required => "required".to_owned(),
+        DefaultValue::Absent => String::new(),
+        DefaultValue::Boolean(value) => format!("`{value}`"),
+        DefaultValue::Integer(value) => format!("`{value}`"),
+        DefaultValue::Number(value) => format!("`{value}`"),
+        DefaultValue::Text(value) => format!("`{value}`"),
+    }
+}
+
+/// `plain` with what Markdown or HTML would take for markup escaped; code in backticks is left alone.
+fn text(plain: &str) -> String {
+    let parts = plain.split('`').enumerate().map(|(index, part)| {
+        // Every second part is code.
+        match index % 2 {
+            0 => part
+                .replace('*', "\\*")
+                .replace('_', "\\_")
+                .replace('<', "&lt;")
+                .replace('[', "\\["),
+            _ => part.to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// As part of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_has_a_table_and_every_link_a_heading() {
+        let page = configuration_page();
+        for wanted in [
+            "## `sources[].zones[]` {#sources-zones}",
+            "| `latency_ms` | integer | ms | 0 to 10000 | `200` | RTSP only: jitter buffer. |",
+            "| `min_iou` | number |  | above 0, to 1 | 0.3; bytetrack: 0.2 | Minimum IOU of a pair;",
+            "| `path` | path |  |  | required |",
+            "[section](#publish-mqtt) or word |  | `off` |",
+        ] {
+            assert!(page.contains(wanted), "no {wanted} in\n{page}");
+        }
+        for link in page.split("](#").skip(1) {
+            let id = link.split(')').next().expect("closed");
+            assert!(page.contains(&format!("{{#{id}}}")), "no heading {id}");
+        }
+    }
+
+    #[test]
+    fn the_default_in_a_description_moves_to_its_column() {
+        let split = |about| split_default(about);
+        let pair = |about: &str, default: &str| (about.to_owned(), default.to_owned());
+        assert_eq!(split("What. Default: all."), pair("What.", "all"));
+        assert_eq!(split("A. Default: b_c; d. E."), pair("A. E.", "b\\_c; d"));
+        assert_eq!(split("What."), pair("What.", ""));
+    }
+
+    #[test]
+    fn markup_in_descriptions_is_escaped() {
+        assert_eq!(text("a_b *:1 `c_d` <x>"), "a\\_b \\*:1 `c_d` &lt;x>");
+        assert_eq!(cell("a|b"), "a\\|b");
+    }
+}

@@ -1,0 +1,234 @@
+//! `sources`: one camera, file or pattern each, with the rules between its keys.
+
+use std::time::Duration;
+
+use jetwatch_types::Region;
+
+use super::analytics::SceneRules;
+use super::camera_keys::{self, CsiKeys, LocalCameraKeys, RtspKeys, V4l2Keys};
+use super::detector::Interval;
+use super::names::{self, NAME, is_name};
+use super::roi::parse_region;
+use super::section::{KeyValue, Section};
+use super::uri::parse::URI_FORMS;
+use super::yaml::map::Map;
+use super::{SourceUri, Words};
+
+/// Maximum number of sources of one daemon.
+pub const MAX_SOURCES: usize = 64;
+
+/// One camera, file or pattern.
+#[derive(Debug, Clone, PartialEq, Section)]
+#[section(check = check_source)]
+#[section(also = RtspKeys, also = V4l2Keys, also = LocalCameraKeys, also = CsiKeys)]
+pub struct SourceConfig {
+    /// Name of the source in topics and messages; unique, also when case is ignored.
+    #[key(text = NAME, check = is_name)]
+    pub name: String,
+    /// What to open: a path or file://, rtsp:// or rtsps://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, realtime.
+    #[key(text = URI_FORMS, read = camera_keys::uri)]
+    pub uri: SourceUri,
+    /// Start over at the end. Files, and synthetic scenes with `frames`.
+    #[key(name = "loop", default = false)]
+    pub loop_at_end: bool,
+    /// Threads of a software decoder; 0: one per core.
+    ///
+    /// Default 1: several sources decode in parallel anyway, and each further thread costs a frame of delay and memory.
+    #[key(range = 0..=64, unit = "threads", default = 1)]
+    pub decoder_threads: u32,
+    /// What decodes: auto takes the machine's video decoder for what it can decode, and the CPU for the rest; hardware and software refuse the other.
+    #[key(default = "auto")]
+    pub decoder: DecoderChoice,
+    /// What crops, scales and converts colors: auto takes the VIC of a Jetson where it can do that, else the CPU, and never the GPU; the other words refuse to run on anything else.
+    #[key(default = "auto")]
+    pub scaling: Scaling,
+    /// No frame for this long means that the source has stalled; it is opened again. The first frame of a file has 20 s at least.
+    #[key(name = "stall_timeout_ms", range = 100..=600_000, default = 5000)]
+    pub stall_timeout: Duration,
+    /// First wait before a reconnect; it doubles at each failure.
+    #[key(name = "reconnect_wait_ms", range = 10..=600_000, default = 500)]
+    pub reconnect_wait: Duration,
+    /// Maximum wait between reconnects.
+    #[key(name = "reconnect_max_wait_ms", range = 10..=3_600_000, default = 30_000)]
+    pub reconnect_max_wait: Duration,
+    /// The part of the image that the network sees, in shares of the image's width and height; it is cut out before it is scaled. Boxes, zones and lines stay in the whole image. Default: all of it.
+    #[key(text = "left,top,width,height, each from 0 to 1, such as 0.25,0.5,0.5,0.5", parse = parse_region)]
+    pub roi: Option<Region>,
+    /// Maximum rate in frames per second; further frames are dropped evenly, before they are scaled. Default: all are kept.
+    #[key(range = 0.0..=240.0, exclusive_min)]
+    pub max_fps: Option<f32>,
+    /// Detections of this source below this score are dropped, after the network: it can be stricter than detector.score_threshold, not weaker. Default: the detector's.
+    #[key(range = 0.0..=1.0)]
+    pub score_threshold: Option<f32>,
+    /// Labels of this source to keep, of those that the detector gives. Default: all of them.
+    #[key(text = "a label of the model")]
+    pub classes: Vec<String>,
+    /// Frames that skip the network after each one that goes through it, or adaptive. Default: detector.interval.
+    pub interval: Option<Interval>,
+    /// What is watched for in its images.
+    #[key(flatten)]
+    pub rules: SceneRules,
+}
+
+/// Minimum time for a file's first frame.
+const FILE_FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl SourceConfig {
+    /// How long its first frame may take. A camera that is away is opened again; a file fails for good, and on a machine that
+    /// has just started the libraries that decode it come from a cold disk: it has 20 s at least.
+    #[must_use]
+    pub fn first_frame_timeout(&self) -> Duration {
+        match self.uri.is_live() {
+            true => self.stall_timeout,
+            false => self.stall_timeout.max(FILE_FIRST_FRAME_TIMEOUT),
+        }
+    }
+}
+
+/// What decodes video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Words)]
+pub enum DecoderChoice {
+    /// The machine's video decoder for what it can decode, the CPU for the rest.
+    #[default]
+    Auto,
+    /// The machine's video decoder, or an error.
+    Hardware,
+    /// The CPU.
+    Software,
+}
+
+/// What crops, scales and converts colors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Words)]
+pub enum Scaling {
+    /// The VIC where the machine has one and it can do what is needed, else the CPU; never the GPU, which has the network to
+    /// run.
+    #[default]
+    Auto,
+    /// The video image compositor of a Jetson, or an error.
+    Vic,
+    /// The GPU of a Jetson, or an error.
+    Gpu,
+    /// The CPU.
+    Cpu,
+}
+
+/// Rules between the keys of one source.
+fn check_source(map: &Map<'_>) {
+    check_waits(map);
+    if let Some(uri) = camera_keys::parse_address(map) {
+        check_loop(map, &uri);
+        check_work(map, &uri);
+        if matches!(uri, SourceUri::Images(_)) && map.has("max_fps") {
+            map.invalid(
+                "max_fps",
+                "images of a folder have no rate",
+                Some("leave it out"),
+            );
+        }
+    }
+}
+
+fn check_waits(map: &Map<'_>) {
+    let wait = |name| map.duration(name).map(|wait| wait.as_millis());
+    if let (Some(first), Some(max)) = (wait("reconnect_wait_ms"), wait("reconnect_max_wait_ms"))
+        && max < first
+    {
+        let key = ["reconnect_max_wait_ms", "reconnect_wait_ms"]
+            .into_iter()
+            .find(|key| map.has(key));
+        let what = format!("the longest wait, {max} ms, is shorter than the first, {first} ms");
+        map.invalid(key.unwrap_or("reconnect_max_wait_ms"), &what, None);
+    }
+}
+
+fn check_loop(map: &Map<'_>, uri: &SourceUri) {
+    if map.boolean("loop") != Some(true) {
+        return;
+    }
+    match uri {
+        SourceUri::File(_) | SourceUri::Images(_) => {}
+        SourceUri::Synthetic(scene) if scene.frames.is_some() => {}
+        SourceUri::Synthetic(_) => {
+            map.invalid(
+                "loop",
+                "the scene has no end",
+                Some("add frames=… to the uri, or leave loop out"),
+            );
+        }
+        _ => {
+            let what = format!("{} has no end to start over at", camera_keys::describe(uri));
+            map.invalid("loop", &what, Some("leave it out"));
+        }
+    }
+}
+
+/// Words that ask for work which this kind of source does not have.
+fn check_work(map: &Map<'_>, uri: &SourceUri) {
+    let decoder = DecoderChoice::read(map, "decoder");
+    let has_video = !matches!(
+        uri,
+        SourceUri::Csi { .. } | SourceUri::Images(_) | SourceUri::Synthetic(_)
+    );
+    if decoder.is_some_and(|decoder| decoder != DecoderChoice::Auto) && !has_video {
+        let what = format!("{} has no video to decode", camera_keys::describe(uri));
+        map.invalid("decoder", &what, Some("leave it out"));
+    }
+    let scaling = Scaling::read(map, "scaling");
+    let is_synthetic = matches!(uri, SourceUri::Synthetic(_));
+    if scaling.is_some_and(|scaling| scaling != Scaling::Auto) && is_synthetic {
+        let what = "a synthetic scene is drawn at the network's size, so that nothing scales";
+        map.invalid("scaling", what, Some("leave it out"));
+    }
+}
+
+/// Records names that mean the same topic to a reader that ignores case, and names that are topics already.
+pub(super) fn check_names(maps: &[Map<'_>]) {
+    let mut known: Vec<String> = Vec::new();
+    for map in maps {
+        let Some(name) = names::name_of(map) else {
+            continue;
+        };
+        if names::RESERVED.contains(&name.as_str()) {
+            map.invalid(
+                "name",
+                &format!("`{name}` is a topic of the device"),
+                Some("choose another name"),
+            );
+        }
+        if known.contains(&name) {
+            let what = format!("`{name}` is the name of an earlier source (case is ignored)");
+            map.invalid("name", &what, Some("choose another name"));
+        }
+        known.push(name);
+    }
+}
+
+/// What a source keeps of the detections must be something that the detector gives.
+pub(super) fn check_filters(maps: &[Map<'_>], detector: &Map<'_>) {
+    let least = detector.number("score_threshold");
+    let given = detector.texts("classes").unwrap_or_default();
+    for map in maps {
+        if let (Some(own), Some(least)) = (map.number("score_threshold"), least)
+            && own < least
+        {
+            let what = format!(
+                "{own} is below detector.score_threshold, {least}, which drops such detections of every source"
+            );
+            map.invalid(
+                "score_threshold",
+                &what,
+                Some("lower detector.score_threshold, and set a higher one for the other sources"),
+            );
+        }
+        let labels = map.texts("classes").unwrap_or_default();
+        for label in labels
+            .iter()
+            .filter(|label| !given.is_empty() && !given.contains(label))
+        {
+            let what = format!(
+                "`{label}` is not in detector.classes, which leaves it out for every source"
+            );
+            map.invalid("classes", &what, Some("add it there"));
+        }
+    }
+}
