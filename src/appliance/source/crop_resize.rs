@@ -1,4 +1,4 @@
-//! A part of a drawn picture, scaled: for the built-in scene, which has no GStreamer element that would do it.
+//! Crop and scale of a drawn image: for the built-in scene, which has no GStreamer element.
 //!
 //! Bilinear between the four nearest pixels, as GStreamer's and a Jetson's scalers are set here.
 
