@@ -1,18 +1,18 @@
-# jetwatch. `make demo` shows the whole chain at work, `make test` proves it; both install what they need on Debian 12 and Ubuntu 22.04 or newer.
+# jetwatch. `make demo` runs the whole pipeline, `make test` tests it; both install their dependencies on Debian 12 and Ubuntu 22.04 or newer.
 
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-# `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model; an empty MODEL= shows the chain without a network.
+# `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model; an empty MODEL= runs the pipeline without a network.
 SOURCE ?=
 MODEL ?= models/street-nano
 DURATION ?= 20s
 # `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
 FUZZ_SECONDS ?= 600
-# Where cargo and cross/build put what they make.
+# Output folder of cargo and cross/build.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(TARGET)/release/jetwatch
-# Asked of the shell when a line runs: make itself looks before the set-up in the line above has fetched it.
+# Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
@@ -22,7 +22,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## Set up, build, and show the whole chain at work (SOURCE=, MODEL=, DURATION=).
+demo: build ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
 	@.ci/setup run onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" $(BINARY) demo --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
 
@@ -95,7 +95,7 @@ bench: ## Run the micro-benchmarks.
 	@.ci/setup build
 	cargo bench --locked
 
-instructions: build ## Count what a frame costs the processor of a Jetson outside of NVIDIA's code, on the virtual Jetson (x86-64; minutes).
+instructions: build ## Count CPU instructions per frame outside of NVIDIA's code, on the virtual Jetson (x86-64; minutes).
 	@benches/scripts/instructions/run $(BINARY)
 
 sources: build ## Measure drops, processor time and memory of thirty sources against one (minutes).

@@ -28,7 +28,7 @@ while :; do
             continue
             ;;
         esac
-        # Written over what is there, in one piece and always as long, so that nobody ever reads half a number or none.
+        # Overwritten in one write of constant length, so that readers never see a partial or missing number.
         printf '%-20s\n' "$text" 1<>"$to$file"
     done
     sleep 2

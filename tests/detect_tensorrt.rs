@@ -914,7 +914,7 @@ fn unreadable_surfaces_are_copied() {
         said.contains("NvBufSurfaceMapEglImage of libnvbufsurface failed"),
         "{said}"
     );
-    assert!(said.contains("from now on pictures are copied"), "{said}");
+    assert!(said.contains("falling back to copying frames out of NVMM"), "{said}");
     // The first picture was lost, with its session; the next session begins anew.
     assert_eq!(found.len(), wanted.len());
     let work = jetson.elements.activity();

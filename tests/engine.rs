@@ -406,10 +406,7 @@ fn dla_runs_unquantized_network() {
         "{text}"
     );
     let text = ends(&mut with_cores(&["--dla", "0", "--precision", "fp32"]), 78);
-    assert!(
-        text.contains("a DLA supports only fp16 and int8"),
-        "{text}"
-    );
+    assert!(text.contains("a DLA supports only fp16 and int8"), "{text}");
     let text = ends(&mut with_cores(&["--dla", "7", "--precision", "fp16"]), 78);
     assert!(
         text.contains("core 7 was asked for, and this machine has 2"),
@@ -505,7 +502,10 @@ fn full_disk_is_reported_and_left_unchanged() {
     let text = ends(&mut bench.build(&[]), 1);
     let left = bench.files("");
     let unmounted = Command::new("umount").arg(bench.engines()).status();
-    assert!(text.contains("not enough disk space for the engine in "), "{text}");
+    assert!(
+        text.contains("not enough disk space for the engine in "),
+        "{text}"
+    );
     assert_eq!(left, [bench.engines().join(".lock")]);
     assert!(unmounted.is_ok_and(|status| status.success()));
 }
@@ -568,10 +568,7 @@ fn inspect_identifies_non_engine_files() {
     assert!(inspect(&onnx).contains("an ONNX network of "));
     for (bytes, words) in [
         (&b""[..], "empty"),
-        (
-            b"<!doctype html><title>Not found</title>",
-            "an HTML page",
-        ),
+        (b"<!doctype html><title>Not found</title>", "an HTML page"),
         (
             b"0123456789",
             "neither a plan of TensorRT nor an ONNX network",

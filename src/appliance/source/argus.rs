@@ -1,8 +1,8 @@
-//! The camera service of a Jetson that hangs: when to ask for its restart, and how.
+//! Recovery of a Jetson's camera service that hangs: when to request its restart, and how.
 //!
-//! All CSI cameras go through `nvargus-daemon`, which belongs to root. When it hangs, no reconnect helps, and the daemon has
-//! no right to restart it (systemd 245 with Ubuntu 20.04's polkit knows no right for one unit alone). So it asks: it writes a
-//! file, which `jetwatch-argus.path` watches, and root's `jetwatch-argus.service` restarts the camera service.
+//! All CSI cameras go through `nvargus-daemon`, which runs as root. When it hangs, no reconnect helps, and the daemon has
+//! no permission to restart it (polkit on Ubuntu 20.04 cannot grant it for a single unit). So it requests a restart: it writes
+//! a file, which `jetwatch-argus.path` watches, and root's `jetwatch-argus.service` restarts the camera service.
 //! Called by the supervisor, once a failed session of a CSI source.
 
 use std::fs;
@@ -162,15 +162,15 @@ impl ArgusSupervisor {
             (Action::Wait, _) => None,
             (_, None) => Some(format!("nvargus-daemon does not answer; {by_hand}")),
             (Action::AlreadyRequested, _) => Some(
-                "nvargus-daemon does not answer, and its restart was asked for already".to_owned(),
+                "nvargus-daemon does not respond, and its restart was already requested".to_owned(),
             ),
             (Action::Request, Some(request)) => Some(match fs::write(request, format!("{error}\n")) {
                 Ok(()) => {
-                    "nvargus-daemon does not answer; asked jetwatch-argus.service for its restart"
+                    "nvargus-daemon does not respond; requested its restart from jetwatch-argus.service"
                         .to_owned()
                 }
                 Err(cause) => format!(
-                    "nvargus-daemon does not answer, and {} cannot be written ({cause}); {by_hand}",
+                    "nvargus-daemon does not respond, and {} cannot be written ({cause}); {by_hand}",
                     request.display()
                 ),
             }),

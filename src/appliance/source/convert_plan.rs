@@ -1,5 +1,5 @@
-//! From the picture that a decoder gives to the one that the network takes: which unit does it, in how many steps, through
-//! which sizes. Pure: elements are made elsewhere.
+//! Conversion from the decoder's image to the network's: units, number of steps, and intermediate sizes.
+//! Pure: elements are made elsewhere.
 //!
 //! The limits of the VIC are kept here, so that no element of NVIDIA's meets them at run time: a step changes neither side by
 //! more than a factor of 16, both pictures have at least 16 pixels a side, and three-channel RGB is neither read nor written.

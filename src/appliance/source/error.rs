@@ -1,4 +1,4 @@
-//! Why a source failed, with what to do about it.
+//! Errors of sources, each with a remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Single pictures as files. The only place that knows the `image` crate.
+//! Reading and writing of single image files. The only user of the `image` crate.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Cursor, Write};

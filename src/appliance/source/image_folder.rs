@@ -1,9 +1,9 @@
-//! Still pictures as a source: JPEG and PNG files, in order, none left out.
+//! Still images as a source: JPEG and PNG files, in order, without drops.
 //!
-//! Files are decoded here and scaled by the same elements as video, so that accuracy measured on pictures is that of the
-//! daemon. [`start_image_source`] plays a list of files; a folder of them is a source like any other (`image_folder:` and a folder).
-//! A frame's [`pts`](jetwatch_types::FrameMeta::pts) is the place of its file in the list, in seconds. Orientation in EXIF is
-//! not looked at, as those who annotate with COCO's tools do not either.
+//! Files are decoded here and scaled by the same elements as video, so that accuracy measured on images is that of the
+//! daemon. [`start_image_source`] plays a list of files; a folder of them is a source like any other (`image_folder:` and a
+//! folder). A frame's [`pts`](jetwatch_types::FrameMeta::pts) is the index of its file in the list, in seconds. EXIF
+//! orientation is ignored, as in COCO's tools.
 
 use std::fs;
 use std::io;
@@ -58,7 +58,7 @@ impl ImageFolderSource {
             config: config.clone(),
             files: Files::Folder(folder.to_owned()),
             on_unreadable: Arc::new(move |_, path, reason| {
-                log::warn!(source = name.as_str(); "left out {}: {reason}", path.display());
+                log::warn!(source = name.as_str(); "skipped {}: {reason}", path.display());
             }),
         }
     }

@@ -1,7 +1,7 @@
-//! Whether a JPEG file is whole. Not a decoder: it walks over markers and looks at no pixel.
+//! Checks whether a JPEG file is complete. Not a decoder: it parses markers only.
 //!
-//! Decoders make up the missing part of a file that was cut off, gray or from the last rows, and say nothing. A camera's
-//! viewer is glad of that; accuracy measured on half a picture is wrong.
+//! Decoders fill the missing part of a truncated file, gray or from the last rows, without an error. That is fine for
+//! viewing, but accuracy measured on a partial image is wrong.
 
 /// Start of a picture.
 const START: u8 = 0xd8;

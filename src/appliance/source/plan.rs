@@ -1,4 +1,4 @@
-//! Who does what for one source: what is expected before it is opened, and what its running pipeline really made.
+//! The processing plan of a source: expected before it is opened, and actual in its running pipeline.
 
 use std::fmt;
 

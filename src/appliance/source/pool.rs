@@ -1,4 +1,4 @@
-//! Picture memory that is used again: a frame gives its buffer back when the last consumer drops it.
+//! Reused image memory: a frame returns its buffer when the last consumer drops it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

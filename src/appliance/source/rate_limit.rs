@@ -1,5 +1,5 @@
-//! Which frames of a source are looked at when it gives more than `max_fps` a second. Pure: frames are told apart by their
-//! place in the media, so that a file gives the same ones every time.
+//! Drops frames of a source beyond `max_fps` per second. Pure: frames are identified by their timestamp, so that a file
+//! gives the same frames every time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A stop that can be asked for once and waited for.
+//! A stop request that can be awaited.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! A short H.264 video that is made on the spot, and the pictures that every decoder must make of it, bit for bit.
+//! A short generated H.264 video, and the images that every decoder must output for it, bit for bit.
 //!
-//! All blocks are of the kind that carries its samples as they are (`I_PCM` of ITU-T H.264, 7.3.5), so that no encoder is
-//! needed and there is only one right result. Pure; the doctor shows it to the decoders of a machine.
+//! All macroblocks are `I_PCM` (ITU-T H.264, 7.3.5), which contain their samples uncompressed, so that no encoder is
+//! needed and there is only one correct result. Pure; the doctor tests decoders with it.
 
 use jetwatch_types::Size;
 

@@ -159,7 +159,7 @@ def a_camera_service_that_hangs():
     seen = run("ls", f"/proc/{show('MainPID')}/root/tmp/argus_socket", check=False)
     held("the daemon sees the place that the service has made anew", seen.returncode == 0, seen.stdout)
     texts = [str(each["MESSAGE"]) for each in log("--priority=warning")]
-    held("the journal tells it", any("nvargus-daemon does not answer" in text for text in texts), texts[-8:])
+    held("the journal tells it", any("nvargus-daemon does not respond" in text for text in texts), texts[-8:])
 
 
 def a_network_camera_that_goes():

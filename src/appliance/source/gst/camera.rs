@@ -1,4 +1,4 @@
-//! What is asked of a V4L2 camera, what it offers, and the sentence for when these do not meet.
+//! Modes requested from a V4L2 camera, modes that it offers, and the error text when they do not match.
 
 use gstreamer as gst;
 use gstreamer::prelude::*;

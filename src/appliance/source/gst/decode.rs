@@ -1,9 +1,9 @@
-//! From media to pictures: `decodebin` finds and unpacks the video, and who decodes it is chosen here, explicitly.
+//! From media to images: `decodebin` demuxes and parses the video, and the decoder is selected here, explicitly.
 //!
-//! Where the machine has a video decoder, `decodebin` is told to stop at the codecs that it knows, and the decoder is put
-//! behind it with its parser. Choosing by the ranks of elements, which `decodebin` does by itself, was refused: ranks differ
-//! from release to release, and nothing would say that a stream has quietly gone to the processor. NVIDIA's elements are
-//! therefore kept away from `decodebin`, which decodes everything else on the processor.
+//! Where the machine has a video decoder, `decodebin` is configured to stop at the codecs that it supports, and the decoder
+//! is linked after it with its parser. Selecting by element ranks, as `decodebin` does, was rejected: ranks differ between
+//! releases, and a silent fallback to the CPU would not be visible. NVIDIA's elements are therefore excluded from
+//! `decodebin`, which decodes everything else on the CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What the threads of a pipeline find out while it is put together, for the supervisor that watches it.
+//! Findings of a pipeline's threads while it is being built, for the supervisor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! DOT graphs of a source's pipeline, written by us so that no environment variable must be set before the start.
+//! DOT graphs of a source's pipeline, written by the program so that no environment variable is needed at the start.
 
 use std::fs;
 use std::path::Path;

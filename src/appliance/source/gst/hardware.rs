@@ -1,4 +1,4 @@
-//! What the machine offers for video, asked of GStreamer: a unit counts only when its elements are here and do as they are told.
+//! Video units of this machine, as GStreamer offers them: a unit counts only when its elements exist and accept their settings.
 
 use crate::convert_plan::ScalerAvailability;
 use crate::elements::require_element;

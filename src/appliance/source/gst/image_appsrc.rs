@@ -1,6 +1,6 @@
-//! Still pictures into the scaling half: decoded one by one, on the thread that scales them, when the next one is asked for.
+//! Still images into the scaling half: decoded one by one, on demand, on the thread that scales them.
 //!
-//! Nothing waits in a queue and nobody waits for room in one: the chain takes a picture, and only then is the next decoded.
+//! There is no queue: the pipeline takes an image, and only then the next one is decoded.
 
 use std::path::PathBuf;
 use std::sync::Arc;

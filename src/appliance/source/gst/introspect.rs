@@ -1,6 +1,6 @@
-//! What a running pipeline is made of, read back from it: elements, their unit as they tell it, and the caps they agreed on.
+//! The contents of a running pipeline: elements, their unit, and their negotiated caps.
 //!
-//! This confirms the plan. It knows nothing of what was asked for, so that it also sees what a user's own elements do.
+//! This confirms the plan. It does not use the request, so that it also covers elements of a user's fragment.
 
 use gstreamer as gst;
 use gstreamer::glib;

@@ -1,4 +1,4 @@
-//! GStreamer's debug log, and what GLib says of calls that are wrong, as lines of ours, with repeats counted instead of printed.
+//! Forwards GStreamer's debug log, and GLib's warnings, to the log, with repeats counted instead of printed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

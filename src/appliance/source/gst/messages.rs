@@ -1,4 +1,4 @@
-//! Bus messages as errors of ours: which element, what it said, what to do.
+//! Bus messages as typed errors: the element, its message, and a remedy.
 
 use gstreamer as gst;
 use gstreamer::prelude::*;

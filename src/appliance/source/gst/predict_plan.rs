@@ -1,6 +1,6 @@
-//! Who will do what for a source, before it is opened: by its address, its keys, and what the machine and GStreamer have.
+//! The expected processing plan of a source before it is opened: from its address, its keys, and the available units.
 //!
-//! What only the media tells, sizes and codecs of files and servers, is left open here; the running pipeline fills it in.
+//! What only the media determines, sizes and codecs of files and servers, is left open; the running pipeline fills it in.
 
 use crate::SourceError;
 use crate::convert_plan::{Memory, VideoFormat, plan_crop_conversion};

@@ -1,7 +1,7 @@
-//! A sample of the sink as a [`Picture`]: the one place that knows in which memory its pixels lie.
+//! A sample of the sink as an [`Image`](jetwatch_types::Image): the only place that depends on the memory of its pixels.
 //!
-//! In the processor's, or, where the detector reads a Jetson's surfaces in place, in `memory:NVMM`: such a picture holds its
-//! surface, and the pool has it back when the picture is dropped.
+//! CPU memory, or, where the detector reads NVMM surfaces in place, `memory:NVMM`: such an image holds its
+//! surface, and returns it to the pool when dropped.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl SampleReader {
         match self.nvmm_reader.as_ref()?.surface(&image) {
             Ok(surface) => Some(Image::from_handle(size, surface)),
             Err(error) => {
-                log::warn!(source = self.source.as_str(); "{error}; from now on pictures are copied");
+                log::warn!(source = self.source.as_str(); "{error}; falling back to copying frames out of NVMM");
                 self.diagnostics.disable_zero_copy();
                 None
             }

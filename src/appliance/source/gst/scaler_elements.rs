@@ -1,8 +1,7 @@
-//! The elements that scale, between `entry` and `sink`: made when the size and form of the pictures are known, and again when
+//! The scaling elements, between `entry` and `sink`: created when the size and format of the images are known, and again when
 //! a change of them needs other elements.
 //!
-//! All of it happens on the thread that pushes the pictures, inside the event that announces their form: no picture is on its
-//! way through the elements that are taken out.
+//! All of it runs on the streaming thread, inside the caps event: no buffer is in the elements that are removed.
 
 use gstreamer as gst;
 use gstreamer::glib::WeakRef;
@@ -98,7 +97,7 @@ impl ScalerElements {
             return;
         };
         if ground.entry.link(&ground.sink).is_err() {
-            log::warn!("the end of media does not reach the sink");
+            log::warn!("cannot forward end-of-stream to the sink");
         }
     }
 
@@ -161,7 +160,7 @@ impl ScalerElements {
             if element.set_state(gst::State::Null).is_err()
                 || attached.pipeline.remove(element).is_err()
             {
-                log::warn!("{} does not leave its pipeline", element.name());
+                log::warn!("{} cannot be removed from its pipeline", element.name());
             }
         }
     }
@@ -221,7 +220,7 @@ fn set_crop(
     for (property, pixels) in edges {
         if !set_number(property, cropper, pixels) {
             return Err(format!(
-                "{} does not take {property}={pixels}, which roi needs; leave roi out, or set scaling to cpu",
+                "{} does not support {property}={pixels}, which roi needs; leave roi out, or set scaling to cpu",
                 cropper.name()
             ));
         }

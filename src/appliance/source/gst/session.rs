@@ -1,4 +1,4 @@
-//! One session with a GStreamer pipeline: play, watch its bus, and bring it down whatever happens.
+//! One session with a GStreamer pipeline: start it, watch its bus, and stop it on every exit path.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub(super) fn run(
             }
         } else if refused && requested_at.elapsed() > BUS_DRAIN_TIMEOUT {
             return Err(SourceError::Build(
-                "the pipeline does not start and gives no reason; look at GST_DEBUG=3".to_owned(),
+                "the pipeline did not start and reported no error; set GST_DEBUG=3 for details".to_owned(),
             ));
         }
         if !announced && built.stall_monitor.frames() > 0 {
@@ -97,7 +97,7 @@ struct StateNullGuard<'a>(&'a gst::Pipeline);
 impl Drop for StateNullGuard<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.0.set_state(gst::State::Null) {
-            log::warn!("a pipeline does not stop: {error}");
+            log::warn!("cannot stop a pipeline: {error}");
         }
     }
 }

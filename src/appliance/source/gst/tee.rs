@@ -1,4 +1,4 @@
-//! The picture at source size beside the network's: a second branch of the pipeline, made only where a later step asked for it.
+//! The image at source size in addition to the network's: a second branch of the pipeline, only where a later stage needs it.
 //!
 //! ```text
 //!   entry ─► fork (tee) ─┬─► trunk ─► steps that scale ──────────► sink

@@ -1,4 +1,4 @@
-//! How long pictures are in the elements of a running pipeline: in its video decoder, and in what scales and converts them.
+//! Time of images in the elements of a running pipeline: in its video decoder, and in scaling and conversion.
 //!
 //! Decoders and the Jetson's converters work on several pictures at once, on threads of their own, and decoders give them in
 //! another order than they got them: what comes out is found by its time stamp. Pictures without one are not timed.

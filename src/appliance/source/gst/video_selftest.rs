@@ -1,4 +1,4 @@
-//! Trials of what scales and decodes on this machine: the same pictures through different elements, each alone and timed.
+//! Self-tests of scaling and decoding on this machine: the same images through different elements, each alone and timed.
 //!
 //! Called by `jetwatch doctor`. No source, camera or file is touched.
 

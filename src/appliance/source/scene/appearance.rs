@@ -1,4 +1,4 @@
-//! How one scene looks and where its camera stands, all drawn from the seed: light, color, noise, lens, road.
+//! Appearance and camera of one scene, all drawn from the seed: light, color, noise, lens, road.
 //!
 //! This is what a training set varies; nothing here moves. [`Appearance::from_seed`] makes sure that two seeds look different.
 

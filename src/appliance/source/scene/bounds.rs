@@ -1,4 +1,4 @@
-//! How far shapes reach, and how far the part of them reaches that lies in the picture.
+//! Bounds of shapes, and of their part inside the image.
 //!
 //! Pure geometry in picture coordinates; [`visibility`](super::census) asks it for every shape.
 

@@ -1,4 +1,4 @@
-//! From the street to the picture: a lens with a shifted axis, so that what stands upright stays upright in the picture.
+//! Projection from the street to the image: a lens with a shifted axis, so that vertical lines stay vertical.
 //!
 //! Three systems of coordinates, all in meters but the last:
 //!

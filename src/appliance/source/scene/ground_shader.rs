@@ -1,6 +1,6 @@
-//! What a ray from the camera meets when nothing moves: sky, house fronts, pavement, road with its marks.
+//! The static background along a ray from the camera: sky, house fronts, pavement, road with its marks.
 //!
-//! Pure: a color for a point of the picture. [`backdrop`](super::backdrop) asks once for every pixel of a size.
+//! Pure: a color for a point of the image. [`backdrop`](super::backdrop) calls it once per pixel of a size.
 
 use super::appearance::{Appearance, Layout, Rgb};
 use super::camera::Camera;

@@ -1,4 +1,4 @@
-//! A thing on the street at one frame: what it is, where it stands, and its place in painter's order.
+//! An object on the street at one frame: class, position, and its place in painter's order.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Solid things as flat shapes: the pen projects faces, limbs and prisms of one thing and hands them to a canvas.
+//! Solid objects as flat shapes: projects faces, limbs and prisms of one object onto a canvas.
 //!
 //! Boxes and pixels agree because both are canvases under the same pen: [`Raster`](super::raster::Raster) fills the
 //! shapes, [`VisibilityBuffer`](super::census::Census) measures them. Shapes come in painter's order, farthest first.

@@ -1,4 +1,4 @@
-//! What stands still on the pavements and hides things that pass behind it: trees, lamp posts, signs, bollards, planters.
+//! Static objects on the pavements that occlude others: trees, lamp posts, signs, bollards, planters.
 
 use super::appearance::{Appearance, Layout, Rgb};
 use super::camera::{Camera, Pose};

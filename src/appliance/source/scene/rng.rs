@@ -1,4 +1,4 @@
-//! Chance and waves that are the same on every machine: a splitmix64 stream, lattice noise and a polynomial sine.
+//! Random numbers and waves that are equal on every machine: a splitmix64 stream, lattice noise and a polynomial sine.
 //!
 //! Nothing here calls the platform's math library, whose last bits differ between machines. Used all over the scene.
 

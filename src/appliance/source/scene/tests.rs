@@ -1,4 +1,4 @@
-//! Tests that need the inside of the scene: single actors, without shadows, props and noise.
+//! Tests of internals of the scene: single actors, without shadows, props and noise.
 
 use super::*;
 use jetwatch_config::Pace;

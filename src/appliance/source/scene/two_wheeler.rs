@@ -1,4 +1,4 @@
-//! Bicycles and motorcycles, with whoever rides them as a part of their own.
+//! Bicycles and motorcycles, with their rider as a separate part.
 
 use super::appearance::Rgb;
 use super::person::Person;

@@ -1,4 +1,4 @@
-//! What is seen of each thing: the extent of its shapes, and how much of it nearer things leave free.
+//! Visibility of each object: the extent of its shapes, and the share of it that nearer objects do not cover.
 //!
 //! The extent is exact, in the picture's own coordinates. The free share comes from a grid of at most [`GRID_COLUMNS`]
 //! columns into which shapes are written without smoothing, nearer ones over farther ones: a thing that fills `n` cells

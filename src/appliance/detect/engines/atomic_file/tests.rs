@@ -153,7 +153,7 @@ fn killed_store_leaves_complete_engine_or_none() {
     let recipe = engine_spec();
     let (mut whole, mut torn) = (0, 0);
     for round in 0..24 {
-        let test = "engines::place::tests::killed_store_leaves_complete_engine_or_none";
+        let test = "engines::atomic_file::tests::killed_store_leaves_complete_engine_or_none";
         let mut child = std::process::Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", test, "--nocapture"])
             .env(CHILD, folder.path())
