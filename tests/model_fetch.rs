@@ -475,7 +475,7 @@ fn full_disk_and_invalid_folder_are_reported() {
         .expect_err("no room")
         .to_string();
     assert!(
-        error.contains("cannot write") && error.contains("make room"),
+        error.contains("cannot write") && error.contains("free disk space"),
         "{error}"
     );
     assert!(place.has_no_file());

@@ -283,7 +283,7 @@ fn error_recorder_is_released_by_all_objects() {
             run_and_compare(&mut execution, 2, run);
         }
         drop(execution);
-        let left = logged(log::Level::Debug, "counts on an error recorder");
+        let left = logged(log::Level::Debug, "reference to a released error recorder");
         assert_eq!(left, 0);
     });
 }

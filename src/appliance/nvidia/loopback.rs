@@ -140,7 +140,7 @@ impl Network {
         if nanoseconds == 0 {
             return Ok(());
         }
-        // As many blocks as there is room for: nothing else runs next to them.
+        // As many blocks as fit on the GPU: nothing else runs next to them.
         let per_multiprocessor = self.device.threads_per_multiprocessor() / BLOCK_THREADS;
         let grid = Grid {
             columns: self.device.multiprocessors() * per_multiprocessor.max(1),

@@ -119,7 +119,7 @@ impl TraceStats {
         self.levels.iter().find(|run| run.level == level)
     }
 
-    /// Frames per second from one end of the chain to the other, without the warm-up: of the last level of the chain that was
+    /// Frames per second from one end of the pipeline to the other, without the warm-up: of the last pipeline level that was
     /// measured.
     #[must_use]
     pub fn fps(&self) -> f64 {
@@ -249,7 +249,7 @@ impl LevelStats {
     }
 }
 
-/// Says what each level drops: the detector `warmup` batches at both ends, the others of the chain the frames that were in
+/// Sets what each level drops: the detector `warmup` batches at both ends, the others of the pipeline the frames that were in
 /// those, and what is next to it the batches that did not lie between them.
 fn drop_warmup(levels: &mut [LevelStats], warmup: usize, batch_size: usize) {
     let detect = levels.iter().find(|run| run.level == Level::Detect);
@@ -269,7 +269,7 @@ fn drop_warmup(levels: &mut [LevelStats], warmup: usize, batch_size: usize) {
         (run.dropped_front, run.dropped_back) = match run.level {
             Level::Detect => (warmup, warmup),
             Level::Source | Level::Track => (front, back),
-            // They come behind the chain's.
+            // They come after the pipeline's.
             Level::Secondary | Level::Record => run.count_outside(began, ended),
         };
         let measured = run.without_warmup();
@@ -289,7 +289,7 @@ fn per_second(items: usize, time: Duration) -> f64 {
     }
 }
 
-/// The numbers of one range of the chain.
+/// The numbers of one range of the pipeline.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// `level` or `level/stage`.

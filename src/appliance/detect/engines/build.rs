@@ -135,7 +135,7 @@ pub fn build(
     order: BuildOptions<'_>,
 ) -> Result<Stored, EngineError> {
     let BuildOptions {
-        images: pictures,
+        images,
         force: is_forced,
         stop,
         notify,
@@ -155,7 +155,7 @@ pub fn build(
     let lock = lock.ok_or(EngineError::Canceled)?;
     atomic_file::remove_leftovers(cache.folder(), &lock)?;
     if !is_forced
-        && pictures.is_none()
+        && images.is_none()
         && let Lookup::Found(found) = cache.find(recipe)?
     {
         notify(EngineState::Ready {
@@ -183,7 +183,7 @@ pub fn build(
         timing_cache: timing_cache.as_deref(),
         workspace_bytes,
     };
-    let built = work.run_on_thread(pictures, stop, notify, began)?;
+    let built = work.run_on_thread(images, stop, notify, began)?;
     if stop() {
         return Err(EngineError::Canceled);
     }
@@ -306,7 +306,7 @@ impl BuildJob<'_> {
                     Some(_) => Some(Calibration::bytes(&calibration.path)?),
                     None => None,
                 },
-                images: images.map(|pictures| pictures as &mut dyn CalibrationInput),
+                images: images.map(|input| input as &mut dyn CalibrationInput),
             }),
             _ => None,
         };

@@ -12,7 +12,7 @@ pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Fails when `folder` has no room for `bytes`.
+/// Fails when the disk of `folder` has less than `bytes` free.
 pub(super) fn check(folder: &Path, bytes: u64) -> Result<(), EngineError> {
     let free = free_bytes(folder).map_err(|source| folder_error("read", folder, source))?;
     if free >= bytes {
@@ -32,12 +32,12 @@ mod tests {
     #[test]
     fn too_little_disk_space_is_reported_with_both_sizes() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        check(folder.path(), 1).expect("there is room for a byte");
+        check(folder.path(), 1).expect("there is space for a byte");
         let error = check(folder.path(), u64::MAX)
             .expect_err("no disk is that large")
             .to_string();
         assert!(
-            error.starts_with("no room for the engine in ")
+            error.starts_with("not enough disk space for the engine in ")
                 && error.contains("17592186044416 MiB are needed"),
             "{error}"
         );

@@ -167,7 +167,7 @@ impl ModelYamlTemplate {
             "# Names, sizes and the hash were read from the file. Lines marked GUESS were not: an ONNX file does not"
         )?;
         let then = if family.is_classifier() {
-            "name it in `secondary` and look at what it says"
+            "name it in `secondary` and check its results"
         } else {
             "see `jetwatch eval` on images with boxes"
         };

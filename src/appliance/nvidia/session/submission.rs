@@ -176,14 +176,14 @@ impl Submission {
         mark(1)?;
         if let Some(preprocess) = &self.preprocess {
             // The entries of the batch stand first in the slots' memory.
-            let pictures = self
+            let images = self
                 .staging_copy
                 .as_ref()
                 .map_or(self.staging.address(), DeviceBuffer::address);
             let tensor = self.input.memory.address();
-            // SAFETY: entries and pixels are in that memory, which the slots' owner keeps sound, and the tensor has room
+            // SAFETY: entries and pixels are in that memory, which the slots' owner keeps sound, and the tensor has space
             // for the plan's batch; the caller keeps both as they are.
-            unsafe { preprocess.enqueue(&self.stream, pictures, tensor, count) }?;
+            unsafe { preprocess.enqueue(&self.stream, images, tensor, count) }?;
         }
         mark(2)?;
         // SAFETY: the stream lives; tensors' addresses were set to memory of `self`, which nothing else uses.
@@ -197,7 +197,7 @@ impl Submission {
         for output in &self.outputs {
             let to = self.results.address() + output.offset as u64;
             let from = output.tensor.memory.address();
-            // SAFETY: both ranges have room for the plan's batch; the caller keeps others from them.
+            // SAFETY: both ranges have space for the plan's batch; the caller keeps others from them.
             unsafe { self.stream.copy(to, from, count * output.bytes_per_image) }?;
         }
         Ok(mark(4)?)

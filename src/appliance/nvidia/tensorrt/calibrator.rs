@@ -193,7 +193,7 @@ unsafe extern "C" fn batch(
         }
         match calibrator.next() {
             Ok(Some(address)) => {
-                // SAFETY: there is room for `count` addresses, which is 1.
+                // SAFETY: there is space for `count` addresses, which is 1.
                 unsafe { bindings.write(address as *mut c_void) };
                 true
             }

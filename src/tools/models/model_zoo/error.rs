@@ -101,7 +101,7 @@ fn kept(bytes: u64) -> String {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; make room, or choose another folder with --into, and call it again to go on"
+            "; free disk space, or choose another folder with --into, and call it again to go on"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "; choose a folder that you may write to with --into"
@@ -133,7 +133,7 @@ mod tests {
         let cases = [
             (
                 write(io::ErrorKind::StorageFull),
-                "m/x.onnx.part: no storage space; make room",
+                "m/x.onnx.part: no storage space; free disk space",
             ),
             (
                 write(io::ErrorKind::PermissionDenied),

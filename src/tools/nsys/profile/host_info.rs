@@ -159,7 +159,7 @@ mod tests {
         );
         let mut answers = WELL;
         answers[0].1 = "2048";
-        let error = read(&answers).expect_err("no room");
+        let error = read(&answers).expect_err("too little disk space");
         assert!(
             error.contains("/var/x on this machine has 2 MiB free"),
             "{error}"

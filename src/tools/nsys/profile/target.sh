@@ -13,7 +13,7 @@ exec 3<&0 </dev/null
 [ -x . ] || cd /
 
 mark=$$-$(date +%s)
-folder='' session='' nsys='' watcher='' timer='' told=''
+folder='' session='' nsys='' watcher='' timer='' last=''
 
 say() { printf '%s\n' "$*"; }
 
@@ -98,11 +98,11 @@ clean() {
     left=$(marked)
     [ -z "$left" ] || kill -KILL $left 2>/dev/null
     [ -z "$folder" ] || rm -rf "$folder"
-    [ -z "$told" ] || say "$told"
+    [ -z "$last" ] || say "$last"
 }
 trap clean EXIT
 trap 'exit 1' HUP INT TERM PIPE
-trap 'told="error late"; exit 1' ALRM
+trap 'last="error late"; exit 1' ALRM
 
 # Where Nsight Systems puts nsys, next to the search path; the last is the newest.
 find_nsys() { # PROGRAM
@@ -173,7 +173,7 @@ while IFS='' read -r line <&3; do
         say ready
         ;;
     'argument '*) set -- "$@" "$value" ;;
-    'record '*) # Runs nsys with the arguments so far, in a session of its own, so that nobody's Ctrl-C reaches it.
+    'record '*) # Runs nsys with the arguments so far, in a session of its own, so that no Ctrl-C reaches it.
         begin_watch "$value"
         TMPDIR=$folder JETWATCH_PROFILE=$mark setsid "$nsys" "$@" >"$folder/log" 2>&1 </dev/null 3<&- &
         wait $!

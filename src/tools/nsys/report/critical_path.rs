@@ -310,7 +310,7 @@ fn walk(steps: &PathSteps<'_>, times: &mut HashMap<Stage, StageTimes>) {
         let at = ends.partition_point(|(end, _)| *end <= until);
         Some(ends[at.checked_sub(1)?].1)
     };
-    // What is next to the chain holds it up nowhere: it drops what it cannot keep up with.
+    // The parts next to the pipeline never block it: they drop what they cannot keep up with.
     let Some((mut cursor, mut place)) = places(&PIPELINE_STAGES).max() else {
         return;
     };

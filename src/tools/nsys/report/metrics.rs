@@ -15,7 +15,7 @@ pub use self::async_stages::{Rendering, SecondaryBatches};
 /// Numbers of one capture. Shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CaptureMetrics {
-    /// Length of the chain's work, in ns.
+    /// Length of the pipeline's work, in ns.
     pub span_ns: i64,
     /// Share of that time in which a GPU did something; `None` where no GPU was traced.
     pub gpu_busy: Option<f64>,

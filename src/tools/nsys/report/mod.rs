@@ -1,4 +1,5 @@
-//! FLOOR 2: profiles and benchmarks in; tables, verdicts and plots out. Offline: it knows no pipeline and starts nothing but nsys.
+//! Reads profiles and benchmarks; prints tables, verdicts and plots. Offline: it does not depend on the pipeline and
+//! starts nothing but nsys.
 //!
 //! `input` identifies a file, `capture` holds the events of a profile, `tables` and `critical_path` summarize them,
 //! `advice` derives the verdict, `compare` compares several reports, `html` draws them. [`analyze`] is the entry point.

@@ -51,8 +51,8 @@ function bars(reports) {
         if (value === null) continue;
         const length = Math.max(1, (value / longest) * (width - left - 260));
         svg.append(make("rect", { x: left, y, width: length, height: row - 3, class: what }));
-        const said = `${time(value)} ${what.toUpperCase()}${reports.length > 1 ? " " + report.title : ""}`;
-        svg.append(make("text", { x: left + length + 6, y: y + 10, class: "faint" }, said));
+        const label = `${time(value)} ${what.toUpperCase()}${reports.length > 1 ? " " + report.title : ""}`;
+        svg.append(make("text", { x: left + length + 6, y: y + 10, class: "faint" }, label));
         y += row;
       }
     }

@@ -96,7 +96,7 @@ fn a_folder_that_cannot_be_created_is_reported_with_what_to_do() {
 
 #[test]
 fn full_disk_keeps_previous_engine() {
-    // What is written to it never fits, as on a disk without room; the folder for it is the device's own.
+    // What is written to it never fits, as on a full disk; the folder for it is the device's own.
     let error = File::options()
         .write(true)
         .open("/dev/full")
@@ -104,7 +104,7 @@ fn full_disk_keeps_previous_engine() {
         .expect_err("it is full");
     let error = write_error(Path::new("/dev/shm/engine"), 3 << 20, error).to_string();
     assert!(
-        error.starts_with("no room for the engine in /dev/shm: 3 MiB are needed and "),
+        error.starts_with("not enough disk space for the engine in /dev/shm: 3 MiB are needed, "),
         "{error}"
     );
 }
@@ -125,15 +125,15 @@ fn disk_full_during_write_keeps_previous_file() {
         return;
     }
     let path = folder.path().join("a.engine");
-    write(&path, b"before").expect("there is room");
-    let error = write(&path, &vec![1; 4 << 20]).expect_err("there is no room");
+    write(&path, b"before").expect("there is space");
+    let error = write(&path, &vec![1; 4 << 20]).expect_err("there is no space");
     let (left, bytes) = (names(folder.path()), fs::read(&path));
     assert!(mount("umount", &[]));
     assert!(!error.is_configuration());
     let error = error.to_string();
     assert!(
-        error.starts_with("no room for the engine in ")
-            && error.contains(": 4 MiB are needed and "),
+        error.starts_with("not enough disk space for the engine in ")
+            && error.contains(": 4 MiB are needed, "),
         "{error}"
     );
     assert_eq!(left, ["a.engine"]);
@@ -214,7 +214,7 @@ fn store_without_end(folder: &Path) -> ! {
         let manifest = Manifest::new(recipe.cache_key_fields(), &plan, 0.0, None);
         print!("#");
         std::io::stdout().flush().expect("the test listens");
-        cache.store(manifest, plan, &lock).expect("there is room");
+        cache.store(manifest, plan, &lock).expect("there is space");
     }
     unreachable!("it is killed")
 }

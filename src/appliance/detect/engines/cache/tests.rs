@@ -19,7 +19,7 @@ fn lock(cache: &EngineCache) -> Lock {
 fn store(cache: &EngineCache, recipe: &EngineSpec, plan: &[u8]) -> PathBuf {
     let manifest = Manifest::new(recipe.cache_key_fields(), plan, 1.0, None);
     let stored = cache.store(manifest, plan.to_vec(), &lock(cache));
-    stored.expect("there is room").path
+    stored.expect("there is space").path
 }
 
 fn missing(cache: &EngineCache, recipe: &EngineSpec) -> String {

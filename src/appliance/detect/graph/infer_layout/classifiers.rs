@@ -103,7 +103,7 @@ fn is_per_image(view: &OutputsView<'_>) -> bool {
     let outputs = &view.network.outputs;
     let rows = first(outputs.first().and_then(|output| output.axes.as_ref()));
     match (images, rows) {
-        (Some(pictures), Some(rows)) => pictures == rows,
+        (Some(images), Some(rows)) => images == rows,
         _ => true,
     }
 }

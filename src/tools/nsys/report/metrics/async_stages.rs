@@ -96,7 +96,7 @@ impl CaptureMetrics {
         });
     }
 
-    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: what works next to the chain alone.
+    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: only the parts next to the pipeline.
     #[must_use]
     pub fn from_run(run: &Value) -> Self {
         let stages = run["stages"].as_array();
