@@ -419,10 +419,7 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
     let output = finish(&mut command(&setup, "run", &double));
     let aside = stderr(&output);
     assert!(output.status.success(), "{aside}");
-    assert!(
-        aside.contains("falling back to ONNX Runtime"),
-        "{aside}"
-    );
+    assert!(aside.contains("falling back to ONNX Runtime"), "{aside}");
     assert!(aside.contains("jetwatch engine build"), "{aside}");
     // And with one.
     build_configured(&setup, &double);
@@ -914,7 +911,10 @@ fn unreadable_surfaces_are_copied() {
         said.contains("NvBufSurfaceMapEglImage of libnvbufsurface failed"),
         "{said}"
     );
-    assert!(said.contains("falling back to copying frames out of NVMM"), "{said}");
+    assert!(
+        said.contains("falling back to copying frames out of NVMM"),
+        "{said}"
+    );
     // The first picture was lost, with its session; the next session begins anew.
     assert_eq!(found.len(), wanted.len());
     let work = jetson.elements.activity();

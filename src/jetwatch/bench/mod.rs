@@ -4,6 +4,7 @@
 //! processes, so that a failure does not affect the others, and none finds the caches of another.
 
 mod ablation;
+mod cores;
 mod layers;
 mod run;
 mod series;

@@ -19,6 +19,7 @@ use jetwatch_bench::{AblationStep, Comparison, Noise, Statistics, cartesian, mea
 use jetwatch_source::StopToken;
 
 use super::super::{Exit, signals};
+use super::cores::{allowed_cores, shares};
 use super::run::{FILE, Speed, write};
 use super::{BenchArgs, PartArg, ablation};
 
@@ -383,24 +384,6 @@ fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()
         // A stop in the meantime is seen in the next turn.
         std::thread::sleep(POLL_INTERVAL);
     }
-}
-
-/// The processor cores that this process may use.
-fn allowed_cores() -> anyhow::Result<Vec<String>> {
-    let set =
-        rustix::thread::sched_getaffinity(None).context("cannot ask for the processor cores")?;
-    let cores = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
-    Ok(cores.map(|core| core.to_string()).collect())
-}
-
-/// The cores in `count` parts of the same size; with fewer cores than parts, one each in turns.
-fn shares(cores: &[String], count: usize) -> Vec<Vec<String>> {
-    let each = cores.len() / count.max(1);
-    let share = |place: usize| match each {
-        0 => vec![cores[place % cores.len().max(1)].clone()],
-        each => cores[place * each..(place + 1) * each].to_vec(),
-    };
-    (0..count).map(share).collect()
 }
 
 /// `detector.workers=2,batch_size=4` as the name of a folder.

@@ -51,7 +51,8 @@ pub(super) fn run(
             }
         } else if refused && requested_at.elapsed() > BUS_DRAIN_TIMEOUT {
             return Err(SourceError::Build(
-                "the pipeline did not start and reported no error; set GST_DEBUG=3 for details".to_owned(),
+                "the pipeline did not start and reported no error; set GST_DEBUG=3 for details"
+                    .to_owned(),
             ));
         }
         if !announced && built.stall_monitor.frames() > 0 {
