@@ -1,5 +1,5 @@
 """Raw outputs of one picture as (boxes [n, 4] xyxy in input pixels, scores [n, classes]), for the layouts whose accuracy
-can be measured here. Formulas as in src/detect, in numpy; every cell is kept, so that networks can be compared by cell."""
+can be measured here. Formulas as in src/appliance/detect, in numpy; every cell is kept, so that networks can be compared by cell."""
 import numpy as np
 
 from .spec import Mistake

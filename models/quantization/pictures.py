@@ -1,4 +1,4 @@
-"""A COCO annotation file and its pictures as input tensors, laid out as src/types/geometry.rs and src/detect/tensor.rs do.
+"""A COCO annotation file and its pictures as input tensors, laid out as src/appliance/types/geometry.rs and src/appliance/detect/tensor.rs do.
 
 Pictures are kept as 8-bit letterboxed planes (0.5 MiB at 416x416) and normalized when they are asked for."""
 import json

@@ -1,4 +1,4 @@
-"""model.yaml as the quantizer needs it. The daemon's own reader (src/detect/model_keys.rs) is the strict one: this one
+"""model.yaml as the quantizer needs it. The daemon's own reader (src/appliance/detect/model_yaml.rs) is the strict one: this one
 checks only what it uses, so that a model folder has one judge."""
 import os
 from dataclasses import dataclass

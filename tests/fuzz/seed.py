@@ -128,11 +128,14 @@ def annotations():
 
 
 def words():
-    """The keys and words of the configuration and of model.yaml: every text in quotes in the files that read them."""
-    sources = [ROOT / "src/appliance/config/keys.rs", *sorted((ROOT / "src/appliance/config/load").glob("*.rs"))]
-    sources += [ROOT / "src/appliance/detect/model_keys.rs", *sorted((ROOT / "src/appliance/detect/model_keys").glob("*.rs"))]
+    """The keys and words of the configuration and of model.yaml: names in the schema and in the files that read them."""
+    sources = [ROOT / "configs/jetwatch.schema.json", ROOT / "src/appliance/detect/model_yaml.rs"]
+    sources += sorted((ROOT / "src/appliance/detect/model_yaml").glob("**/*.rs"))
     sources = [path for path in sources if path.name != "tests.rs"]
-    found = {word for path in sources for word in re.findall(r'"([a-z][a-z0-9_]{1,18})"', path.read_text())}
+    texts = [path.read_text() for path in sources]
+    found = {word for text in texts for word in re.findall(r'"([a-z][a-z0-9_]{1,18})"', text)}
+    # A key of model.yaml is a field of its section.
+    found |= {word for text in texts for word in re.findall(r"^ +(?:pub(?:\(super\))? )?([a-z][a-z0-9_]{1,18}): ", text, re.M)}
     found |= {"images", "categories", "annotations", "image_id", "category_id", "bbox", "area", "iscrowd", "file_name"}
     found |= {"synthetic://traffic?", "rtsp://", "v4l2:///dev/", "csi://", "launch:", "file://", "images:", "1e308", "-0.0"}
     return sorted(found)
