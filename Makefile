@@ -96,10 +96,10 @@ bench: ## Run the micro-benchmarks.
 	cargo bench --locked
 
 instructions: build ## Count what a frame costs the processor of a Jetson outside of NVIDIA's code, on the virtual Jetson (x86-64; minutes).
-	@benches/instructions/run $(BINARY)
+	@benches/scripts/instructions/run $(BINARY)
 
 sources: build ## Measure drops, processor time and memory of thirty sources against one (minutes).
-	@benches/sources $(BINARY)
+	@benches/scripts/sources $(BINARY)
 
 fuzz: ## Fuzz the decoders and the readers for FUZZ_SECONDS (600) each; installs cargo-fuzz.
 	@.ci/setup build fuzz

@@ -12,9 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch_nvidia::echo::{Echo, EchoRecording};
-use jetwatch_nvidia::execution::{
-    Execution, ExecutionError, Inner, InputPlan, InputSource, OutputPlan, Plan, StageTimes,
+use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
+use jetwatch_nvidia::session::{
+    Execution, ExecutionError, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan, StageTimes,
 };
 use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Library, Precision, Runtime};
 use onnx_graph::{FLOAT, Graph};
@@ -116,7 +116,7 @@ enum Parts {
 }
 
 fn measure(device: &Arc<Device>, time: Duration, parts: Parts) -> Result<Value, Failure> {
-    let busy = |calls: Calls| echo_of_workers(calls).execution(device);
+    let busy = |calls: Calls| loopback_for(calls).session(device);
     let mut report = json!({
         "device": device.name(),
         "compute_capability": format!("{}.{}", device.compute_capability().0, device.compute_capability().1),
@@ -130,8 +130,8 @@ fn measure(device: &Arc<Device>, time: Duration, parts: Parts) -> Result<Value, 
     if parts == Parts::All {
         report["memory"] = memory(device)?;
         report["calls"] = json!([
-            calls(device, EchoRecording::Off)?,
-            calls(device, EchoRecording::Contexts)?
+            calls(device, GraphMode::Off)?,
+            calls(device, GraphMode::Contexts)?
         ]);
     }
     Ok(report)
@@ -190,37 +190,37 @@ fn format(element: Element) -> TensorFormat {
     }
 }
 
-fn echo(pixels: PixelFormat, element: Element, batch: usize) -> Echo {
-    Echo {
-        input: InputSource::Pictures {
+fn echo(pixels: PixelFormat, element: Element, batch: usize) -> LoopbackNetwork {
+    LoopbackNetwork {
+        input: InputSource::Images {
             pixels,
             tensor: format(element),
         },
         batch,
         output_bytes: 4096,
         pause: Duration::ZERO,
-        recording: EchoRecording::Off,
+        graph_mode: GraphMode::Off,
     }
 }
 
 /// Writes a picture of the whole tensor into every slot.
-fn fill(execution: &mut Execution, rows: &[u8]) -> Result<(), ExecutionError> {
-    let inner = Inner {
+fn fill(session: &mut Execution, rows: &[u8]) -> Result<(), ExecutionError> {
+    let inner = LetterboxRect {
         width: WIDTH,
         height: HEIGHT,
         left: 0,
         top: 0,
     };
     let pitch = 4 * WIDTH as usize;
-    for index in 0..execution.batch() {
-        execution.write(index, inner, |y| {
+    for index in 0..session.batch() {
+        session.upload_image(index, inner, |y| {
             &rows[y as usize % HEIGHT as usize * pitch..]
         })?;
     }
     Ok(())
 }
 
-fn picture() -> Vec<u8> {
+fn image() -> Vec<u8> {
     (0..4 * WIDTH * HEIGHT)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect()
@@ -249,14 +249,14 @@ fn median(times: &[StageTimes], stage: impl Fn(&StageTimes) -> Duration) -> f64 
 /// Gigabytes a second, read and written, of a copy inside the GPU's memory that is larger than its caches.
 fn device_copy(device: &Arc<Device>) -> Result<f64, ExecutionError> {
     let bytes = 256 << 20;
-    let copy = Echo {
+    let copy = LoopbackNetwork {
         input: InputSource::Tensor {
-            bytes_per_picture: bytes,
+            bytes_per_image: bytes,
         },
         output_bytes: bytes,
         ..echo(PixelFormat::Bgrx, Element::F32, 1)
     };
-    let times = times(&mut copy.execution(device)?)?;
+    let times = times(&mut copy.session(device)?)?;
     Ok(2.0 * bytes as f64 / median(&times, |times| times.network) / 1e9)
 }
 
@@ -268,8 +268,8 @@ fn kernel(
     batch: usize,
     copy: f64,
 ) -> Result<Value, ExecutionError> {
-    let mut execution = echo(pixels, element, batch).execution(device)?;
-    fill(&mut execution, &picture())?;
+    let mut execution = echo(pixels, element, batch).session(device)?;
+    fill(&mut execution, &image())?;
     let times = times(&mut execution)?;
     let numbers = (WIDTH * HEIGHT) as usize;
     let pixel_bytes = match pixels {
@@ -298,21 +298,21 @@ fn cpu_time() -> Duration {
 }
 
 /// What one run of nearly nothing costs the host: the calls, and the waking up after them.
-fn calls(device: &Arc<Device>, recording: EchoRecording) -> Result<Value, ExecutionError> {
+fn calls(device: &Arc<Device>, recording: GraphMode) -> Result<Value, ExecutionError> {
     let small = TensorFormat {
         width: 64,
         height: 64,
         ..format(Element::F32)
     };
-    let echo = Echo {
-        input: InputSource::Pictures {
+    let echo = LoopbackNetwork {
+        input: InputSource::Images {
             pixels: PixelFormat::Bgrx,
             tensor: small,
         },
-        recording,
+        graph_mode: recording,
         ..echo(PixelFormat::Bgrx, Element::F32, 1)
     };
-    let mut execution = echo.execution(device)?;
+    let mut execution = echo.session(device)?;
     for _ in 0..WARM_UP {
         execution.run(1)?;
     }
@@ -351,12 +351,12 @@ enum Calls {
 }
 
 /// The network of the workers.
-fn echo_of_workers(calls: Calls) -> Echo {
-    Echo {
+fn loopback_for(calls: Calls) -> LoopbackNetwork {
+    LoopbackNetwork {
         pause: PAUSE,
-        recording: match calls {
-            Calls::Single => EchoRecording::Off,
-            Calls::Graphs => EchoRecording::Contexts,
+        graph_mode: match calls {
+            Calls::Single => GraphMode::Off,
+            Calls::Graphs => GraphMode::Contexts,
         },
         ..echo(PixelFormat::Bgrx, Element::F32, FRAMES)
     }
@@ -374,7 +374,7 @@ fn all_workers(make: Make<'_>, time: Duration) -> Result<Value, ExecutionError> 
 
 /// Frames a second of `count` workers, each of which writes all pictures anew for every run.
 fn workers(make: Make<'_>, count: usize, time: Duration) -> Result<Value, ExecutionError> {
-    let rows = picture();
+    let rows = image();
     let mut alone = make(Calls::Single)?;
     fill(&mut alone, &rows)?;
     let network = median(&times(&mut alone)?, |times| times.network);
@@ -460,10 +460,10 @@ fn tensorrt(device: &Arc<Device>, path: &Path, time: Duration) -> Result<Value, 
     let runtime = Runtime::new(&library, None)?;
     let engine: Arc<Engine> = runtime.deserialize(&built.plan)?;
     let load_ms = lap();
-    let make = |calls: Calls| engine.execution(device, &plan_of_workers(calls));
+    let make = |calls: Calls| engine.session(device, &plan_for(calls));
     let mut first = make(Calls::Graphs)?;
     let execution_ms = lap();
-    fill(&mut first, &picture())?;
+    fill(&mut first, &image())?;
     lap();
     first.run(FRAMES)?;
     let first_run_ms = lap();
@@ -495,7 +495,7 @@ fn cells() -> usize {
     (WIDTH / 32 * HEIGHT / 32) as usize
 }
 
-fn plan_of_workers(calls: Calls) -> Plan {
+fn plan_for(calls: Calls) -> Plan {
     Plan {
         input: InputPlan {
             name: "images".to_owned(),
@@ -504,7 +504,7 @@ fn plan_of_workers(calls: Calls) -> Plan {
         constants: Vec::new(),
         outputs: vec![OutputPlan {
             name: "boxes".to_owned(),
-            bytes_per_picture: 4 * 5 * cells(),
+            bytes_per_image: 4 * 5 * cells(),
         }],
         batch: FRAMES,
         graphs: calls == Calls::Graphs,

@@ -4,12 +4,12 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jetwatch_detect::layout::yolox::Yolox;
-use jetwatch_detect::layout::{ElementKind, Head, Numbers, Shape};
+use jetwatch_detect::decoders::yolox::Yolox;
+use jetwatch_detect::decoders::{DType, OutputDecoder, TensorShape, TensorView};
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_detect::{ClassFilter, nms};
-use jetwatch_types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
+use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 const THRESHOLD: f32 = 0.3;
 const IOU: f32 = 0.45;
@@ -52,19 +52,19 @@ fn output(input: Size, cells: usize, row_len: usize) -> Vec<f32> {
 
 fn decoding(criterion: &mut Criterion) {
     let input = Size::new(640, 640);
-    let shape = Shape {
-        element: ElementKind::F32,
+    let shape = TensorShape {
+        element: DType::F32,
         axes: &[8400, 85],
     };
     let yolox = Yolox::new(input, 80, &[shape]).expect("the shape is right");
     let output = output(input, 8400, 85);
-    let output = [Numbers::F32(&output)];
+    let output = [TensorView::F32(&output)];
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
     let mut candidates = Vec::new();
     yolox.decode(&output, THRESHOLD, &all, &mut candidates);
     assert_eq!(candidates.len(), 300);
     let proposed = candidates.clone();
-    nms::suppress(&mut candidates, IOU, 300);
+    nms::non_max_suppression(&mut candidates, IOU, 300);
     assert_eq!(candidates.len(), 60);
 
     criterion.bench_function(
@@ -72,7 +72,7 @@ fn decoding(criterion: &mut Criterion) {
         |bench| {
             bench.iter(|| {
                 let decoded = yolox.decode(black_box(&output), THRESHOLD, &all, &mut candidates);
-                nms::suppress(&mut candidates, IOU, 300);
+                nms::non_max_suppression(&mut candidates, IOU, 300);
                 (decoded, candidates.len())
             });
         },
@@ -83,7 +83,7 @@ fn decoding(criterion: &mut Criterion) {
     criterion.bench_function("suppress only, 300 candidates, 60 kept", |bench| {
         bench.iter_batched_ref(
             || proposed.clone(),
-            |candidates| nms::suppress(candidates, IOU, 300),
+            |candidates| nms::non_max_suppression(candidates, IOU, 300),
             BatchSize::SmallInput,
         );
     });
@@ -131,7 +131,7 @@ fn tensors(criterion: &mut Criterion) {
         let bytes: Vec<u8> = (0..stride * letterbox.inner.height as usize)
             .map(|index| index as u8)
             .collect();
-        let picture = Picture::new(letterbox.inner, stride, Box::new(bytes)).expect("large enough");
+        let picture = Image::new(letterbox.inner, stride, Box::new(bytes)).expect("large enough");
         let mut writer = TensorWriter::new(&spec, 1);
         let mut tensor = vec![0.0_f32; writer.slot_len()];
         criterion.bench_function(&format!("tensor, {name}"), |bench| {

@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_detect::layout::darknet_grids::DarknetGridsParameters;
-use jetwatch_detect::layout::detectnet_v2::DetectNetParameters;
-use jetwatch_detect::layout::detr::{DetrActivation, DetrParameters};
-use jetwatch_detect::layout::fcos::{FcosParameters, FcosScore};
-use jetwatch_detect::layout::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch_detect::layout::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use jetwatch_detect::layout::{Decoded, ElementKind, Numbers, Shape};
+use jetwatch_detect::decoders::darknet_grids::DarknetGridsParameters;
+use jetwatch_detect::decoders::detectnet_v2::DetectNetParameters;
+use jetwatch_detect::decoders::detr::{DetrActivation, DetrParameters};
+use jetwatch_detect::decoders::fcos::{FcosParameters, FcosScore};
+use jetwatch_detect::decoders::gfl::{CellCenter, GflParameters, GflTensors};
+use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::decoders::{DType, DecodeDiagnostics, TensorShape, TensorView};
 use jetwatch_detect::model::OutputLayout;
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_types::Size;
@@ -27,7 +27,7 @@ const BOXES: usize = 80 * 80 + 40 * 40 + 20 * 20;
 const HALF: f32 = 80.0;
 
 /// Place in the output, class and score of what passes: five neighboring cells of stride 16 for each object.
-fn seen() -> impl Iterator<Item = (usize, usize, f32)> {
+fn objects() -> impl Iterator<Item = (usize, usize, f32)> {
     (0..60).flat_map(|object| {
         let (x, y) = (1 + object % 12 * 3, 2 + object / 12 * 7);
         let cells = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)];
@@ -57,8 +57,8 @@ fn cell(place: usize) -> [f32; 3] {
 }
 
 /// A background of at most `most`, every number another.
-fn noise(index: usize, most: f32) -> f32 {
-    ((index as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0 * most
+fn noise(index: usize, max: f32) -> f32 {
+    ((index as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0 * max
 }
 
 fn logit(score: f32) -> f32 {
@@ -75,7 +75,7 @@ fn rows(
 ) -> Vec<f32> {
     let mut scores = vec![0.0; BOXES];
     let mut classes = vec![0; BOXES];
-    for (place, class, score) in seen() {
+    for (place, class, score) in objects() {
         (scores[place], classes[place]) = (score, class);
     }
     let mut rows = Vec::with_capacity(BOXES * (before + CLASSES));
@@ -125,7 +125,7 @@ fn case(name: &'static str, layout: OutputLayout, tensors: Vec<(Vec<usize>, Vec<
 }
 
 /// Planes of each grid with their axes.
-fn planes_of_grids(rows: &[f32], row_len: usize) -> Vec<(Vec<usize>, Vec<f32>)> {
+fn planes_from_grids(rows: &[f32], row_len: usize) -> Vec<(Vec<usize>, Vec<f32>)> {
     let grids = grids(rows, row_len).into_iter().zip(SIDES);
     grids
         .map(|(grid, side)| (vec![row_len, side, side], planes(grid, row_len)))
@@ -180,7 +180,7 @@ fn yolo() -> Vec<Case> {
         case(
             "yolox grids",
             OutputLayout::YoloxGrids,
-            planes_of_grids(&yolox, 85),
+            planes_from_grids(&yolox, 85),
         ),
         case(
             "yolov5",
@@ -203,7 +203,7 @@ fn yolo() -> Vec<Case> {
         case(
             "yolov3 and yolov4 grids",
             OutputLayout::DarknetGrids(parameters),
-            planes_of_grids(&darknet, 85),
+            planes_from_grids(&darknet, 85),
         ),
     ]
 }
@@ -214,14 +214,14 @@ fn others() -> Vec<Case> {
     let distances = |place: usize| [HALF / cell(place)[2]; 4];
     let sides: Vec<f32> = (0..BOXES).flat_map(distances).collect();
     let fcos = [
-        planes_of_grids(&scores, CLASSES),
-        planes_of_grids(&sides, 4),
+        planes_from_grids(&scores, CLASSES),
+        planes_from_grids(&sides, 4),
     ]
     .concat();
     // The root over its product with the background's scores stays below the threshold.
     let mut centerness: Vec<f32> = vec![0.5; BOXES];
-    seen().for_each(|(place, ..)| centerness[place] = 0.9);
-    let with_centerness = [fcos.clone(), planes_of_grids(&centerness, 1)].concat();
+    objects().for_each(|(place, ..)| centerness[place] = 0.9);
+    let with_centerness = [fcos.clone(), planes_from_grids(&centerness, 1)].concat();
     // All the weight on the fifth of eight distances.
     let distribution = |_: usize| [[0.0, 0.0, 0.0, 0.0, 0.0, 20.0, 0.0, 0.0]; 4].concat();
     let distributions: Vec<f32> = (0..BOXES).flat_map(distribution).collect();
@@ -341,7 +341,7 @@ fn detectnet_v2() -> Case {
     let mut scores: Vec<f32> = (0..CLASSES * BOXES)
         .map(|index| noise(index, 0.1))
         .collect();
-    for (place, class, score) in seen() {
+    for (place, class, score) in objects() {
         let (column, row) = ((place - 6400) % 40, (place - 6400) / 40);
         scores[class * BOXES + row * 120 + column] = score;
     }
@@ -362,31 +362,34 @@ fn detectnet_v2() -> Case {
 fn layouts(criterion: &mut Criterion) {
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
     for case in yolo().into_iter().chain(others()) {
-        let element = ElementKind::F32;
+        let element = DType::F32;
         let shape = |(axes, _): &'_ (Vec<usize>, Vec<f32>)| axes.clone();
         let axes: Vec<Vec<usize>> = case.tensors.iter().map(shape).collect();
-        let shapes: Vec<Shape<'_>> = axes.iter().map(|axes| Shape { element, axes }).collect();
+        let shapes: Vec<TensorShape<'_>> = axes
+            .iter()
+            .map(|axes| TensorShape { element, axes })
+            .collect();
         let head = case
             .layout
-            .head(case.input, CLASSES, &shapes)
+            .create_decoder(case.input, CLASSES, &shapes)
             .unwrap_or_else(|mismatch| panic!("{}: {mismatch:?}", case.name));
-        let tensors: Vec<Numbers<'_>> = case
+        let tensors: Vec<TensorView<'_>> = case
             .tensors
             .iter()
-            .map(|(_, numbers)| Numbers::F32(numbers))
+            .map(|(_, numbers)| TensorView::F32(numbers))
             .collect();
         let mut candidates = Vec::new();
         let decoded = head.decode(&tensors, THRESHOLD, &all, &mut candidates);
         assert_eq!(
             (decoded, candidates.len()),
-            (Decoded::default(), 300),
+            (DecodeDiagnostics::default(), 300),
             "{}",
             case.name
         );
         let kept = if head.needs_suppression() { 60 } else { 300 };
         let suppress = |candidates: &mut Vec<_>| {
             if head.needs_suppression() {
-                nms::suppress(candidates, IOU, 300);
+                nms::non_max_suppression(candidates, IOU, 300);
             } else {
                 nms::rank(candidates, 300);
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use jetwatch_record::{Canvas, Grid, Overlay, Viewport, copy_into};
-use jetwatch_types::{Picture, Size, Track, TrackId, TrackState};
+use jetwatch_types::{Image, Size, Track, TrackId, TrackState};
 
 const SIZE: Size = Size::new(1920, 1080);
 const TRACKS: u64 = 20;
@@ -84,7 +84,7 @@ fn draw(criterion: &mut Criterion) {
     let labels = ["person", "car", "bus", "truck", "bicycle"].map(str::to_owned);
     let viewport = Viewport {
         source: SIZE,
-        shown: SIZE,
+        drawn_size: SIZE,
     };
     for layout in LAYOUTS {
         let cases = [
@@ -120,10 +120,10 @@ fn draw(criterion: &mut Criterion) {
 
 fn tile(criterion: &mut Criterion) {
     let grid = Grid::new(4, SIZE);
-    let place = grid.place(1, SIZE);
+    let place = grid.fit(1, SIZE);
     let stride = grid.size().width as usize * 4;
     let mut pixels = vec![0; stride * grid.size().height as usize];
-    let picture = Picture::new(SIZE, 1920 * 4, Box::new(vec![70_u8; PIXELS * 4]));
+    let picture = Image::new(SIZE, 1920 * 4, Box::new(vec![70_u8; PIXELS * 4]));
     let picture = picture.expect("its own size");
     criterion.bench_function("tile_1080p_to_a_quarter_of_720p", |bencher| {
         bencher.iter(|| copy_into(black_box(&picture), place, &mut pixels, stride));

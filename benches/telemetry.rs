@@ -35,7 +35,7 @@ fn ranges(criterion: &mut Criterion) {
                 drop(black_box(traced.range(Stage::Infer, black_box(1))));
             }
             let took = started.elapsed();
-            drop(trace.take());
+            drop(trace.drain());
             took
         });
     });

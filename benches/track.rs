@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jetwatch_config::{Association, TrackerConfig, TrackerKind};
-use jetwatch_track::{Lifecycle, Tracker};
+use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{Detection, FrameMeta, Size, SourceId, TrackState};
 
 /// The scene runs forth and back, so that it can be repeated without a jump.
@@ -161,14 +161,14 @@ fn update(criterion: &mut Criterion) {
 fn lifecycle(criterion: &mut Criterion) {
     let frames = Scene::Street.frames(100);
     let mut tracker = Tracker::new(&config(TrackerKind::Iou, Association::Greedy));
-    let mut lifecycle = Lifecycle::new(Duration::from_millis(500));
+    let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
     let mut events = Vec::new();
     let mut meta = FrameMeta {
         source: SourceId(0),
         seq: 0,
         pts: None,
         captured_at: SystemTime::UNIX_EPOCH,
-        entered_at: Instant::now(),
+        received_at: Instant::now(),
         source_size: Size::new(1920, 1080),
     };
     let mut next = frames.iter().cycle();

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use jetwatch_eval::{Accuracy, Found, Judgement, Truth, coco};
+use jetwatch_eval::{Accuracy, Evaluation, Prediction, Truth, coco};
 use serde_json::Value;
 
 const SCRIPT: &str = "tests/reference/accuracy.py";
@@ -14,7 +14,7 @@ const SCRIPT: &str = "tests/reference/accuracy.py";
 const TOLERANCE: f64 = 1e-9;
 
 /// COCO results as detections on `truth`.
-fn found(truth: &Truth, results: &Value) -> Vec<Found> {
+fn found(truth: &Truth, results: &Value) -> Vec<Prediction> {
     let number = |value: &Value| value.as_f64().expect("a number");
     let results = results.as_array().expect("a list");
     results
@@ -28,7 +28,7 @@ fn found(truth: &Truth, results: &Value) -> Vec<Found> {
             let category = truth
                 .categories
                 .binary_search_by_key(&id("category_id"), |category| category.id);
-            Found {
+            Prediction {
                 image: place.expect("a known picture"),
                 category: category.expect("a known category"),
                 score: number(&result["score"]),
@@ -52,7 +52,7 @@ fn assert_close(what: &str, found: Option<f64>, expected: &Value) {
 fn compare(truth: &Value, detections: &Value, expected: &Value) {
     let bytes = serde_json::to_vec(truth).expect("JSON");
     let truth = coco::parse(&bytes).expect("sound annotations");
-    let judged = Judgement::new(&truth, &found(&truth, detections), 0.5);
+    let judged = Evaluation::new(&truth, &found(&truth, detections), 0.5);
     let Accuracy {
         ap,
         ap50,
@@ -98,7 +98,7 @@ fn compare(truth: &Value, detections: &Value, expected: &Value) {
 }
 
 #[test]
-fn the_committed_case_gives_the_committed_numbers() {
+fn committed_accuracy_case_is_reproduced() {
     let text = include_str!("golden/accuracy/random.json");
     let case: Value = serde_json::from_str(text).expect("JSON");
     // Something of everything, so that agreement means something.
@@ -118,7 +118,7 @@ fn python(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn random_cases_are_judged_as_pycocotools_judges_them() {
+fn random_cases_match_pycocotools() {
     let there = Command::new("python3")
         .args(["-c", "import pycocotools.cocoeval, numpy"])
         .output()

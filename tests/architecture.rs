@@ -76,7 +76,7 @@ fn workspace_keeps_its_rules() {
 }
 
 #[test]
-fn every_broken_rule_is_found() {
+fn every_rule_violation_is_detected() {
     // Put together here, so that this file does not break the rules that it tests.
     let later = ["TO", "DO"].concat();
     let workplace = ["/wo", "rk/data"].concat();
@@ -134,6 +134,54 @@ fn every_broken_rule_is_found() {
     ];
     expected.sort();
     assert_eq!(check(folder.path()), expected);
+}
+
+#[test]
+fn symbols_on_the_path_of_a_frame_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let section = text
+        .split("\n## ")
+        .find(|section| section.starts_with("The path of a frame"))
+        .expect("the section");
+    let steps: Vec<_> = section
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
+    assert!(steps.len() > 15, "{steps:?}");
+    let missing: Vec<_> = steps
+        .iter()
+        .filter(|step| !step_exists(root, step))
+        .collect();
+    assert!(missing.is_empty(), "not found: {missing:#?}");
+}
+
+/// Whether the first symbol between backticks in `step` is declared in the file that the second pair names.
+fn step_exists(root: &Path, step: &str) -> bool {
+    let mut quoted = step.split('`').skip(1).step_by(2);
+    let (Some(symbol), Some(file)) = (quoted.next(), quoted.next()) else {
+        return false;
+    };
+    let Ok(code) = fs::read_to_string(root.join(file)) else {
+        return false;
+    };
+    ["fn ", "struct ", "enum ", "trait "].iter().any(|kind| {
+        code.match_indices(&format!("{kind}{symbol}"))
+            .any(|(at, found)| {
+                let next = code[at + found.len()..].chars().next();
+                next.is_some_and(|c| !c.is_alphanumeric() && c != '_')
+            })
+    })
+}
+
+#[test]
+fn missing_symbol_on_the_path_is_found() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = "src/appliance/pipeline/batcher.rs";
+    assert!(step_exists(root, &format!("4. `push` in `{file}`: text")));
+    assert!(!step_exists(root, &format!("4. `pus` in `{file}`: text")));
+    assert!(!step_exists(root, "4. `push` in `src/none.rs`: text"));
+    assert!(!step_exists(root, "4. push in the batcher"));
 }
 
 /// Every broken rule below `root`, sorted.

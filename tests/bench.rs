@@ -24,8 +24,8 @@ fn bench(setup: &Setup, words: &[&str]) -> (Option<i32>, String, String) {
     let mut command = setup.command("bench");
     command.arg("--output").arg(setup.path("out")).args(words);
     let output = finish(&mut command);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.code(), said, stderr(&output))
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code(), text, stderr(&output))
 }
 
 /// Keys of a tree with what stands there, numbers as `#`, one a line.
@@ -47,7 +47,7 @@ fn layout(tree: &Value, path: &str, lines: &mut Vec<String>) {
 }
 
 #[test]
-fn the_result_has_the_layout_of_both_versions_of_cv_cuda() {
+fn benchmark_json_has_both_cv_cuda_layouts() {
     let setup = setup();
     let (code, said, aside) = bench(
         &setup,
@@ -104,7 +104,7 @@ fn the_result_has_the_layout_of_both_versions_of_cv_cuda() {
 }
 
 #[test]
-fn counts_are_those_of_frames_and_batches() {
+fn benchmark_counts_match_frames_and_batches() {
     let setup = setup();
     let words = [
         "--frames",
@@ -161,7 +161,7 @@ fn counts_are_those_of_frames_and_batches() {
 }
 
 #[test]
-fn each_part_runs_alone() {
+fn each_bench_stage_runs_alone() {
     for (part, range) in [
         ("decode", "source/source"),
         ("detect", "detect/infer"),
@@ -292,7 +292,7 @@ fn two_configurations_run_in_turns() {
 }
 
 #[test]
-fn points_that_did_not_detect_with_the_same_are_told() {
+fn sweep_points_with_different_detectors_are_reported() {
     let setup = setup();
     let words = ["--frames", "12", "--warmup", "1", "--sweep"];
     let sweep = |what: &str| {
@@ -305,20 +305,20 @@ fn points_that_did_not_detect_with_the_same_are_told() {
         Some(lines.take(2).collect::<Vec<_>>())
     };
     assert_eq!(sweep("batch_size=1,2"), None);
-    let told = sweep("detector.backend=onnx,scripted").expect("it is told");
+    let reported = sweep("detector.backend=onnx,scripted").expect("it is told");
     assert!(
-        told[0].starts_with("onnx, street-nano in fp32 (")
-            && told[0].ends_with(": detector.backend=onnx"),
-        "{told:?}"
+        reported[0].starts_with("onnx, street-nano in fp32 (")
+            && reported[0].ends_with(": detector.backend=onnx"),
+        "{reported:?}"
     );
-    assert_eq!(told[1], "scripted, truth: detector.backend=scripted");
+    assert_eq!(reported[1], "scripted, truth: detector.backend=scripted");
     let series = json(&setup.path("out/series.json"));
     let second = &series["points"][1]["runs"][0]["detector"];
     assert_eq!(second, "scripted, truth");
 }
 
 #[test]
-fn processes_have_folders_of_their_own_and_a_mean() {
+fn bench_processes_have_own_folders_and_mean() {
     let setup = setup();
     let (code, _, aside) = bench(
         &setup,
@@ -347,7 +347,7 @@ fn processes_have_folders_of_their_own_and_a_mean() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_anything_runs() {
+fn bench_mistakes_are_reported_before_running() {
     let setup = setup();
     let short = ["--frames", "3", "--warmup", "2"];
     let cases: [(&[&str], i32, &str); 5] = [

@@ -6,7 +6,7 @@ use crate::support::virtual_jetson;
 
 use std::process::{Command, Stdio};
 
-use support::daemon::{Setup, eventually, finish, json_lines_config, stderr};
+use support::daemon::{Setup, finish, json_lines_config, stderr, wait_until_some};
 use virtual_jetson::VirtualJetson;
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=2&width=64&height=36&fps=30";
@@ -22,7 +22,7 @@ fn bench(setup: &Setup, jetson: &VirtualJetson, words: &[&str]) -> Command {
 }
 
 #[test]
-fn clocks_are_given_back_at_the_end() {
+fn clocks_are_restored_at_end() {
     let (setup, jetson) = (
         Setup::new(&json_lines_config(SCENE)),
         VirtualJetson::xavier_nx(),
@@ -56,7 +56,7 @@ fn clocks_are_given_back_at_the_end() {
 }
 
 #[test]
-fn clocks_of_a_killed_benchmark_are_given_back_at_the_next_start() {
+fn clocks_of_killed_benchmark_are_restored_at_next_start() {
     let (setup, jetson) = (
         Setup::new(&json_lines_config(SCENE)),
         VirtualJetson::xavier_nx(),
@@ -68,7 +68,7 @@ fn clocks_of_a_killed_benchmark_are_given_back_at_the_next_start() {
         .stderr(Stdio::null())
         .spawn()
         .expect("started");
-    let held = eventually("held clocks", || {
+    let held = wait_until_some("held clocks", || {
         let is_held = jetson.root().exists(RECORD) && jetson.settings() != before;
         is_held.then(|| jetson.settings())
     });

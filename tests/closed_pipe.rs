@@ -26,7 +26,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn commands_end_quietly_when_nobody_reads_them() {
+fn commands_exit_quietly_on_closed_pipe() {
     let setup = Setup::new(
         "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\n",
     );
@@ -45,14 +45,14 @@ fn commands_end_quietly_when_nobody_reads_them() {
     ];
     for command in commands {
         let output = run(command);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(141), "{command:?}: {said}");
-        assert_eq!(said, "", "{command:?}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(141), "{command:?}: {text}");
+        assert_eq!(text, "", "{command:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn unwritable_output_is_error() {
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
         panic!("/dev/full is missing: this test needs a Linux with its usual devices");
     };
@@ -62,10 +62,10 @@ fn what_cannot_be_written_is_an_error() {
         .stdout(full)
         .output()
         .expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        said.contains("jetwatch: cannot write to standard output: No space left"),
-        "{said}"
+        text.contains("jetwatch: cannot write to standard output: No space left"),
+        "{text}"
     );
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use publish::mosquitto::program;
 use serde_json::{Value, json};
-use support::daemon::{Setup, eventually, finish, json_lines, start, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
 
 const SCENE: &str = "synthetic://traffic?objects=2&width=160&height=90&fps=4";
 
@@ -49,7 +49,7 @@ impl Commanded {
             sent: 0,
         };
         // What is sent before it listens is lost.
-        eventually("an answer", || {
+        wait_until_some("an answer", || {
             commanded.publish(r#"{"id": "hello", "command": "remove_source", "name": "nobody"}"#);
             let is_heard = commanded.lines().iter().any(|line| line["id"] == "hello");
             is_heard.then_some(())
@@ -84,7 +84,7 @@ impl Commanded {
         let id = format!("ask-{}", self.sent);
         command["id"] = json!(id);
         self.publish(&command.to_string());
-        eventually("the answer", || {
+        wait_until_some("the answer", || {
             self.lines().into_iter().find(|line| line["id"] == id)
         })
     }
@@ -131,32 +131,32 @@ fn remove(name: &str) -> Value {
 }
 
 #[test]
-fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
+fn template_source_is_added_survives_reload_and_is_removed() {
     let mut daemon = Commanded::start();
     let reply = daemon.ask(add("extra", 3));
     assert_eq!(
         (&reply["ok"], &reply["name"]),
         (&json!(true), &json!("extra"))
     );
-    eventually("frames", || (daemon.frames("extra") >= 3).then_some(()));
+    wait_until_some("frames", || (daemon.frames("extra") >= 3).then_some(()));
     let reply = daemon.ask(add("Extra", 3));
     assert_eq!(reply["ok"], json!(false), "there is one: {reply}");
 
     daemon.signal("-HUP");
-    let told = eventually("the reload", || {
+    let reported = wait_until_some("the reload", || {
         let lines = daemon.lines();
         lines.into_iter().find(|line| line["kind"] == "reload")
     });
     assert_eq!(
-        (&told["state"], &told["unchanged"]),
+        (&reported["state"], &reported["unchanged"]),
         (&json!("applied"), &json!(2)),
-        "{told}"
+        "{reported}"
     );
 
     let reply = daemon.ask(remove("cam"));
     let error = reply["error"].as_str().expect("a reason");
     assert!(error.contains("configuration file"), "{error}");
-    eventually("a count", || {
+    wait_until_some("a count", || {
         daemon
             .kept("extra")
             .iter()
@@ -169,7 +169,7 @@ fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
         json!(false),
         "it is gone"
     );
-    eventually("its counts taken back", || {
+    wait_until_some("its counts taken back", || {
         (daemon.kept("extra") == ["jetwatch/box/extra/status"]).then_some(())
     });
     assert_eq!(
@@ -182,11 +182,11 @@ fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
     let yaml = Commanded::yaml(daemon.port, "");
     std::fs::write(&daemon.setup.config, yaml).expect("writable");
     daemon.signal("-HUP");
-    let told = eventually("the second reload", || {
+    let reported = wait_until_some("the second reload", || {
         let reloads = daemon.lines().into_iter();
         reloads.filter(|line| line["kind"] == "reload").nth(1)
     });
-    assert_eq!(told["removed"], json!(["extra"]), "{told}");
+    assert_eq!(reported["removed"], json!(["extra"]), "{reported}");
     let lines = daemon.stop();
     let states: Vec<&str> = lines
         .iter()
@@ -201,7 +201,7 @@ fn a_source_of_a_template_joins_outlives_a_reload_and_leaves() {
 }
 
 #[test]
-fn every_command_of_a_burst_is_answered() {
+fn every_command_in_burst_is_answered() {
     let daemon = Commanded::start();
     let mut publisher = Command::new(program("mosquitto_pub"))
         .args(["-h", "127.0.0.1", "-p", &daemon.port.to_string()])
@@ -223,7 +223,7 @@ fn every_command_of_a_burst_is_answered() {
     input.write_all(burst.as_bytes()).expect("it reads");
     drop(input);
     assert!(publisher.wait().expect("it ends").success());
-    eventually("an answer to each", || {
+    wait_until_some("an answer to each", || {
         let lines = daemon.lines();
         let is_answered = |number: &i32| {
             lines
@@ -236,7 +236,7 @@ fn every_command_of_a_burst_is_answered() {
 }
 
 #[test]
-fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
+fn unlisted_template_cannot_be_added() {
     let mut daemon = Commanded::start();
     let with = |parameters: Value| json!({"command": "add_source", "template": "street", "name": "evil", "parameters": parameters});
     let named = |name: &str| json!({"command": "add_source", "template": "plain", "name": name});
@@ -276,7 +276,7 @@ fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
         };
         let before = replies(&daemon.lines()).len();
         daemon.publish(&command.to_string());
-        let reply = eventually("an answer", || {
+        let reply = wait_until_some("an answer", || {
             replies(&daemon.lines()).get(before).cloned()
         });
         assert_eq!(reply["ok"], json!(false), "{command}: {reply}");
@@ -284,7 +284,7 @@ fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
     }
     // The daemon goes on, and nobody came.
     let frames = daemon.frames("cam");
-    eventually("frames", || (daemon.frames("cam") > frames).then_some(()));
+    wait_until_some("frames", || (daemon.frames("cam") > frames).then_some(()));
     assert_eq!(daemon.ask(add("good", 3))["ok"], json!(true));
     let lines = daemon.stop();
     let mut sources: Vec<&str> = lines
@@ -298,7 +298,7 @@ fn what_is_not_listed_in_the_file_cannot_be_asked_for() {
 }
 
 #[test]
-fn a_template_with_a_label_that_the_network_lacks_is_refused_where_it_stands() {
+fn template_with_unknown_label_is_rejected_at_its_line() {
     let with = |label: &str| {
         format!(
             "{TEMPLATES}      zones: [{{name: z, coordinates: '0,0,1,0,1,1,0,1', objects: [{label}]}}]\n"
@@ -308,14 +308,14 @@ fn a_template_with_a_label_that_the_network_lacks_is_refused_where_it_stands() {
     for command in ["check", "run"] {
         let setup = Setup::new(&Commanded::yaml(0, &with("persn")));
         let output = finish(&mut setup.command(command));
-        let said = format!(
+        let message = format!(
             "{}{}",
             stderr(&output),
             String::from_utf8_lossy(&output.stdout)
         );
         assert!(
-            !output.status.success() && said.contains(key),
-            "{command}: {said}"
+            !output.status.success() && message.contains(key),
+            "{command}: {message}"
         );
     }
 
@@ -326,17 +326,21 @@ fn a_template_with_a_label_that_the_network_lacks_is_refused_where_it_stands() {
         let yaml = Commanded::yaml(daemon.port, &with(label));
         std::fs::write(&daemon.setup.config, yaml).expect("writable");
         daemon.signal("-HUP");
-        eventually("the reload", || {
+        wait_until_some("the reload", || {
             let reloads = daemon.lines().into_iter();
             reloads.filter(|line| line["kind"] == "reload").nth(nth)
         })
     };
-    let told = reload("persn", 0);
-    let problems = told["problems"].as_array().expect("a list");
-    assert_eq!(problems.len(), 1, "not for the added source too: {told}");
+    let reported = reload("persn", 0);
+    let problems = reported["problems"].as_array().expect("a list");
+    assert_eq!(
+        problems.len(),
+        1,
+        "not for the added source too: {reported}"
+    );
     let text = problems[0]["text"].as_str().expect("a text");
     assert!(text.contains(key), "{text}");
-    let told = reload("person", 1);
-    assert_eq!(told["changed"], json!(["extra"]), "{told}");
+    let reported = reload("person", 1);
+    assert_eq!(reported["changed"], json!(["extra"]), "{reported}");
     daemon.stop();
 }

@@ -123,7 +123,7 @@ fn every_example_loads_also_with_its_commented_keys() {
 }
 
 #[test]
-fn every_key_is_shown_in_an_example() {
+fn every_config_key_is_in_an_example() {
     let (mut known, mut shown) = (BTreeSet::new(), BTreeSet::new());
     known_paths(Config::KEYS, "", &mut known);
     for (path, text) in examples() {
@@ -145,7 +145,7 @@ fn every_key_is_shown_in_an_example() {
 }
 
 #[test]
-fn commented_keys_show_their_defaults() {
+fn commented_keys_have_default_values() {
     let folder = env!("CARGO_MANIFEST_DIR");
     let text = fs::read_to_string(format!("{folder}/configs/jetwatch.yaml")).expect("readable");
     let full = Document::parse("jetwatch.yaml", &with_commented_keys(&text)).expect("YAML");
@@ -203,13 +203,13 @@ fn check_generated(name: &str, wanted: &str) {
 }
 
 #[test]
-fn the_schema_file_is_the_loaders() {
+fn committed_schema_equals_generated_schema() {
     let schema = serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n";
     check_generated("configs/jetwatch.schema.json", &schema);
 }
 
 #[test]
-fn the_reference_page_is_generated() {
+fn committed_reference_equals_generated_reference() {
     check_generated("docs/src/reference/configuration.md", &configuration_page());
 }
 
@@ -235,7 +235,7 @@ fn the_examples_follow_the_schema_and_name_it() {
 }
 
 #[test]
-fn the_schema_refuses_what_the_loader_refuses() {
+fn schema_rejects_what_loader_rejects() {
     let validator = jsonschema::validator_for(&json_schema()).expect("a schema");
     let source = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n";
     assert!(validator.is_valid(&json_of("good", source)));
@@ -272,7 +272,7 @@ fn the_schema_refuses_what_the_loader_refuses() {
 }
 
 #[test]
-fn the_first_run_needs_neither_model_nor_camera_nor_broker() {
+fn quickstart_config_needs_no_model_camera_or_broker() {
     let config = example("jetwatch.yaml");
     assert_eq!(config.detector.backend, Backend::Scripted);
     assert_eq!(config.detector.model, None);
@@ -287,7 +287,7 @@ fn the_first_run_needs_neither_model_nor_camera_nor_broker() {
 }
 
 #[test]
-fn the_cameras_example_means_what_it_says() {
+fn cameras_example_loads_as_documented() {
     let config = example("cameras.yaml");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
     let kinds: Vec<_> = config

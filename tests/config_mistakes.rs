@@ -49,7 +49,7 @@ fn all_mistakes_are_reported_in_one_report() {
 }
 
 #[test]
-fn a_file_without_sources_says_so() {
+fn config_without_sources_is_reported() {
     let wanted = "f.yaml:1: sources: missing, expected a list of maps with at least one";
     assert!(report("log: {level: info}\ndetector: {model: m}\n").starts_with(wanted));
     assert!(report("log:\n").contains(wanted));
@@ -182,7 +182,7 @@ fn sinks_can_be_chosen() {
 }
 
 #[test]
-fn keys_that_contradict_each_other_are_refused() {
+fn contradictory_keys_are_rejected() {
     let source = |keys: &str| format!("sources: [{{name: a, {keys}}}]\ndetector: {{model: m}}\n");
     let mqtt = |keys: &str| format!("{LEAST}publish: {{mqtt: {{{keys}}}}}\n");
     let cases = [
@@ -277,7 +277,7 @@ fn keys_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn waits_that_contradict_each_other_are_told_where_they_were_given() {
+fn contradictory_timeouts_are_reported_at_their_keys() {
     let source = |keys: &str| {
         format!("sources:\n - name: a\n   uri: /v.mp4\n   {keys}\ndetector: {{model: m}}\n")
     };
@@ -367,7 +367,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_makes_the_loader_panic(
+    fn loader_does_not_panic_on_any_text(
         example in prop::sample::select(vec!["configs/jetwatch.yaml", "configs/cameras.yaml", "tests/golden/config_mistakes.yaml"]),
         changes in prop::collection::vec((0.0_f64..1.0, change()), 1..8),
     ) {
@@ -381,7 +381,7 @@ proptest! {
     }
 
     #[test]
-    fn no_address_makes_the_loader_panic_or_shows_a_password(
+    fn loader_does_not_panic_or_leak_password_on_any_uri(
         scheme in prop::sample::select(vec!["rtsp://", "RTSPS://", "mqtt://", "synthetic://", "file://", "v4l2://", ""]),
         before in "[a-z0-9%/?#\\[\\]]{0,6}",
         after in "\\PC{0,12}",
@@ -434,7 +434,7 @@ fn defaults_of_the_tracker_depend_on_its_type() {
 }
 
 #[test]
-fn scene_rules_are_refused_with_their_place() {
+fn invalid_scene_rules_are_rejected_with_position() {
     let with = |rules: &str| {
         let rules = rules.replace('\n', "\n    ");
         let text = LEAST.replace("detector:", &format!("    {rules}\ndetector:"));
@@ -501,7 +501,7 @@ fn with_secondary(networks: &str) -> String {
 }
 
 #[test]
-fn secondary_networks_that_cannot_work_together_are_refused() {
+fn conflicting_secondary_networks_are_rejected() {
     let cases = [
         (
             "[{name: a, model: m, on: {secondary: b}}]",
@@ -553,7 +553,7 @@ fn secondary_networks_that_cannot_work_together_are_refused() {
 }
 
 #[test]
-fn secondary_networks_in_a_circle_are_told_by_their_way_around() {
+fn secondary_network_cycle_is_reported_with_path() {
     let circle = "[{name: a, model: m, on: {secondary: c}}, {name: b, model: m, on: {secondary: a}}, \
         {name: c, model: m, on: {secondary: b}}, {name: d, model: m, on: {secondary: a}}]";
     let found = report(&with_secondary(circle));
@@ -588,7 +588,7 @@ fn defaults_of_secondary_networks_are_the_documented_ones() {
 }
 
 #[test]
-fn a_template_is_held_against_the_detector_as_a_source_is() {
+fn template_is_validated_against_detector_like_source() {
     let with = |detector: &str, source: &str| {
         format!(
             "sources: [{{name: a, uri: synthetic://traffic}}]\ndetector:\n{detector}source_templates:\n  - name: t\n    source:\n{source}"
@@ -598,19 +598,19 @@ fn a_template_is_held_against_the_detector_as_a_source_is() {
     let detector = "  backend: scripted\n  score_threshold: 0.3\n  classes: [person, car]\n";
     let zone = "      zones: [{name: z, coordinates: '0,0,1,0,1,1,0,1', objects: [persn]}]\n";
     let own = format!("{scene}      score_threshold: 0.1\n      classes: [dragon]\n{zone}");
-    let told = report(&with(detector, &own));
+    let reported = report(&with(detector, &own));
     for wanted in [
         "f.yaml:10: source_templates[0].source.score_threshold: 0.1 is below detector.score_threshold",
         "f.yaml:11: source_templates[0].source.classes: `dragon` is not in detector.classes",
         "f.yaml:12: source_templates[0].source.zones[0].objects: `persn` is not among detector.classes",
     ] {
-        assert!(told.contains(wanted), "{told}");
+        assert!(reported.contains(wanted), "{reported}");
     }
-    let told = report(&with(
+    let reported = report(&with(
         "  backend: scripted\n",
         "      uri: rtsp://camera/1\n",
     ));
     let wanted = "detector.backend: scripted needs the ground truth of a synthetic source, and the template `t` has none";
-    assert!(told.contains(wanted), "{told}");
+    assert!(reported.contains(wanted), "{reported}");
     loaded(&with(detector, scene));
 }

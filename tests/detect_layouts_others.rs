@@ -4,25 +4,27 @@
 use std::path::Path;
 
 use jetwatch_detect::ClassFilter;
-use jetwatch_detect::layout::boxes::BoxUnit;
-use jetwatch_detect::layout::detectnet_v2::{DetectNetParameters, DetectNetV2};
-use jetwatch_detect::layout::detr::{Detr, DetrActivation, DetrParameters};
-use jetwatch_detect::layout::fastestdet::FastestDet;
-use jetwatch_detect::layout::fcos::{Fcos, FcosParameters, FcosScore};
-use jetwatch_detect::layout::gfl::{CellCenter, Gfl, GflParameters, GflTensors};
-use jetwatch_detect::layout::nms_plugin::{NmsPlugin, NmsPluginParameters, SuppressedBoxes};
-use jetwatch_detect::layout::rows_of_six::RowsOfSix;
-use jetwatch_detect::layout::ssd::{Ssd, SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use jetwatch_detect::layout::ssd_anchors::{AnchorGrid, AnchorLimit, generate};
-use jetwatch_detect::layout::{Decoded, ElementKind, Head, Mismatch, Numbers, Shape};
+use jetwatch_detect::decoders::boxes::BoxUnit;
+use jetwatch_detect::decoders::detectnet_v2::{DetectNetParameters, DetectNetV2};
+use jetwatch_detect::decoders::detr::{Detr, DetrActivation, DetrParameters};
+use jetwatch_detect::decoders::fastestdet::FastestDet;
+use jetwatch_detect::decoders::fcos::{Fcos, FcosParameters, FcosScore};
+use jetwatch_detect::decoders::gfl::{CellCenter, Gfl, GflParameters, GflTensors};
+use jetwatch_detect::decoders::nms_plugin::{NmsPlugin, NmsPluginParameters, SuppressedBoxes};
+use jetwatch_detect::decoders::picodet_nms::PicoDetNms;
+use jetwatch_detect::decoders::ssd::{Ssd, SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::decoders::ssd_anchors::{AnchorGrid, AnchorLimit, generate};
+use jetwatch_detect::decoders::{
+    DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView,
+};
 use jetwatch_types::Size;
 use serde_json::Value;
 
 /// Candidates of every case agree with the reference: same places and classes in the same order, scores and boxes within
 /// the rounding of 32-bit floats. `make` gives the head from the case's parameters, input size, classes and shapes.
-fn check<H: Head>(
+fn check<H: OutputDecoder>(
     layout: &str,
-    make: impl Fn(&Value, Size, usize, &[Shape<'_>]) -> Result<H, Mismatch>,
+    make: impl Fn(&Value, Size, usize, &[TensorShape<'_>]) -> Result<H, Mismatch>,
 ) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/layouts")
@@ -53,7 +55,7 @@ fn check<H: Head>(
             &all,
             &mut candidates,
         );
-        assert_eq!(decoded, Decoded::default(), "{at}");
+        assert_eq!(decoded, DecodeDiagnostics::default(), "{at}");
         let wanted = list(&case["candidates"]);
         assert_eq!(candidates.len(), wanted.len(), "{at}");
         for (found, wanted) in candidates.iter().zip(wanted) {
@@ -107,23 +109,23 @@ impl Tensor {
         }
     }
 
-    fn shape(&self) -> Shape<'_> {
+    fn shape(&self) -> TensorShape<'_> {
         let element = match self.values {
-            Values::F32(_) => ElementKind::F32,
-            Values::I32(_) => ElementKind::I32,
-            Values::I64(_) => ElementKind::I64,
+            Values::F32(_) => DType::F32,
+            Values::I32(_) => DType::I32,
+            Values::I64(_) => DType::I64,
         };
-        Shape {
+        TensorShape {
             element,
             axes: &self.axes,
         }
     }
 
-    fn numbers(&self) -> Numbers<'_> {
+    fn numbers(&self) -> TensorView<'_> {
         match &self.values {
-            Values::F32(values) => Numbers::F32(values),
-            Values::I32(values) => Numbers::I32(values),
-            Values::I64(values) => Numbers::I64(values),
+            Values::F32(values) => TensorView::F32(values),
+            Values::I32(values) => TensorView::I32(values),
+            Values::I64(values) => TensorView::I64(values),
         }
     }
 }
@@ -198,7 +200,7 @@ fn boxes_of_suppression_plug_ins_agree_with_the_reference() {
                 "batched" => NmsPlugin::Batched,
                 other => panic!("a plug-in called {other}"),
             },
-            boxes_are: unit(&parameters["boxes_are"]),
+            box_unit: unit(&parameters["boxes_are"]),
         };
         SuppressedBoxes::new(&parameters, input, classes, shapes)
     });
@@ -226,7 +228,7 @@ fn nanodet_and_picodet_agree_with_the_reference() {
 #[test]
 fn finished_boxes_of_picodet_agree_with_the_reference() {
     check("rows_of_six", |_, input, classes, shapes| {
-        RowsOfSix::new(input, classes, shapes)
+        PicoDetNms::new(input, classes, shapes)
     });
 }
 

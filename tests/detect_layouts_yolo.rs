@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use jetwatch_detect::ClassFilter;
-use jetwatch_detect::layout::{Decoded, ElementKind, Numbers, Shape};
+use jetwatch_detect::decoders::{DType, DecodeDiagnostics, TensorShape, TensorView};
 use jetwatch_detect::model::ModelSpec;
 use serde_json::Value;
 
@@ -57,18 +57,24 @@ fn agrees(name: &str) {
     let floats: Vec<Vec<f32>> = list(&case["tensors"])
         .map(|tensor| list(&tensor["numbers"]).map(number).collect())
         .collect();
-    let element = ElementKind::F32;
-    let shapes: Vec<Shape<'_>> = axes.iter().map(|axes| Shape { element, axes }).collect();
-    let tensors: Vec<Numbers<'_>> = floats.iter().map(|floats| Numbers::F32(floats)).collect();
+    let element = DType::F32;
+    let shapes: Vec<TensorShape<'_>> = axes
+        .iter()
+        .map(|axes| TensorShape { element, axes })
+        .collect();
+    let tensors: Vec<TensorView<'_>> = floats
+        .iter()
+        .map(|floats| TensorView::F32(floats))
+        .collect();
     let head = spec
         .output
         .layout
-        .head(spec.input.size, spec.labels.len(), &shapes)
+        .create_decoder(spec.input.size, spec.labels.len(), &shapes)
         .expect("the tensors are those of the layout");
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
     let mut candidates = Vec::new();
     let decoded = head.decode(&tensors, number(&case["threshold"]), &all, &mut candidates);
-    assert_eq!(decoded, Decoded::default());
+    assert_eq!(decoded, DecodeDiagnostics::default());
     assert!(head.needs_suppression());
 
     let wanted: Vec<&Value> = list(&case["candidates"]).collect();

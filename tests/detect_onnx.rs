@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{Config, DetectorConfig, OnnxProvider};
-use jetwatch_detect::{DetectError, Prepared, prepare, runtime};
+use jetwatch_detect::{DetectError, DetectorFactory, load, ort_library};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
 };
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
@@ -91,8 +91,8 @@ fn config(folder: &Path) -> DetectorConfig {
     }
 }
 
-fn prepared(config: &DetectorConfig) -> Prepared {
-    prepare(config, &Recorder::default()).expect("the model is right")
+fn prepared(config: &DetectorConfig) -> DetectorFactory {
+    load(config, &Recorder::default()).expect("the model is right")
 }
 
 /// A frame whose every color is `gray`.
@@ -110,19 +110,19 @@ fn with_picture(seq: u64, source_size: Size, inner: Size, pixels: Vec<u8>) -> Fr
             seq,
             pts: None,
             captured_at: SystemTime::UNIX_EPOCH,
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             source_size,
         },
         crop: None,
-        picture: Picture::new(inner, stride, Box::new(pixels)).expect("the memory is large enough"),
-        view: None,
+        image: Image::new(inner, stride, Box::new(pixels)).expect("the memory is large enough"),
+        full_image: None,
         truth: Vec::new(),
     }
 }
 
-fn detect(prepared: &Prepared, batch: &[Frame]) -> Result<Vec<Vec<Detection>>, DetectError> {
+fn detect(prepared: &DetectorFactory, batch: &[Frame]) -> Result<Vec<Vec<Detection>>, DetectError> {
     let mut results = Vec::new();
-    prepared.make_detector(0)?.detect(batch, &mut results)?;
+    prepared.create(0)?.detect(batch, &mut results)?;
     Ok(results)
 }
 
@@ -161,7 +161,7 @@ fn refused(change: impl FnOnce(&mut TinyNetwork)) -> String {
 
 /// What loading the network in `folder` and running it on `frame` fails with, whichever of the two finds it.
 fn error_with(folder: &Path, frame: Frame) -> String {
-    prepare(&config(folder), &Recorder::default())
+    load(&config(folder), &Recorder::default())
         .and_then(|prepared| detect(&prepared, &[frame]))
         .expect_err("it cannot work")
         .to_string()
@@ -188,7 +188,7 @@ fn a_box_comes_back_in_source_pixels() {
 }
 
 #[test]
-fn batches_give_what_single_frames_give_whether_full_partial_or_one_by_one() {
+fn batch_results_equal_single_frame_results() {
     if library_is_missing() {
         return;
     }
@@ -197,7 +197,7 @@ fn batches_give_what_single_frames_give_whether_full_partial_or_one_by_one() {
         let mut config = config(folder.path());
         config.batch_size = 3;
         let prepared = prepared(&config);
-        let mut detector = prepared.make_detector(0).expect("it works");
+        let mut detector = prepared.create(0).expect("it works");
         let mut results = Vec::new();
         for grays in [&[10, 40, 60][..], &[50, 30], &[20], &[70, 10, 0]] {
             let batch: Vec<Frame> = grays
@@ -226,7 +226,7 @@ fn batches_give_what_single_frames_give_whether_full_partial_or_one_by_one() {
 }
 
 #[test]
-fn configured_limits_and_classes_go_before_those_of_the_model() {
+fn configured_thresholds_and_classes_override_model() {
     if library_is_missing() {
         return;
     }
@@ -244,7 +244,7 @@ fn configured_limits_and_classes_go_before_those_of_the_model() {
 }
 
 #[test]
-fn two_workers_run_side_by_side_with_one_library() {
+fn two_workers_run_concurrently_with_one_library() {
     if library_is_missing() {
         return;
     }
@@ -255,7 +255,7 @@ fn two_workers_run_side_by_side_with_one_library() {
     std::thread::scope(|scope| {
         for (worker, prepared) in [&first, &second, &first].into_iter().enumerate() {
             scope.spawn(move || {
-                let mut detector = prepared.make_detector(worker).expect("it works");
+                let mut detector = prepared.create(worker).expect("it works");
                 let mut results = Vec::new();
                 for gray in [5, 25, 45, 65] {
                     detector
@@ -267,9 +267,9 @@ fn two_workers_run_side_by_side_with_one_library() {
         }
     });
     let library = PathBuf::from(env::var_os("ORT_DYLIB_PATH").expect("looked at above"));
-    assert!(runtime::open(&library).is_ok());
+    assert!(ort_library::open(&library).is_ok());
     let other = folder.path().join("tiny.onnx");
-    let error = runtime::open(&other)
+    let error = ort_library::open(&other)
         .expect_err("one per process")
         .to_string();
     assert!(
@@ -287,7 +287,7 @@ fn stage_times_are_recorded_with_their_frames() {
     let mut config = config(folder.path());
     config.batch_size = 2;
     let recorder = Recorder::default();
-    let prepared = prepare(&config, &recorder).expect("the model is right");
+    let prepared = load(&config, &recorder).expect("the model is right");
     detect(&prepared, &[frame(0, 0), frame(1, 0)]).expect("it works");
     let summary = recorder.summary();
     for stage in [Stage::Tensor, Stage::Infer, Stage::Decode] {
@@ -300,7 +300,7 @@ fn stage_times_are_recorded_with_their_frames() {
 }
 
 #[test]
-fn a_network_that_is_not_what_its_description_says_is_refused() {
+fn network_not_matching_model_yaml_is_rejected() {
     if library_is_missing() {
         return;
     }
@@ -345,7 +345,7 @@ fn a_network_that_is_not_what_its_description_says_is_refused() {
 }
 
 #[test]
-fn numbers_that_no_sound_network_gives_are_errors_and_not_detections() {
+fn invalid_network_outputs_are_errors() {
     if library_is_missing() {
         return;
     }
@@ -367,7 +367,7 @@ fn numbers_that_no_sound_network_gives_are_errors_and_not_detections() {
 }
 
 #[test]
-fn the_gpu_is_an_error_where_onnx_runtime_cannot_use_it_and_otherwise_passed_over() {
+fn cuda_provider_fails_when_required_and_falls_back_when_auto() {
     if library_is_missing() {
         return;
     }
@@ -383,7 +383,7 @@ fn the_gpu_is_an_error_where_onnx_runtime_cannot_use_it_and_otherwise_passed_ove
         assert!(!has_gpu || provider == OnnxProvider::Auto, "{prepared:?}");
     }
     config.onnx_provider = OnnxProvider::Cuda;
-    match prepare(&config, &Recorder::default()) {
+    match load(&config, &Recorder::default()) {
         Ok(prepared) => assert!(prepared.describe().contains("cuda"), "{prepared:?}"),
         Err(error) => {
             assert!(error.is_configuration(), "{error}");
@@ -399,7 +399,7 @@ fn the_gpu_is_an_error_where_onnx_runtime_cannot_use_it_and_otherwise_passed_ove
 }
 
 #[test]
-fn a_file_that_is_no_network_is_an_error() {
+fn non_network_file_is_error() {
     if library_is_missing() {
         return;
     }
@@ -414,7 +414,7 @@ fn a_file_that_is_no_network_is_an_error() {
 }
 
 #[test]
-fn a_picture_of_another_size_is_an_error() {
+fn image_of_wrong_size_is_error() {
     if library_is_missing() {
         return;
     }
@@ -501,7 +501,7 @@ fn street(size: Size) -> Vec<u8> {
 }
 
 #[test]
-fn yolox_nano_sees_what_it_sees_in_python() {
+fn yolox_nano_matches_python_reference() {
     if library_is_missing() {
         return;
     }
@@ -533,8 +533,8 @@ fn yolox_nano_sees_what_it_sees_in_python() {
     let prepared = prepared(&config);
     assert_eq!(prepared.labels()[74], "clock");
     let inner = Size::new(416, 312);
-    let picture = with_picture(0, Size::new(480, 360), inner, street(inner));
-    let found = &detect(&prepared, &[picture]).expect("it works")[0];
+    let image = with_picture(0, Size::new(480, 360), inner, street(inner));
+    let found = &detect(&prepared, &[image]).expect("it works")[0];
     let wanted = golden["detections"].as_array().expect("a list");
     assert_eq!(found.len(), wanted.len(), "{found:?}");
     // Other builds of the library add up in another order.

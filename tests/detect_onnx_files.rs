@@ -16,14 +16,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Instant, SystemTime};
 
-use crate::support::onnx_message::tensor_elsewhere;
+use crate::support::onnx_message::external_tensor;
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_detect::{DetectError, prepare};
+use jetwatch_detect::{DetectError, load};
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{
-    Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
-};
+use jetwatch_types::{Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId};
 use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 use sha2::{Digest, Sha256};
 
@@ -105,8 +103,8 @@ fn network(element: u64, shape: [i64; 4], weights: Weights<'_>) -> Vec<u8> {
         }
         Weights::Elsewhere(file) => {
             let len = Some(CELLS * ROW * 4);
-            graph.weight(tensor_elsewhere("rows", FLOAT, &axes, file, OFFSET, len));
-            graph.weight(tensor_elsewhere("mask", FLOAT, &axes, MASK_FILE, 0, None));
+            graph.weight(external_tensor("rows", FLOAT, &axes, file, OFFSET, len));
+            graph.weight(external_tensor("mask", FLOAT, &axes, MASK_FILE, 0, None));
         }
     }
     graph.input("images", element, &shape.map(Some));
@@ -162,7 +160,7 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
             .expect("a folder of plain text")
             .detector
     };
-    let prepared = prepare(&config, &Recorder::default())?;
+    let prepared = load(&config, &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
     let frame = Frame {
@@ -171,21 +169,21 @@ fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
             seq: 0,
             pts: None,
             captured_at: SystemTime::UNIX_EPOCH,
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             source_size: SOURCE,
         },
         crop: None,
-        picture: Picture::new(
+        image: Image::new(
             inner,
             stride,
             Box::new(vec![gray; stride * inner.height as usize]),
         )
         .expect("large enough"),
-        view: None,
+        full_image: None,
         truth: Vec::new(),
     };
     let mut results = Vec::new();
-    prepared.make_detector(0)?.detect(&[frame], &mut results)?;
+    prepared.create(0)?.detect(&[frame], &mut results)?;
     let [found] = results[0].as_slice() else {
         panic!("one box was expected, found {results:?}");
     };
@@ -226,7 +224,7 @@ fn assert_says(error: &str, parts: &[&str]) {
 }
 
 #[test]
-fn weights_in_other_files_are_put_into_the_network() {
+fn external_weights_are_embedded() {
     if library_is_missing() {
         return;
     }
@@ -245,7 +243,7 @@ fn weights_in_other_files_are_put_into_the_network() {
 }
 
 #[test]
-fn a_network_made_whole_is_the_one_that_was_written_whole() {
+fn embedded_network_equals_self_contained_network() {
     let folder = folder_with(
         &network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE)),
         "",
@@ -261,7 +259,7 @@ fn a_network_made_whole_is_the_one_that_was_written_whole() {
 }
 
 #[test]
-fn weights_that_cannot_be_had_are_named() {
+fn missing_external_weights_are_reported() {
     if library_is_missing() {
         return;
     }
@@ -306,7 +304,7 @@ fn weights_that_cannot_be_had_are_named() {
 }
 
 #[test]
-fn hashes_of_weights_are_compared() {
+fn external_weight_hashes_are_verified() {
     if library_is_missing() {
         return;
     }
@@ -338,7 +336,7 @@ fn hashes_of_weights_are_compared() {
 }
 
 #[test]
-fn init_copies_weights_and_notes_their_hashes() {
+fn init_copies_weights_and_records_hashes() {
     if library_is_missing() {
         return;
     }
@@ -375,7 +373,7 @@ fn rows_of_zeros() -> Vec<f32> {
 }
 
 #[test]
-fn pictures_go_in_as_bytes_where_the_network_takes_bytes() {
+fn byte_input_network_receives_bytes() {
     if library_is_missing() {
         return;
     }
@@ -386,7 +384,7 @@ fn pictures_go_in_as_bytes_where_the_network_takes_bytes() {
 }
 
 #[test]
-fn another_type_or_order_of_the_input_is_refused() {
+fn unsupported_input_type_or_layout_is_rejected() {
     if library_is_missing() {
         return;
     }
@@ -423,7 +421,7 @@ fn another_type_or_order_of_the_input_is_refused() {
 }
 
 #[test]
-fn a_description_is_drafted_for_bytes() {
+fn template_is_generated_for_byte_input() {
     if library_is_missing() {
         return;
     }

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{Config, DetectorConfig};
-use jetwatch_detect::{DetectError, prepare};
+use jetwatch_detect::{DetectError, load};
 use jetwatch_telemetry::Recorder;
 use jetwatch_types::{
-    Detection, Frame, FrameMeta, Letterbox, PIXEL_BYTES, Picture, Placement, Size, SourceId,
+    Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES, Placement, Size, SourceId,
 };
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use sha2::{Digest, Sha256};
@@ -69,7 +69,7 @@ fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detectio
             .expect("a folder of plain text")
             .detector
     };
-    let prepared = prepare(&config, &Recorder::default())?;
+    let prepared = load(&config, &Recorder::default())?;
     let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
     let stride = inner.width as usize * PIXEL_BYTES;
     let frame = |seq| {
@@ -80,18 +80,18 @@ fn detect_gray(folder: &Path, count: usize, gray: u8) -> Result<Vec<Vec<Detectio
                 seq,
                 pts: None,
                 captured_at: SystemTime::UNIX_EPOCH,
-                entered_at: Instant::now(),
+                received_at: Instant::now(),
                 source_size: SOURCE,
             },
             crop: None,
-            picture: Picture::new(inner, stride, Box::new(pixels)).expect("large enough"),
-            view: None,
+            image: Image::new(inner, stride, Box::new(pixels)).expect("large enough"),
+            full_image: None,
             truth: Vec::new(),
         }
     };
     let batch: Vec<Frame> = (0..count as u64).map(frame).collect();
     let mut results = Vec::new();
-    prepared.make_detector(0)?.detect(&batch, &mut results)?;
+    prepared.create(0)?.detect(&batch, &mut results)?;
     Ok(results)
 }
 
@@ -156,7 +156,7 @@ const BOXES: [[f32; 4]; 3] = [
 const RANKED: &str = "{layout: detr, tensors: {labels: labels, boxes: boxes, scores: scores}}";
 
 #[test]
-fn labels_boxes_and_scores_of_every_picture_come_back_in_source_pixels() {
+fn ranked_outputs_of_every_image_map_to_source_pixels() {
     if library_is_missing() {
         return;
     }
@@ -172,7 +172,7 @@ fn labels_boxes_and_scores_of_every_picture_come_back_in_source_pixels() {
 }
 
 #[test]
-fn boxes_that_lie_over_each_other_stay_where_the_network_has_none_twice() {
+fn overlapping_boxes_are_kept_without_nms() {
     if library_is_missing() {
         return;
     }
@@ -184,7 +184,7 @@ fn boxes_that_lie_over_each_other_stay_where_the_network_has_none_twice() {
 }
 
 #[test]
-fn a_label_without_a_name_is_an_error_that_tells_tensor_and_place() {
+fn label_index_out_of_range_error_names_tensor_and_index() {
     if library_is_missing() {
         return;
     }
@@ -198,7 +198,7 @@ fn a_label_without_a_name_is_an_error_that_tells_tensor_and_place() {
 }
 
 #[test]
-fn mistakes_in_the_description_are_told_with_the_tensors_that_there_are() {
+fn model_yaml_mistakes_are_reported_with_available_tensors() {
     if library_is_missing() {
         return;
     }
@@ -240,7 +240,7 @@ fn mistakes_in_the_description_are_told_with_the_tensors_that_there_are() {
 
 /// Finished rows of another number than the batch, without an axis for it: as PaddlePaddle exports them.
 #[test]
-fn finished_rows_need_no_batch_axis() {
+fn decoded_rows_need_no_batch_axis() {
     if library_is_missing() {
         return;
     }

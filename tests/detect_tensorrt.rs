@@ -152,7 +152,7 @@ fn on_double(command: &mut Command, library: &Path) {
     let library = library.display().to_string();
     // What a machine with a GPU has on that path already, it needs.
     let own = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let path = match cuda::only_real() {
+    let path = match cuda::is_real_gpu_only() {
         true => format!("{library}:{own}"),
         false => format!("{}:{library}:{own}", cuda::double().display()),
     };
@@ -177,11 +177,11 @@ fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
     command.arg("--dump-detections").arg(&dump);
     command.arg("--stats").arg(&stats);
     let output = finish(&mut command);
-    let said = stderr(&output);
-    assert!(output.status.success(), "{}\n{said}", output.status);
+    let text = stderr(&output);
+    assert!(output.status.success(), "{}\n{text}", output.status);
     let stats = fs::read_to_string(stats).expect("it was written");
     let stats = serde_json::from_str(&stats).expect("JSON");
-    (detections(&dump), stats, said)
+    (detections(&dump), stats, text)
 }
 
 /// What ONNX Runtime finds on the scene of `setup`.
@@ -210,7 +210,7 @@ const BUILDING: &str = "backend: tensorrt, tensorrt: {engines: engines, build: a
 const TAKING: &str = "backend: tensorrt, tensorrt: {engines: engines}";
 
 #[test]
-fn detections_are_those_of_onnx_runtime_with_every_version() {
+fn tensorrt_detections_equal_onnx_runtime_for_every_version() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -240,7 +240,7 @@ fn detections_are_those_of_onnx_runtime_with_every_version() {
 }
 
 #[test]
-fn batches_of_several_workers_and_networks_of_one_picture_give_the_same() {
+fn batched_workers_and_single_image_networks_give_same_detections() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -376,26 +376,26 @@ fn build_configured(setup: &Setup, library: &Path) {
 }
 
 #[test]
-fn an_engine_that_is_missing_is_an_error_with_the_command_that_builds_it() {
+fn missing_engine_error_includes_build_command() {
     let Some(double) = doubles().pop() else {
         return;
     };
     let setup = setup(TAKING, 5, None);
     let output = finish(&mut command(&setup, "run", &double));
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(78), "{said}");
-    let command_line = said
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(78), "{text}");
+    let command_line = text
         .split_once("build it with: jetwatch ")
         .and_then(|(_, rest)| rest.split_once(';'))
         .map(|(command, _)| command.to_owned())
-        .unwrap_or_else(|| panic!("no command in {said}"));
+        .unwrap_or_else(|| panic!("no command in {text}"));
     build_engine(&command_line, &double);
     let output = finish(&mut command(&setup, "run", &double));
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]
-fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
+fn auto_backend_uses_tensorrt_or_logs_reason() {
     let Some(double) = doubles().pop() else {
         return;
     };
@@ -405,8 +405,8 @@ fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
     let setup = setup("backend: auto, tensorrt: {engines: engines}", 5, None);
     let check = |command: &mut Command| {
         let output = finish(command);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        (said, stderr(&output))
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text, stderr(&output))
     };
     // No GPU: nothing is amiss.
     let (said, aside) = check(&mut setup.command("check"));
@@ -434,7 +434,7 @@ fn auto_takes_tensorrt_where_it_works_and_says_why_where_it_could_not() {
 }
 
 #[test]
-fn subscribers_hear_of_a_build_and_of_its_failure() {
+fn engine_build_and_failure_are_published() {
     let Some(double) = doubles().pop() else {
         return;
     };
@@ -452,25 +452,25 @@ fn subscribers_hear_of_a_build_and_of_its_failure() {
     run.env("JETWATCH_DOUBLE_BUILD_MS", "2500");
     let output = finish(&mut run);
     assert!(output.status.success(), "{}", stderr(&output));
-    let told = states();
-    let names: Vec<&str> = told
+    let reported = states();
+    let names: Vec<&str> = reported
         .iter()
         .map(|line| line["state"].as_str().expect("a text"))
         .collect();
-    assert_eq!(names.first(), Some(&"engine_missing"), "{told:?}");
-    assert_eq!(names.last(), Some(&"ready"), "{told:?}");
+    assert_eq!(names.first(), Some(&"engine_missing"), "{reported:?}");
+    assert_eq!(names.last(), Some(&"ready"), "{reported:?}");
     assert!(
         names.len() > 3
             && names[1..names.len() - 1]
                 .iter()
                 .all(|name| *name == "building"),
-        "{told:?}"
+        "{reported:?}"
     );
-    let reason = told[0]["reason"].as_str().expect("a text");
+    let reason = reported[0]["reason"].as_str().expect("a text");
     assert!(reason.contains("jetwatch engine build"), "{reason}");
-    let elapsed = told[names.len() - 2]["elapsed_ms"].as_u64();
-    assert!(elapsed > Some(1000), "{told:?}");
-    let runs = told[names.len() - 1]["runs"].as_str().expect("a text");
+    let elapsed = reported[names.len() - 2]["elapsed_ms"].as_u64();
+    assert!(elapsed > Some(1000), "{reported:?}");
+    let runs = reported[names.len() - 1]["runs"].as_str().expect("a text");
     assert!(runs.starts_with("tensorrt, cells in fp32"), "{runs}");
 
     fs::remove_dir_all(setup.path("engines")).expect("they are there");
@@ -479,9 +479,9 @@ fn subscribers_hear_of_a_build_and_of_its_failure() {
     run.env("JETWATCH_DOUBLE_FAIL", "unsupported-layer");
     let output = finish(&mut run);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let told = states();
-    let last = told.last().expect("something was told");
-    assert_eq!(last["state"], "failed", "{told:?}");
+    let reported = states();
+    let last = reported.last().expect("something was told");
+    assert_eq!(last["state"], "failed", "{reported:?}");
     let reason = last["reason"].as_str().expect("a text");
     assert!(
         reason.contains("IBuilder::buildSerializedNetwork"),
@@ -490,7 +490,7 @@ fn subscribers_hear_of_a_build_and_of_its_failure() {
 }
 
 #[test]
-fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
+fn gpu_failure_stops_daemon_with_tensorrt_message() {
     let Some(double) = doubles().pop() else {
         return;
     };
@@ -532,7 +532,7 @@ fn failures_of_the_gpu_end_the_daemon_with_tensorrts_own_words() {
 }
 
 #[test]
-fn layers_are_measured_where_tensorrt_runs_them() {
+fn layers_are_timed_with_tensorrt() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -540,8 +540,8 @@ fn layers_are_measured_where_tensorrt_runs_them() {
     let layers = |mut bench: Command| {
         bench.args(["--only", "layers", "--frames", "7", "--preload", "3"]);
         let output = finish(&mut bench);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), said, stderr(&output))
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text, stderr(&output))
     };
     for double in doubles {
         let setup = setup(BUILDING, 5, None);
@@ -583,7 +583,7 @@ fn steps(setup: &Setup) -> Vec<(String, f64)> {
         .filter(|path| path.is_dir())
         .collect();
     folders.sort();
-    let told = |folder: &PathBuf| {
+    let reported = |folder: &PathBuf| {
         let text = fs::read(folder.join("benchmark.json")).expect("a result");
         let result: Value = serde_json::from_slice(&text).expect("JSON");
         assert_eq!(result["run"]["frames"], 24, "{}", folder.display());
@@ -593,7 +593,7 @@ fn steps(setup: &Setup) -> Vec<(String, f64)> {
         let runs = find(&result["meta"], "detector").expect("what runs the network");
         (runs, number("items") / number("count"))
     };
-    folders.iter().map(told).collect()
+    folders.iter().map(reported).collect()
 }
 
 /// The text under a key, wherever it stands.
@@ -681,7 +681,7 @@ fn steps_of_the_ablation_build_their_engines_where_they_may() {
 }
 
 #[test]
-fn the_doctor_compares_both_runtimes_and_times_them() {
+fn doctor_compares_and_times_both_runtimes() {
     let doubles = doubles();
     if doubles.is_empty() || library_is_missing() {
         return;
@@ -719,7 +719,7 @@ fn the_doctor_compares_both_runtimes_and_times_them() {
 }
 
 #[test]
-fn the_doctor_finds_a_detector_that_sees_something_else() {
+fn doctor_detects_diverging_detector() {
     if library_is_missing() {
         return;
     }
@@ -731,8 +731,8 @@ fn the_doctor_finds_a_detector_that_sees_something_else() {
     assert!(output.status.success(), "{}", stderr(&output));
     let doctor = || {
         let output = finish(setup.command("doctor").arg("--detector"));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), said)
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text)
     };
     let (code, said) = doctor();
     assert_eq!(code, Some(0), "{said}");
@@ -841,15 +841,15 @@ impl Jetson {
 }
 
 #[test]
-fn on_a_jetson_no_picture_is_copied_on_its_way_to_the_network() {
+fn jetson_images_reach_network_without_copy() {
     let Some(jetson) = Jetson::new() else { return };
-    if cuda::only_real() || library_is_missing() {
+    if cuda::is_real_gpu_only() || library_is_missing() {
         return;
     }
     // ONNX Runtime reads the processor's memory: the same pictures by way of the copy.
     let (wanted, _) = jetson.run("backend: onnx, onnx_provider: cpu", &[]);
     assert!(wanted.len() >= Jetson::FRAMES as usize, "bright bars");
-    let work = jetson.elements.work();
+    let work = jetson.elements.activity();
     assert!(work.iter().any(|work| work.cpu_copy), "{work:?}");
 
     let jetson = Jetson {
@@ -862,7 +862,7 @@ fn on_a_jetson_no_picture_is_copied_on_its_way_to_the_network() {
         "{said}"
     );
     assert_same(&found, &wanted, "in place");
-    let work = jetson.elements.work();
+    let work = jetson.elements.activity();
     let elements: Vec<&str> = work.iter().map(|work| work.element.as_str()).collect();
     assert_eq!(elements, ["nvv4l2decoder", "nvvidconv"], "{work:?}");
     assert!(work.iter().all(|work| !work.cpu_copy), "{work:?}");
@@ -884,23 +884,23 @@ fn on_a_jetson_no_picture_is_copied_on_its_way_to_the_network() {
     let settings = format!("{BUILDING}, batch_size: 4, batch_timeout_ms: 20, workers: 2");
     let (found, _) = jetson.run(&settings, &[]);
     assert_same(&found, &wanted, "two workers");
-    assert!(jetson.elements.work().iter().all(|work| !work.cpu_copy));
+    assert!(jetson.elements.activity().iter().all(|work| !work.cpu_copy));
 
     // The check plans so too.
     let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
     for words in [
         "pictures: read by the GPU where the VIC leaves them",
         "scale by VIC (nvvidconv, 256×192 NV12 in NVMM to 128×96 BGRx in NVMM)",
     ] {
-        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+        assert!(output.contains(words), "`{words}` is not in:\n{output}");
     }
 }
 
 #[test]
-fn surfaces_that_cannot_be_read_in_place_are_copied() {
+fn unreadable_surfaces_are_copied() {
     let Some(jetson) = Jetson::new() else { return };
-    if cuda::only_real() || library_is_missing() {
+    if cuda::is_real_gpu_only() || library_is_missing() {
         return;
     }
     let (wanted, _) = jetson.run("backend: onnx, onnx_provider: cpu", &[]);
@@ -917,7 +917,7 @@ fn surfaces_that_cannot_be_read_in_place_are_copied() {
     assert!(said.contains("from now on pictures are copied"), "{said}");
     // The first picture was lost, with its session; the next session begins anew.
     assert_eq!(found.len(), wanted.len());
-    let work = jetson.elements.work();
+    let work = jetson.elements.activity();
     let copied: u64 = work
         .iter()
         .filter(|work| work.cpu_copy)
@@ -930,12 +930,12 @@ fn surfaces_that_cannot_be_read_in_place_are_copied() {
     let mut check = jetson.command(&setup, "check");
     check.envs(fails);
     let output = finish(&mut check);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
     for words in [
         "ok     source cam: 256×192 pixels, first frame after",
         "copy by CPU (nvvidconv, 128×96 BGRx out of NVMM)",
     ] {
-        assert!(said.contains(words), "`{words}` is not in:\n{said}");
+        assert!(text.contains(words), "`{words}` is not in:\n{text}");
     }
 }

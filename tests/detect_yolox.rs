@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use jetwatch_detect::layout::yolox::Yolox;
-use jetwatch_detect::layout::{Decoded, ElementKind, Head, Numbers, Shape};
+use jetwatch_detect::decoders::yolox::Yolox;
+use jetwatch_detect::decoders::{DType, DecodeDiagnostics, OutputDecoder, TensorShape, TensorView};
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_types::Size;
 use serde_json::Value;
@@ -32,20 +32,20 @@ fn decoding_and_suppression_agree_with_the_reference() {
             .map(number)
             .collect();
         let classes = count(&case["classes"]);
-        let shape = Shape {
-            element: ElementKind::F32,
+        let shape = TensorShape {
+            element: DType::F32,
             axes: &[output.len() / (5 + classes), 5 + classes],
         };
         let yolox = Yolox::new(input, classes, &[shape]).expect("the shape is right");
         let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
         let mut candidates = Vec::new();
         let decoded = yolox.decode(
-            &[Numbers::F32(&output)],
+            &[TensorView::F32(&output)],
             number(&case["threshold"]),
             &all,
             &mut candidates,
         );
-        assert_eq!(decoded, Decoded::default());
+        assert_eq!(decoded, DecodeDiagnostics::default());
 
         let wanted = case["candidates"].as_array().expect("a list");
         assert_eq!(candidates.len(), wanted.len(), "{input}");
@@ -65,7 +65,7 @@ fn decoding_and_suppression_agree_with_the_reference() {
             }
         }
 
-        nms::suppress(&mut candidates, number(&case["iou"]), count(&case["most"]));
+        nms::non_max_suppression(&mut candidates, number(&case["iou"]), count(&case["most"]));
         let kept: Vec<usize> = candidates
             .iter()
             .map(|candidate| candidate.cell as usize)

@@ -88,7 +88,7 @@ impl Report {
 }
 
 #[test]
-fn a_machine_that_is_no_jetson_is_examined_as_far_as_it_goes() {
+fn doctor_runs_on_machine_without_jetson() {
     let report = Report::of(
         "elements,scaling,service,profiling,power",
         Path::new("/"),
@@ -108,7 +108,7 @@ fn a_machine_that_is_no_jetson_is_examined_as_far_as_it_goes() {
 }
 
 #[test]
-fn both_jetsons_scale_and_decode_by_their_own_units() {
+fn jetsons_scale_and_decode_in_hardware() {
     for (jetson, name) in [
         (VirtualJetson::xavier_nx(), "Jetson Xavier NX"),
         (VirtualJetson::orin_nx(), "Jetson Orin NX"),
@@ -125,7 +125,7 @@ fn both_jetsons_scale_and_decode_by_their_own_units() {
         let wrong = report.wrong();
         assert!(!wrong.iter().any(of_elements), "{}", report.text);
         // The units that were asked for are those that worked.
-        let work = elements.work();
+        let work = elements.activity();
         let did = |engine: &str, element: &str| {
             work.iter()
                 .any(|work| work.engine == engine && work.element == element && work.frames > 0)
@@ -139,7 +139,7 @@ fn both_jetsons_scale_and_decode_by_their_own_units() {
 }
 
 #[test]
-fn a_jetson_without_its_libraries_and_elements_says_what_to_install() {
+fn doctor_names_packages_for_missing_libraries() {
     let jetson = VirtualJetson::xavier_nx();
     let report = Report::of("libraries,elements,scaling", &jetson.path("/"), None, None);
     report.says("wrong", "libnvbufsurface", &["nvidia-l4t-multimedia"]);
@@ -165,7 +165,7 @@ fn a_jetson_without_its_libraries_and_elements_says_what_to_install() {
 }
 
 #[test]
-fn a_camera_is_shown_with_who_uses_it_and_who_may() {
+fn doctor_shows_camera_users_and_permissions() {
     let jetson = VirtualJetson::xavier_nx();
     let camera = "/dev/video0";
     jetson.write(camera, "");
@@ -254,7 +254,7 @@ fn a_camera_is_shown_with_who_uses_it_and_who_may() {
 }
 
 #[test]
-fn settings_and_throttling_are_compared_with_the_configuration() {
+fn doctor_compares_settings_with_config() {
     let jetson = VirtualJetson::xavier_nx();
     let setup = Setup::new(
         "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\ntune: {power_mode: '8', perf_event_paranoid: 3}\n",
@@ -294,7 +294,7 @@ fn settings_and_throttling_are_compared_with_the_configuration() {
 }
 
 #[test]
-fn the_unit_and_the_journal_are_looked_at() {
+fn doctor_checks_unit_and_journal() {
     let jetson = VirtualJetson::xavier_nx();
     let report = Report::of("service", &jetson.path("/"), None, None);
     report.says("unknown", "systemd", &["does not run"]);
@@ -328,7 +328,7 @@ fn the_unit_and_the_journal_are_looked_at() {
 }
 
 #[test]
-fn the_broker_takes_a_message_and_gives_it_back() {
+fn doctor_checks_broker_round_trip() {
     let broker = Mosquitto::start();
     let config = |broker: &str| {
         Setup::new(&format!(
@@ -358,7 +358,7 @@ fn the_broker_takes_a_message_and_gives_it_back() {
 }
 
 #[test]
-fn a_wrong_configuration_is_one_line_and_the_rest_is_examined() {
+fn doctor_continues_with_invalid_config() {
     let setup = Setup::new("sources: []\nsuorces: 3\n");
     let report = Report::of(
         "config,platform,broker",

@@ -53,10 +53,10 @@ fn quoted_after<'a>(text: &'a str, call: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_table_is_part_of_gstreamer_1_16() {
+fn element_table_is_subset_of_gstreamer_1_16() {
     let (own, of_l4t) = (elements_of_1_16(), elements_of_l4t());
     for element in ELEMENTS {
-        let known = if element.is_of_l4t() { &of_l4t } else { &own };
+        let known = if element.is_from_l4t() { &of_l4t } else { &own };
         let properties = known
             .get(element.name)
             .unwrap_or_else(|| panic!("{} is neither in GStreamer 1.16 nor in L4T", element.name));
@@ -71,10 +71,10 @@ fn the_table_is_part_of_gstreamer_1_16() {
 }
 
 #[test]
-fn the_table_is_true_here() {
+fn element_table_matches_installed_gstreamer() {
     gst::init().expect("GStreamer starts");
     // Elements of L4T are on a Jetson alone.
-    for element in ELEMENTS.iter().filter(|element| !element.is_of_l4t()) {
+    for element in ELEMENTS.iter().filter(|element| !element.is_from_l4t()) {
         let made = gst::ElementFactory::make(element.name)
             .build()
             .unwrap_or_else(|_| {
@@ -94,7 +94,7 @@ fn the_table_is_true_here() {
 }
 
 #[test]
-fn the_code_names_nothing_outside_the_table() {
+fn code_uses_only_elements_in_table() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/appliance/source");
     let (mut made, mut set) = (0, 0);
     for path in rust_files(&folder) {

@@ -12,9 +12,9 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use jetwatch_source::pictures::{Format, write_rgb};
+use jetwatch_source::image_codec::{ImageFormat, write_rgb};
 use jetwatch_types::Size;
-use support::daemon::{PATIENCE, finish, wait_for_output};
+use support::daemon::{TEST_TIMEOUT, finish, wait_for_output};
 
 /// One version of each generation.
 const VERSIONS: [&str; 3] = ["8.5.2", "10.3.0", "11.4.0"];
@@ -114,13 +114,13 @@ fn said(output: &Output) -> String {
 /// Runs a command that must end with `code`, and gives what it said.
 fn ends(command: &mut Command, code: i32) -> String {
     let output = finish(command);
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(code), "{command:?}\n{said}");
-    said
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(code), "{command:?}\n{text}");
+    text
 }
 
 #[test]
-fn an_engine_is_built_once_found_again_and_built_anew_when_forced() {
+fn engine_is_built_once_cached_and_rebuilt_with_force() {
     for version in VERSIONS {
         let Some(bench) = Bench::new(version) else {
             continue;
@@ -169,7 +169,7 @@ fn an_engine_is_built_once_found_again_and_built_anew_when_forced() {
 }
 
 #[test]
-fn what_the_engine_that_is_there_differs_in_is_said_before_another_is_built() {
+fn engine_rebuild_reports_differences_first() {
     let Some(bench) = Bench::new("10.3.0") else {
         return;
     };
@@ -221,7 +221,7 @@ fn what_the_engine_that_is_there_differs_in_is_said_before_another_is_built() {
 }
 
 /// A folder with `count` pictures.
-fn pictures(bench: &Bench, count: u8) -> PathBuf {
+fn image_folder(bench: &Bench, count: u8) -> PathBuf {
     let folder = bench.path("pictures");
     fs::create_dir_all(&folder).expect("made");
     let size = Size::new(160, 120);
@@ -231,7 +231,7 @@ fn pictures(bench: &Bench, count: u8) -> PathBuf {
             .collect();
         write_rgb(
             &folder.join(format!("{index}.png")),
-            Format::Png,
+            ImageFormat::Png,
             size,
             &rgb,
         )
@@ -241,12 +241,12 @@ fn pictures(bench: &Bench, count: u8) -> PathBuf {
 }
 
 #[test]
-fn a_network_is_calibrated_with_pictures_and_later_with_the_cache() {
+fn calibration_uses_images_then_cache() {
     for version in ["8.5.2", "10.3.0"] {
         let Some(bench) = Bench::new(version) else {
             continue;
         };
-        let (pictures, cache) = (pictures(&bench, 5), bench.path("street.calibration"));
+        let (pictures, cache) = (image_folder(&bench, 5), bench.path("street.calibration"));
         let mut calibrating = bench.build(&["--batch", "2", "--calibration-images"]);
         calibrating.arg(&pictures).arg("--calibration").arg(&cache);
         let text = ends(&mut calibrating, 0);
@@ -274,8 +274,8 @@ fn a_network_is_calibrated_with_pictures_and_later_with_the_cache() {
         );
         // The cache alone is enough to build anew.
         fs::remove_dir_all(bench.engines()).expect("removed");
-        let mut anew = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
-        ends(anew.arg(&cache), 0);
+        let mut restarted = bench.build(&["--batch", "2", "--precision", "int8", "--calibration"]);
+        ends(restarted.arg(&cache), 0);
         assert_eq!(bench.manifest()["plan_sha256"], manifest["plan_sha256"]);
 
         let mut few = bench.build(&["--batch", "8", "--calibration-images"]);
@@ -288,11 +288,11 @@ fn a_network_is_calibrated_with_pictures_and_later_with_the_cache() {
 }
 
 #[test]
-fn since_version_11_a_network_is_not_calibrated() {
+fn tensorrt_11_has_no_calibration() {
     let Some(bench) = Bench::new("11.4.0") else {
         return;
     };
-    let pictures = pictures(&bench, 2);
+    let pictures = image_folder(&bench, 2);
     let mut calibrating = bench.build(&["--calibration-images"]);
     let text = ends(calibrating.arg(&pictures), 78);
     assert!(
@@ -306,7 +306,7 @@ fn since_version_11_a_network_is_not_calibrated() {
 }
 
 #[test]
-fn a_build_that_fails_says_tensorrts_words_and_leaves_nothing() {
+fn failed_build_reports_tensorrt_message_and_leaves_no_file() {
     for version in VERSIONS {
         let Some(bench) = Bench::new(version) else {
             continue;
@@ -346,7 +346,7 @@ fn a_build_that_fails_says_tensorrts_words_and_leaves_nothing() {
 }
 
 #[test]
-fn a_signal_ends_a_build_and_nothing_is_written() {
+fn signal_cancels_build_without_output() {
     for version in VERSIONS {
         let Some(bench) = Bench::new(version) else {
             continue;
@@ -363,7 +363,7 @@ fn a_signal_ends_a_build_and_nothing_is_written() {
         // The lock is taken when all before the build is done.
         let since = Instant::now();
         while !bench.engines().join(".lock").exists() {
-            assert!(since.elapsed() < PATIENCE, "no build began");
+            assert!(since.elapsed() < TEST_TIMEOUT, "no build began");
             std::thread::yield_now();
         }
         let id = rustix::process::Pid::from_child(&child);
@@ -389,7 +389,7 @@ fn a_signal_ends_a_build_and_nothing_is_written() {
 }
 
 #[test]
-fn a_dla_takes_what_is_not_quantized_by_the_network() {
+fn dla_runs_unquantized_network() {
     let Some(bench) = Bench::new("8.5.2") else {
         return;
     };
@@ -440,7 +440,7 @@ fn a_dla_takes_what_is_not_quantized_by_the_network() {
 }
 
 #[test]
-fn what_is_missing_on_the_machine_is_told() {
+fn missing_tensorrt_parts_are_reported() {
     let Some(bench) = Bench::new("10.3.0") else {
         return;
     };
@@ -452,7 +452,7 @@ fn what_is_missing_on_the_machine_is_told() {
         .to_owned();
     let text = ends(bench.build(&[]).env("LD_LIBRARY_PATH", &tensorrt), 78);
     if !cuda::has_gpu() {
-        assert!(text.contains(cuda::said_without_gpu()), "{text}");
+        assert!(text.contains(cuda::no_gpu_message()), "{text}");
     }
     let text = ends(bench.build(&[]).env("LD_LIBRARY_PATH", "/nowhere"), 78);
     assert!(text.contains("TensorRT was not found"), "{text}");
@@ -485,7 +485,7 @@ fn what_is_missing_on_the_machine_is_told() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_left_as_it_was() {
+fn full_disk_is_reported_and_left_unchanged() {
     let Some(bench) = Bench::new("10.3.0") else {
         return;
     };
@@ -511,7 +511,7 @@ fn a_full_disk_is_told_and_left_as_it_was() {
 }
 
 #[test]
-fn the_configuration_says_which_engine_is_built_and_options_change_it() {
+fn config_selects_engine_and_options_override() {
     let Some(bench) = Bench::new("8.5.2") else {
         return;
     };
@@ -557,7 +557,7 @@ fn the_configuration_says_which_engine_is_built_and_options_change_it() {
 }
 
 #[test]
-fn what_is_no_engine_is_told_as_what_it_is() {
+fn inspect_identifies_non_engine_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("file.engine");
     let inspect = |path: &Path| {
@@ -584,7 +584,7 @@ fn what_is_no_engine_is_told_as_what_it_is() {
 }
 
 #[test]
-fn the_real_tensorrt_rtx_builds_for_a_gpu_that_is_not_there() {
+fn tensorrt_rtx_builds_for_absent_gpu() {
     let Some(library) = std::env::var_os("JETWATCH_TENSORRT") else {
         eprintln!("skipped: JETWATCH_TENSORRT names no folder with NVIDIA's libraries");
         return;

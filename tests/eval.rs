@@ -56,15 +56,14 @@ impl Case {
         };
         case.write_model();
         fs::create_dir(case.path("images")).expect("made");
-        let picture =
-            |width, height| RgbImage::from_pixel(width, height, image::Rgb([90, 120, 30]));
-        picture(96, 64)
+        let image = |width, height| RgbImage::from_pixel(width, height, image::Rgb([90, 120, 30]));
+        image(96, 64)
             .save(case.path("images/a.png"))
             .expect("written");
-        picture(192, 128)
+        image(192, 128)
             .save(case.path("images/b.jpg"))
             .expect("written");
-        picture(48, 32)
+        image(48, 32)
             .save(case.path("images/c.png"))
             .expect("written");
         case.annotate(&annotations());
@@ -164,7 +163,7 @@ fn assert_near(found: &Value, expected: f64) {
 }
 
 #[test]
-fn two_precisions_are_judged_and_compared() {
+fn two_precisions_are_evaluated_and_compared() {
     if library_is_missing() {
         return;
     }
@@ -242,7 +241,7 @@ fn two_precisions_are_judged_and_compared() {
 }
 
 #[test]
-fn the_same_pictures_give_the_same_report() {
+fn same_images_give_same_report() {
     if library_is_missing() {
         return;
     }
@@ -262,7 +261,7 @@ fn the_same_pictures_give_the_same_report() {
 }
 
 #[test]
-fn pictures_that_cannot_be_read_are_named_and_not_judged() {
+fn unreadable_images_are_listed_and_excluded() {
     if library_is_missing() {
         return;
     }
@@ -300,7 +299,7 @@ fn pictures_that_cannot_be_read_are_named_and_not_judged() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why() {
+fn eval_errors_give_reason() {
     if library_is_missing() {
         return;
     }
@@ -351,10 +350,10 @@ fn what_cannot_be_judged_says_why() {
 }
 
 /// Average precision of YOLOX nano on the 128 pictures of the data, as measured with other programs.
-const KNOWN_AP: f64 = 0.330;
+const EXPECTED_AP: f64 = 0.330;
 
 #[test]
-fn a_known_network_is_as_accurate_as_known_and_as_pycocotools_says() {
+fn eval_matches_published_accuracy_and_pycocotools() {
     let Some(data) = std::env::var_os("JETWATCH_TEST_DATA").map(PathBuf::from) else {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;
@@ -390,7 +389,7 @@ fn a_known_network_is_as_accurate_as_known_and_as_pycocotools_says() {
     let report = read(&path("out.json"));
     let network = &report["networks"][0];
     let ap = network["ap"].as_f64().expect("a number");
-    assert!((ap - KNOWN_AP).abs() < 0.01, "{ap}");
+    assert!((ap - EXPECTED_AP).abs() < 0.01, "{ap}");
     assert_eq!(
         (&report["images"], &report["matched_by"]),
         (&128.into(), &"order".into())

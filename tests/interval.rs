@@ -7,10 +7,10 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_eval::{ClearMot, ClearMotCounter, Hypothesis, KnownObject};
+use jetwatch_eval::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_source::scene::Scene;
 use serde_json::Value;
-use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
 
 const FRAMES: u64 = 300;
 
@@ -51,7 +51,7 @@ publish:
 }
 
 /// The tracks of the messages against the truth about the scene.
-fn judge(frames: &[Value]) -> ClearMot {
+fn score(frames: &[Value]) -> ClearMot {
     let mut scene = Scene::new(&SyntheticScene {
         seed: 5,
         objects: 6,
@@ -66,7 +66,7 @@ fn judge(frames: &[Value]) -> ClearMot {
         let truth = scene.truth(index);
         let objects: Vec<_> = truth
             .iter()
-            .map(|object| KnownObject {
+            .map(|object| GroundTruthObject {
                 id: object.id,
                 class: 0,
                 xyxy: object.xyxy,
@@ -74,8 +74,8 @@ fn judge(frames: &[Value]) -> ClearMot {
             })
             .collect();
         let tracks = frame["tracks"].as_array().expect("a list");
-        let seen = tracks.iter().filter(|track| track["state"] == "active");
-        let tracks: Vec<_> = seen
+        let observed = tracks.iter().filter(|track| track["state"] == "active");
+        let tracks: Vec<_> = observed
             .map(|track| Hypothesis {
                 id: track["track_id"].as_u64().expect("a number"),
                 class: 0,
@@ -90,7 +90,7 @@ fn judge(frames: &[Value]) -> ClearMot {
 }
 
 #[test]
-fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
+fn all_frames_are_output_in_order_and_quarter_is_inferred() {
     let (frames, stats) = run("3", "iou");
     let numbers: Vec<_> = frames
         .iter()
@@ -115,7 +115,7 @@ fn every_frame_comes_through_in_order_and_a_quarter_through_the_network() {
 }
 
 #[test]
-fn video_that_skips_the_network_is_not_scaled_and_still_recorded() {
+fn skipped_frames_are_not_scaled_but_recorded() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -146,8 +146,8 @@ publish:
     let stats = fs::read(setup.path("stats.json")).expect("the report was written");
     let stats: Value = serde_json::from_slice(&stats).expect("JSON");
     let lines = json_lines(&setup.path("frames.jsonl"));
-    let told = lines.iter().filter(|line| line["kind"] == "detections");
-    let numbers: Vec<_> = told
+    let reported = lines.iter().filter(|line| line["kind"] == "detections");
+    let numbers: Vec<_> = reported
         .filter_map(|frame| frame["frame"]["seq"].as_u64())
         .collect();
     assert_eq!(numbers.len(), 80, "{stats}");
@@ -174,17 +174,17 @@ publish:
 }
 
 /// What a `stats` message says of its sources.
-fn of_all(stats: &Value, key: &str) -> Vec<u64> {
+fn source_values(stats: &Value, key: &str) -> Vec<u64> {
     let sources = stats["sources"].as_array().expect("a list").iter();
     let numbers = sources.map(|source| source[key].as_u64().expect("a number"));
     numbers.collect()
 }
 
 /// Messages with numbers in a row that show a settled interval.
-const CALM: usize = 8;
+const STABLE_MESSAGES: usize = 8;
 
 #[test]
-fn an_adaptive_interval_settles_where_nothing_is_dropped_and_is_told() {
+fn adaptive_interval_converges_without_drops_and_is_reported() {
     // Four sources of 25 frames/s, of which the detector can serve 50 frames/s: every second frame at most.
     let sources: String = (0..4)
         .map(|n| {
@@ -218,21 +218,21 @@ publish:
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    let told = || {
+    let reported = || {
         let mut lines = json_lines(&setup.path("frames.jsonl"));
         lines.retain(|line| line["kind"] == "stats");
         lines
     };
-    let dropped = |stats: &Value| of_all(stats, "dropped_frames").iter().sum::<u64>();
+    let dropped = |stats: &Value| source_values(stats, "dropped_frames").iter().sum::<u64>();
     // On a busy machine frames are late, and the interval rises once more: what counts is that there is an end of it.
-    let settled = eventually("a stretch of one interval without drops", || {
-        let told = told();
-        let stretch = &told[told.len().checked_sub(CALM)?..];
+    let settled = wait_until_some("a stretch of one interval without drops", || {
+        let reported = reported();
+        let stretch = &reported[reported.len().checked_sub(STABLE_MESSAGES)?..];
         let (first, last) = (stretch.first()?, stretch.last()?);
-        let interval = of_all(first, "interval");
+        let interval = source_values(first, "interval");
         let is_one = stretch
             .iter()
-            .all(|stats| of_all(stats, "interval") == interval);
+            .all(|stats| source_values(stats, "interval") == interval);
         let is_raised = interval.iter().all(|of_one| *of_one > 0);
         (is_one && is_raised && dropped(first) == dropped(last)).then(|| last.clone())
     });
@@ -243,7 +243,7 @@ publish:
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 
-    let intervals = of_all(&settled, "interval");
+    let intervals = source_values(&settled, "interval");
     assert_eq!(intervals.len(), 4, "{settled}");
     // One for all of them. Where frames come in time it is 2: every second frame would take all of the network's time.
     assert!(intervals.iter().all(|of_one| *of_one == intervals[0]));
@@ -253,17 +253,23 @@ publish:
         "all frames are too many, which shows before the interval rises: {settled}"
     );
     // The report says what the last message said, and in the stretch every frame came through, many of them skipped.
-    let last = told().pop().expect("one at the end");
+    let last = reported().pop().expect("one at the end");
     let report = fs::read(setup.path("stats.json")).expect("the report was written");
     let report: Value = serde_json::from_slice(&report).expect("JSON");
-    assert_eq!(of_all(&report, "interval"), of_all(&last, "interval"));
-    assert_eq!(of_all(&report, "skipped"), of_all(&last, "skipped_frames"));
-    let (frames, skipped, gone): (u64, u64, u64) = (
-        of_all(&report, "frames").iter().sum(),
-        of_all(&report, "skipped").iter().sum(),
-        of_all(&report, "dropped").iter().sum(),
+    assert_eq!(
+        source_values(&report, "interval"),
+        source_values(&last, "interval")
     );
-    let through: u64 = of_all(&report, "detected").iter().sum();
+    assert_eq!(
+        source_values(&report, "skipped"),
+        source_values(&last, "skipped_frames")
+    );
+    let (frames, skipped, gone): (u64, u64, u64) = (
+        source_values(&report, "frames").iter().sum(),
+        source_values(&report, "skipped").iter().sum(),
+        source_values(&report, "dropped").iter().sum(),
+    );
+    let through: u64 = source_values(&report, "detected").iter().sum();
     // The last frame of each may have found its lane closed.
     assert!(
         (through + gone..=through + gone + 4).contains(&frames),
@@ -273,8 +279,8 @@ publish:
 }
 
 #[test]
-fn carried_tracks_stay_within_three_points_of_those_that_are_always_seen() {
-    let [all, skipped] = ["0", "3"].map(|interval| judge(&run(interval, "iou").0));
+fn mota_with_skipped_frames_is_within_three_points() {
+    let [all, skipped] = ["0", "3"].map(|interval| score(&run(interval, "iou").0));
     let [all, skipped] = [all, skipped].map(|counts| counts.mota().expect("objects"));
     assert!(all > 0.85, "{all}");
     assert!(

@@ -5,17 +5,17 @@
 //! seen of an object, objects that are missed for several frames in a row, and boxes where nothing is.
 
 use jetwatch_config::{Pace, SyntheticScene, TrackerConfig, TrackerKind};
-use jetwatch_eval::{ClearMotCounter, Hypothesis, KnownObject};
+use jetwatch_eval::{ClearMotCounter, GroundTruthObject, Hypothesis};
 use jetwatch_source::scene::Scene;
 use jetwatch_track::Tracker;
-use jetwatch_types::{Detection, TrackState, TruthBox, Xyxy};
+use jetwatch_types::{Detection, GroundTruthBox, TrackState, Xyxy};
 
 const FRAMES: u64 = 300;
 const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
 
 /// Objects of which less is to be seen, or that are smaller, are neither asked for nor wrong: as the demo judges.
-const LEAST_VISIBLE: f32 = 0.25;
-const LEAST_SIDE: f32 = 6.0;
+const MIN_VISIBLE: f32 = 0.25;
+const MIN_SIDE: f32 = 6.0;
 
 /// The score below which a detector is silent.
 const THRESHOLD: f32 = 0.35;
@@ -50,7 +50,7 @@ fn class_of(label: &str) -> u16 {
 }
 
 /// The truth about every frame of a scene.
-fn truth(seed: u64) -> Vec<Vec<TruthBox>> {
+fn truth(seed: u64) -> Vec<Vec<GroundTruthBox>> {
     let mut scene = Scene::new(&SyntheticScene {
         seed,
         objects: 8,
@@ -64,7 +64,7 @@ fn truth(seed: u64) -> Vec<Vec<TruthBox>> {
 }
 
 /// Each edge moved by up to this share of the box.
-fn trembling([left, top, right, bottom]: Xyxy, share: f32, noise: &mut Noise) -> Xyxy {
+fn jittered([left, top, right, bottom]: Xyxy, share: f32, noise: &mut Noise) -> Xyxy {
     let (across, down) = ((right - left) * share, (bottom - top) * share);
     [
         left + noise.next() * across,
@@ -75,8 +75,8 @@ fn trembling([left, top, right, bottom]: Xyxy, share: f32, noise: &mut Noise) ->
 }
 
 /// What a detector finds in every frame of the scene.
-fn found(seed: u64, truth: &[Vec<TruthBox>]) -> Vec<Vec<Detection>> {
-    let of_frame = |(frame, objects): (u64, &Vec<TruthBox>)| {
+fn detections(seed: u64, truth: &[Vec<GroundTruthBox>]) -> Vec<Vec<Detection>> {
+    let of_frame = |(frame, objects): (u64, &Vec<GroundTruthBox>)| {
         let mut all = Vec::new();
         for object in objects {
             // What a detector makes of an object changes every ten frames, and a little with every frame.
@@ -88,7 +88,7 @@ fn found(seed: u64, truth: &[Vec<TruthBox>]) -> Vec<Vec<Detection>> {
                 all.push(Detection {
                     class: class_of(object.label),
                     score,
-                    xyxy: trembling(object.xyxy, 0.05, &mut noise),
+                    xyxy: jittered(object.xyxy, 0.05, &mut noise),
                 });
             }
         }
@@ -108,7 +108,7 @@ fn found(seed: u64, truth: &[Vec<TruthBox>]) -> Vec<Vec<Detection>> {
 
 /// MOTA of one tracker that looks at every `every`-th frame, beginning with frame `first`, in points.
 fn mota(
-    truth: &[Vec<TruthBox>],
+    truth: &[Vec<GroundTruthBox>],
     found: &[Vec<Detection>],
     kind: TrackerKind,
     every: usize,
@@ -116,7 +116,7 @@ fn mota(
 ) -> f64 {
     let config = TrackerConfig::new(kind);
     let mut tracker = if every > 1 {
-        Tracker::with_carrying(&config)
+        Tracker::with_coasting(&config)
     } else {
         Tracker::new(&config)
     };
@@ -125,27 +125,27 @@ fn mota(
         let tracks = if index % every == first {
             tracker.update(found)
         } else {
-            tracker.carry()
+            tracker.coast()
         };
         let known = truth.iter().map(|object| {
             let [left, top, right, bottom] = object.xyxy;
-            KnownObject {
+            GroundTruthObject {
                 id: object.id,
                 class: class_of(object.label),
                 xyxy: object.xyxy,
-                ignored: object.visible < LEAST_VISIBLE
-                    || (right - left).min(bottom - top) < LEAST_SIDE,
+                ignored: object.visible < MIN_VISIBLE
+                    || (right - left).min(bottom - top) < MIN_SIDE,
             }
         });
-        let told = tracks
+        let reported = tracks
             .iter()
             .filter(|track| track.state == TrackState::Active);
-        let told = told.map(|track| Hypothesis {
+        let reported = reported.map(|track| Hypothesis {
             id: track.id.0,
             class: track.class,
             xyxy: track.xyxy,
         });
-        counter.frame(&known.collect::<Vec<_>>(), &told.collect::<Vec<_>>());
+        counter.frame(&known.collect::<Vec<_>>(), &reported.collect::<Vec<_>>());
     }
     100.0 * counter.counts().mota().expect("there are objects")
 }
@@ -155,7 +155,7 @@ fn every_fourth_frame_is_enough_for_every_tracker() {
     let scenes: Vec<_> = (201..=220)
         .map(|seed| {
             let truth = truth(seed);
-            let found = found(seed, &truth);
+            let found = detections(seed, &truth);
             (truth, found)
         })
         .collect();

@@ -18,8 +18,8 @@ use std::time::Duration;
 use gstreamer as gst;
 use jetwatch_config::{DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri};
 use jetwatch_platform::{Machine, VideoUnit};
-use jetwatch_source::gst::expect;
-use jetwatch_source::{Plan, SourceError, Work};
+use jetwatch_source::gst::predict_plan;
+use jetwatch_source::{ProcessingPlan, SourceError, StepKind};
 use jetwatch_types::{Placement, Region, Size};
 
 use jetson_elements::JetsonElements;
@@ -27,12 +27,12 @@ use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
 use support::collector::{Collector, INPUT, config};
-use support::daemon::{Setup, eventually, finish, stderr};
+use support::daemon::{Setup, finish, stderr, wait_until_some};
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
 
 /// A clip of H.264 with 4:2:2 colors, which NVDEC does not decode.
-fn beyond_nvdec(folder: &Path, frames: u32) -> PathBuf {
+fn unsupported_by_nvdec(folder: &Path, frames: u32) -> PathBuf {
     let path = folder.join("422.mp4");
     clips::gst_launch(&format!(
         "videotestsrc num-buffers={frames} ! video/x-raw,format=Y42B,width=320,height=240,framerate=30/1 \
@@ -80,7 +80,11 @@ fn vic(uri: SourceUri) -> SourceConfig {
 }
 
 /// Takes `frames` frames on the machine, and gives its plan and the size of its pictures.
-fn take(machine: &VirtualJetson, config: &SourceConfig, frames: usize) -> (Plan, Size) {
+fn collect_frames(
+    machine: &VirtualJetson,
+    config: &SourceConfig,
+    frames: usize,
+) -> (ProcessingPlan, Size) {
     let collector = Collector::start_on(&machine.root(), config, frames);
     let plans = std::sync::Arc::clone(&collector.plans);
     let (seen, result) = collector.join();
@@ -93,38 +97,41 @@ fn take(machine: &VirtualJetson, config: &SourceConfig, frames: usize) -> (Plan,
     );
     assert!(seen.iter().all(|frame| frame.mean > 0.1), "black pictures");
     let plan = plans.lock().unwrap().last().cloned();
-    (plan.expect("a plan"), seen[0].picture)
+    (plan.expect("a plan"), seen[0].image)
 }
 
 /// Why a source is refused on the machine, at its first session.
-fn refusal(machine: &VirtualJetson, config: &SourceConfig) -> String {
+fn first_error(machine: &VirtualJetson, config: &SourceConfig) -> String {
     let collector = Collector::start_on(&machine.root(), config, usize::MAX);
-    let trouble = eventually("a refusal", || collector.troubles().first().cloned());
+    let trouble = wait_until_some("a refusal", || collector.offline_reasons().first().cloned());
     assert_eq!(collector.count(), 0, "a frame came: {trouble}");
     let _ = collector.stop();
     trouble
 }
 
 /// The units of a plan, by work, in order.
-fn units(plan: &Plan) -> Vec<(Work, VideoUnit)> {
+fn units_by_step(plan: &ProcessingPlan) -> Vec<(StepKind, VideoUnit)> {
     plan.steps
         .iter()
-        .map(|step| (step.work, step.unit))
+        .map(|step| (step.kind, step.unit))
         .collect()
 }
 
+use StepKind::{Capture, Color, Copy, Decode, Read, Receive, Scale};
 use VideoUnit::{Cpu, Isp, Nvdec, Nvjpg, Vic};
-use Work::{Capture, Color, Copy, Decode, Read, Receive, Scale};
 
 #[test]
-fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
+fn csi_frames_stay_in_nvmm_until_inference() {
     load();
-    let (plan, size) = take(
+    let (plan, size) = collect_frames(
         &VirtualJetson::xavier_nx(),
         &vic(csi(Some((1920, 1080)))),
         5,
     );
-    assert_eq!(units(&plan), [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
+    assert_eq!(
+        units_by_step(&plan),
+        [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
+    );
     assert_eq!(size, Size::new(416, 234));
     let scale = &plan.steps[1];
     assert_eq!(scale.element, "nvvidconv");
@@ -133,23 +140,26 @@ fn a_csi_camera_stays_in_nvmm_until_the_network_takes_it() {
 }
 
 #[test]
-fn views_leave_nvmm_at_the_size_of_the_source() {
+fn full_images_leave_nvmm_at_source_size() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let source = vic(csi(Some((1280, 720))));
-    let collector = Collector::start_with_views(&machine.root(), &source, 5);
+    let collector = Collector::start_with_full_images(&machine.root(), &source, 5);
     let plans = std::sync::Arc::clone(&collector.plans);
     let (seen, result) = collector.join();
     result.expect("the camera gives pictures");
     assert!(seen.len() >= 5, "{} frames", seen.len());
     for frame in &seen {
-        let (size, mean) = frame.view.expect("each frame has its view");
+        let (size, mean) = frame.full_image.expect("each frame has its view");
         assert_eq!(size, Size::new(1280, 720));
         assert!((mean - frame.mean).abs() < 4.0, "{mean}, {}", frame.mean);
     }
     // The way to the network is the same.
     let plan = plans.lock().unwrap().last().cloned().expect("a plan");
-    assert_eq!(units(&plan), [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
+    assert_eq!(
+        units_by_step(&plan),
+        [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
+    );
 }
 
 #[test]
@@ -160,9 +170,9 @@ fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
         tempfile::tempdir().expect("a folder"),
     );
     let clip = clips::mp4(folder.path(), "a.mp4", 640, 480, 20);
-    let (plan, _) = take(&machine, &vic(SourceUri::File(clip)), usize::MAX);
+    let (plan, _) = collect_frames(&machine, &vic(SourceUri::File(clip)), usize::MAX);
     let from_file = [(Read, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)];
-    assert_eq!(units(&plan), from_file);
+    assert_eq!(units_by_step(&plan), from_file);
 
     let path = folder.path().join("b.mkv");
     clips::gst_launch(&format!(
@@ -170,34 +180,34 @@ fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
          ! h265parse ! matroskamux ! filesink location={}",
         path.display()
     ));
-    let (plan, _) = take(&machine, &vic(SourceUri::File(path)), usize::MAX);
-    assert_eq!(units(&plan), from_file);
+    let (plan, _) = collect_frames(&machine, &vic(SourceUri::File(path)), usize::MAX);
+    assert_eq!(units_by_step(&plan), from_file);
 
     let server = RtspServer::start(0, &[]);
-    let (plan, size) = take(&machine, &vic(rtsp(&server)), 10);
+    let (plan, size) = collect_frames(&machine, &vic(rtsp(&server)), 10);
     assert_eq!(
-        units(&plan),
+        units_by_step(&plan),
         [(Receive, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)]
     );
     assert_eq!(size, Size::new(416, 312));
 }
 
 #[test]
-fn a_usb_camera_in_jpeg_is_decoded_by_nvjpg_and_a_raw_one_goes_to_the_vic() {
+fn usb_jpeg_uses_nvjpg_and_raw_uses_vic() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=640,height=480,framerate=60/1 ! jpegenc ! identity";
-    let (plan, _) = take(&machine, &vic(launch(jpeg)), 5);
-    let kinds = units(&plan);
+    let (plan, _) = collect_frames(&machine, &vic(launch(jpeg)), 5);
+    let kinds = units_by_step(&plan);
     assert_eq!(
         kinds[1..],
         [(Decode, Nvjpg), (Scale, Vic), (Copy, Cpu)],
         "{plan}"
     );
     let raw = "videotestsrc is-live=true ! video/x-raw,format=YUY2,width=640,height=480,framerate=60/1 ! identity";
-    let (plan, size) = take(&machine, &vic(launch(raw)), 5);
+    let (plan, size) = collect_frames(&machine, &vic(launch(raw)), 5);
     assert_eq!(
-        units(&plan)[1..],
+        units_by_step(&plan)[1..],
         [(Copy, Cpu), (Scale, Vic), (Copy, Cpu)],
         "{plan}"
     );
@@ -205,7 +215,7 @@ fn a_usb_camera_in_jpeg_is_decoded_by_nvjpg_and_a_raw_one_goes_to_the_vic() {
 }
 
 #[test]
-fn pictures_are_alike_by_the_vic_and_by_the_processor() {
+fn vic_and_cpu_scaling_give_similar_images() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),
@@ -229,14 +239,14 @@ fn pictures_are_alike_by_the_vic_and_by_the_processor() {
 }
 
 #[test]
-fn more_than_a_factor_of_sixteen_takes_two_steps() {
+fn scaling_beyond_factor_sixteen_takes_two_steps() {
     load();
     let raw = "videotestsrc is-live=true ! video/x-raw,format=NV12,width=7680,height=500,framerate=10/1 ! identity";
-    let (plan, size) = take(&VirtualJetson::xavier_nx(), &vic(launch(raw)), 5);
+    let (plan, size) = collect_frames(&VirtualJetson::xavier_nx(), &vic(launch(raw)), 5);
     let scales: Vec<&str> = plan
         .steps
         .iter()
-        .filter(|step| step.work == Scale)
+        .filter(|step| step.kind == Scale)
         .map(|step| step.detail.as_str())
         .collect();
     assert_eq!(
@@ -250,7 +260,7 @@ fn more_than_a_factor_of_sixteen_takes_two_steps() {
 }
 
 #[test]
-fn a_change_of_resolution_makes_other_steps() {
+fn resolution_change_replans_conversion() {
     load();
     let folder = tempfile::tempdir().expect("a folder");
     // The second half has a picture of 8 rows for the network, which the VIC cannot write.
@@ -263,7 +273,7 @@ fn a_change_of_resolution_makes_other_steps() {
     );
     let (seen, result) = collector.join();
     result.expect("the processor does what the VIC cannot");
-    let sizes: Vec<Size> = seen.iter().map(|frame| frame.picture).collect();
+    let sizes: Vec<Size> = seen.iter().map(|frame| frame.image).collect();
     assert_eq!(sizes.len(), 20);
     assert!(sizes[..10].iter().all(|size| *size == Size::new(416, 312)));
     assert!(sizes[10..].iter().all(|size| *size == Size::new(416, 8)));
@@ -274,7 +284,7 @@ fn a_change_of_resolution_makes_other_steps() {
 }
 
 #[test]
-fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
+fn unsupported_vic_conversion_is_rejected_before_element() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let live = |caps: &str| {
@@ -294,24 +304,24 @@ fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
         ),
     ] {
         let uri = live(caps);
-        let reason = refusal(&machine, &vic(uri.clone()));
+        let reason = first_error(&machine, &vic(uri.clone()));
         assert!(
             reason.contains(wanted) && reason.contains("scaling is vic"),
             "{caps}: {reason}"
         );
-        let (plan, _) = take(&machine, &config(uri), 5);
+        let (plan, _) = collect_frames(&machine, &config(uri), 5);
         assert!(
             plan.notes.iter().any(|note| note.contains(wanted)),
             "{plan:?}"
         );
-        assert!(units(&plan).contains(&(Scale, Cpu)), "{plan}");
+        assert!(units_by_step(&plan).contains(&(Scale, Cpu)), "{plan}");
     }
     // Elements of the user's own that scale elsewhere.
     let own = launch(
         "videotestsrc is-live=true ! video/x-raw,format=NV12,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
     );
     let collector = Collector::start_on(&machine.root(), &vic(own), usize::MAX);
-    let reason = eventually("a refusal", || collector.troubles().first().cloned());
+    let reason = wait_until_some("a refusal", || collector.offline_reasons().first().cloned());
     let _ = collector.stop();
     assert!(
         reason.contains("scaling is to run on the VIC")
@@ -321,16 +331,16 @@ fn what_the_vic_cannot_do_is_refused_before_its_element_sees_it() {
 }
 
 #[test]
-fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
+fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),
         tempfile::tempdir().expect("a folder"),
     );
-    let path = beyond_nvdec(folder.path(), 10);
+    let path = unsupported_by_nvdec(folder.path(), 10);
     let uri = SourceUri::File(path);
-    let (plan, _) = take(&machine, &config(uri.clone()), usize::MAX);
-    assert!(units(&plan).contains(&(Decode, Cpu)), "{plan}");
+    let (plan, _) = collect_frames(&machine, &config(uri.clone()), usize::MAX);
+    assert!(units_by_step(&plan).contains(&(Decode, Cpu)), "{plan}");
     assert!(
         plan.notes.iter().any(|note| note.contains("this is 4:2:2")),
         "{plan:?}"
@@ -339,7 +349,7 @@ fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
         decoder: DecoderChoice::Hardware,
         ..config(uri)
     };
-    let reason = refusal(&machine, &strict);
+    let reason = first_error(&machine, &strict);
     assert!(
         reason.contains("decoder is hardware, but NVDEC"),
         "{reason}"
@@ -347,9 +357,9 @@ fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
 
     // Other codecs are never given to it.
     let theora = SourceUri::File(clips::theora(folder.path(), "a.ogv", 320, 240, 10));
-    let (plan, _) = take(&machine, &config(theora.clone()), usize::MAX);
+    let (plan, _) = collect_frames(&machine, &config(theora.clone()), usize::MAX);
     assert_eq!(
-        units(&plan)[1..],
+        units_by_step(&plan)[1..],
         [(Decode, Cpu), (Copy, Cpu), (Scale, Vic), (Copy, Cpu)],
         "{plan}"
     );
@@ -364,7 +374,7 @@ fn what_nvdec_cannot_decode_goes_to_the_processor_or_is_refused() {
 }
 
 #[test]
-fn a_part_is_cut_out_by_the_step_that_scales() {
+fn roi_is_cropped_by_scaling_step() {
     load();
     let machine = VirtualJetson::xavier_nx();
     let region = |width: f32, height: f32| {
@@ -380,11 +390,15 @@ fn a_part_is_cut_out_by_the_step_that_scales() {
         roi: region(0.5, 0.25),
         ..camera.clone()
     };
-    let (whole, _) = take(&machine, &camera, 5);
-    let (plan, size) = take(&machine, &part, 5);
-    assert_eq!(units(&plan), units(&whole), "no step and no copy more");
+    let (whole, _) = collect_frames(&machine, &camera, 5);
+    let (plan, size) = collect_frames(&machine, &part, 5);
+    assert_eq!(
+        units_by_step(&plan),
+        units_by_step(&whole),
+        "no step and no copy more"
+    );
     assert_eq!(size, Size::new(416, 117));
-    let scale = plan.steps.iter().find(|step| step.work == Scale);
+    let scale = plan.steps.iter().find(|step| step.kind == Scale);
     let detail = &scale.expect("it is scaled").detail;
     assert!(
         detail.starts_with("960×270 at 480,540 of 1920×1080 NV12 in NVMM to 416×117"),
@@ -392,13 +406,16 @@ fn a_part_is_cut_out_by_the_step_that_scales() {
     );
     // Known before anything runs, as is what the VIC cannot cut.
     let found = Machine::find(&machine.root());
-    let told = expect(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
-    assert!(told.to_string().contains("960×270 at 480,540 of"), "{told}");
+    let reported = predict_plan(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
+    assert!(
+        reported.to_string().contains("960×270 at 480,540 of"),
+        "{reported}"
+    );
     let small = SourceConfig {
         roi: region(0.004, 0.25),
         ..camera
     };
-    let refused = expect(&small, &found, INPUT, Placement::TopLeft).expect_err("too small");
+    let refused = predict_plan(&small, &found, INPUT, Placement::TopLeft).expect_err("too small");
     let reason = refused.to_string();
     assert!(
         reason.contains("roi is 8×270") && reason.contains("at least 16×16"),
@@ -407,7 +424,7 @@ fn a_part_is_cut_out_by_the_step_that_scales() {
 }
 
 #[test]
-fn the_configuration_can_leave_the_units_alone() {
+fn config_can_disable_hardware_units() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),
@@ -419,9 +436,9 @@ fn the_configuration_can_leave_the_units_alone() {
         scaling: Scaling::Cpu,
         ..config(uri.clone())
     };
-    let (plan, _) = take(&machine, &software, usize::MAX);
+    let (plan, _) = collect_frames(&machine, &software, usize::MAX);
     assert_eq!(
-        units(&plan),
+        units_by_step(&plan),
         [(Read, Cpu), (Decode, Cpu), (Scale, Cpu), (Color, Cpu)]
     );
     // Decoded in NVMM, and copied from there by the only element that can.
@@ -429,9 +446,9 @@ fn the_configuration_can_leave_the_units_alone() {
         scaling: Scaling::Cpu,
         ..config(uri.clone())
     };
-    let (plan, _) = take(&machine, &half, usize::MAX);
+    let (plan, _) = collect_frames(&machine, &half, usize::MAX);
     assert_eq!(
-        units(&plan),
+        units_by_step(&plan),
         [
             (Read, Cpu),
             (Decode, Nvdec),
@@ -445,20 +462,23 @@ fn the_configuration_can_leave_the_units_alone() {
         scaling: Scaling::Gpu,
         ..config(uri)
     };
-    let (plan, _) = take(&machine, &gpu, usize::MAX);
-    assert!(units(&plan).contains(&(Scale, VideoUnit::Gpu)), "{plan}");
+    let (plan, _) = collect_frames(&machine, &gpu, usize::MAX);
+    assert!(
+        units_by_step(&plan).contains(&(Scale, VideoUnit::Gpu)),
+        "{plan}"
+    );
 }
 
 #[test]
-fn an_unknown_release_is_not_trusted() {
+fn unknown_l4t_release_uses_no_hardware_units() {
     load();
     let machine = VirtualJetson::orin_nx();
     machine.write("/etc/nv_tegra_release", "# R99 (release), REVISION: 1.0\n");
     let folder = tempfile::tempdir().expect("a folder");
     let uri = SourceUri::File(clips::mp4(folder.path(), "a.mp4", 320, 240, 10));
-    let (plan, _) = take(&machine, &config(uri.clone()), usize::MAX);
+    let (plan, _) = collect_frames(&machine, &config(uri.clone()), usize::MAX);
     assert_eq!(
-        units(&plan),
+        units_by_step(&plan),
         [(Read, Cpu), (Decode, Cpu), (Scale, Cpu), (Color, Cpu)]
     );
     let wanted = "does not know L4T 99.1.0";
@@ -466,12 +486,12 @@ fn an_unknown_release_is_not_trusted() {
         plan.notes.iter().any(|note| note.contains(wanted)),
         "{plan:?}"
     );
-    let reason = refusal(&machine, &vic(uri));
+    let reason = first_error(&machine, &vic(uri));
     assert!(reason.contains(wanted), "{reason}");
 }
 
 #[test]
-fn a_file_plays_again_and_again_through_the_units() {
+fn file_loops_through_hardware_units() {
     load();
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = vic(SourceUri::File(clips::mp4(
@@ -492,26 +512,29 @@ fn a_file_plays_again_and_again_through_the_units() {
 fn the_plan_is_known_before_anything_is_opened() {
     load();
     let machine = Machine::find(&VirtualJetson::xavier_nx().root());
-    let plan = |config: &SourceConfig| expect(config, &machine, INPUT, Placement::TopLeft);
+    let plan = |config: &SourceConfig| predict_plan(config, &machine, INPUT, Placement::TopLeft);
     let known = plan(&vic(csi(Some((1920, 1080))))).expect("possible");
-    assert_eq!(units(&known), [(Capture, Isp), (Scale, Vic)]);
+    assert_eq!(units_by_step(&known), [(Capture, Isp), (Scale, Vic)]);
     assert_eq!(
         known.steps[1].detail,
         "1920×1080 NV12 in NVMM to 416×234 BGRx"
     );
     let two = plan(&vic(csi(Some((7680, 4320))))).expect("possible");
-    assert_eq!(units(&two), [(Capture, Isp), (Scale, Vic), (Scale, Vic)]);
+    assert_eq!(
+        units_by_step(&two),
+        [(Capture, Isp), (Scale, Vic), (Scale, Vic)]
+    );
     let refused = plan(&vic(csi(Some((1920, 32))))).expect_err("too flat for the VIC");
     assert!(matches!(refused, SourceError::Refused(_)), "{refused}");
     let file = plan(&vic(SourceUri::File(Path::new("/nowhere.mp4").into()))).expect("possible");
     assert_eq!(
-        units(&file),
+        units_by_step(&file),
         [(Read, Cpu), (Decode, Nvdec), (Decode, Nvjpg), (Scale, Vic)]
     );
 
     let other = tempfile::tempdir().expect("a folder");
-    let machine = Machine::find(&jetwatch_platform::Root::new(other.path()));
-    let plan = |config: &SourceConfig| expect(config, &machine, INPUT, Placement::TopLeft);
+    let machine = Machine::find(&jetwatch_platform::SysRoot::new(other.path()));
+    let plan = |config: &SourceConfig| predict_plan(config, &machine, INPUT, Placement::TopLeft);
     let camera = plan(&config(csi(None))).expect_err("no Jetson").to_string();
     assert!(
         camera.contains("no Jetson") && camera.contains("v4l2://"),
@@ -606,7 +629,7 @@ fn stdout(output: &Output) -> String {
 }
 
 #[test]
-fn four_sources_run_and_nothing_of_them_is_scaled_elsewhere_than_on_the_vic() {
+fn four_sources_are_scaled_only_on_vic() {
     if library_is_missing() {
         return;
     }
@@ -624,7 +647,7 @@ fn four_sources_run_and_nothing_of_them_is_scaled_elsewhere_than_on_the_vic() {
         &["run", "--duration", "6s"],
     );
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
-    let work = elements.work();
+    let work = elements.activity();
     let done: BTreeSet<(&str, &str)> = work
         .iter()
         .filter(|work| work.frames > 0)
@@ -654,7 +677,7 @@ fn four_sources_run_and_nothing_of_them_is_scaled_elsewhere_than_on_the_vic() {
 }
 
 #[test]
-fn check_tells_the_plan_and_what_is_wrong_with_it() {
+fn check_reports_plan_and_problems() {
     if library_is_missing() {
         return;
     }
@@ -666,8 +689,8 @@ fn check_tells_the_plan_and_what_is_wrong_with_it() {
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&four_sources(&server, &clip));
     let right = command(&setup, &machine, Some(&elements), &["check"]);
-    let said = stdout(&right);
-    assert_eq!(right.status.code(), Some(0), "{said}{}", stderr(&right));
+    let output = stdout(&right);
+    assert_eq!(right.status.code(), Some(0), "{output}{}", stderr(&right));
     for line in [
         "ok     machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2",
         "ok     plan lens: capture by ISP (nvarguscamerasrc, 1920×1080 NV12 in NVMM); \
@@ -677,36 +700,36 @@ fn check_tells_the_plan_and_what_is_wrong_with_it() {
         "ok     plan tape: read by CPU (filesrc); decode by NVDEC (nvv4l2decoder",
         "; decode by NVJPG (nvv4l2decoder, image/jpeg to 640×480 NV12 in NVMM); scale by VIC",
     ] {
-        assert!(said.contains(line), "{line}\nis not in\n{said}");
+        assert!(output.contains(line), "{line}\nis not in\n{output}");
     }
 
     // The camera's daemon does not run.
     elements.remove("nvargus-daemon");
     let broken = command(&setup, &machine, Some(&elements), &["check"]);
-    let said = stdout(&broken);
-    assert_eq!(broken.status.code(), Some(1), "{said}");
+    let output = stdout(&broken);
+    assert_eq!(broken.status.code(), Some(1), "{output}");
     assert!(
-        said.contains("wrong  source lens: camera: ")
-            && said.contains("systemctl status nvargus-daemon"),
-        "{said}"
+        output.contains("wrong  source lens: camera: ")
+            && output.contains("systemctl status nvargus-daemon"),
+        "{output}"
     );
-    assert!(said.contains("unknown plan lens: expected"), "{said}");
+    assert!(output.contains("unknown plan lens: expected"), "{output}");
 
     // JetPack's elements are not installed.
     let bare = command(&setup, &machine, None, &["check"]);
-    let said = stdout(&bare);
-    assert_eq!(bare.status.code(), Some(1), "{said}");
+    let output = stdout(&bare);
+    assert_eq!(bare.status.code(), Some(1), "{output}");
     for line in [
         "wrong  plan lens: csi://0: GStreamer element nvarguscamerasrc is missing; install it with: apt-get install nvidia-l4t-gstreamer",
         "wrong  plan gate: decoder is hardware, but nothing but the CPU decodes",
         "wrong  plan tape: scaling is vic, but the VIC cannot do it: GStreamer element nvvidconv is missing",
     ] {
-        assert!(said.contains(line), "{line}\nis not in\n{said}");
+        assert!(output.contains(line), "{line}\nis not in\n{output}");
     }
 }
 
 #[test]
-fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
+fn cpu_is_used_without_elements_or_jetson() {
     if library_is_missing() {
         return;
     }
@@ -715,32 +738,33 @@ fn without_the_elements_or_without_a_jetson_the_processor_does_it() {
     let setup = daemon(&format!("  - {{name: tape, uri: '{}'}}\n", clip.display()));
     let plan = "plan tape: read by CPU (filesrc); decode by CPU (avdec_h264";
     let bare = command(&setup, &VirtualJetson::orin_nx(), None, &["check"]);
-    let said = stdout(&bare);
-    assert_eq!(bare.status.code(), Some(0), "{said}");
+    let output = stdout(&bare);
+    assert_eq!(bare.status.code(), Some(0), "{output}");
     assert!(
-        said.contains(plan)
-            && said.contains("the CPU scales, not the VIC: GStreamer element nvvidconv is missing"),
-        "{said}"
+        output.contains(plan)
+            && output
+                .contains("the CPU scales, not the VIC: GStreamer element nvvidconv is missing"),
+        "{output}"
     );
     // The elements alone make no Jetson.
     let elements = JetsonElements::new();
     let other = VirtualJetson::orin_nx();
     other.remove("/proc/device-tree/compatible");
-    let said = stdout(&command(&setup, &other, Some(&elements), &["check"]));
+    let output = stdout(&command(&setup, &other, Some(&elements), &["check"]));
     assert!(
-        said.contains(plan) && said.contains("this machine is no Jetson"),
-        "{said}"
+        output.contains(plan) && output.contains("this machine is no Jetson"),
+        "{output}"
     );
 }
 
 #[test]
-fn sessions_leave_nothing_open() {
+fn sessions_release_all_resources() {
     load();
     let (machine, folder) = (
         VirtualJetson::xavier_nx(),
         tempfile::tempdir().expect("a folder"),
     );
-    let path = beyond_nvdec(folder.path(), 5);
+    let path = unsupported_by_nvdec(folder.path(), 5);
     let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=64,height=48,framerate=60/1 ! jpegenc ! identity";
     let configs = [
         vic(SourceUri::File(clips::mp4(
@@ -775,7 +799,7 @@ fn sessions_leave_nothing_open() {
         round();
     }
     // A pipeline that stays takes two descriptors at least, so that forty would stay.
-    eventually("what was opened is closed", || {
+    wait_until_some("what was opened is closed", || {
         (open() <= before + 4).then_some(())
     });
 }

@@ -22,7 +22,7 @@ fn footprint() -> (usize, usize, u64) {
 }
 
 #[test]
-fn ten_sources_a_hundred_times() {
+fn ten_sources_restarted_hundred_times_do_not_leak() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let clip = clips::mp4(folder.path(), "a.mp4", 160, 120, 300);
     let configs: Vec<_> = (0..10)

@@ -12,7 +12,7 @@ use jetson::VirtualJetson;
 use jetwatch_config::{Broker, Config, MqttConfig};
 use jetwatch_publish::Subscriber;
 use serde_json::Value;
-use support::daemon::{PATIENCE, Setup, eventually, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, TEST_TIMEOUT, json_lines, stderr, wait_for_output, wait_until_some};
 
 /// The daemon on a Jetson made of files.
 struct Running {
@@ -53,7 +53,7 @@ impl Running {
 
     /// A subscriber, once the embedded broker listens.
     fn subscribe(&self, filter: &str) -> Subscriber {
-        eventually("a subscription", || {
+        wait_until_some("a subscription", || {
             Subscriber::start(&self.mqtt, filter).ok()
         })
     }
@@ -73,22 +73,22 @@ impl Running {
 }
 
 /// The next message that `wanted` takes.
-fn next(subscriber: &Subscriber, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+fn next(subscriber: &Subscriber, what: &str, matches: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
-    while started.elapsed() < PATIENCE {
+    while started.elapsed() < TEST_TIMEOUT {
         let Some((_, payload)) = subscriber.recv_timeout(Duration::from_millis(100)) else {
             continue;
         };
         let message: Value = serde_json::from_slice(&payload).expect("JSON");
-        if wanted(&message) {
+        if matches(&message) {
             return message;
         }
     }
-    panic!("not within {PATIENCE:?}: {what}");
+    panic!("not within {TEST_TIMEOUT:?}: {what}");
 }
 
 #[test]
-fn a_jetson_that_gets_hot_says_so_once_and_why() {
+fn throttling_is_reported_once_with_cause() {
     let jetson = VirtualJetson::xavier_nx();
     let heat = "/sys/class/thermal/cooling_device1/cur_state";
     jetson.write("/sys/class/hwmon/hwmon3/curr2_crit_alarm", "0\n");
@@ -168,12 +168,12 @@ fn a_jetson_that_gets_hot_says_so_once_and_why() {
 
     let (setup, log) = daemon.stop();
     let lines = json_lines(&setup.path("events.jsonl"));
-    let told: Vec<(&str, &str)> = lines
+    let reported: Vec<(&str, &str)> = lines
         .iter()
         .filter(|line| line["kind"] == "throttling")
         .filter_map(|line| Some((line["type"].as_str()?, line["name"].as_str()?)))
         .collect();
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(reported.len(), 4, "{reported:?}");
     let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!(count("WARN"), 2, "{log}");
     assert_eq!(
@@ -188,14 +188,14 @@ fn a_jetson_that_gets_hot_says_so_once_and_why() {
 }
 
 #[test]
-fn a_power_mode_that_holds_the_gpu_is_told_once_and_is_no_throttling() {
+fn capped_gpu_is_reported_once_and_is_not_throttling() {
     let jetson = VirtualJetson::orin_nx();
     jetson.write("/sys/class/thermal/cooling_device0/cur_state", "0\n");
     let daemon = Running::start(&jetson.path("/"));
     let stats = daemon.subscribe("jetwatch/box/stats");
     for _ in 0..3 {
-        let told = next(&stats, "statistics", |stats| !stats["machine"].is_null());
-        let gpu = told["machine"]["engines"]
+        let reported = next(&stats, "statistics", |stats| !stats["machine"].is_null());
+        let gpu = reported["machine"]["engines"]
             .as_array()
             .and_then(|engines| engines.iter().find(|engine| engine["engine"] == "gpu"))
             .expect("a GPU");
@@ -204,7 +204,7 @@ fn a_power_mode_that_holds_the_gpu_is_told_once_and_is_no_throttling() {
             (&612.0.into(), &918.0.into()),
             "{gpu}"
         );
-        assert_eq!(told["machine"]["throttled_times"], 0);
+        assert_eq!(reported["machine"]["throttled_times"], 0);
     }
     let (_, log) = daemon.stop();
     let held: Vec<&str> = log
@@ -216,13 +216,13 @@ fn a_power_mode_that_holds_the_gpu_is_told_once_and_is_no_throttling() {
 }
 
 #[test]
-fn any_machine_tells_the_load_of_its_processors() {
+fn any_machine_reports_cpu_load() {
     let daemon = Running::start(std::path::Path::new("/"));
     let stats = daemon.subscribe("jetwatch/box/stats");
-    let told = next(&stats, "a load", |stats| {
+    let reported = next(&stats, "a load", |stats| {
         let cpus = stats["machine"]["cpus"].as_array();
         cpus.is_some_and(|cpus| cpus.iter().any(|cpu| cpu["load_percent"].is_number()))
     });
-    assert!(told["machine"]["read_ms"].is_number(), "{told:#}");
+    assert!(reported["machine"]["read_ms"].is_number(), "{reported:#}");
     daemon.stop();
 }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jetwatch_detect::layout::classifier::ClassifierScores;
+use jetwatch_detect::decoders::classifier::ClassifierScores;
 use jetwatch_detect::model::{ColorOrder, ModelSpec, OutputLayout};
 use jetwatch_types::{Placement, Size};
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
@@ -70,19 +70,19 @@ fn init(file: &Path, folder: &Path, arguments: &[&str]) -> (bool, String) {
         .env_remove("RUST_LOG")
         .output()
         .expect("it runs");
-    let said = [output.stdout, output.stderr].concat();
+    let text = [output.stdout, output.stderr].concat();
     (
         output.status.success(),
-        String::from_utf8(said).expect("UTF-8"),
+        String::from_utf8(text).expect("UTF-8"),
     )
 }
 
 /// A folder with the network and the labels of it.
-struct Workshop {
+struct ModelFolder {
     folder: tempfile::TempDir,
 }
 
-impl Workshop {
+impl ModelFolder {
     fn new(network: &[u8]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("light.onnx"), network).expect("written");
@@ -95,7 +95,7 @@ impl Workshop {
     }
 
     /// The description that comes of it, and what was said.
-    fn made(&self, arguments: &[&str]) -> (ModelSpec, String) {
+    fn create(&self, arguments: &[&str]) -> (ModelSpec, String) {
         let out = self.path("light");
         let (is_well, said) = init(&self.path("light.onnx"), &out, arguments);
         assert!(is_well, "{said}");
@@ -103,7 +103,7 @@ impl Workshop {
     }
 
     /// Why nothing comes of it.
-    fn refused(&self, arguments: &[&str]) -> String {
+    fn create_error(&self, arguments: &[&str]) -> String {
         let out = self.path("light");
         let (is_well, said) = init(&self.path("light.onnx"), &out, arguments);
         assert!(!is_well && !out.exists(), "{said}");
@@ -116,7 +116,7 @@ impl Workshop {
 }
 
 #[test]
-fn the_last_operator_tells_what_the_scores_are() {
+fn last_operator_determines_score_type() {
     for (end, shape, wanted, word) in [
         (
             Some("Softmax"),
@@ -133,8 +133,8 @@ fn the_last_operator_tells_what_the_scores_are() {
         (Some("LogSoftmax"), &[2], ClassifierScores::Logits, "logits"),
         (None, &[2, 1, 1], ClassifierScores::Logits, "logits"),
     ] {
-        let workshop = Workshop::new(&network(end, shape, Some(16)));
-        let (spec, said) = workshop.made(&["--labels", &workshop.names()]);
+        let workshop = ModelFolder::new(&network(end, shape, Some(16)));
+        let (spec, said) = workshop.create(&["--labels", &workshop.names()]);
         assert_eq!(spec.output.layout, OutputLayout::Classifier(wanted));
         assert_eq!(spec.output.tensors, ["scores"]);
         assert_eq!(spec.labels, ["dark", "bright"]);
@@ -160,9 +160,9 @@ fn the_last_operator_tells_what_the_scores_are() {
 }
 
 #[test]
-fn without_labels_there_are_as_many_as_the_output_says() {
-    let workshop = Workshop::new(&network(Some("Softmax"), &[2], Some(16)));
-    let (spec, said) = workshop.made(&[]);
+fn missing_labels_are_generated_from_output_size() {
+    let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
+    let (spec, said) = workshop.create(&[]);
     assert_eq!(spec.labels, ["class_0", "class_1"]);
     assert!(said.contains("2 classes: class_0, class_1"), "{said}");
     let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
@@ -173,47 +173,47 @@ fn without_labels_there_are_as_many_as_the_output_says() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
-    let workshop = Workshop::new(&network(Some("Softmax"), &[2], Some(16)));
+fn classifier_mismatch_is_reported() {
+    let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
     fs::write(workshop.path("names"), "dark\nbright\ngray\n").expect("written");
-    let said = workshop.refused(&["--labels", &workshop.names()]);
+    let text = workshop.create_error(&["--labels", &workshop.names()]);
     assert!(
-        said.contains("3 labels were given, but the network has 2 classes (as layout softmax, output [2]: one number for each label, from the operator Softmax)"),
-        "{said}"
+        text.contains("3 labels were given, but the network has 2 classes (as layout softmax, output [2]: one number for each label, from the operator Softmax)"),
+        "{text}"
     );
-    assert!(said.contains("give one label a line"), "{said}");
-    let said = workshop.refused(&["--layout", "logits"]);
+    assert!(text.contains("give one label a line"), "{text}");
+    let text = workshop.create_error(&["--layout", "logits"]);
     assert!(
-        said.contains("do not fit the layout logits")
-            && said.contains("it needs one output [C] without a Softmax or Sigmoid"),
-        "{said}"
+        text.contains("do not fit the layout logits")
+            && text.contains("it needs one output [C] without a Softmax or Sigmoid"),
+        "{text}"
     );
-    let said = workshop.refused(&["--size", "32x32"]);
+    let text = workshop.create_error(&["--size", "32x32"]);
     assert!(
-        said.contains("found --size 32×32, expected 16×16"),
-        "{said}"
-    );
-
-    let workshop = Workshop::new(&network(None, &[2], Some(16)));
-    let said = workshop.refused(&["--layout", "sigmoid"]);
-    assert!(
-        said.contains("it needs one output [C], behind the network's own Sigmoid"),
-        "{said}"
+        text.contains("found --size 32×32, expected 16×16"),
+        "{text}"
     );
 
-    let workshop = Workshop::new(&network(None, &[2], None));
-    let said = workshop.refused(&[]);
+    let workshop = ModelFolder::new(&network(None, &[2], Some(16)));
+    let text = workshop.create_error(&["--layout", "sigmoid"]);
     assert!(
-        said.contains("leaves the size of its input `images` open")
-            && said.contains("such as --size"),
-        "{said}"
+        text.contains("it needs one output [C], behind the network's own Sigmoid"),
+        "{text}"
     );
-    let (spec, _) = workshop.made(&["--size", "24x24"]);
+
+    let workshop = ModelFolder::new(&network(None, &[2], None));
+    let text = workshop.create_error(&[]);
+    assert!(
+        text.contains("leaves the size of its input `images` open")
+            && text.contains("such as --size"),
+        "{text}"
+    );
+    let (spec, _) = workshop.create(&["--size", "24x24"]);
     assert_eq!(spec.input.size, Size::new(24, 24));
 }
 
 #[test]
-fn the_folder_runs_behind_a_detector() {
+fn classifier_folder_runs_as_secondary_network() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -225,7 +225,7 @@ fn the_folder_runs_behind_a_detector() {
              publish: {mqtt: off, stats_interval_s: 60, json_lines: {path: events.jsonl}}\n\
              secondary: [{name: light, model: light, min_object: 6x6, vote_frames: 1}]\n",
         );
-        let workshop = Workshop::new(&network(end, &[2], Some(16)));
+        let workshop = ModelFolder::new(&network(end, &[2], Some(16)));
         let (is_well, said) = init(
             &workshop.path("light.onnx"),
             &setup.path("light"),
@@ -244,9 +244,9 @@ fn the_folder_runs_behind_a_detector() {
                     .into_iter()
                     .flatten()
             });
-        let said: BTreeSet<&str> = attributes
+        let output: BTreeSet<&str> = attributes
             .map(|attribute| attribute["label"].as_str().expect("text"))
             .collect();
-        assert_eq!(said, BTreeSet::from(["bright", "dark"]), "{end:?}");
+        assert_eq!(output, BTreeSet::from(["bright", "dark"]), "{end:?}");
     }
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use file_server::{Answer, FileServer, Tunnel};
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_models::catalog::{self, Download, FetchError, Fetched, Patience, Progress, download};
+use jetwatch_models::model_zoo::{
+    self, Download, DownloadResult, FetchError, Progress, RetryPolicy, download,
+};
 use sha2::{Digest, Sha256};
 
 /// More than one read of anybody's buffers, and not a multiple of them.
@@ -30,23 +32,23 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Waits that a test can afford.
-fn patience() -> Patience {
-    Patience {
+fn retry_policy() -> RetryPolicy {
+    RetryPolicy {
         attempts: 3,
         first_wait: Duration::from_millis(1),
-        longest_wait: Duration::from_millis(4),
+        max_wait: Duration::from_millis(4),
         connect: Duration::from_secs(5),
         stall: Duration::from_millis(300),
     }
 }
 
 /// A folder to fetch into.
-struct Place {
+struct Target {
     folder: tempfile::TempDir,
     waits: Vec<String>,
 }
 
-impl Place {
+impl Target {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -63,7 +65,7 @@ impl Place {
         url: &str,
         bytes: Option<u64>,
         sha256: Option<&str>,
-    ) -> Result<Fetched, FetchError> {
+    ) -> Result<DownloadResult, FetchError> {
         let path = self.path("net.onnx");
         let request = Download {
             url,
@@ -71,7 +73,7 @@ impl Place {
             sha256,
             path: &path,
         };
-        download(&request, &patience(), &mut |progress| {
+        download(&request, &retry_policy(), &mut |progress| {
             if let Progress::Waiting { reason, .. } = progress {
                 self.waits.push(reason);
             }
@@ -79,12 +81,12 @@ impl Place {
     }
 
     /// Fetches the file of [`file`] with all that is known of it.
-    fn fetch_known(&mut self, server: &FileServer) -> Result<Fetched, FetchError> {
+    fn fetch_verified(&mut self, server: &FileServer) -> Result<DownloadResult, FetchError> {
         self.fetch(&server.url(), Some(LEN as u64), Some(&sha256(&file())))
     }
 
     /// Whether the file is there, and nothing else.
-    fn has_file_alone(&self) -> bool {
+    fn has_only_file(&self) -> bool {
         let names: Vec<_> = fs::read_dir(self.folder.path())
             .expect("the folder is there")
             .map(|entry| entry.expect("an entry").file_name())
@@ -110,27 +112,34 @@ fn serve(answers: Vec<Answer>) -> FileServer {
 #[test]
 fn a_file_is_fetched_verified_and_not_fetched_again() {
     let server = serve(vec![Answer::File]);
-    let mut place = Place::new();
-    let fetched = place.fetch_known(&server).expect("all is well");
+    let mut place = Target::new();
+    let fetched = place.fetch_verified(&server).expect("all is well");
     assert_eq!(
-        (fetched.sha256.as_str(), fetched.was_there),
+        (fetched.sha256.as_str(), fetched.was_present),
         (sha256(&file()).as_str(), false)
     );
-    assert!(place.has_file_alone());
-    assert!(place.fetch_known(&server).expect("it is there").was_there);
+    assert!(place.has_only_file());
+    assert!(
+        place
+            .fetch_verified(&server)
+            .expect("it is there")
+            .was_present
+    );
     assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
-fn a_broken_connection_is_resumed_where_it_broke() {
+fn broken_download_is_resumed() {
     let server = serve(vec![
         Answer::CutAfter(100_000),
         Answer::CutAfter(50_000),
         Answer::File,
     ]);
-    let mut place = Place::new();
-    place.fetch_known(&server).expect("it comes in three parts");
-    assert!(place.has_file_alone());
+    let mut place = Target::new();
+    place
+        .fetch_verified(&server)
+        .expect("it comes in three parts");
+    assert!(place.has_only_file());
     let requests = server.requests();
     assert!(!requests[0].contains("\nrange:"), "{}", requests[0]);
     assert!(
@@ -147,16 +156,16 @@ fn a_broken_connection_is_resumed_where_it_broke() {
 }
 
 #[test]
-fn a_later_call_goes_on_where_an_earlier_one_gave_up() {
+fn later_call_resumes_partial_download() {
     let server = serve(vec![
         Answer::CutAfter(70_000),
         Answer::CutAfter(0),
         Answer::CutAfter(0),
         Answer::File,
     ]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     let error = place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect_err("it breaks three times")
         .to_string();
     assert!(
@@ -165,21 +174,21 @@ fn a_later_call_goes_on_where_an_earlier_one_gave_up() {
     );
     assert!(place.has_no_file() && place.part_len() == Some(70_000));
     place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect("the server is well again");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
     assert!(server.requests()[3].contains("range: bytes=70000-"));
 }
 
 #[test]
-fn a_file_that_was_replaced_meanwhile_is_fetched_anew() {
-    let mut place = Place::new();
+fn replaced_file_is_downloaded_again() {
+    let mut place = Target::new();
     let old = FileServer::start(
         vec![1; LEN],
         "\"old\"",
         vec![Answer::CutAfter(90_000), Answer::CutAfter(0)],
     );
-    place.fetch_known(&old).expect_err("it breaks");
+    place.fetch_verified(&old).expect_err("it breaks");
     assert_eq!(place.part_len(), Some(90_000));
     // The same address, as far as the unfinished file knows.
     let new = serve(vec![Answer::File]);
@@ -189,23 +198,23 @@ fn a_file_that_was_replaced_meanwhile_is_fetched_anew() {
     )
     .expect("written");
     place
-        .fetch_known(&new)
+        .fetch_verified(&new)
         .expect("the tag tells that all is new");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
     assert!(new.requests()[0].contains("if-range: \"old\""));
 }
 
 #[test]
-fn parts_of_another_address_or_of_a_broken_disk_do_not_stay() {
+fn stale_partial_files_are_discarded() {
     let server = serve(vec![Answer::File]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
     fs::write(place.path("net.onnx.part.from"), "http://elsewhere/\n\n").expect("written");
-    place.fetch_known(&server).expect("it begins anew");
-    assert!(place.has_file_alone());
+    place.fetch_verified(&server).expect("it begins anew");
+    assert!(place.has_only_file());
     assert!(!server.requests()[0].contains("\nrange:"));
 
-    let mut place = Place::new();
+    let mut place = Target::new();
     fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
     fs::write(
         place.path("net.onnx.part.from"),
@@ -213,12 +222,12 @@ fn parts_of_another_address_or_of_a_broken_disk_do_not_stay() {
     )
     .expect("written");
     place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect("the hash is wrong once, then right");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
     assert_eq!(server.requests().len(), 3);
 
-    let mut place = Place::new();
+    let mut place = Target::new();
     fs::write(place.path("net.onnx.part"), vec![9; LEN + 1]).expect("written");
     fs::write(
         place.path("net.onnx.part.from"),
@@ -226,39 +235,39 @@ fn parts_of_another_address_or_of_a_broken_disk_do_not_stay() {
     )
     .expect("written");
     place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect("too long a part is no part");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
 }
 
 #[test]
-fn a_server_without_ranges_gives_the_whole_file() {
+fn server_without_ranges_sends_full_file() {
     let server = serve(vec![Answer::CutAfter(100_000), Answer::Whole]);
-    let mut place = Place::new();
-    place.fetch_known(&server).expect("it begins anew");
-    assert!(place.has_file_alone());
+    let mut place = Target::new();
+    place.fetch_verified(&server).expect("it begins anew");
+    assert!(place.has_only_file());
 
     let server = serve(vec![
         Answer::CutAfter(100_000),
         Answer::WrongPart,
         Answer::File,
     ]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect("a wrong part is not used");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
     assert!(place.waits[1].contains("another part"), "{:?}", place.waits);
 }
 
 #[test]
-fn lengths_that_lie_are_found_out() {
+fn wrong_content_length_is_detected() {
     for announced in [LEN - 1, LEN + 1, 10 * LEN] {
         // What is known beforehand is compared before anything is written.
         let server = serve(vec![Answer::Announced(announced)]);
-        let mut place = Place::new();
+        let mut place = Target::new();
         let error = place
-            .fetch_known(&server)
+            .fetch_verified(&server)
             .expect_err("another length")
             .to_string();
         let wanted = format!("found {announced} bytes, expected {LEN}");
@@ -267,7 +276,7 @@ fn lengths_that_lie_are_found_out() {
     }
     // Too long, with nothing known but the hash: the connection ends early each time.
     let server = serve(vec![Answer::Announced(LEN + 1)]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     let known = sha256(&file());
     let error = place
         .fetch(&server.url(), None, Some(&known))
@@ -276,7 +285,7 @@ fn lengths_that_lie_are_found_out() {
     assert!(error.contains("given up") && place.has_no_file(), "{error}");
     // Too short: the hash tells.
     let server = serve(vec![Answer::Announced(LEN - 1)]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     let error = place
         .fetch(&server.url(), None, Some(&known))
         .expect_err("the last byte is missing")
@@ -287,19 +296,19 @@ fn lengths_that_lie_are_found_out() {
     );
     // No length at all is no lie.
     let server = serve(vec![Answer::Unannounced]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     place
         .fetch(&server.url(), None, Some(&known))
         .expect("the hash is right");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
 }
 
 #[test]
-fn wrong_bytes_are_not_kept() {
+fn file_with_wrong_hash_is_discarded() {
     let server = serve(vec![Answer::Other]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     let error = place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect_err("other bytes")
         .to_string();
     assert!(
@@ -320,11 +329,11 @@ fn wrong_bytes_are_not_kept() {
 }
 
 #[test]
-fn a_file_that_is_there_outlives_a_failed_download() {
+fn existing_file_survives_failed_download() {
     let server = serve(vec![Answer::Other]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     fs::write(place.path("net.onnx"), "an older file").expect("written");
-    place.fetch_known(&server).expect_err("other bytes");
+    place.fetch_verified(&server).expect_err("other bytes");
     assert_eq!(
         fs::read(place.path("net.onnx")).expect("it is there"),
         b"an older file"
@@ -332,35 +341,35 @@ fn a_file_that_is_there_outlives_a_failed_download() {
 }
 
 #[test]
-fn redirections_are_followed_but_not_in_circles() {
+fn redirects_are_followed_up_to_limit() {
     let target = serve(vec![Answer::CutAfter(1000), Answer::File]);
     let server = serve(vec![Answer::Redirect(target.url())]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect("it is followed each time");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
     assert!(target.requests()[1].contains("range: bytes=1000-"));
 
     let circle = serve(vec![Answer::Redirect("/models/net.onnx".to_owned())]);
-    let error = Place::new()
-        .fetch_known(&circle)
+    let error = Target::new()
+        .fetch_verified(&circle)
         .expect_err("a circle")
         .to_string();
     assert!(error.contains("in circles"), "{error}");
 }
 
 #[test]
-fn refusals_are_final_and_troubles_of_the_server_pass() {
+fn client_errors_are_permanent_and_server_errors_are_retried() {
     for (status, wanted) in [
         (404, "not there any more"),
         (403, "access is denied"),
         (410, "not there any more"),
     ] {
         let server = serve(vec![Answer::Status(status, "")]);
-        let mut place = Place::new();
+        let mut place = Target::new();
         let error = place
-            .fetch_known(&server)
+            .fetch_verified(&server)
             .expect_err("a refusal")
             .to_string();
         assert!(
@@ -375,9 +384,9 @@ fn refusals_are_final_and_troubles_of_the_server_pass() {
             Answer::Status(status, "retry-after: 0\r\n"),
             Answer::File,
         ]);
-        let mut place = Place::new();
-        place.fetch_known(&server).expect("it passes");
-        assert!(place.has_file_alone());
+        let mut place = Target::new();
+        place.fetch_verified(&server).expect("it passes");
+        assert!(place.has_only_file());
         assert!(
             place.waits[0].contains(&status.to_string()),
             "{:?}",
@@ -385,8 +394,8 @@ fn refusals_are_final_and_troubles_of_the_server_pass() {
         );
     }
     let server = serve(vec![Answer::Status(503, "")]);
-    let error = Place::new()
-        .fetch_known(&server)
+    let error = Target::new()
+        .fetch_verified(&server)
         .expect_err("it does not pass")
         .to_string();
     assert!(
@@ -397,18 +406,18 @@ fn refusals_are_final_and_troubles_of_the_server_pass() {
 }
 
 #[test]
-fn silence_is_no_endless_wait() {
+fn silent_server_times_out() {
     let server = serve(vec![
         Answer::Silent,
         Answer::SilentAfter(100_000),
         Answer::File,
     ]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     let started = Instant::now();
     place
-        .fetch_known(&server)
+        .fetch_verified(&server)
         .expect("the third answer is good");
-    assert!(place.has_file_alone());
+    assert!(place.has_only_file());
     assert!(
         server.requests()[2].contains("range: bytes=100000-"),
         "what came is used"
@@ -425,12 +434,12 @@ fn silence_is_no_endless_wait() {
 }
 
 #[test]
-fn nobody_there_is_said_so() {
+fn unreachable_server_is_reported() {
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.local_addr().expect("it is bound").port()
     };
-    let error = Place::new()
+    let error = Target::new()
         .fetch(&format!("http://127.0.0.1:{closed}/x"), None, None)
         .expect_err("nobody listens")
         .to_string();
@@ -438,7 +447,7 @@ fn nobody_there_is_said_so() {
         error.contains("given up") && error.to_lowercase().contains("refused"),
         "{error}"
     );
-    let error = Place::new()
+    let error = Target::new()
         .fetch("http://no-such-host.invalid/x", None, None)
         .expect_err("no such host")
         .to_string();
@@ -447,7 +456,7 @@ fn nobody_there_is_said_so() {
         "{error}"
     );
     for url in ["", "x", "ftp://127.0.0.1/x"] {
-        let error = Place::new()
+        let error = Target::new()
             .fetch(url, None, None)
             .expect_err(url)
             .to_string();
@@ -456,19 +465,22 @@ fn nobody_there_is_said_so() {
 }
 
 #[test]
-fn a_full_disk_and_a_folder_that_is_none_are_told() {
+fn full_disk_and_invalid_folder_are_reported() {
     let server = serve(vec![Answer::File]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     // A device that has no room for a single byte stands in for a full disk.
     std::os::unix::fs::symlink("/dev/full", place.path("net.onnx.part")).expect("a link");
-    let error = place.fetch_known(&server).expect_err("no room").to_string();
+    let error = place
+        .fetch_verified(&server)
+        .expect_err("no room")
+        .to_string();
     assert!(
         error.contains("cannot write") && error.contains("make room"),
         "{error}"
     );
     assert!(place.has_no_file());
 
-    let mut place = Place::new();
+    let mut place = Target::new();
     fs::write(place.path("net.onnx"), "").expect("written");
     let path = place.path("net.onnx").join("below/net.onnx");
     let request = Download {
@@ -477,7 +489,7 @@ fn a_full_disk_and_a_folder_that_is_none_are_told() {
         sha256: None,
         path: &path,
     };
-    let error = download(&request, &patience(), &mut |_| {})
+    let error = download(&request, &retry_policy(), &mut |_| {})
         .expect_err("a file is no folder")
         .to_string();
     assert!(
@@ -488,9 +500,9 @@ fn a_full_disk_and_a_folder_that_is_none_are_told() {
 }
 
 #[test]
-fn two_at_once_do_not_mix() {
+fn concurrent_downloads_do_not_interfere() {
     let server = serve(vec![Answer::SilentAfter(1000)]);
-    let mut place = Place::new();
+    let mut place = Target::new();
     let (url, path) = (server.url(), place.path("net.onnx"));
     let first = std::thread::spawn(move || {
         let request = Download {
@@ -499,12 +511,12 @@ fn two_at_once_do_not_mix() {
             sha256: None,
             path: &path,
         };
-        let patience = Patience {
+        let timeout = RetryPolicy {
             stall: Duration::from_secs(3),
             attempts: 1,
-            ..patience()
+            ..retry_policy()
         };
-        download(&request, &patience, &mut |_| {}).expect_err("it falls silent")
+        download(&request, &timeout, &mut |_| {}).expect_err("it falls silent")
     });
     let deadline = Instant::now() + Duration::from_secs(20);
     while place.part_len() != Some(1000) {
@@ -514,14 +526,14 @@ fn two_at_once_do_not_mix() {
         );
         std::thread::yield_now();
     }
-    let error = place.fetch_known(&server).expect_err("it is locked");
+    let error = place.fetch_verified(&server).expect_err("it is locked");
     assert!(matches!(error, FetchError::Busy { .. }), "{error}");
     first.join().expect("it does not panic");
 }
 
 #[test]
-fn every_entry_of_the_catalogue_makes_a_folder_that_the_daemon_reads() {
-    for entry in catalog::entries().expect("the manifests are right") {
+fn every_model_zoo_entry_gives_loadable_folder() {
+    for entry in model_zoo::entries().expect("the manifests are right") {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let hash = "a".repeat(64);
         fs::write(folder.path().join("model.yaml"), entry.model_yaml(&hash)).expect("written");
@@ -554,7 +566,7 @@ fn command(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn the_command_takes_a_mirror_through_a_proxy_and_verifies_it() {
+fn fetch_uses_mirror_through_proxy_and_verifies() {
     // The file of the mirror is not the one of the catalogue, which is what must be found out.
     let server = serve(vec![Answer::File]);
     let port = server
@@ -563,7 +575,7 @@ fn the_command_takes_a_mirror_through_a_proxy_and_verifies_it() {
         .nth(4)
         .and_then(|port| port.parse().ok());
     let tunnel = Tunnel::start(port.expect("a port"));
-    let place = Place::new();
+    let place = Target::new();
     let folder = place.path("models/yolox_nano");
     let output = command(&[
         "yolox_nano",
@@ -581,16 +593,16 @@ fn the_command_takes_a_mirror_through_a_proxy_and_verifies_it() {
         "{stderr}"
     );
     assert!(
-        tunnel.asked()[0].starts_with("CONNECT mirror.invalid:80"),
+        tunnel.connect_requests()[0].starts_with("CONNECT mirror.invalid:80"),
         "{:?}",
-        tunnel.asked()
+        tunnel.connect_requests()
     );
     assert_eq!(server.requests().len(), 1);
     assert!(!folder.join("yolox_nano.onnx").exists() && !folder.join("model.yaml").exists());
 }
 
 #[test]
-fn the_command_names_what_there_is_and_leaves_other_folders_alone() {
+fn fetch_lists_entries_and_keeps_other_folders() {
     let output = command(&["yolox_mega"]).output().expect("it runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -598,7 +610,7 @@ fn the_command_names_what_there_is_and_leaves_other_folders_alone() {
         "{stderr}"
     );
 
-    let place = Place::new();
+    let place = Target::new();
     let model = include_str!("support/yolox_nano.yaml");
     fs::write(
         place.path("model.yaml"),

@@ -71,13 +71,13 @@ fn file(
     model.0
 }
 
-fn summed(bytes: &[u8]) -> Network {
+fn summarize(bytes: &[u8]) -> Network {
     graph::summarize(Path::new("m/t.onnx"), bytes, |_| None).expect("it is whole")
 }
 
 /// Texts of the findings of at least `severity`.
 fn texts(network: &Network, severity: Severity) -> Vec<String> {
-    graph::findings(network)
+    graph::lint(network)
         .into_iter()
         .filter(|finding| finding.severity >= severity)
         .map(|finding| finding.text)
@@ -85,7 +85,7 @@ fn texts(network: &Network, severity: Severity) -> Vec<String> {
 }
 
 /// A node of a domain of its own.
-fn foreign(operator: &str, domain: &str) -> Message {
+fn custom_node(operator: &str, domain: &str) -> Message {
     let mut node = node(operator, &["images"], "output", &[]);
     node.text(3, "head/last");
     node.text(7, domain);
@@ -93,38 +93,38 @@ fn foreign(operator: &str, domain: &str) -> Message {
 }
 
 #[test]
-fn a_file_is_summed_up() {
-    let network = summed(&tiny().bytes());
+fn inspect_summarizes_file() {
+    let network = summarize(&tiny().bytes());
     assert_eq!((network.ir_version, network.opset()), (7, Some(13)));
     assert_eq!(network.inputs[0].to_string(), "float32 [1, 3, 64, 96]");
     assert_eq!(network.outputs[0].to_string(), "float32 [1, 126, 7]");
     assert_eq!(network.parameters, 2 * 126 * 7 + 3);
     assert_eq!((network.count("Add"), network.operators.len()), (1, 4));
     assert_eq!(texts(&network, Severity::Note), [""; 0]);
-    let guess = graph::guess(&network, None).expect("the shapes are YOLOX's");
+    let guess = graph::infer_layout(&network, None).expect("the shapes are YOLOX's");
     assert_eq!((guess.layout, guess.classes), ("yolox", 2));
 }
 
 #[test]
-fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
+fn unsupported_operators_and_opsets_are_reported_with_node() {
     let cases = [
         (
-            foreign("EfficientNMS_TRT", ""),
+            custom_node("EfficientNMS_TRT", ""),
             13,
             "operator `EfficientNMS_TRT` (1×, first in node `head/last`) is a plug-in",
         ),
         (
-            foreign("EfficientNMS_TRT", "TRT"),
+            custom_node("EfficientNMS_TRT", "TRT"),
             13,
             "plug-in of TensorRT",
         ),
         (
-            foreign("Magic", "my.own"),
+            custom_node("Magic", "my.own"),
             13,
             "operator `Magic` of the domain `my.own` (1×, first in node `head/last`) is known neither",
         ),
         (
-            foreign("FusedConv", "com.microsoft"),
+            custom_node("FusedConv", "com.microsoft"),
             13,
             "ONNX Runtime's own",
         ),
@@ -150,7 +150,7 @@ fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
         ),
     ];
     for (node, opset, wanted) in cases {
-        let network = summed(&file(&[node], &[], opset, |_| {}));
+        let network = summarize(&file(&[node], &[], opset, |_| {}));
         let found = texts(&network, Severity::Note);
         assert!(
             found.len() == 1 && found[0].contains(wanted),
@@ -158,7 +158,7 @@ fn operators_and_sets_that_a_runtime_lacks_are_named_with_their_node() {
         );
     }
     // A function that the file brings along is known.
-    let network = summed(&file(&[foreign("Mine", "local")], &[], 13, |model| {
+    let network = summarize(&file(&[custom_node("Mine", "local")], &[], 13, |model| {
         let mut function = Message::default();
         function.text(1, "Mine");
         function.text(10, "local");
@@ -208,7 +208,7 @@ fn quantization_is_read_from_its_nodes() {
         tensor("bias", INT32, &[2], vec![0; 8]),
         tensor("float", FLOAT, &[2, 2, 1, 1], vec![0; 16]),
     ];
-    let network = summed(&file(&nodes, &weights, 13, |_| {}));
+    let network = summarize(&file(&nodes, &weights, 13, |_| {}));
     let quantized = network.quantization;
     assert_eq!(
         (
@@ -239,7 +239,7 @@ fn quantization_is_read_from_its_nodes() {
 }
 
 #[test]
-fn weights_in_other_files_are_looked_for() {
+fn external_weight_files_are_checked() {
     let mut weight = tensor("w", FLOAT, &[4], Vec::new());
     let mut entry = |key: &str, value: &str| {
         let mut pair = Message::default();
@@ -262,7 +262,7 @@ fn weights_in_other_files_are_looked_for() {
             assert_eq!(name, "t.onnx.data");
             length
         });
-        graph::findings(&network.expect("it is whole"))
+        graph::lint(&network.expect("it is whole"))
     };
     let is_error = |length, wanted: &str| {
         let found = judged(length);
@@ -284,9 +284,9 @@ fn weights_in_other_files_are_looked_for() {
 }
 
 #[test]
-fn torn_weights_and_weights_listed_as_inputs_are_told() {
+fn truncated_weights_and_weights_as_inputs_are_reported() {
     let torn = tensor("w", FLOAT, &[4], vec![0; 15]);
-    let network = summed(&file(
+    let network = summarize(&file(
         &[node("Add", &["images", "w"], "output", &[])],
         &[torn],
         13,
@@ -295,10 +295,10 @@ fn torn_weights_and_weights_listed_as_inputs_are_told() {
     assert!(texts(&network, Severity::Error)[0].contains("weight `w` does not have the bytes"));
     let mut listed = tiny();
     listed.second_input = true;
-    let network = summed(&listed.bytes());
+    let network = summarize(&listed.bytes());
     assert!(texts(&network, Severity::Error)[0].contains("another input `unused` float32 [1]"));
     let listed = tensor("images", FLOAT, &[1], vec![0; 4]);
-    let network = summed(&file(
+    let network = summarize(&file(
         &[node("Relu", &["images"], "output", &[])],
         &[listed],
         13,
@@ -308,10 +308,10 @@ fn torn_weights_and_weights_listed_as_inputs_are_told() {
 }
 
 #[test]
-fn damaged_and_foreign_files_are_errors_in_words() {
+fn damaged_and_foreign_files_are_readable_errors() {
     let whole = tiny().bytes();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let told = |bytes: &[u8]| {
+    let reported = |bytes: &[u8]| {
         let path = folder.path().join("x.onnx");
         fs::write(&path, bytes).expect("written");
         graph::read(&path)
@@ -338,7 +338,7 @@ fn damaged_and_foreign_files_are_errors_in_words() {
         (b"\x08\x07", "found no network in its 2 bytes"),
     ];
     for (bytes, wanted) in cases {
-        let error = told(bytes);
+        let error = reported(bytes);
         assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
     }
     for path in ["/dev/zero", "/nonexistent/x.onnx"] {
@@ -361,7 +361,7 @@ fn damaged_and_foreign_files_are_errors_in_words() {
 }
 
 #[test]
-fn nesting_and_swarms_have_an_end() {
+fn nesting_depth_and_node_count_are_limited() {
     let mut body = Message::default();
     for _ in 0..40 {
         let mut attribute = Message::default();
@@ -394,21 +394,21 @@ fn nesting_and_swarms_have_an_end() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = graph::summarize(Path::new("x"), &bytes, |_| None);
     }
 
     #[test]
-    fn no_change_of_a_file_makes_it_panic(at in 0_usize..20_000, byte in any::<u8>(), cut in 0_usize..20_000) {
+    fn inspect_does_not_panic_on_mutated_file(at in 0_usize..20_000, byte in any::<u8>(), cut in 0_usize..20_000) {
         let mut bytes = tiny().bytes();
         let len = bytes.len();
         // Descriptions stand at both ends, weights between them.
         bytes[if at % 2 == 0 { at % 200 } else { len - 1 - at % 200 }] = byte;
         bytes.truncate(if cut % 4 == 0 { cut % len } else { len });
         if let Ok(network) = graph::summarize(Path::new("x"), &bytes, |_| Some(7)) {
-            let _ = graph::findings(&network);
-            let _ = graph::guesses(&network, None);
-            let _ = graph::Draft::new(&network, None, None, None);
+            let _ = graph::lint(&network);
+            let _ = graph::candidate_layouts(&network, None);
+            let _ = graph::ModelYamlTemplate::new(&network, None, None, None);
         }
     }
 }
@@ -491,7 +491,7 @@ fn init_writes_a_folder_that_the_daemon_reads() {
 }
 
 #[test]
-fn init_says_what_is_wrong_and_leaves_nothing() {
+fn failed_init_reports_error_and_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (source, out) = (folder.path().join("n.onnx"), folder.path().join("out"));
     let refused = |bytes: &[u8], arguments: &[&str], wanted: &str| {
@@ -557,7 +557,7 @@ fn init_says_what_is_wrong_and_leaves_nothing() {
 }
 
 #[test]
-fn real_networks_are_read_as_they_are() {
+fn real_networks_are_inspected() {
     let Some(data) = std::env::var_os("JETWATCH_TEST_DATA").filter(|path| !path.is_empty()) else {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;
@@ -625,7 +625,7 @@ fn real_networks_are_read_as_they_are() {
 }
 
 #[test]
-fn every_file_cut_anywhere_is_an_error_or_a_whole_network() {
+fn truncated_network_is_error_or_complete() {
     let bytes = tiny().bytes();
     for len in 0..bytes.len() {
         // A cut between two fields leaves a message that is whole; then the network itself is whole too, or not there.

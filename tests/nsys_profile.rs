@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 use rusqlite::Connection;
 use serde_json::Value;
-use support::daemon::{Setup, eventually, finish, stderr, wait_for_output};
+use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
 
 /// Frames of each of the two sources.
 const FRAMES: u64 = 60;
@@ -24,7 +24,7 @@ const SSHD: &str = "/usr/sbin/sshd";
 
 /// Lets one test at a time use nsys: starting several sessions at once, it sometimes fails by itself. Tests may be threads or
 /// processes.
-fn alone() -> fs::File {
+fn lock_nsys() -> fs::File {
     let path = std::env::temp_dir().join("jetwatch-nsys-test.lock");
     let file = fs::File::create(path).expect("a lock");
     file.lock().expect("locked");
@@ -116,7 +116,7 @@ impl Server {
             .stderr(fs::File::create(path("log")).expect("created"))
             .spawn()
             .expect("sshd starts");
-        eventually("sshd", || TcpStream::connect(("127.0.0.1", port)).ok());
+        wait_until_some("sshd", || TcpStream::connect(("127.0.0.1", port)).ok());
         Self {
             folder,
             port,
@@ -247,7 +247,7 @@ fn ranges_of_a_profile_over_ssh_equal_frames_and_batches() {
     if is_missing() {
         return;
     }
-    let _alone = alone();
+    let _alone = lock_nsys();
     let setup = daemon(Some(FRAMES));
     // An older export with this name must not be taken for the new one.
     fs::write(setup.path("out.sqlite"), b"stale").expect("written");
@@ -272,7 +272,7 @@ fn a_machine_behind_a_jump_host_is_reached_by_the_users_own_ssh_configuration() 
     if is_missing() {
         return;
     }
-    let _alone = alone();
+    let _alone = lock_nsys();
     let setup = daemon(Some(FRAMES));
     let (jump, server) = (Server::start(), Server::start());
     let mut text = String::new();
@@ -307,7 +307,7 @@ fn a_machine_behind_a_jump_host_is_reached_by_the_users_own_ssh_configuration() 
 }
 
 #[test]
-fn another_user_works_by_sudo_and_leaves_nothing() {
+fn profile_as_other_user_works_with_sudo_and_cleans_up() {
     if is_missing() {
         return;
     }
@@ -319,7 +319,7 @@ fn another_user_works_by_sudo_and_leaves_nothing() {
         eprintln!("skipped: sudo without a password is not allowed here");
         return;
     }
-    let _alone = alone();
+    let _alone = lock_nsys();
     let setup = daemon(Some(FRAMES));
     // The other user has to reach the program, the folder and what is written.
     let everybody = |path: &Path, mode| {
@@ -343,11 +343,11 @@ fn another_user_works_by_sudo_and_leaves_nothing() {
 }
 
 #[test]
-fn batch_sizes_here_make_a_report_each() {
+fn local_batch_sizes_give_one_report_each() {
     if is_missing() {
         return;
     }
-    let _alone = alone();
+    let _alone = lock_nsys();
     let setup = daemon(None);
     let output = finish(
         setup
@@ -376,7 +376,7 @@ fn batch_sizes_here_make_a_report_each() {
 }
 
 #[test]
-fn a_disk_that_becomes_full_in_the_middle_is_told_as_such() {
+fn disk_full_during_profile_is_reported() {
     if is_missing() {
         return;
     }
@@ -390,7 +390,7 @@ fn a_disk_that_becomes_full_in_the_middle_is_told_as_such() {
         whole
     };
     let setup = daemon(None);
-    let _alone = alone();
+    let _alone = lock_nsys();
     let mut profile = setup.command("profile");
     profile
         .args([
@@ -418,11 +418,11 @@ fn a_disk_that_becomes_full_in_the_middle_is_told_as_such() {
 }
 
 #[test]
-fn time_ends_a_run_in_order() {
+fn duration_stops_profile_cleanly() {
     if is_missing() {
         return;
     }
-    let _alone = alone();
+    let _alone = lock_nsys();
     let setup = daemon(None);
     let output = finish(
         setup
@@ -436,11 +436,11 @@ fn time_ends_a_run_in_order() {
 }
 
 #[test]
-fn a_connection_that_is_cut_leaves_nothing_there() {
+fn lost_connection_leaves_no_remote_files() {
     if is_missing() {
         return;
     }
-    let _alone = alone();
+    let _alone = lock_nsys();
     let setup = daemon(None);
     let server = Server::start();
     let target = setup.path("target").display().to_string();
@@ -454,7 +454,7 @@ fn a_connection_that_is_cut_leaves_nothing_there() {
         .expect("it starts");
     let there = || processes(|line| line.contains(&format!("--config={target}")));
     // The daemon runs: its own numbers come at the end, its events at once.
-    eventually("the daemon", || (there().len() >= 2).then_some(()));
+    wait_until_some("the daemon", || (there().len() >= 2).then_some(()));
     let port = format!("Port={}", server.port);
     let clients = processes(|line| line.starts_with("ssh ") && line.contains(&port));
     assert_eq!(clients.len(), 1);
@@ -463,7 +463,7 @@ fn a_connection_that_is_cut_leaves_nothing_there() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("ended while profiling"), "{text}");
-    eventually("a clean target", || {
+    wait_until_some("a clean target", || {
         let is_clean = is_empty(&setup.path("target"))
             && processes(|line| line.contains(&target) && !line.contains("--target-folder"))
                 .is_empty();
@@ -508,16 +508,16 @@ impl Drop for Service {
 }
 
 #[test]
-fn a_running_service_is_recorded_for_a_window_and_runs_on() {
+fn running_service_is_profiled_and_continues() {
     if is_missing() {
         return;
     }
-    let _alone = alone();
+    let _alone = lock_nsys();
     let setup = daemon(None);
     let service = Service::start(&setup);
     let events: PathBuf = setup.path("events.jsonl");
     let bytes = || fs::metadata(&events).map_or(0, |file| file.len());
-    eventually("events", || (bytes() > 0).then_some(()));
+    wait_until_some("events", || (bytes() > 0).then_some(()));
     for name in ["first", "second"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
         let output = finish(
@@ -540,6 +540,6 @@ fn a_running_service_is_recorded_for_a_window_and_runs_on() {
         assert!(ranges["track"] > 10, "{ranges:?}");
     }
     let before = bytes();
-    eventually("more events", || (bytes() > before).then_some(()));
+    wait_until_some("more events", || (bytes() > before).then_some(()));
     assert!(is_empty(&setup.path("target")));
 }

@@ -7,18 +7,18 @@ use crate::support::cuda;
 use std::process::Command;
 use std::thread;
 
-use cuda::{echo, noise, on_gpus, tensor};
+use cuda::{echo, noise, run_on_gpus, tensor};
 use jetwatch_nvidia::cuda::{
     CudaError, Device, DeviceBuffer, Element, Event, EventKind, PinnedBuffer, PixelFormat, Stream,
     Version,
 };
-use jetwatch_nvidia::echo::{Echo, EchoRecording};
-use jetwatch_nvidia::execution::{Execution, ExecutionError, Inner, InputSource};
+use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
+use jetwatch_nvidia::session::{Execution, ExecutionError, InputSource, LetterboxRect};
 
 /// Writes noise as a picture of the whole tensor into slot `index`.
 fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: u32) {
     let bytes = noise((width * height * 4) as usize, seed);
-    let inner = Inner {
+    let inner = LetterboxRect {
         width,
         height,
         left: 0,
@@ -26,7 +26,7 @@ fn fill(execution: &mut Execution, index: usize, width: u32, height: u32, seed: 
     };
     let row = |y: u32| &bytes[(y * width * 4) as usize..];
     execution
-        .write(index, inner, row)
+        .upload_image(index, inner, row)
         .expect("the picture fits");
 }
 
@@ -36,10 +36,10 @@ fn first_number(seed: u32) -> f32 {
 }
 
 #[test]
-fn a_gpu_tells_what_it_is() {
-    on_gpus("a_gpu_tells_what_it_is", &[], |device| {
+fn gpu_properties_are_read() {
+    run_on_gpus("gpu_properties_are_read", &[], |device| {
         assert!(!device.name().is_empty());
-        assert!(device.driver_version() >= Version::OLDEST);
+        assert!(device.driver_version() >= Version::MIN_VERSION);
         assert!(device.compute_capability() >= (5, 0), "{device:?}");
         assert!(device.multiprocessors() > 0 && device.threads_per_multiprocessor() >= 1024);
         let memory = device.memory().expect("it can say");
@@ -59,74 +59,70 @@ fn a_gpu_tells_what_it_is() {
 }
 
 #[test]
-fn buffers_hold_what_is_written_and_give_their_memory_back() {
-    on_gpus(
-        "buffers_hold_what_is_written_and_give_their_memory_back",
-        &[],
-        |device| {
-            let stream = Stream::new(&device).expect("a stream");
-            for len in [1, 255, 256, 257, 1 << 20] {
-                let mut buffer = DeviceBuffer::new(&device, len).expect("memory");
-                let bytes = noise(len, len as u32);
-                stream.upload(&bytes, &mut buffer).expect("copied there");
-                let mut back = vec![0; len];
-                stream.download(&buffer, &mut back).expect("copied back");
-                assert_eq!((back, buffer.len()), (bytes, len));
-                let mut pinned = PinnedBuffer::new(&device, len).expect("memory");
-                assert!(
-                    pinned.as_slice().iter().all(|byte| *byte == 0),
-                    "{len} new bytes are zero"
-                );
-                pinned.as_mut_slice().fill(7);
-                assert_eq!(pinned.as_slice(), vec![7; len]);
-            }
+fn buffers_keep_data_and_free_memory() {
+    run_on_gpus("buffers_keep_data_and_free_memory", &[], |device| {
+        let stream = Stream::new(&device).expect("a stream");
+        for len in [1, 255, 256, 257, 1 << 20] {
+            let mut buffer = DeviceBuffer::new(&device, len).expect("memory");
+            let bytes = noise(len, len as u32);
+            stream.upload(&bytes, &mut buffer).expect("copied there");
+            let mut back = vec![0; len];
+            stream.download(&buffer, &mut back).expect("copied back");
+            assert_eq!((back, buffer.len()), (bytes, len));
+            let mut pinned = PinnedBuffer::new(&device, len).expect("memory");
             assert!(
-                DeviceBuffer::new(&device, 0)
-                    .expect("nothing is little")
-                    .is_empty()
+                pinned.as_slice().iter().all(|byte| *byte == 0),
+                "{len} new bytes are zero"
             );
-            let begin = Event::new(&device, EventKind::Timing).expect("an event");
-            let end = Event::new(&device, EventKind::Timing).expect("an event");
-            begin.record(&stream).expect("recorded");
-            end.record(&stream).expect("recorded");
-            end.synchronize().expect("reached");
-            assert!(end.since(&begin).expect("both are reached").as_secs() < 10);
-            let error = Event::new(&device, EventKind::Timing)
-                .expect("an event")
-                .since(&begin);
-            assert!(
-                matches!(
-                    error,
-                    Err(CudaError::Call {
-                        call: "cuEventElapsedTime",
-                        ..
-                    })
-                ),
-                "{error:?}"
-            );
-        },
-    );
+            pinned.as_mut_slice().fill(7);
+            assert_eq!(pinned.as_slice(), vec![7; len]);
+        }
+        assert!(
+            DeviceBuffer::new(&device, 0)
+                .expect("nothing is little")
+                .is_empty()
+        );
+        let begin = Event::new(&device, EventKind::Timing).expect("an event");
+        let end = Event::new(&device, EventKind::Timing).expect("an event");
+        begin.record(&stream).expect("recorded");
+        end.record(&stream).expect("recorded");
+        end.synchronize().expect("reached");
+        assert!(end.since(&begin).expect("both are reached").as_secs() < 10);
+        let error = Event::new(&device, EventKind::Timing)
+            .expect("an event")
+            .since(&begin);
+        assert!(
+            matches!(
+                error,
+                Err(CudaError::Call {
+                    call: "cuEventElapsedTime",
+                    ..
+                })
+            ),
+            "{error:?}"
+        );
+    });
 }
 
 #[test]
-fn graphs_give_what_single_calls_give_whatever_the_batch() {
-    on_gpus(
-        "graphs_give_what_single_calls_give_whatever_the_batch",
+fn cuda_graphs_equal_single_calls_for_any_batch() {
+    run_on_gpus(
+        "cuda_graphs_equal_single_calls_for_any_batch",
         &[],
         |device| {
             let recordings = [
-                EchoRecording::Off,
-                EchoRecording::Contexts,
-                EchoRecording::OneContext,
-                EchoRecording::Impossible,
+                GraphMode::Off,
+                GraphMode::Contexts,
+                GraphMode::OneContext,
+                GraphMode::Impossible,
             ];
             let format = tensor(32, 8, Element::F32);
             for recording in recordings {
-                let echo = Echo {
-                    recording,
+                let echo = LoopbackNetwork {
+                    graph_mode: recording,
                     ..echo(PixelFormat::Bgrx, format, 4)
                 };
-                let mut execution = echo.execution(&device).expect("an execution");
+                let mut execution = echo.session(&device).expect("an execution");
                 // Counts come back soon, late, and in a row; pictures differ from run to run.
                 for (run, count) in [1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2]
                     .into_iter()
@@ -151,14 +147,14 @@ fn graphs_give_what_single_calls_give_whatever_the_batch() {
 }
 
 #[test]
-fn a_gpu_that_shares_the_memory_reads_pictures_in_place() {
-    let test = "a_gpu_that_shares_the_memory_reads_pictures_in_place";
-    on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
+fn integrated_gpu_reads_images_without_copy() {
+    let test = "integrated_gpu_reads_images_without_copy";
+    run_on_gpus(test, &[("JETWATCH_DOUBLE_INTEGRATED", "1")], |device| {
         assert!(device.is_integrated());
         let format = tensor(64, 32, Element::F32);
         let before = device.memory().expect("it can say").free;
         let mut execution = echo(PixelFormat::Bgrx, format, 2)
-            .execution(&device)
+            .session(&device)
             .expect("an execution");
         let used = before - device.memory().expect("it can say").free;
         // Slots once, tensor, output and results; no second copy of the slots.
@@ -180,61 +176,57 @@ fn a_gpu_that_shares_the_memory_reads_pictures_in_place() {
 }
 
 #[test]
-fn tensors_that_the_host_writes_arrive_as_they_are() {
-    on_gpus(
-        "tensors_that_the_host_writes_arrive_as_they_are",
-        &[],
-        |device| {
-            let echo = Echo {
-                input: InputSource::Tensor {
-                    bytes_per_picture: 400,
-                },
-                output_bytes: 100,
-                ..echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 3)
-            };
-            let mut execution = echo.execution(&device).expect("an execution");
-            for run in 0..3_u16 {
-                for index in 0..3 {
-                    let slot = execution.write_tensor_f32(index).expect("a slot");
-                    assert_eq!(slot.len(), 100);
-                    slot.fill(f32::from(run) + index as f32);
-                }
-                execution.run(3).expect("it runs");
-                let found: Vec<f32> = execution
-                    .output_f32(0)
-                    .iter()
-                    .step_by(25)
-                    .copied()
-                    .collect();
-                assert_eq!(found, [0.0, 1.0, 2.0].map(|index| index + f32::from(run)));
+fn host_tensors_arrive_unchanged() {
+    run_on_gpus("host_tensors_arrive_unchanged", &[], |device| {
+        let echo = LoopbackNetwork {
+            input: InputSource::Tensor {
+                bytes_per_image: 400,
+            },
+            output_bytes: 100,
+            ..echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 3)
+        };
+        let mut execution = echo.session(&device).expect("an execution");
+        for run in 0..3_u16 {
+            for index in 0..3 {
+                let slot = execution.write_tensor_f32(index).expect("a slot");
+                assert_eq!(slot.len(), 100);
+                slot.fill(f32::from(run) + index as f32);
             }
-            let inner = Inner {
-                width: 1,
-                height: 1,
-                left: 0,
-                top: 0,
-            };
-            let error = execution
-                .write(0, inner, |_| &[0; 4])
-                .expect_err("it takes no pictures");
-            assert_eq!(
-                error.to_string(),
-                "what is written is a picture, expected tensors; this is a bug in jetwatch"
-            );
-        },
-    );
+            execution.run(3).expect("it runs");
+            let found: Vec<f32> = execution
+                .output_f32(0)
+                .iter()
+                .step_by(25)
+                .copied()
+                .collect();
+            assert_eq!(found, [0.0, 1.0, 2.0].map(|index| index + f32::from(run)));
+        }
+        let inner = LetterboxRect {
+            width: 1,
+            height: 1,
+            left: 0,
+            top: 0,
+        };
+        let error = execution
+            .upload_image(0, inner, |_| &[0; 4])
+            .expect_err("it takes no pictures");
+        assert_eq!(
+            error.to_string(),
+            "what is written is a picture, expected tensors; this is a bug in jetwatch"
+        );
+    });
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_spoils_nothing() {
-    on_gpus(
-        "what_does_not_fit_is_refused_and_spoils_nothing",
+fn invalid_input_is_rejected_without_side_effects() {
+    run_on_gpus(
+        "invalid_input_is_rejected_without_side_effects",
         &[],
         |device| {
             let whole = echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2);
-            let mut execution = whole.execution(&device).expect("an execution");
+            let mut execution = whole.session(&device).expect("an execution");
             fill(&mut execution, 0, 32, 8, 5);
-            let inner = |width, height, left, top| Inner {
+            let inner = |width, height, left, top| LetterboxRect {
                 width,
                 height,
                 left,
@@ -243,19 +235,19 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
             let row: &[u8] = &[0; 128];
             let errors = [
                 (
-                    execution.write(2, inner(1, 1, 0, 0), |_| row),
+                    execution.upload_image(2, inner(1, 1, 0, 0), |_| row),
                     "the number of the slot is 2, expected 0 to 1",
                 ),
                 (
-                    execution.write(0, inner(32, 8, 1, 0), |_| row),
+                    execution.upload_image(0, inner(32, 8, 1, 0), |_| row),
                     "the picture is 32×8 at 1, 0, expected a part of 32×8",
                 ),
                 (
-                    execution.write(0, inner(1, u32::MAX, 0, 1), |_| row),
+                    execution.upload_image(0, inner(1, u32::MAX, 0, 1), |_| row),
                     "expected a part of 32×8",
                 ),
                 (
-                    execution.write(1, inner(32, 8, 0, 0), |_| &row[1..]),
+                    execution.upload_image(1, inner(32, 8, 0, 0), |_| &row[1..]),
                     "a row of the picture is 127 bytes long, expected 128 bytes",
                 ),
                 (
@@ -281,8 +273,8 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
             execution.run(1).expect("it still runs");
             assert_eq!(execution.output_f32(0)[0], first_number(5));
             for (batch, width) in [(0, 32), (1 << 16, 32), (1, 0)] {
-                let error = echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch)
-                    .execution(&device);
+                let error =
+                    echo(PixelFormat::Bgrx, tensor(width, 8, Element::F32), batch).session(&device);
                 assert!(
                     matches!(error, Err(ExecutionError::Plan { .. })),
                     "{batch} {width} {error:?}"
@@ -293,7 +285,7 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
                 tensor(32, 8, Element::I8 { scale: 0.0 }),
                 1,
             )
-            .execution(&device);
+            .session(&device);
             assert!(
                 matches!(error, Err(ExecutionError::Plan { .. })),
                 "{error:?}"
@@ -303,12 +295,12 @@ fn what_does_not_fit_is_refused_and_spoils_nothing() {
 }
 
 #[test]
-fn workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more() {
-    let test = "workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_more";
-    on_gpus(test, &[], |device| {
+fn workers_on_several_threads_are_independent_and_do_not_allocate() {
+    let test = "workers_on_several_threads_are_independent_and_do_not_allocate";
+    run_on_gpus(test, &[], |device| {
         let echo = echo(PixelFormat::Bgrx, tensor(64, 32, Element::F32), 3);
         let mut executions: Vec<_> = (0..3)
-            .map(|_| echo.execution(&device).expect("an execution"))
+            .map(|_| echo.session(&device).expect("an execution"))
             .collect();
         let mut work = |runs: u32| {
             thread::scope(|scope| {
@@ -332,7 +324,7 @@ fn workers_on_several_threads_do_not_disturb_each_other_and_allocate_nothing_mor
 }
 
 /// The error of `what` on the double with `settings`.
-fn error_of(
+fn run_error_with(
     test: &str,
     settings: &[(&str, &str)],
     wanted: &str,
@@ -341,9 +333,9 @@ fn error_of(
     if cuda::is_child(test) {
         let error = what().expect("an error");
         eprintln!("ERROR: {error}");
-    } else if !cuda::only_real() {
-        let said = cuda::on_double(test, settings);
-        assert!(said.contains(&format!("ERROR: {wanted}")), "{said}");
+    } else if !cuda::is_real_gpu_only() {
+        let output = cuda::run_on_double(test, settings);
+        assert!(output.contains(&format!("ERROR: {wanted}")), "{output}");
     }
 }
 
@@ -356,7 +348,7 @@ fn run_error() -> Option<String> {
     let run = || -> Result<(), ExecutionError> {
         let device = Device::open(0)?;
         let mut execution =
-            echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2).execution(&device)?;
+            echo(PixelFormat::Bgrx, tensor(32, 8, Element::F32), 2).session(&device)?;
         for _ in 0..5 {
             if let Err(error) = execution.run(2) {
                 assert!(
@@ -372,10 +364,10 @@ fn run_error() -> Option<String> {
 }
 
 #[test]
-fn a_driver_older_than_jetpack_5_is_refused() {
+fn driver_older_than_jetpack_5_is_rejected() {
     let wanted = "NVIDIA's driver supports CUDA 11.3, expected 11.4 or newer; update the driver";
-    error_of(
-        "a_driver_older_than_jetpack_5_is_refused",
+    run_error_with(
+        "driver_older_than_jetpack_5_is_rejected",
         &[("JETWATCH_DOUBLE_DRIVER", "11030")],
         wanted,
         open_error,
@@ -383,10 +375,10 @@ fn a_driver_older_than_jetpack_5_is_refused() {
 }
 
 #[test]
-fn a_driver_without_a_gpu_is_one_sentence() {
+fn driver_without_gpu_is_one_line_error() {
     let wanted = "NVIDIA's driver is installed but sees no GPU; see what `nvidia-smi` says";
-    error_of(
-        "a_driver_without_a_gpu_is_one_sentence",
+    run_error_with(
+        "driver_without_gpu_is_one_line_error",
         &[("JETWATCH_DOUBLE_GPUS", "0")],
         wanted,
         open_error,
@@ -394,9 +386,9 @@ fn a_driver_without_a_gpu_is_one_sentence() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_named() {
-    error_of(
-        "a_gpu_that_is_not_there_is_named",
+fn missing_gpu_index_is_reported() {
+    run_error_with(
+        "missing_gpu_index_is_reported",
         &[],
         "there is no GPU number 3, expected 0 to 0; choose another",
         || Device::open(3).err().map(|error| error.to_string()),
@@ -404,7 +396,7 @@ fn a_gpu_that_is_not_there_is_named() {
 }
 
 #[test]
-fn memory_that_runs_out_is_told_in_bytes() {
+fn out_of_memory_reports_bytes() {
     let cases = [
         (
             "16000",
@@ -418,22 +410,17 @@ fn memory_that_runs_out_is_told_in_bytes() {
     for (bytes, wanted) in cases {
         let wanted = format!("{wanted}; lower detector.batch_size or detector.workers");
         let settings = [("JETWATCH_DOUBLE_GPU_BYTES", bytes)];
-        error_of(
-            "memory_that_runs_out_is_told_in_bytes",
-            &settings,
-            &wanted,
-            run_error,
-        );
+        run_error_with("out_of_memory_reports_bytes", &settings, &wanted, run_error);
     }
 }
 
 #[test]
-fn kernels_that_the_driver_refuses_are_told_with_its_reason() {
+fn rejected_kernels_report_driver_reason() {
     let wanted = "NVIDIA's driver (CUDA 11.4) refuses jetwatch's kernels for jetwatch's double of a GPU: \
                   CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the driver gives no reason";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuModuleLoadDataEx:222")];
-    error_of(
-        "kernels_that_the_driver_refuses_are_told_with_its_reason",
+    run_error_with(
+        "rejected_kernels_report_driver_reason",
         &settings,
         wanted,
         run_error,
@@ -441,12 +428,12 @@ fn kernels_that_the_driver_refuses_are_told_with_its_reason() {
 }
 
 #[test]
-fn an_error_newer_than_the_bindings_is_told_by_its_number() {
+fn unknown_cuda_error_is_reported_by_number() {
     let wanted =
         "cuStreamCreate failed with an unknown error (226): the driver has no description of it";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuStreamCreate:226")];
-    error_of(
-        "an_error_newer_than_the_bindings_is_told_by_its_number",
+    run_error_with(
+        "unknown_cuda_error_is_reported_by_number",
         &settings,
         wanted,
         run_error,
@@ -454,11 +441,11 @@ fn an_error_newer_than_the_bindings_is_told_by_its_number() {
 }
 
 #[test]
-fn a_run_that_fails_on_the_gpu_ends_with_cudas_words() {
+fn failed_gpu_run_reports_cuda_message() {
     let wanted = "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuLaunchKernel:700")];
-    error_of(
-        "a_run_that_fails_on_the_gpu_ends_with_cudas_words",
+    run_error_with(
+        "failed_gpu_run_reports_cuda_message",
         &settings,
         wanted,
         run_error,
@@ -466,26 +453,21 @@ fn a_run_that_fails_on_the_gpu_ends_with_cudas_words() {
 }
 
 #[test]
-fn a_graph_that_cannot_be_launched_any_more_is_an_error() {
+fn failed_graph_launch_is_error() {
     let wanted = "cuGraphLaunch failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphLaunch:700:2")];
-    error_of(
-        "a_graph_that_cannot_be_launched_any_more_is_an_error",
-        &settings,
-        wanted,
-        run_error,
-    );
+    run_error_with("failed_graph_launch_is_error", &settings, wanted, run_error);
 }
 
 #[test]
-fn where_no_graph_can_be_made_runs_go_on_call_by_call() {
+fn failed_graph_capture_falls_back_to_single_calls() {
     for settings in [
         [("JETWATCH_DOUBLE_FAIL", "cuGraphInstantiateWithFlags:801")],
         [("JETWATCH_DOUBLE_FAIL", "cuStreamBeginCapture_v2:801")],
         [("JETWATCH_DOUBLE_FAIL", "cuStreamEndCapture:901")],
     ] {
-        on_gpus(
-            "where_no_graph_can_be_made_runs_go_on_call_by_call",
+        run_on_gpus(
+            "failed_graph_capture_falls_back_to_single_calls",
             &settings,
             |_| {
                 assert_eq!(run_error(), None);
@@ -495,21 +477,21 @@ fn where_no_graph_can_be_made_runs_go_on_call_by_call() {
 }
 
 #[test]
-fn without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic() {
-    let test = "without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic";
+fn missing_or_invalid_libcuda_is_error_without_panic() {
+    let test = "missing_or_invalid_libcuda_is_error_without_panic";
     if cuda::is_child(test) {
         eprintln!("ERROR: {}", open_error().expect("an error"));
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     if !cuda::has_gpu() {
-        let said = cuda::with_libraries(test, folder.path());
+        let output = cuda::run_with_libraries(test, folder.path());
         assert!(
-            said.contains(&format!("ERROR: {}", cuda::said_without_gpu())),
-            "{said}"
+            output.contains(&format!("ERROR: {}", cuda::no_gpu_message())),
+            "{output}"
         );
     }
-    if cuda::only_real() {
+    if cuda::is_real_gpu_only() {
         return;
     }
     // Two libraries of that name: one without any function, one that only says its version.
@@ -525,10 +507,10 @@ fn without_libcuda_and_with_one_that_is_none_there_is_a_sentence_and_no_panic() 
             .status()
             .expect("a C++ compiler");
         assert!(built.success());
-        let said = cuda::with_libraries(test, folder.path());
+        let output = cuda::run_with_libraries(test, folder.path());
         let wanted = format!(
             "ERROR: libcuda.so has no function {wanted}, expected NVIDIA's driver of CUDA 11.4 or newer"
         );
-        assert!(said.contains(&wanted), "{said}");
+        assert!(output.contains(&wanted), "{output}");
     }
 }

@@ -7,12 +7,12 @@ use crate::support::cuda;
 
 use std::sync::Arc;
 
-use cuda::{echo, noise, on_gpus, tensor};
+use cuda::{echo, noise, run_on_gpus, tensor};
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::tensor::TensorWriter;
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch_nvidia::execution::Inner;
-use jetwatch_types::{Letterbox, Picture, Placement, Size};
+use jetwatch_nvidia::session::LetterboxRect;
+use jetwatch_types::{Image, Letterbox, Placement, Size};
 
 /// Mean and scale of each plane: none, and those of a well-known data set.
 const NORMALIZATIONS: [([f32; 3], [f32; 3]); 2] = [
@@ -28,13 +28,13 @@ const BATCH: usize = 3;
 
 /// A picture of the batch.
 struct Sample {
-    inner: Inner,
+    inner: LetterboxRect,
     /// Rows as `Execution::write` wants them.
     rows: Vec<Vec<u8>>,
 }
 
 impl Sample {
-    fn new(pixels: PixelFormat, inner: Inner, seed: u32) -> Self {
+    fn new(pixels: PixelFormat, inner: LetterboxRect, seed: u32) -> Self {
         let (width, height) = (inner.width as usize, inner.height);
         let (bytes, rows) = match pixels {
             PixelFormat::Bgrx => (4 * width, height),
@@ -77,7 +77,7 @@ fn from_luma(matrix: ColorMatrix, y: u8, u: u8, v: u8) -> [u8; 3] {
 
 /// What the tensor of one picture should be, as bytes.
 fn reference(pixels: PixelFormat, format: &TensorFormat, sample: &Sample) -> Vec<u8> {
-    let Inner {
+    let LetterboxRect {
         width,
         height,
         left,
@@ -145,18 +145,18 @@ fn half(value: f32) -> u16 {
 }
 
 /// Runs the kernel on `samples` and gives the tensor.
-fn made(
+fn run_kernel(
     device: &Arc<Device>,
     pixels: PixelFormat,
     format: TensorFormat,
     samples: &[Sample],
 ) -> Vec<u8> {
     let mut execution = echo(pixels, format, samples.len())
-        .execution(device)
+        .session(device)
         .expect("an execution");
     for (index, sample) in samples.iter().enumerate() {
         execution
-            .write(index, sample.inner, |y| &sample.rows[y as usize])
+            .upload_image(index, sample.inner, |y| &sample.rows[y as usize])
             .expect("it fits");
     }
     execution.run(samples.len()).expect("it runs");
@@ -164,8 +164,8 @@ fn made(
 }
 
 /// Pictures that fill the tensor, lie in it in every way, and are tiny.
-fn inners(width: u32, height: u32) -> Vec<[Inner; BATCH]> {
-    let inner = |width, height, left, top| Inner {
+fn inners(width: u32, height: u32) -> Vec<[LetterboxRect; BATCH]> {
+    let inner = |width, height, left, top| LetterboxRect {
         width,
         height,
         left,
@@ -199,7 +199,7 @@ fn check(device: &Arc<Device>, pixels: PixelFormat, format: TensorFormat) {
             .enumerate()
             .map(|(index, inner)| Sample::new(pixels, inner, seed(index)))
             .collect();
-        let found = made(device, pixels, format, &samples);
+        let found = run_kernel(device, pixels, format, &samples);
         for (sample, found) in samples.iter().zip(found.chunks(format.bytes())) {
             let wanted = reference(pixels, &format, sample);
             let first = found.iter().zip(&wanted).position(|(a, b)| a != b);
@@ -213,9 +213,9 @@ fn check(device: &Arc<Device>, pixels: PixelFormat, format: TensorFormat) {
 }
 
 #[test]
-fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
-    let test = "the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit";
-    on_gpus(test, &[], |device| {
+fn kernel_equals_tensor_writer_bit_for_bit() {
+    let test = "kernel_equals_tensor_writer_bit_for_bit";
+    run_on_gpus(test, &[], |device| {
         let size = Size::new(96, 64);
         for placement in [Placement::TopLeft, Placement::Center, Placement::Stretch] {
             for (color, order) in [
@@ -246,7 +246,7 @@ fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
                         let Letterbox {
                             inner, left, top, ..
                         } = letterbox;
-                        let place = Inner {
+                        let place = LetterboxRect {
                             width: inner.width,
                             height: inner.height,
                             left,
@@ -254,14 +254,14 @@ fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
                         };
                         let sample = Sample::new(PixelFormat::Bgrx, place, w);
                         let stride = 4 * inner.width as usize;
-                        let picture = Picture::new(inner, stride, Box::new(sample.rows.concat()))
+                        let image = Image::new(inner, stride, Box::new(sample.rows.concat()))
                             .expect("all rows");
                         let mut writer = TensorWriter::new(&spec, 1);
                         let mut wanted = vec![f32::NAN; writer.slot_len()];
-                        writer.write(0, &mut wanted[..], &picture, &letterbox);
+                        writer.write(0, &mut wanted[..], &image, &letterbox);
                         let wanted: Vec<u8> =
                             wanted.into_iter().flat_map(f32::to_ne_bytes).collect();
-                        let found = made(&device, PixelFormat::Bgrx, format, &[sample]);
+                        let found = run_kernel(&device, PixelFormat::Bgrx, format, &[sample]);
                         assert!(found == wanted, "{placement:?} {color:?} {mean:?} {w}×{h}");
                     }
                 }
@@ -271,9 +271,9 @@ fn the_kernel_writes_what_the_tensor_writer_writes_bit_for_bit() {
 }
 
 #[test]
-fn every_number_format_and_place_is_that_of_the_reference() {
-    on_gpus(
-        "every_number_format_and_place_is_that_of_the_reference",
+fn every_format_and_position_matches_reference() {
+    run_on_gpus(
+        "every_format_and_position_matches_reference",
         &[],
         |device| {
             let elements = [
@@ -310,54 +310,49 @@ fn every_number_format_and_place_is_that_of_the_reference() {
 }
 
 #[test]
-fn bytes_are_cut_at_their_ends_and_rounded_to_even() {
-    on_gpus(
-        "bytes_are_cut_at_their_ends_and_rounded_to_even",
-        &[],
-        |device| {
-            let inner = Inner {
-                width: 16,
-                height: 1,
-                left: 0,
-                top: 0,
-            };
-            let bytes: Vec<u8> = (0..16_u8).flat_map(|i| [i * 17, 1, 3, 255]).collect();
-            let sample = || Sample {
-                inner,
-                rows: vec![bytes.clone()],
-            };
-            let signed = TensorFormat {
-                mean: [127.5, 0.0, 0.0],
-                ..tensor(16, 1, Element::I8 { scale: 0.5 })
-            };
-            let found = made(&device, PixelFormat::Bgrx, signed, &[sample()]);
-            let blue: Vec<i8> = found[..16].iter().map(|byte| *byte as i8).collect();
-            assert_eq!(
-                blue,
-                [
-                    -128, -128, -128, -128, -119, -85, -51, -17, 17, 51, 85, 119, 127, 127, 127,
-                    127
-                ]
-            );
-            // 1.5 and 4.5 lie between two: to the even one.
-            let halves = TensorFormat {
-                scale: [1.5; 3],
-                mean: [0.0; 3],
-                ..tensor(16, 1, Element::U8)
-            };
-            let found = made(&device, PixelFormat::Bgrx, halves, &[sample()]);
-            assert_eq!((found[16], found[32], found[15], found[1]), (2, 4, 255, 26));
-        },
-    );
+fn bytes_saturate_and_round_to_even() {
+    run_on_gpus("bytes_saturate_and_round_to_even", &[], |device| {
+        let inner = LetterboxRect {
+            width: 16,
+            height: 1,
+            left: 0,
+            top: 0,
+        };
+        let bytes: Vec<u8> = (0..16_u8).flat_map(|i| [i * 17, 1, 3, 255]).collect();
+        let sample = || Sample {
+            inner,
+            rows: vec![bytes.clone()],
+        };
+        let signed = TensorFormat {
+            mean: [127.5, 0.0, 0.0],
+            ..tensor(16, 1, Element::I8 { scale: 0.5 })
+        };
+        let found = run_kernel(&device, PixelFormat::Bgrx, signed, &[sample()]);
+        let blue: Vec<i8> = found[..16].iter().map(|byte| *byte as i8).collect();
+        assert_eq!(
+            blue,
+            [
+                -128, -128, -128, -128, -119, -85, -51, -17, 17, 51, 85, 119, 127, 127, 127, 127
+            ]
+        );
+        // 1.5 and 4.5 lie between two: to the even one.
+        let halves = TensorFormat {
+            scale: [1.5; 3],
+            mean: [0.0; 3],
+            ..tensor(16, 1, Element::U8)
+        };
+        let found = run_kernel(&device, PixelFormat::Bgrx, halves, &[sample()]);
+        assert_eq!((found[16], found[32], found[15], found[1]), (2, 4, 255, 26));
+    });
 }
 
 #[test]
 fn halves_are_rounded_to_even_and_reach_zero_and_infinity() {
-    on_gpus(
+    run_on_gpus(
         "halves_are_rounded_to_even_and_reach_zero_and_infinity",
         &[],
         |device| {
-            let inner = Inner {
+            let inner = LetterboxRect {
                 width: 8,
                 height: 1,
                 left: 0,
@@ -377,7 +372,7 @@ fn halves_are_rounded_to_even_and_reach_zero_and_infinity() {
                 inner,
                 rows: vec![bytes],
             };
-            let found = made(&device, PixelFormat::Bgrx, format, &[sample]);
+            let found = run_kernel(&device, PixelFormat::Bgrx, format, &[sample]);
             let bits: Vec<u16> = found
                 .as_chunks::<2>()
                 .0

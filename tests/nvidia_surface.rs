@@ -15,12 +15,12 @@ use gstreamer::prelude::*;
 use gstreamer_app::AppSink;
 use jetson_elements::plugin;
 use jetwatch_nvidia::cuda::{ColorMatrix, Device, Element, PixelFormat};
-use jetwatch_nvidia::execution::Inner;
-use jetwatch_nvidia::surface::{NvmmPicture, SurfaceError, SurfaceReader};
+use jetwatch_nvidia::session::LetterboxRect;
+use jetwatch_nvidia::surface::{NvmmImage, SurfaceError, SurfaceReader};
 
 const WIDTH: u32 = 416;
 const HEIGHT: u32 = 234;
-const INNER: Inner = Inner {
+const INNER: LetterboxRect = LetterboxRect {
     width: WIDTH,
     height: HEIGHT,
     left: 0,
@@ -29,7 +29,7 @@ const INNER: Inner = Inner {
 const NV12: PixelFormat = PixelFormat::Nv12(ColorMatrix::Bt601);
 
 /// Runs `body` in a child that finds the doubles, with more in its environment, and gives what the child said at its end.
-fn with_doubles(test: &str, more: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) -> String {
+fn run_with_doubles(test: &str, more: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) -> String {
     if is_child(test) {
         gst::init().expect("GStreamer starts");
         let path = plugin().join("libgstvirtualjetson.so");
@@ -43,18 +43,18 @@ fn with_doubles(test: &str, more: &[(&str, &str)], body: impl FnOnce(Arc<Device>
         ("JETWATCH_DOUBLE_INTEGRATED", "1"),
     ];
     settings.extend(more);
-    cuda::on_double(test, &settings)
+    cuda::run_on_double(test, &settings)
 }
 
 /// A pipeline that ends in an appsink.
-struct Pictures {
+struct ImagePipeline {
     pipeline: gst::Pipeline,
     sink: AppSink,
 }
 
-impl Pictures {
-    fn play(chain: &str) -> Self {
-        let text = format!("{chain} ! appsink name=out sync=false max-buffers=1");
+impl ImagePipeline {
+    fn play(pipeline: &str) -> Self {
+        let text = format!("{pipeline} ! appsink name=out sync=false max-buffers=1");
         let pipeline = gst::parse::launch(&text).expect("a pipeline");
         let pipeline = pipeline.downcast::<gst::Pipeline>().expect("a pipeline");
         let sink = pipeline.by_name("out").expect("an element");
@@ -70,7 +70,7 @@ impl Pictures {
     }
 }
 
-impl Drop for Pictures {
+impl Drop for ImagePipeline {
     fn drop(&mut self) {
         self.pipeline.set_state(gst::State::Null).expect("it stops");
     }
@@ -88,8 +88,8 @@ fn caps(memory: &str, format: &str) -> String {
     format!("video/x-raw{memory},format={format},width={WIDTH},height={HEIGHT}")
 }
 
-fn nvmm(buffer: gst::Buffer, pixels: PixelFormat) -> NvmmPicture {
-    NvmmPicture::new(buffer, WIDTH, HEIGHT, pixels)
+fn nvmm(buffer: gst::Buffer, pixels: PixelFormat) -> NvmmImage {
+    NvmmImage::new(buffer, WIDTH, HEIGHT, pixels)
 }
 
 /// Rows of a buffer in the system's memory, without padding at this width.
@@ -106,15 +106,15 @@ fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Ele
     const FRAMES: u32 = 12;
     let reader = SurfaceReader::open(Some(35), device).expect("the double of libnvbufsurface");
     let echo = echo(pixels, tensor(416, 416, element), 2);
-    let mut in_place = echo.execution(device).expect("an execution");
-    let mut copied = echo.execution(device).expect("an execution");
+    let mut in_place = echo.session(device).expect("an execution");
+    let mut copied = echo.session(device).expect("an execution");
     let converter = "nvvidconv interpolation-method=1 bl-output=false output-buffers=3";
-    let engines = Pictures::play(&format!(
+    let engines = ImagePipeline::play(&format!(
         "{} ! {converter} ! {}",
         source(FRAMES),
         caps("(memory:NVMM)", format)
     ));
-    let plain = Pictures::play(&format!(
+    let plain = ImagePipeline::play(&format!(
         "{} ! {converter} ! {}",
         source(FRAMES),
         caps("", format)
@@ -122,10 +122,10 @@ fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Ele
     let mut frames = 0;
     while let (Some(one), Some(other)) = (engines.next(), plain.next()) {
         let surface = reader.surface(&nvmm(one, pixels)).expect("a surface");
-        in_place.place(1, INNER, surface).expect("it fits");
+        in_place.bind_surface(1, INNER, surface).expect("it fits");
         let bytes = other.map_readable().expect("mapped");
         copied
-            .write(1, INNER, |y| row(&bytes, pixels, y))
+            .upload_image(1, INNER, |y| row(&bytes, pixels, y))
             .expect("it fits");
         in_place.run(2).expect("it runs");
         copied.run(2).expect("it runs");
@@ -147,52 +147,52 @@ fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Ele
 }
 
 /// What the doubles say at the end when nothing was left behind.
-fn assert_clean(said: &str, images: u32) {
+fn assert_clean(stderr: &str, images: u32) {
     for words in [
         "double: libcuda: alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0".to_owned(),
         format!("double: libcuda: EGL images: registered=0 ever={images}"),
         format!("double: libnvbufsurface: alive: surfaces=0 images=0 made images={images}"),
     ] {
-        assert!(said.contains(&words), "`{words}` is not in:\n{said}");
+        assert!(stderr.contains(&words), "`{words}` is not in:\n{stderr}");
     }
 }
 
 #[test]
-fn in_place_gives_the_same_tensor_as_the_copy() {
-    let said = with_doubles(
-        "in_place_gives_the_same_tensor_as_the_copy",
+fn zero_copy_tensor_equals_copied_tensor() {
+    let output = run_with_doubles("zero_copy_tensor_equals_copied_tensor", &[], |device| {
+        compare(&device, "BGRx", PixelFormat::Bgrx, Element::F32);
+    });
+    if !output.is_empty() {
+        assert_clean(&output, 3);
+    }
+}
+
+#[test]
+fn zero_copy_nv12_tensor_equals_copied_tensor() {
+    let output = run_with_doubles(
+        "zero_copy_nv12_tensor_equals_copied_tensor",
         &[],
         |device| {
-            compare(&device, "BGRx", PixelFormat::Bgrx, Element::F32);
+            compare(&device, "NV12", NV12, Element::I8 { scale: 2.0 });
         },
     );
-    if !said.is_empty() {
-        assert_clean(&said, 3);
+    if !output.is_empty() {
+        assert_clean(&output, 3);
     }
 }
 
 #[test]
-fn in_place_gives_the_same_tensor_of_nv12() {
-    let said = with_doubles("in_place_gives_the_same_tensor_of_nv12", &[], |device| {
-        compare(&device, "NV12", NV12, Element::I8 { scale: 2.0 });
-    });
-    if !said.is_empty() {
-        assert_clean(&said, 3);
-    }
-}
-
-#[test]
-fn pictures_in_tiles_are_refused() {
-    with_doubles("pictures_in_tiles_are_refused", &[], |device| {
+fn block_linear_images_are_rejected() {
+    run_with_doubles("block_linear_images_are_rejected", &[], |device| {
         let reader = SurfaceReader::open(Some(36), &device).expect("a reader");
         // nvvidconv's own default for NV12.
-        let chain = format!(
+        let pipeline = format!(
             "{} ! nvvidconv ! {}",
             source(1),
             caps("(memory:NVMM)", "NV12")
         );
-        let pictures = Pictures::play(&chain);
-        let buffer = pictures.next().expect("a picture");
+        let images = ImagePipeline::play(&pipeline);
+        let buffer = images.next().expect("a picture");
         let error = reader
             .surface(&nvmm(buffer, NV12))
             .expect_err("block-linear");
@@ -203,9 +203,9 @@ fn pictures_in_tiles_are_refused() {
 }
 
 #[test]
-fn unknown_releases_fall_back_to_the_copy_and_say_so() {
-    with_doubles(
-        "unknown_releases_fall_back_to_the_copy_and_say_so",
+fn unknown_releases_fall_back_to_copy_with_warning() {
+    run_with_doubles(
+        "unknown_releases_fall_back_to_copy_with_warning",
         &[],
         |device| {
             for (release, words) in [(Some(32), "L4T 32"), (Some(38), "L4T 38"), (None, "no L4T")] {
@@ -221,8 +221,8 @@ fn unknown_releases_fall_back_to_the_copy_and_say_so() {
 }
 
 #[test]
-fn without_the_library_the_reason_is_said() {
-    let test = "without_the_library_the_reason_is_said";
+fn missing_surface_library_is_reported() {
+    let test = "missing_surface_library_is_reported";
     if is_child(test) {
         let device = Device::open(0).expect("the double");
         let error = SurfaceReader::open(Some(35), &device).expect_err("no library");
@@ -231,82 +231,78 @@ fn without_the_library_the_reason_is_said() {
         assert!(words.iter().all(|words| text.contains(words)), "{text}");
         return;
     }
-    cuda::on_double(test, &[]);
+    cuda::run_on_double(test, &[]);
 }
 
 #[test]
-fn buffers_of_another_layout_are_errors_and_no_crash() {
-    with_doubles(
-        "buffers_of_another_layout_are_errors_and_no_crash",
-        &[],
-        |device| {
-            let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
-            let refused = |bytes: Vec<u8>| {
-                let buffer = gst::Buffer::from_mut_slice(bytes);
-                let picture = nvmm(buffer, PixelFormat::Bgrx);
-                reader.surface(&picture).expect_err("no surface")
-            };
-            for bytes in [0, 1, 8, 31, 32, 63, 64, 4096] {
-                refused(vec![0; bytes]);
-                for seed in 0..50 {
-                    refused(noise(bytes, seed));
-                }
-            }
-            // All right up to the address, which leads to nowhere, to the text of the program, or to what is no picture.
-            let nowhere = [
-                8,
-                0xdead_beef_0000,
-                u64::MAX - 7,
-                noise as *const () as u64 & !7,
-            ];
-            for address in nowhere {
-                let mut bytes = vec![0; 64];
-                for (at, number) in [(4, 1_u32), (8, 1), (16, 4)] {
-                    bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
-                }
-                bytes[24..32].copy_from_slice(&address.to_ne_bytes());
-                let error = refused(bytes);
-                assert!(matches!(error, SurfaceError::Unexpected { .. }), "{error}");
-            }
-            // Of another size than the caps said.
-            let chain = format!(
-                "{} ! nvvidconv ! {}",
-                source(1),
-                caps("(memory:NVMM)", "BGRx")
-            );
-            let pictures = Pictures::play(&chain);
-            let buffer = pictures.next().expect("a picture");
-            let picture = NvmmPicture::new(buffer.clone(), WIDTH + 2, HEIGHT, PixelFormat::Bgrx);
-            let text = reader
-                .surface(&picture)
-                .expect_err("another size")
-                .to_string();
-            assert!(
-                text.contains("its size is 416×234, expected 418×234"),
-                "{text}"
-            );
-            let text = reader
-                .surface(&nvmm(buffer, NV12))
-                .expect_err("another format");
-            assert!(text.to_string().contains("colorFormat is 24"), "{text}");
-            assert_eq!(reader.registrations(), 0);
-        },
-    );
-}
-
-#[test]
-fn a_library_that_refuses_is_an_error_of_that_picture() {
-    let test = "a_library_that_refuses_is_an_error_of_that_picture";
-    let settings = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
-    with_doubles(test, &settings, |device| {
+fn unexpected_buffer_layout_is_error() {
+    run_with_doubles("unexpected_buffer_layout_is_error", &[], |device| {
         let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
-        let chain = format!(
+        let refused = |bytes: Vec<u8>| {
+            let buffer = gst::Buffer::from_mut_slice(bytes);
+            let image = nvmm(buffer, PixelFormat::Bgrx);
+            reader.surface(&image).expect_err("no surface")
+        };
+        for bytes in [0, 1, 8, 31, 32, 63, 64, 4096] {
+            refused(vec![0; bytes]);
+            for seed in 0..50 {
+                refused(noise(bytes, seed));
+            }
+        }
+        // All right up to the address, which leads to nowhere, to the text of the program, or to what is no picture.
+        let nowhere = [
+            8,
+            0xdead_beef_0000,
+            u64::MAX - 7,
+            noise as *const () as u64 & !7,
+        ];
+        for address in nowhere {
+            let mut bytes = vec![0; 64];
+            for (at, number) in [(4, 1_u32), (8, 1), (16, 4)] {
+                bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+            }
+            bytes[24..32].copy_from_slice(&address.to_ne_bytes());
+            let error = refused(bytes);
+            assert!(matches!(error, SurfaceError::Unexpected { .. }), "{error}");
+        }
+        // Of another size than the caps said.
+        let pipeline = format!(
             "{} ! nvvidconv ! {}",
             source(1),
             caps("(memory:NVMM)", "BGRx")
         );
-        let pictures = Pictures::play(&chain);
-        let buffer = pictures.next().expect("a picture");
+        let images = ImagePipeline::play(&pipeline);
+        let buffer = images.next().expect("a picture");
+        let image = NvmmImage::new(buffer.clone(), WIDTH + 2, HEIGHT, PixelFormat::Bgrx);
+        let text = reader
+            .surface(&image)
+            .expect_err("another size")
+            .to_string();
+        assert!(
+            text.contains("its size is 416×234, expected 418×234"),
+            "{text}"
+        );
+        let text = reader
+            .surface(&nvmm(buffer, NV12))
+            .expect_err("another format");
+        assert!(text.to_string().contains("colorFormat is 24"), "{text}");
+        assert_eq!(reader.registrations(), 0);
+    });
+}
+
+#[test]
+fn surface_library_failure_fails_that_image() {
+    let test = "surface_library_failure_fails_that_image";
+    let settings = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
+    run_with_doubles(test, &settings, |device| {
+        let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
+        let pipeline = format!(
+            "{} ! nvvidconv ! {}",
+            source(1),
+            caps("(memory:NVMM)", "BGRx")
+        );
+        let images = ImagePipeline::play(&pipeline);
+        let buffer = images.next().expect("a picture");
         let error = reader
             .surface(&nvmm(buffer, PixelFormat::Bgrx))
             .expect_err("refused");
@@ -319,26 +315,26 @@ fn a_library_that_refuses_is_an_error_of_that_picture() {
 }
 
 #[test]
-fn a_gpu_that_refuses_leaves_no_image_behind() {
-    let test = "a_gpu_that_refuses_leaves_no_image_behind";
+fn failed_import_leaves_no_egl_image() {
+    let test = "failed_import_leaves_no_egl_image";
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphicsEGLRegisterImage:1:1")];
-    let said = with_doubles(test, &settings, |device| {
+    let output = run_with_doubles(test, &settings, |device| {
         let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
-        let chain = format!(
+        let pipeline = format!(
             "{} ! nvvidconv ! {}",
             source(2),
             caps("(memory:NVMM)", "BGRx")
         );
-        let pictures = Pictures::play(&chain);
-        let (first, second) = (pictures.next(), pictures.next());
-        let picture =
+        let images = ImagePipeline::play(&pipeline);
+        let (first, second) = (images.next(), images.next());
+        let image =
             |buffer: Option<gst::Buffer>| nvmm(buffer.expect("a picture"), PixelFormat::Bgrx);
-        reader.surface(&picture(first)).expect("the first is taken");
-        let error = reader.surface(&picture(second)).expect_err("refused");
+        reader.surface(&image(first)).expect("the first is taken");
+        let error = reader.surface(&image(second)).expect_err("refused");
         assert!(matches!(error, SurfaceError::Cuda(_)), "{error}");
         assert_eq!(reader.registered(), 1);
     });
-    if !said.is_empty() {
-        assert!(said.contains("images=0 made images=2"), "{said}");
+    if !output.is_empty() {
+        assert!(output.contains("images=0 made images=2"), "{output}");
     }
 }

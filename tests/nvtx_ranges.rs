@@ -158,7 +158,7 @@ fn decode(clip: &Path) {
 }
 
 #[test]
-fn ranges_are_as_many_as_frames_and_batches() {
+fn nvtx_range_counts_equal_frames_and_batches() {
     let mut yaml = "device: test\nsources:\n".to_owned();
     for seed in [1, 2] {
         yaml.push_str(&format!(
@@ -209,7 +209,7 @@ fn stage<'s>(stats: &'s Value, name: &str) -> &'s Value {
 }
 
 #[test]
-fn frames_that_are_drawn_are_ranges() {
+fn drawn_frames_have_nvtx_ranges() {
     // Alone, every frame is a picture of the file; beside another one, pictures are fewer.
     for sources in [1, 2] {
         let mut yaml = "device: test\nsources:\n".to_owned();
@@ -234,7 +234,7 @@ fn frames_that_are_drawn_are_ranges() {
 }
 
 #[test]
-fn batches_of_crops_are_ranges() {
+fn crop_batches_have_nvtx_ranges() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;

@@ -8,17 +8,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use support::daemon::{Setup, eventually, finish, stderr, wait_for_output};
+use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
 
 const ENDLESS: &str = "synthetic://traffic?seed=3&objects=3&width=160&height=120&fps=50";
 
 /// A configuration, doubles, and a folder for what the target writes.
-struct Bench {
+struct ProfileSetup {
     setup: Setup,
     target: PathBuf,
 }
 
-impl Bench {
+impl ProfileSetup {
     fn new(uri: &str) -> Self {
         let setup = Setup::new(&format!(
             "device: test\nsources: [{{name: cam, uri: '{uri}'}}]\ndetector: {{backend: scripted}}\npublish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n"
@@ -102,8 +102,8 @@ fn assert_success(output: &Output) {
 }
 
 #[test]
-fn a_run_is_recorded_and_brought_back() {
-    let bench = Bench::short();
+fn run_is_profiled_and_report_fetched() {
+    let bench = ProfileSetup::short();
     let output = finish(
         bench
             .command()
@@ -134,8 +134,8 @@ fn a_run_is_recorded_and_brought_back() {
 }
 
 #[test]
-fn each_batch_size_has_a_report_of_its_own() {
-    let bench = Bench::short();
+fn each_batch_size_has_own_report() {
+    let bench = ProfileSetup::short();
     assert_success(&finish(bench.command().args(["--batch-sizes", "1,4"])));
     for size in [1, 4] {
         let report = bench.report(&format!("out-batch{size}.nsys-rep"));
@@ -146,8 +146,8 @@ fn each_batch_size_has_a_report_of_its_own() {
 }
 
 #[test]
-fn what_is_missing_is_told_before_anything_starts() {
-    let bench = Bench::short();
+fn profile_reports_missing_parts_before_start() {
+    let bench = ProfileSetup::short();
     let fails = |arguments: &[&str], variable: (&str, &str), status: i32, wanted: &str| {
         let output = finish(bench.command_with(arguments).env(variable.0, variable.1));
         let text = failure(&output, status);
@@ -219,8 +219,8 @@ fn what_is_missing_is_told_before_anything_starts() {
 }
 
 #[test]
-fn a_daemon_that_does_not_start_tells_why_itself() {
-    let bench = Bench::short();
+fn failing_daemon_reports_its_own_error() {
+    let bench = ProfileSetup::short();
     fs::write(&bench.setup.config, "sources: []\n").expect("written");
     let text = failure(&finish(&mut bench.command()), 78);
     assert!(
@@ -232,8 +232,8 @@ fn a_daemon_that_does_not_start_tells_why_itself() {
 }
 
 #[test]
-fn a_full_disk_and_an_nsys_that_hangs_are_told() {
-    let bench = Bench::short();
+fn full_disk_and_hanging_nsys_are_reported() {
+    let bench = ProfileSetup::short();
     let text = failure(&finish(bench.command().env("NSYS_DOES", "full")), 1);
     assert!(
         text.contains("became full") && text.contains("--target-folder"),
@@ -256,23 +256,23 @@ fn a_full_disk_and_an_nsys_that_hangs_are_told() {
 }
 
 #[test]
-fn a_fault_of_nsys_itself_is_tried_again_and_then_told() {
+fn nsys_bug_is_retried_then_reported() {
     for (faults, status) in [(2, 0), (3, 1)] {
-        let bench = Bench::short();
+        let bench = ProfileSetup::short();
         fs::write(bench.setup.path("memory"), "one\n".repeat(faults)).expect("written");
         let output = finish(bench.command().env("NSYS_DOES", "faults"));
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(status), "{said}");
-        assert_eq!(said.matches("once more").count(), 2, "{said}");
-        assert_eq!(said.contains("QuadDCommon"), status == 1, "{said}");
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        assert_eq!(text.matches("once more").count(), 2, "{text}");
+        assert_eq!(text.contains("QuadDCommon"), status == 1, "{text}");
         assert!(bench.is_clean());
     }
 }
 
 #[test]
-fn a_signal_ends_everything_and_so_does_sudden_death() {
+fn signal_and_sudden_kill_stop_everything() {
     for signal in ["-TERM", "-INT", "-KILL"] {
-        let bench = Bench::new(ENDLESS);
+        let bench = ProfileSetup::new(ENDLESS);
         let child = bench
             .command()
             .args(["--duration", "500s"])
@@ -281,7 +281,7 @@ fn a_signal_ends_everything_and_so_does_sudden_death() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        eventually("frames", || {
+        wait_until_some("frames", || {
             fs::metadata(bench.setup.path("events.jsonl"))
                 .is_ok_and(|file| file.len() > 0)
                 .then_some(())
@@ -297,13 +297,13 @@ fn a_signal_ends_everything_and_so_does_sudden_death() {
             assert!(bench.is_clean(), "{signal}: {:?}", bench.processes());
         }
         // Nobody waits for what happens after a sudden death.
-        eventually("a clean target", || bench.is_clean().then_some(()));
+        wait_until_some("a clean target", || bench.is_clean().then_some(()));
     }
 }
 
 #[test]
-fn over_ssh_the_configuration_travels_and_finds_what_lies_there() {
-    let bench = Bench::short();
+fn config_is_copied_over_ssh_and_resolves_remote_paths() {
+    let bench = ProfileSetup::short();
     let there = bench.setup.path("there");
     fs::create_dir(&there).expect("created");
     fs::write(there.join("labels.txt"), "person\n").expect("written");
@@ -352,7 +352,7 @@ fn over_ssh_the_configuration_travels_and_finds_what_lies_there() {
 
 #[test]
 fn a_service_is_recorded_through_its_session() {
-    let bench = Bench::short();
+    let bench = ProfileSetup::short();
     let attach = |sessions: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
         command

@@ -10,11 +10,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
-use jetwatch_publish::{Connection, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use jetwatch_publish::{
+    ConnectionState, MqttSink, Publication, PublishError, Sink, Subscriber, probe,
+};
 use support::mosquitto::{Mosquitto, client, program};
-use support::records::{PATIENCE, at, eventually, next, publish_event};
+use support::records::{TEST_TIMEOUT, at, next, publish_event, wait_until};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn user(user: &str, password: Secret) -> Option<Credentials> {
     Some(Credentials {
@@ -40,8 +42,8 @@ fn with_password(folder: &Path) -> String {
 }
 
 #[test]
-fn a_wrong_password_is_told_and_the_right_one_works() {
-    let broker = Mosquitto::with(with_password);
+fn wrong_password_is_reported_and_correct_one_works() {
+    let broker = Mosquitto::with_config(with_password);
     for credentials in [
         None,
         user("cam", inline("wrong")),
@@ -51,7 +53,7 @@ fn a_wrong_password_is_told_and_the_right_one_works() {
             credentials: credentials.clone(),
             ..broker.client()
         };
-        let error = probe(&config, LIMIT).expect_err("not let in");
+        let error = probe(&config, TIMEOUT).expect_err("not let in");
         assert!(error.is_refusal(), "{error}");
         let text = error.to_string();
         let name = credentials.map_or("(none)".to_owned(), |credentials| credentials.user);
@@ -74,28 +76,28 @@ fn a_wrong_password_is_told_and_the_right_one_works() {
     };
     let sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
     let monitor = sink.monitor();
-    eventually("the refusal is known", || {
+    wait_until("the refusal is known", || {
         matches!(
-            monitor.connection(),
-            Connection::Failed { refused: true, .. }
+            monitor.connection_state(),
+            ConnectionState::Failed { refused: true, .. }
         )
     });
     std::fs::write(&file, "right\n").expect("writable");
-    let info = probe(&config, LIMIT).expect("the password file is read anew at each connect");
+    let info = probe(&config, TIMEOUT).expect("the password file is read anew at each connect");
     assert_eq!(
         (info.address, info.protocol),
         (format!("127.0.0.1:{}", broker.port()), "5.0")
     );
     // Waiting for the next slow attempt, the sink still closes at once: a last attempt, with the right password now.
     let subscriber = Subscriber::start(&config, "jetwatch/dev/status").expect("let in");
-    Box::new(sink).close(PATIENCE);
+    Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(next(&subscriber, "dev/status"), "online");
     assert_eq!(next(&subscriber, "dev/status"), "offline");
 }
 
 #[test]
-fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
-    let broker = Mosquitto::with(|folder| {
+fn forbidden_publications_are_dropped_and_others_arrive() {
+    let broker = Mosquitto::with_config(|folder| {
         let acl = folder.join("acl");
         std::fs::write(
             &acl,
@@ -107,13 +109,13 @@ fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
     let mut sink = MqttSink::start(&broker.client(), "dev", &["person".to_owned()])
         .expect("the thread starts");
     publish_event(&mut sink, 1);
-    sink.accept(&Record::Count {
+    sink.publish(&Publication::Count {
         source: "cam",
         label: "person",
         count: 1,
         at: at(0),
     });
-    let counts = Box::new(sink).close(PATIENCE);
+    let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         (counts.accepted, counts.delivered, counts.dropped),
         (2, 1, 1),
@@ -122,12 +124,12 @@ fn what_the_broker_does_not_allow_is_dropped_and_the_rest_arrives() {
 }
 
 #[test]
-fn each_way_of_not_reaching_a_broker_has_its_own_error() {
+fn each_connection_failure_has_own_error() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .and_then(|free| free.local_addr())
         .expect("a free port")
         .port();
-    let error = probe(&client(closed), LIMIT).expect_err("nobody listens");
+    let error = probe(&client(closed), TIMEOUT).expect_err("nobody listens");
     assert!(matches!(error, PublishError::Unreachable { .. }), "{error}");
 
     let broker = Broker::Url {
@@ -140,7 +142,7 @@ fn each_way_of_not_reaching_a_broker_has_its_own_error() {
             broker,
             ..client(0)
         },
-        LIMIT,
+        TIMEOUT,
     )
     .expect_err("no address");
     assert!(matches!(error, PublishError::Resolve { .. }), "{error}");
@@ -167,13 +169,13 @@ fn each_way_of_not_reaching_a_broker_has_its_own_error() {
             .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             .expect("it listens");
     });
-    let error = probe(&client(port), LIMIT).expect_err("a web server");
+    let error = probe(&client(port), TIMEOUT).expect_err("a web server");
     assert!(matches!(error, PublishError::Lost { .. }), "{error}");
     server.join().expect("the server is done");
 }
 
 #[test]
-fn a_broker_of_mqtt_3_1_1_is_spoken_to_in_3_1_1() {
+fn mqtt_3_1_1_broker_gets_3_1_1_protocol() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("bound").port();
     let server = std::thread::spawn(move || {
@@ -198,7 +200,7 @@ fn a_broker_of_mqtt_3_1_1_is_spoken_to_in_3_1_1() {
         }
         levels
     });
-    let info = probe(&client(port), LIMIT).expect("connected in the end");
+    let info = probe(&client(port), TIMEOUT).expect("connected in the end");
     assert_eq!(info.protocol, "3.1.1");
     assert_eq!(server.join().expect("the server is content"), [5, 4]);
 }
@@ -269,7 +271,7 @@ fn tls_verifies_the_broker_and_its_name() {
         at("good-server.pem").display(),
         at("good-server.key").display()
     );
-    let broker = Mosquitto::with(|_| format!("allow_anonymous true\n{files}"));
+    let broker = Mosquitto::with_config(|_| format!("allow_anonymous true\n{files}"));
     let trust = |file: &str| TlsConfig {
         ca_file: Some(at(file)),
         ..TlsConfig::default()
@@ -278,7 +280,7 @@ fn tls_verifies_the_broker_and_its_name() {
     for host in ["127.0.0.1", "localhost"] {
         let info = probe(
             &tls_client(broker.port(), host, trust("good-ca.pem")),
-            LIMIT,
+            TIMEOUT,
         )
         .expect("trusted");
         assert_eq!(info.protocol, "5.0");
@@ -288,7 +290,7 @@ fn tls_verifies_the_broker_and_its_name() {
     for id in 1..=300 {
         publish_event(&mut sink, id);
     }
-    let counts = Box::new(sink).close(PATIENCE);
+    let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         (counts.accepted, counts.delivered),
         (300, 300),
@@ -296,7 +298,7 @@ fn tls_verifies_the_broker_and_its_name() {
     );
 
     let refused = |config: &MqttConfig, why: &str| {
-        let error = probe(config, LIMIT).expect_err("not trusted");
+        let error = probe(config, TIMEOUT).expect_err("not trusted");
         assert!(matches!(error, PublishError::Tls { .. }), "{error}");
         assert!(error.to_string().contains("ca_file"), "{error}");
         assert!(error.to_string().contains(why), "{error}");
@@ -307,7 +309,7 @@ fn tls_verifies_the_broker_and_its_name() {
     );
     // The system's authorities, where there are any, did not sign this one.
     let system = tls_client(broker.port(), "127.0.0.1", TlsConfig::default());
-    let error = probe(&system, LIMIT).expect_err("not trusted");
+    let error = probe(&system, TIMEOUT).expect_err("not trusted");
     assert!(
         matches!(
             error,
@@ -316,7 +318,7 @@ fn tls_verifies_the_broker_and_its_name() {
         "{error}"
     );
     // Signed by the right authority, but for another name.
-    let elsewhere = Mosquitto::with(|_| {
+    let elsewhere = Mosquitto::with_config(|_| {
         let (certificate, key) = (at("good-elsewhere.pem"), at("good-elsewhere.key"));
         format!(
             "allow_anonymous true\ncertfile {}\nkeyfile {}\n",
@@ -331,7 +333,7 @@ fn tls_verifies_the_broker_and_its_name() {
 
     let error = probe(
         &tls_client(broker.port(), "127.0.0.1", trust("missing.pem")),
-        LIMIT,
+        TIMEOUT,
     )
     .expect_err("no file");
     assert!(
@@ -342,11 +344,11 @@ fn tls_verifies_the_broker_and_its_name() {
 }
 
 #[test]
-fn a_broker_that_wants_a_client_certificate_gets_it() {
+fn client_certificate_is_sent_when_required() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     authority(folder.path(), "good");
-    let broker = Mosquitto::with(|_| {
+    let broker = Mosquitto::with_config(|_| {
         format!(
             "allow_anonymous true\ncertfile {}\nkeyfile {}\ncafile {}\nrequire_certificate true\n",
             at("good-server.pem").display(),
@@ -360,7 +362,7 @@ fn a_broker_that_wants_a_client_certificate_gets_it() {
     };
     let error = probe(
         &tls_client(broker.port(), "127.0.0.1", anonymous.clone()),
-        LIMIT,
+        TIMEOUT,
     )
     .expect_err("no certificate");
     assert!(
@@ -372,5 +374,6 @@ fn a_broker_that_wants_a_client_certificate_gets_it() {
         key_file: Some(at("good-client.key")),
         ..anonymous
     };
-    probe(&tls_client(broker.port(), "127.0.0.1", known), LIMIT).expect("known by its certificate");
+    probe(&tls_client(broker.port(), "127.0.0.1", known), TIMEOUT)
+        .expect("known by its certificate");
 }

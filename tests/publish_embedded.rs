@@ -8,12 +8,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
-use jetwatch_publish::{EmbeddedBroker, MqttSink, PublishError, Record, Sink, Subscriber, probe};
+use jetwatch_publish::{
+    EmbeddedBroker, MqttSink, Publication, PublishError, Sink, Subscriber, probe,
+};
 use support::mosquitto::{client, program};
 use support::proxy::Proxy;
-use support::records::{PATIENCE, at, eventually, next, publish_event};
+use support::records::{TEST_TIMEOUT, at, next, publish_event, wait_until};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
@@ -61,13 +63,13 @@ fn mosquitto_sub_sees_retained_values_with_both_protocols() {
     let (broker, config) = start();
     let mut sink =
         MqttSink::start(&config, "dev", &["person".to_owned()]).expect("the thread starts");
-    sink.accept(&Record::Count {
+    sink.publish(&Publication::Count {
         source: "cam",
         label: "person",
         count: 3,
         at: at(0),
     });
-    eventually("the count is delivered", || sink.counts().delivered == 1);
+    wait_until("the count is delivered", || sink.counts().delivered == 1);
     let port = broker.local_addr().port();
     for version in ["311", "5"] {
         assert_eq!(
@@ -79,7 +81,7 @@ fn mosquitto_sub_sees_retained_values_with_both_protocols() {
             (true, "1 3".to_owned())
         );
     }
-    Box::new(sink).close(PATIENCE);
+    Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         mosquitto_sub(port, "jetwatch/dev/status", &[]),
         (true, "1 offline".to_owned())
@@ -101,11 +103,11 @@ fn events_arrive_and_the_last_will_is_kept() {
             serde_json::from_str(&next(&subscriber, "cam/events")).expect("JSON");
         assert_eq!(event["track_id"].as_u64(), Some(id));
     }
-    proxy.shut();
+    proxy.block();
     assert_eq!(next(&subscriber, "dev/status"), "offline");
     proxy.open();
     assert_eq!(next(&subscriber, "dev/status"), "online");
-    let counts = Box::new(sink).close(PATIENCE);
+    let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         (counts.accepted, counts.delivered),
         (500, 500),
@@ -114,7 +116,7 @@ fn events_arrive_and_the_last_will_is_kept() {
 }
 
 #[test]
-fn a_password_is_asked_for_when_one_is_configured() {
+fn embedded_broker_requires_configured_password() {
     let right = Credentials {
         user: "cam".to_owned(),
         password: Secret::Inline("right".to_owned()),
@@ -133,9 +135,9 @@ fn a_password_is_asked_for_when_one_is_configured() {
         credentials,
         ..client(0)
     };
-    probe(&config(Some(right)), LIMIT).expect("let in");
+    probe(&config(Some(right)), TIMEOUT).expect("let in");
     for credentials in [None, Some(wrong)] {
-        let error = probe(&config(credentials), LIMIT).expect_err("not let in");
+        let error = probe(&config(credentials), TIMEOUT).expect_err("not let in");
         assert!(matches!(error, PublishError::BadPassword { .. }), "{error}");
     }
     let port = broker.local_addr().port();
@@ -147,11 +149,11 @@ fn a_broker_that_ends_frees_its_port_while_clients_are_connected() {
     let (broker, config) = start();
     let mut sink = MqttSink::start(&config, "dev", &[]).expect("the thread starts");
     publish_event(&mut sink, 1);
-    eventually("connected", || sink.counts().delivered == 1);
+    wait_until("connected", || sink.counts().delivered == 1);
     let address = broker.local_addr();
     broker.stop();
     publish_event(&mut sink, 2);
     let again = EmbeddedBroker::start(address, None).expect("the port is free");
-    eventually("the sink is back", || sink.counts().delivered == 2);
+    wait_until("the sink is back", || sink.counts().delivered == 2);
     drop(again);
 }

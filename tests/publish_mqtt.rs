@@ -6,12 +6,12 @@ use crate::support::publish as support;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use jetwatch_publish::{Connection, MqttSink, Record, Sink, Subscriber};
+use jetwatch_publish::{ConnectionState, MqttSink, Publication, Sink, Subscriber};
 use jetwatch_types::EventKind;
 use jetwatch_types::SourceState;
 use support::mosquitto::{Mosquitto, client};
 use support::proxy::Proxy;
-use support::records::{PATIENCE, at, event, eventually, frame, next, publish_event, stats};
+use support::records::{TEST_TIMEOUT, at, event, frame, next, publish_event, stats, wait_until};
 
 fn labels() -> Vec<String> {
     vec!["person".to_owned(), "car".to_owned()]
@@ -22,7 +22,7 @@ fn start(config: &jetwatch_config::MqttConfig) -> MqttSink {
 }
 
 fn count(sink: &mut MqttSink, count: usize) {
-    sink.accept(&Record::Count {
+    sink.publish(&Publication::Count {
         source: "cam",
         label: "person",
         count,
@@ -31,19 +31,19 @@ fn count(sink: &mut MqttSink, count: usize) {
 }
 
 /// Adds the track numbers of the events that have arrived.
-fn collect(subscriber: &Subscriber, seen: &mut BTreeSet<u64>, in_all: &mut usize) {
+fn collect(subscriber: &Subscriber, observed: &mut BTreeSet<u64>, in_all: &mut usize) {
     while let Some((topic, payload)) = subscriber.recv_timeout(Duration::ZERO) {
         if topic.ends_with("/events") {
             let event: serde_json::Value =
                 serde_json::from_slice(&payload).expect("events are JSON");
-            seen.insert(event["track_id"].as_u64().expect("a number"));
+            observed.insert(event["track_id"].as_u64().expect("a number"));
             *in_all += 1;
         }
     }
 }
 
 #[test]
-fn nothing_is_lost_when_connections_break_again_and_again() {
+fn repeated_connection_losses_lose_no_message() {
     const EVENTS: u64 = 2000;
     let broker = Mosquitto::start();
     let subscriber = Subscriber::start(&broker.client(), "#").expect("subscribed");
@@ -53,12 +53,12 @@ fn nothing_is_lost_when_connections_break_again_and_again() {
     // Breaks fall where the bytes happen to be: inside packets, between a message and its acknowledgement. A fixed
     // sequence, so that a failure can be repeated.
     let mut random = 12_345_u64;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut published = 0;
     let mut cuts = u64::MAX;
     while seen.len() < EVENTS as usize {
-        if proxy.cuts() != cuts {
-            cuts = proxy.cuts();
+        if proxy.cut_count() != cuts {
+            cuts = proxy.cut_count();
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
@@ -81,8 +81,8 @@ fn nothing_is_lost_when_connections_break_again_and_again() {
         );
     }
     assert_eq!(seen, (1..=EVENTS).collect::<BTreeSet<_>>());
-    assert_eq!(proxy.cuts(), 8, "the connection was really broken");
-    let counts = Box::new(sink).close(PATIENCE);
+    assert_eq!(proxy.cut_count(), 8, "the connection was really broken");
+    let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         (counts.accepted, counts.delivered),
         (EVENTS, EVENTS),
@@ -101,7 +101,7 @@ fn nothing_is_lost_when_connections_break_again_and_again() {
 }
 
 #[test]
-fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
+fn killed_broker_loses_no_unacknowledged_message() {
     let mut broker = Mosquitto::start();
     let proxy = Proxy::start(broker.port());
     let mut sink = start(&client(proxy.port()));
@@ -114,7 +114,7 @@ fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
         // The sink gets through only when the subscriber of this generation is there.
         let subscriber = Subscriber::start(&broker.client(), "#").expect("subscribed");
         proxy.open();
-        eventually("messages flow", || {
+        wait_until("messages flow", || {
             published += 1;
             publish_event(&mut sink, published);
             collect(&subscriber, &mut seen, &mut in_all);
@@ -128,20 +128,20 @@ fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
         if generation < 2 {
             // Killed with messages under way.
             broker.kill();
-            proxy.shut();
-            eventually("the end of the connection is seen", || {
+            proxy.block();
+            wait_until("the end of the connection is seen", || {
                 collect(&subscriber, &mut seen, &mut in_all);
                 subscriber.ended().is_some()
             });
-            eventually("the sink sees it, too", || {
-                !matches!(monitor.connection(), Connection::Connected)
+            wait_until("the sink sees it, too", || {
+                !matches!(monitor.connection_state(), ConnectionState::Connected)
             });
             collect(&subscriber, &mut seen, &mut in_all);
             // Brokers acknowledge in order.
             acknowledged = sink.counts().delivered;
             broker.restart();
         } else {
-            eventually("all have arrived", || {
+            wait_until("all have arrived", || {
                 collect(&subscriber, &mut seen, &mut in_all);
                 (acknowledged + 1..=published).all(|id| seen.contains(&id))
             });
@@ -155,7 +155,7 @@ fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
     }
     let missing: Vec<_> = (1..=published).filter(|id| !seen.contains(id)).collect();
     assert!(missing.len() < 10, "{missing:?} of {acknowledged}");
-    let counts = Box::new(sink).close(PATIENCE);
+    let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         (counts.accepted, counts.delivered, counts.dropped),
         (published, published, 0),
@@ -164,18 +164,18 @@ fn a_killed_broker_costs_nothing_that_it_had_not_acknowledged() {
 }
 
 #[test]
-fn a_broker_that_comes_later_gets_what_waited() {
-    let mut broker = Mosquitto::stopped(|_| "allow_anonymous true\n".to_owned());
+fn late_broker_receives_queued_messages() {
+    let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let mut sink = start(&broker.client());
     let monitor = sink.monitor();
     for id in 1..=50 {
         publish_event(&mut sink, id);
     }
-    eventually("the failure is known", || {
-        matches!(monitor.connection(), Connection::Failed { .. })
+    wait_until("the failure is known", || {
+        matches!(monitor.connection_state(), ConnectionState::Failed { .. })
     });
-    match monitor.connection() {
-        Connection::Failed { reason, refused } => {
+    match monitor.connection_state() {
+        ConnectionState::Failed { reason, refused } => {
             assert!(
                 reason.contains("cannot connect") && reason.contains("publish.mqtt.broker"),
                 "{reason}"
@@ -186,8 +186,8 @@ fn a_broker_that_comes_later_gets_what_waited() {
     }
     assert_eq!(sink.counts().queued, 50);
     broker.restart();
-    eventually("the queue is delivered", || sink.counts().delivered == 50);
-    assert_eq!(monitor.connection(), Connection::Connected);
+    wait_until("the queue is delivered", || sink.counts().delivered == 50);
+    assert_eq!(monitor.connection_state(), ConnectionState::Connected);
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     for n in [1, 2, 3] {
         count(&mut sink, n);
     }
-    sink.accept(&Record::Source {
+    sink.publish(&Publication::Source {
         source: "cam",
         state: SourceState::Online,
         reason: None,
         at: at(0),
     });
-    eventually("all is delivered", || sink.counts().queued == 0);
+    wait_until("all is delivered", || sink.counts().queued == 0);
     let see = |broker: &Mosquitto, state: &str, persons: &str| {
         for (topic, expected) in [("dev/status", "online"), ("dev/cam/counts/person", persons)] {
             let late = Subscriber::start(&broker.client(), &format!("jetwatch/{topic}"))
@@ -221,8 +221,8 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     broker.kill();
     let replaced_before = sink.counts().replaced;
     let monitor = sink.monitor();
-    eventually("the loss is known", || {
-        monitor.connection() != Connection::Connected
+    wait_until("the loss is known", || {
+        monitor.connection_state() != ConnectionState::Connected
     });
     for n in [4, 5, 6] {
         count(&mut sink, n);
@@ -233,7 +233,7 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
         "only the newest count waits"
     );
     broker.restart();
-    eventually("the newest count is delivered", || {
+    wait_until("the newest count is delivered", || {
         sink.counts().queued == 0
     });
     // The state of the source was not handed over again: the sink repeats it of its own accord.
@@ -243,18 +243,18 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
 }
 
 #[test]
-fn the_last_will_tells_that_the_connection_died() {
+fn last_will_reports_lost_connection() {
     let broker = Mosquitto::start();
     let proxy = Proxy::start(broker.port());
     let subscriber =
         Subscriber::start(&broker.client(), "jetwatch/dev/status").expect("subscribed");
     let sink = start(&client(proxy.port()));
     assert_eq!(next(&subscriber, "dev/status"), "online");
-    proxy.shut();
+    proxy.block();
     assert_eq!(next(&subscriber, "dev/status"), "offline");
     proxy.open();
     assert_eq!(next(&subscriber, "dev/status"), "online");
-    Box::new(sink).close(PATIENCE);
+    Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         next(&subscriber, "dev/status"),
         "offline",
@@ -264,7 +264,7 @@ fn the_last_will_tells_that_the_connection_died() {
 
 #[test]
 fn a_full_queue_drops_the_oldest_and_counts_them() {
-    let mut broker = Mosquitto::stopped(|_| "allow_anonymous true\n".to_owned());
+    let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let config = jetwatch_config::MqttConfig {
         queue_messages: 100,
         ..broker.client()
@@ -273,7 +273,7 @@ fn a_full_queue_drops_the_oldest_and_counts_them() {
     for id in 1..=250 {
         publish_event(&mut sink, id);
     }
-    sink.accept(&Record::Stats(&stats()));
+    sink.publish(&Publication::Stats(&stats()));
     let counts = sink.counts();
     assert_eq!(
         (counts.accepted, counts.dropped, counts.queued),
@@ -282,7 +282,7 @@ fn a_full_queue_drops_the_oldest_and_counts_them() {
     );
     broker.restart();
     // The subscriber may come after the sink, which reconnects by itself: so the counts are the proof here.
-    eventually("the newest hundred are delivered", || {
+    wait_until("the newest hundred are delivered", || {
         sink.counts().delivered == 100
     });
 }
@@ -294,17 +294,17 @@ fn events_come_in_order_and_complete() {
     let mut sink = start(&broker.client());
     assert_eq!(next(&subscriber, "dev/status"), "online");
     let events = [EventKind::New, EventKind::Update, EventKind::End].map(|kind| event(kind, 9));
-    sink.accept(&Record::Events {
+    sink.publish(&Publication::Events {
         source: "cam",
         frame: &frame(9),
         events: &events,
     });
-    sink.accept(&Record::Frame {
+    sink.publish(&Publication::Frame {
         source: "cam",
         frame: &frame(9),
         tracks: &[],
     });
-    sink.accept(&Record::Stats(&stats()));
+    sink.publish(&Publication::Stats(&stats()));
     for step in ["new", "update", "end"] {
         let message: serde_json::Value =
             serde_json::from_str(&next(&subscriber, "cam/events")).expect("JSON");
@@ -315,7 +315,7 @@ fn events_come_in_order_and_complete() {
     }
     assert!(next(&subscriber, "cam/detections").contains("\"tracks\":[]"));
     assert!(next(&subscriber, "dev/stats").contains("\"uptime_ms\":61000"));
-    let counts = Box::new(sink).close(PATIENCE);
+    let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         (counts.accepted, counts.delivered, counts.queued),
         (5, 5, 0),
@@ -324,13 +324,13 @@ fn events_come_in_order_and_complete() {
 }
 
 #[test]
-fn closing_with_a_broker_away_ends_within_the_deadline_and_counts_the_loss() {
-    let broker = Mosquitto::stopped(|_| String::new());
+fn closing_with_offline_broker_meets_deadline_and_counts_loss() {
+    let broker = Mosquitto::configured(|_| String::new());
     let mut sink = start(&broker.client());
     for id in 1..=10 {
         publish_event(&mut sink, id);
     }
-    let counts = Box::new(sink).close(PATIENCE);
+    let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(
         (counts.accepted, counts.dropped, counts.queued),
         (10, 10, 0),

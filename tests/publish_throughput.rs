@@ -6,11 +6,11 @@ use crate::support::publish as support;
 
 use std::time::{Duration, Instant};
 
-use jetwatch_publish::{Encoder, MqttSink, Record, Sink};
+use jetwatch_publish::{Encoder, MqttSink, Publication, Sink};
 use jetwatch_telemetry::{process_usage, thread_cpu_time};
 use jetwatch_types::EventKind;
 use support::mosquitto::Mosquitto;
-use support::records::{PATIENCE, event, frame};
+use support::records::{TEST_TIMEOUT, event, frame};
 
 const EVENTS: u64 = 20_000;
 
@@ -32,7 +32,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             let record = [event(EventKind::Update, id)];
             let meta = frame(id);
             let before = thread_cpu_time();
-            sink.accept(&Record::Events {
+            sink.publish(&Publication::Events {
                 source: "cam",
                 frame: &meta,
                 events: &record,
@@ -40,7 +40,7 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
             accepting += thread_cpu_time() - before;
         }
         let closing = Instant::now();
-        let counts = Box::new(sink).close(PATIENCE);
+        let counts = Box::new(sink).close(TEST_TIMEOUT);
         assert_eq!(
             (counts.accepted, counts.delivered, counts.dropped),
             (events, events, 0),
@@ -59,12 +59,12 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
     let (record, meta) = ([event(EventKind::Update, 1)], frame(1));
     let (before, mut bytes) = (thread_cpu_time(), 0);
     for _ in 0..EVENTS {
-        let record = Record::Events {
+        let record = Publication::Events {
             source: "cam",
             frame: &meta,
             events: &record,
         };
-        encoder.encode(&record, jetwatch_publish::Moment::now(), |json| {
+        encoder.encode(&record, jetwatch_publish::Timestamp::now(), |json| {
             bytes += json.len()
         });
     }

@@ -6,18 +6,19 @@ use crate::support::publish as support;
 use std::time::Duration;
 
 use jetwatch_config::{Config, SceneRules};
-use jetwatch_platform::throttling::{Cause, Change};
+use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
-    DetectorStatus, Encoder, Moment, Record, ReloadProblem, ReloadState, ReloadStatus, Reply,
-    SceneFact,
+    AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
+    ReloadStatus, Reply, Timestamp,
 };
 use jetwatch_types::SourceState;
 use jetwatch_types::{
-    Attribute, Attributes, Crossings, EventKind, Fact, FactKind, Presence, Side, TrackId,
+    AnalyticsEvent, AnalyticsEventKind, Attribute, Attributes, Crossings, EventKind, Side, TrackId,
+    ZoneCount,
 };
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use support::records::{at, event, frame, stats, stats_of_a_machine, track};
+use support::records::{at, event, frame, machine_stats, stats, track};
 
 fn validator() -> Validator {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/messages.schema.json");
@@ -42,27 +43,27 @@ detector: {backend: scripted}
 }
 
 /// One fact of each kind, and another direction.
-fn facts() -> Vec<SceneFact> {
+fn analytics_events() -> Vec<AnalyticsMessage> {
     let dwell = Duration::from_millis(1500);
     let of_zone = [
-        FactKind::Overcrowded { zone: 0, count: 2 },
-        FactKind::Cleared { zone: 0, count: 1 },
+        AnalyticsEventKind::Overcrowded { zone: 0, count: 2 },
+        AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 },
     ];
     let of_track = [
-        FactKind::ZoneEntered { zone: 0 },
-        FactKind::ZoneLeft { zone: 0, dwell },
-        FactKind::Loitering { zone: 0, dwell },
-        FactKind::LineCrossed {
+        AnalyticsEventKind::ZoneEntered { zone: 0 },
+        AnalyticsEventKind::ZoneLeft { zone: 0, dwell },
+        AnalyticsEventKind::Loitering { zone: 0, dwell },
+        AnalyticsEventKind::LineCrossed {
             line: 0,
             to: Side::Left,
         },
-        FactKind::Direction { direction: Some(0) },
-        FactKind::Direction { direction: None },
-        FactKind::Stationary { since: dwell },
-        FactKind::Moving,
+        AnalyticsEventKind::Direction { direction: Some(0) },
+        AnalyticsEventKind::Direction { direction: None },
+        AnalyticsEventKind::Stationary { since: dwell },
+        AnalyticsEventKind::Moving,
     ];
-    let about = |kind, track: Option<TrackId>| SceneFact {
-        fact: Fact {
+    let about = |kind, track: Option<TrackId>| AnalyticsMessage {
+        event: AnalyticsEvent {
             kind,
             track,
             class: track.map(|_| 1),
@@ -77,14 +78,14 @@ fn facts() -> Vec<SceneFact> {
 
 /// What a classifier and a detector say of one object.
 fn attributes() -> Attributes {
-    let said = |name: &str, label: &str, xyxy| Attribute {
+    let output = |name: &str, label: &str, xyxy| Attribute {
         name: name.into(),
         label: label.into(),
         score: 0.812_345,
         xyxy,
     };
     let part = Some([10.04, 20.0, 30.0, 40.0]);
-    vec![said("color", "red", None), said("parts", "plate", part)].into()
+    vec![output("color", "red", None), output("parts", "plate", part)].into()
 }
 
 fn messages() -> Vec<Value> {
@@ -107,46 +108,46 @@ fn messages() -> Vec<Value> {
     ];
     let stats = stats();
     let mut records = vec![
-        Record::Events {
+        Publication::Events {
             source: "cam",
             frame: &meta,
             events: &events,
         },
-        Record::Events {
+        Publication::Events {
             source: "cam",
             frame: &without_pts,
             events: &events,
         },
-        Record::Frame {
+        Publication::Frame {
             source: "cam",
             frame: &meta,
             tracks: &tracks,
         },
-        Record::Frame {
+        Publication::Frame {
             source: "cam",
             frame: &meta,
             tracks: &[],
         },
-        Record::Count {
+        Publication::Count {
             source: "cam",
             label: "traffic light",
             count: 2,
             at: at(7),
         },
-        Record::Source {
+        Publication::Source {
             source: "cam",
             state: SourceState::Offline,
             reason: Some("no \"frame\"\nfor 5 s"),
             at: at(7),
         },
-        Record::Stats(&stats),
+        Publication::Stats(&stats),
     ];
     for state in [
         SourceState::Connecting,
         SourceState::Online,
         SourceState::Ended,
     ] {
-        records.push(Record::Source {
+        records.push(Publication::Source {
             source: "cam",
             state,
             reason: None,
@@ -175,7 +176,7 @@ fn messages() -> Vec<Value> {
         },
     ];
     for status in &statuses {
-        records.push(Record::Detector { status, at: at(7) });
+        records.push(Publication::Detector { status, at: at(7) });
     }
     let reloads = [
         (ReloadState::Applied, None, None),
@@ -201,12 +202,12 @@ fn messages() -> Vec<Value> {
         error: error.map(str::to_owned),
     });
     for reply in &replies {
-        records.push(Record::Reply { reply, at: at(7) });
+        records.push(Publication::Reply { reply, at: at(7) });
     }
     for status in &reloads {
-        records.push(Record::Reload { status, at: at(7) });
+        records.push(Publication::Reload { status, at: at(7) });
     }
-    let changes = [true, false].map(|began| Change {
+    let changes = [true, false].map(|began| ThrottleEvent {
         cause: Cause::Heat("gpu-throttle-alert".to_owned()),
         began,
         detail: if began { "GPU-therm has 97.5 °C" } else { "" }.to_owned(),
@@ -214,20 +215,20 @@ fn messages() -> Vec<Value> {
         times: 1,
     });
     for change in &changes {
-        records.push(Record::Throttling { change, at: at(7) });
+        records.push(Publication::Throttling { change, at: at(7) });
     }
-    let (rules, facts) = (rules(), facts());
-    records.push(Record::Facts {
+    let (rules, facts) = (rules(), analytics_events());
+    records.push(Publication::Analytics {
         source: "cam",
         rules: &rules,
         frame: &meta,
-        facts: &facts,
+        events: &facts,
     });
     for overcrowded in [Some(true), None] {
-        records.push(Record::Zone {
+        records.push(Publication::Zone {
             source: "cam",
             zone: &rules.zones[0],
-            present: &[Presence { class: 1, count: 2 }],
+            present: &[ZoneCount { class: 1, count: 2 }],
             overcrowded,
             at: at(7),
         });
@@ -237,18 +238,18 @@ fn messages() -> Vec<Value> {
         to_left: 2,
         to_right: 5,
     });
-    records.push(Record::Line {
+    records.push(Publication::Line {
         source: "cam",
         line: &rules.lines[0],
         crossings: &crossings,
         since: at(0),
         at: at(7),
     });
-    let machine = stats_of_a_machine();
-    records.push(Record::Stats(&machine));
+    let machine = machine_stats();
+    records.push(Publication::Stats(&machine));
     let mut values = Vec::new();
     for record in &records {
-        encoder.encode(record, Moment::now(), |json| {
+        encoder.encode(record, Timestamp::now(), |json| {
             assert!(!json.contains(&b'\n'), "a message is one line");
             values.push(serde_json::from_slice(json).expect("messages are JSON"));
         });
@@ -291,7 +292,7 @@ fn every_message_fits_the_schema() {
 }
 
 #[test]
-fn the_schema_refuses_what_is_wrong() {
+fn message_schema_rejects_invalid_messages() {
     let validator = validator();
     let messages = messages();
     let changes: [(&str, &str, Value); 17] = [
@@ -375,20 +376,20 @@ fn events_carry_identity_times_and_boxes() {
 }
 
 #[test]
-fn facts_name_their_rules_and_tracks() {
+fn analytics_events_carry_rule_and_track_ids() {
     let messages = messages();
-    let facts: Vec<&Value> = messages
+    let analytics_events: Vec<&Value> = messages
         .iter()
         .filter(|m| m["kind"] == "analytics")
         .collect();
-    let told: Vec<_> = facts
+    let reported: Vec<_> = analytics_events
         .iter()
-        .map(|fact| {
+        .map(|analytics_event| {
             [
-                &fact["type"],
-                &fact["name"],
-                &fact["to"],
-                &fact["duration_ms"],
+                &analytics_event["type"],
+                &analytics_event["name"],
+                &analytics_event["to"],
+                &analytics_event["duration_ms"],
             ]
         })
         .map(|values| {
@@ -409,11 +410,14 @@ fn facts_name_their_rules_and_tracks() {
         "overcrowding yard null null",
         "overcrowding_over yard null null",
     ];
-    assert_eq!(told, wanted);
-    assert_eq!(facts[0]["id"], "1700000000.099000-cam-3", "as its events");
-    assert_eq!(facts[0]["label"], "traffic light");
+    assert_eq!(reported, wanted);
     assert_eq!(
-        (&facts[8]["id"], &facts[8]["count"]),
+        analytics_events[0]["id"], "1700000000.099000-cam-3",
+        "as its events"
+    );
+    assert_eq!(analytics_events[0]["label"], "traffic light");
+    assert_eq!(
+        (&analytics_events[8]["id"], &analytics_events[8]["count"]),
         (&Value::Null, &json!(2))
     );
     let zone = messages
@@ -439,7 +443,7 @@ fn facts_name_their_rules_and_tracks() {
 }
 
 #[test]
-fn attributes_stand_in_their_track() {
+fn attributes_are_part_of_track_message() {
     let messages = messages();
     let detections = messages
         .iter()
@@ -453,10 +457,10 @@ fn attributes_stand_in_their_track() {
 }
 
 #[test]
-fn a_machine_is_told_with_units() {
+fn machine_stats_have_units() {
     let messages = messages();
-    let told = messages.last().expect("statistics of a machine");
-    let machine = &told["machine"];
+    let reported = messages.last().expect("statistics of a machine");
+    let machine = &reported["machine"];
     assert_eq!(
         machine["cpus"],
         json!([

@@ -18,7 +18,7 @@ fn python() -> PathBuf {
 }
 
 #[test]
-fn its_own_tests_pass() {
+fn quantize_script_tests_pass() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/quantize_test.py");
     let run = match Command::new(python()).arg("-B").arg(&script).output() {
         Ok(run) => run,

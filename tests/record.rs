@@ -17,14 +17,14 @@ use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::mp4;
 use support::daemon::{
-    Setup, eventually, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
+    Setup, finish, json_lines, json_lines_config, start, stderr, wait_for_output, wait_until_some,
 };
 
 /// A network, for what is no drawn scene.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
 /// A picture of a recording, in red, green and blue.
-struct Shown {
+struct RecordedImage {
     /// Time from the start of the file, in seconds.
     at: f64,
     size: Size,
@@ -32,7 +32,7 @@ struct Shown {
     pixels: Vec<u8>,
 }
 
-impl Shown {
+impl RecordedImage {
     fn pixel(&self, x: usize, y: usize) -> [u8; 3] {
         let start = y * self.stride + x * 3;
         [0, 1, 2].map(|channel| self.pixels[start + channel])
@@ -40,7 +40,7 @@ impl Shown {
 }
 
 /// All pictures of a file, and what kind of file it is.
-fn played(path: &Path) -> (&'static str, Vec<Shown>) {
+fn decode_recording(path: &Path) -> (&'static str, Vec<RecordedImage>) {
     gst::init().expect("GStreamer starts");
     let line = format!(
         "filesrc location={} ! decodebin ! videoconvert ! video/x-raw,format=RGB ! appsink name=sink sync=false",
@@ -51,13 +51,13 @@ fn played(path: &Path) -> (&'static str, Vec<Shown>) {
     let sink = pipeline.by_name("sink").expect("it is in the line");
     let sink = sink.downcast::<gst_app::AppSink>().expect("an appsink");
     pipeline.set_state(gst::State::Playing).expect("it plays");
-    let mut pictures = Vec::new();
+    let mut images = Vec::new();
     while let Ok(sample) = sink.pull_sample() {
         let info = gst_video::VideoInfo::from_caps(sample.caps().expect("caps")).expect("video");
         let buffer = sample.buffer_owned().expect("a buffer");
         let at = buffer.pts().expect("a time").nseconds() as f64 / 1e9;
         let frame = gst_video::VideoFrame::from_buffer_readable(buffer, &info).expect("readable");
-        pictures.push(Shown {
+        images.push(RecordedImage {
             at,
             size: Size::new(info.width(), info.height()),
             stride: usize::try_from(frame.plane_stride()[0]).expect("positive"),
@@ -69,7 +69,7 @@ fn played(path: &Path) -> (&'static str, Vec<Shown>) {
         panic!("{} does not play: {message:?}", path.display());
     }
     pipeline.set_state(gst::State::Null).expect("it stops");
-    (kind(path), pictures)
+    (kind(path), images)
 }
 
 /// What kind of file it is, by its first bytes.
@@ -110,9 +110,9 @@ fn record(setup: &Setup, name: &str) -> (Output, Value) {
 }
 
 /// How many of the points on the left edges of boxes have their class's color, and of how many.
-fn on_edges(picture: &Shown, tracks: &[Value]) -> (usize, usize) {
+fn count_edge_points(image: &RecordedImage, tracks: &[Value]) -> (usize, usize) {
     let (mut right, mut all) = (0, 0);
-    let (width, height) = (picture.size.width as usize, picture.size.height as usize);
+    let (width, height) = (image.size.width as usize, image.size.height as usize);
     for track in tracks {
         let edges: Vec<f64> = track["box"]
             .as_array()
@@ -130,13 +130,13 @@ fn on_edges(picture: &Shown, tracks: &[Value]) -> (usize, usize) {
         let middle = ((top + bottom) / 2.0) as usize;
         for y in middle.saturating_sub(4)..(middle + 4).min(height) {
             let x = (left.round() as usize).min(width - 1);
-            let [red, green, blue] = picture.pixel(x, y);
+            let [red, green, blue] = image.pixel(x, y);
             let is_near = |color: Color| {
                 let near = |a: u8, b: u8| a.abs_diff(b) < 60;
                 near(red, color.red) && near(green, color.green) && near(blue, color.blue)
             };
             all += 1;
-            right += usize::from((0..12).any(|class| is_near(Color::of_class(class))));
+            right += usize::from((0..12).any(|class| is_near(Color::for_class(class))));
         }
     }
     (right, all)
@@ -147,10 +147,10 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
     let setup = Setup::new(&json_lines_config(&scene((640, 360), 90)));
     let (output, stats) = record(&setup, "out.mp4");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let said = stderr(&output);
+    let text = stderr(&output);
     assert!(
-        said.contains("recording to") && said.contains("recorded to"),
-        "{said}"
+        text.contains("recording to") && text.contains("recorded to"),
+        "{text}"
     );
 
     let recording = &stats["recording"];
@@ -162,7 +162,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
     let (frames, dropped) = (number(&recording["frames"]), number(&recording["dropped"]));
     assert_eq!(frames + dropped, number(&stats["frames"]), "{stats}");
     assert_eq!(number(&recording["pictures"]), frames, "{stats}");
-    let (kind, pictures) = played(&setup.path("out.mp4"));
+    let (kind, pictures) = decode_recording(&setup.path("out.mp4"));
     assert_eq!(kind, "mp4");
     assert_eq!(pictures.len() as u64, frames, "{stats}");
     assert!(
@@ -172,7 +172,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
     assert!(
         pictures
             .iter()
-            .all(|picture| picture.size == Size::new(640, 360))
+            .all(|image| image.size == Size::new(640, 360))
     );
 
     // Each frame's boxes as they were published, by the frame's time.
@@ -191,7 +191,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
         for picture in &pictures {
             let of_it = |(at, _): &&(f64, &[Value])| (at - picture.at - shift).abs() < 0.01;
             if let Some((_, tracks)) = shown.iter().find(of_it) {
-                let (near, points) = on_edges(picture, tracks);
+                let (near, points) = count_edge_points(picture, tracks);
                 right += near;
                 all += points;
             }
@@ -212,7 +212,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
 }
 
 #[test]
-fn several_sources_share_one_picture() {
+fn several_sources_are_recorded_as_mosaic() {
     let mut yaml = json_lines_config(&scene((320, 180), 60));
     let other = "  - name: other\n    uri: synthetic://traffic?seed=5&objects=6&width=160&height=240&fps=15&frames=30\n";
     let at = yaml.find("detector:").expect("it is there");
@@ -226,7 +226,7 @@ fn several_sources_share_one_picture() {
         number("frames") + number("dropped"),
         stats["frames"].as_u64().unwrap()
     );
-    let (kind, pictures) = played(&setup.path("tiles.mkv"));
+    let (kind, pictures) = decode_recording(&setup.path("tiles.mkv"));
     assert_eq!(kind, "mkv");
     assert_eq!(pictures.len() as u64, number("pictures"), "{stats}");
     let last = pictures.last().expect("pictures");
@@ -247,7 +247,7 @@ fn several_sources_share_one_picture() {
 }
 
 #[test]
-fn sources_that_come_in_large_batches_are_recorded_whole_and_at_their_speed() {
+fn large_batches_are_recorded_completely_at_source_rate() {
     let mut yaml = json_lines_config(&scene((160, 90), 30).replace("fps=30", "fps=8"));
     let at = yaml.find("detector:").expect("it is there");
     for other in 1..8 {
@@ -261,14 +261,14 @@ fn sources_that_come_in_large_batches_are_recorded_whole_and_at_their_speed() {
     let number = |key: &str| recording[key].as_f64().expect("a number");
     // A busy machine may be too slow for some.
     assert!(number("dropped") < number("frames") / 4.0, "{recording}");
-    let (_, pictures) = played(&setup.path("tiles.mkv"));
+    let (_, pictures) = decode_recording(&setup.path("tiles.mkv"));
     let ends = pictures.last().expect("pictures").at;
     // The last frames come 29/8 s after the first.
     assert!((3.3..3.9).contains(&ends), "{ends}");
 }
 
 #[test]
-fn who_is_away_or_taken_out_is_black_in_the_shared_picture() {
+fn offline_or_removed_source_has_black_tile() {
     if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
         eprintln!("skipped: ORT_DYLIB_PATH is not set");
         return;
@@ -296,8 +296,8 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
             .status();
         assert!(sent.expect("kill starts").success());
     };
-    let told = |what: &str, is_it: &dyn Fn(&Value) -> bool, times: usize| {
-        eventually(what, || {
+    let reported = |what: &str, is_it: &dyn Fn(&Value) -> bool, times: usize| {
+        wait_until_some(what, || {
             let lines = json_lines(&setup.path("events.jsonl"));
             (lines.iter().filter(|line| is_it(line)).count() >= times).then_some(())
         });
@@ -305,30 +305,30 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     let frame_of = |name: &'static str| {
         move |line: &Value| line["kind"] == "detections" && line["source"] == name
     };
-    told(
+    reported(
         "it is lost",
         &|line| line["source"] == "lost" && line["state"] == "offline",
         1,
     );
-    told("frames of all", &frame_of("gone"), 20);
+    reported("frames of all", &frame_of("gone"), 20);
     let fewer = format!("device: test\nsources:\n{cam}{lost}{rest}");
     fs::write(&setup.config, fewer).expect("the folder is writable");
     signal("-HUP");
-    told("the reload's message", &|line| line["kind"] == "reload", 1);
+    reported("the reload's message", &|line| line["kind"] == "reload", 1);
     let lines = json_lines(&setup.path("events.jsonl"));
-    let seen = lines.iter().filter(|line| frame_of("cam")(line)).count();
-    told("some more frames", &frame_of("cam"), seen + 10);
+    let observed = lines.iter().filter(|line| frame_of("cam")(line)).count();
+    reported("some more frames", &frame_of("cam"), observed + 10);
     signal("-TERM");
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 
-    let (_, pictures) = played(&setup.path("tiles.mkv"));
+    let (_, pictures) = decode_recording(&setup.path("tiles.mkv"));
     // Two columns of two rows; the third has the place below the first.
-    let is_lit = |picture: &Shown, (left, top): (usize, usize)| {
+    let is_lit = |image: &RecordedImage, (left, top): (usize, usize)| {
         let points = (40..600).step_by(40).map(|x| (left + x, top + 180));
         points
             .clone()
-            .filter(|(x, y)| picture.pixel(*x, *y).iter().any(|value| *value > 40))
+            .filter(|(x, y)| image.pixel(*x, *y).iter().any(|value| *value > 40))
             .count()
             * 2
             > points.count()
@@ -336,7 +336,7 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     let [cam, gone, lost] = [(0, 0), (640, 0), (0, 360)];
     for place in [cam, gone, lost] {
         assert!(
-            pictures.iter().any(|picture| is_lit(picture, place)),
+            pictures.iter().any(|image| is_lit(image, place)),
             "{place:?}"
         );
     }
@@ -350,7 +350,7 @@ fn odd_sizes_and_other_files_are_recorded() {
     let setup = Setup::new(&json_lines_config(&scene((161, 121), 20)));
     let (output, stats) = record(&setup, "out.webm");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let (kind, pictures) = played(&setup.path("out.webm"));
+    let (kind, pictures) = decode_recording(&setup.path("out.webm"));
     assert_eq!(kind, "webm");
     assert_eq!(
         stats["recording"]["pictures"].as_u64(),
@@ -360,7 +360,7 @@ fn odd_sizes_and_other_files_are_recorded() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said_in_words() {
+fn unrecordable_input_is_reported() {
     let setup = Setup::new(&json_lines_config(&scene((160, 120), 30)));
     let run = |path: &str| {
         let output = finish(setup.command("run").arg("--record").arg(setup.path(path)));
@@ -381,7 +381,7 @@ fn what_cannot_be_recorded_is_said_in_words() {
 }
 
 #[test]
-fn the_video_that_is_read_is_not_recorded_over() {
+fn recording_does_not_overwrite_input_video() {
     // Refused before any network is opened.
     let yaml = json_lines_config("uri: in.mp4");
     let setup = Setup::new(&yaml.replace("scripted", &format!("onnx\n  model: {MODEL}")));
@@ -395,24 +395,24 @@ fn the_video_that_is_read_is_not_recorded_over() {
         ("--dump-detections", "in.mp4"),
     ] {
         let output = finish(setup.command("run").arg(option).arg(setup.path(name)));
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{option} {name}: {said}");
-        assert!(said.contains("is the file that sources[0].uri"), "{said}");
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{option} {name}: {text}");
+        assert!(text.contains("is the file that sources[0].uri"), "{text}");
         let after = fs::read(&video).expect("it is still there");
         assert!(after == before, "{option} {name} wrote over it");
     }
 }
 
 #[test]
-fn a_full_disk_ends_the_recording_and_not_the_detection() {
+fn full_disk_stops_recording_but_not_detection() {
     let setup = Setup::new(&json_lines_config(&scene((640, 360), 60)));
     symlink("/dev/full", setup.path("out.mkv")).expect("a link can be made");
     let (output, stats) = record(&setup, "out.mkv");
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        said.contains("ended early") && said.contains("make room on the disk"),
-        "{said}"
+        text.contains("ended early") && text.contains("make room on the disk"),
+        "{text}"
     );
     let detected = stats["frames"].as_u64().expect("a number");
     assert!(detected >= 30, "detection went on: {stats}");

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::process::{Child, Command};
 
 use serde_json::Value;
-use support::daemon::{Setup, eventually, json_lines, start, stderr, wait_for_output};
+use support::daemon::{Setup, json_lines, start, stderr, wait_for_output, wait_until_some};
 
 /// A source of four small frames a second.
 fn source(name: &str, seed: u32) -> String {
@@ -61,7 +61,7 @@ impl Running {
 
     /// Waits for so many frames of this source in all.
     fn frames(&self, name: &str, count: usize) {
-        eventually(&format!("{count} frames of {name}"), || {
+        wait_until_some(&format!("{count} frames of {name}"), || {
             (seqs(&self.lines(), name).len() >= count).then_some(())
         });
     }
@@ -71,7 +71,7 @@ impl Running {
         std::fs::write(&self.setup.config, text).expect("the folder is writable");
         self.signal("-HUP");
         self.reloads += 1;
-        eventually("the reload's message", || {
+        wait_until_some("the reload's message", || {
             let of_kind = |line: &Value| line["kind"] == "reload";
             self.lines()
                 .into_iter()
@@ -110,25 +110,25 @@ fn states(lines: &[Value], name: &str) -> Vec<String> {
 }
 
 #[test]
-fn sources_join_leave_and_change_while_sixteen_others_lose_no_frame() {
+fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
     let stays: Vec<String> = (0..16).map(|n| source(&format!("stays{n}"), n)).collect();
     let with = |others: &[String]| yaml(&[stays.as_slice(), others].concat(), "");
     let mut running = Running::start(&with(&[source("leaves", 20), source("changes", 21)]));
     for name in ["leaves", "changes", "stays0", "stays15"] {
         running.frames(name, 2);
     }
-    let told = running.reload(&with(&[source("changes", 22), source("joins", 23)]));
-    assert_eq!(told["state"], "applied", "{told}");
-    assert_eq!(told["added"], serde_json::json!(["joins"]));
-    assert_eq!(told["changed"], serde_json::json!(["changes"]));
-    assert_eq!(told["removed"], serde_json::json!(["leaves"]));
-    assert_eq!(told["unchanged"], 16);
+    let reported = running.reload(&with(&[source("changes", 22), source("joins", 23)]));
+    assert_eq!(reported["state"], "applied", "{reported}");
+    assert_eq!(reported["added"], serde_json::json!(["joins"]));
+    assert_eq!(reported["changed"], serde_json::json!(["changes"]));
+    assert_eq!(reported["removed"], serde_json::json!(["leaves"]));
+    assert_eq!(reported["unchanged"], 16);
     running.frames("joins", 3);
-    let told = running.reload(&with(&[source("changes", 22), source("joins", 23)]));
+    let reported = running.reload(&with(&[source("changes", 22), source("joins", 23)]));
     assert_eq!(
-        (told["state"].as_str(), told["unchanged"].as_u64()),
+        (reported["state"].as_str(), reported["unchanged"].as_u64()),
         (Some("applied"), Some(18)),
-        "the same file changes nothing: {told}"
+        "the same file changes nothing: {reported}"
     );
     running.frames("stays15", 8);
 
@@ -160,7 +160,7 @@ fn sources_join_leave_and_change_while_sixteen_others_lose_no_frame() {
 }
 
 #[test]
-fn a_file_with_problems_or_with_what_cannot_change_leaves_all_as_it_was() {
+fn invalid_reload_keeps_running_config() {
     let mut running = Running::start(&yaml(&[source("cam", 1)], ""));
     running.frames("cam", 1);
     let bad = yaml(
@@ -170,28 +170,31 @@ fn a_file_with_problems_or_with_what_cannot_change_leaves_all_as_it_was() {
         ],
         "",
     );
-    let told = running.reload(&bad);
-    assert_eq!(told["state"], "refused", "{told}");
-    let problem = &told["problems"][0];
-    assert_eq!(problem["key"], "sources[1].uri", "{told}");
-    assert_eq!(problem["line"], 6, "{told}");
+    let reported = running.reload(&bad);
+    assert_eq!(reported["state"], "refused", "{reported}");
+    let problem = &reported["problems"][0];
+    assert_eq!(problem["key"], "sources[1].uri", "{reported}");
+    assert_eq!(problem["line"], 6, "{reported}");
     assert_eq!(
         problem["file"].as_str(),
         running.setup.config.to_str(),
-        "{told}"
+        "{reported}"
     );
 
     let restart = yaml(&[source("cam", 1), source("new", 2)], "  workers: 1\n");
-    let told = running.reload(&restart);
-    assert_eq!(told["state"], "refused", "{told}");
-    assert_eq!(told["problems"][0]["key"], "detector.workers", "{told}");
-    let text = told["problems"][0]["text"].as_str().expect("a text");
+    let reported = running.reload(&restart);
+    assert_eq!(reported["state"], "refused", "{reported}");
+    assert_eq!(
+        reported["problems"][0]["key"], "detector.workers",
+        "{reported}"
+    );
+    let text = reported["problems"][0]["text"].as_str().expect("a text");
     assert!(text.contains("systemctl restart jetwatch"), "{text}");
 
     let label = "    classes: [dragon]\n";
-    let told = running.reload(&yaml(&[source("cam", 1), source("new", 2) + label], ""));
-    assert_eq!(told["state"], "refused", "{told}");
-    let text = told["problems"][0]["text"].as_str().expect("a text");
+    let reported = running.reload(&yaml(&[source("cam", 1), source("new", 2) + label], ""));
+    assert_eq!(reported["state"], "refused", "{reported}");
+    let text = reported["problems"][0]["text"].as_str().expect("a text");
     assert!(text.contains("dragon"), "{text}");
 
     std::fs::remove_file(&running.setup.config).expect("it is there");
@@ -211,8 +214,8 @@ fn a_file_with_problems_or_with_what_cannot_change_leaves_all_as_it_was() {
 fn the_only_source_can_be_replaced() {
     let mut running = Running::start(&yaml(&[source("old", 1)], ""));
     running.frames("old", 1);
-    let told = running.reload(&yaml(&[source("new", 2)], ""));
-    assert_eq!(told["state"], "applied", "{told}");
+    let reported = running.reload(&yaml(&[source("new", 2)], ""));
+    assert_eq!(reported["state"], "applied", "{reported}");
     running.frames("new", 3);
     let (lines, _) = running.stop();
     assert_eq!(states(&lines, "old"), ["connecting", "online", "ended"]);
@@ -235,16 +238,16 @@ fn lives(lines: &[Value], name: &str) -> Vec<Vec<[f64; 4]>> {
             lives.push(Vec::new());
         }
         let tracks = line["tracks"].as_array().expect("a list").iter();
-        let seen = tracks.filter(|track| track["state"] == "active");
+        let observed = tracks.filter(|track| track["state"] == "active");
         let edge = |track: &Value, edge: usize| track["box"][edge].as_f64().expect("a number");
-        let boxes = seen.map(|track| std::array::from_fn(|index| edge(track, index)));
+        let boxes = observed.map(|track| std::array::from_fn(|index| edge(track, index)));
         lives.last_mut().expect("0 comes first").extend(boxes);
     }
     lives
 }
 
 #[test]
-fn a_changed_roi_starts_its_source_anew_and_no_other() {
+fn changed_roi_restarts_only_its_source() {
     let stays: Vec<String> = (0..4).map(|n| source(&format!("stays{n}"), n)).collect();
     // Objects everywhere in 160×90 pixels, of which one half is looked at, then the other.
     let scene = "seed=7&objects=12&width=160&height=90&fps=8";
@@ -289,7 +292,7 @@ fn a_changed_roi_starts_its_source_anew_and_no_other() {
 }
 
 #[test]
-fn a_source_can_leave_while_the_interval_follows_the_load() {
+fn source_is_removed_during_adaptive_interval() {
     let mut running = Running::start(&yaml(
         &[source("stays", 1), source("leaves", 2)],
         "  interval: adaptive\n",

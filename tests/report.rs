@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nsys_export::{Generation, write, written};
+use nsys_export::{Generation, export_file, write_export};
 use serde_json::{Value, json};
 
 fn report(arguments: &[&str], files: &[&Path]) -> Output {
@@ -18,7 +18,7 @@ fn report(arguments: &[&str], files: &[&Path]) -> Output {
         .expect("the binary starts")
 }
 
-fn said(output: &Output) -> String {
+fn stdout(output: &Output) -> String {
     assert!(
         output.status.success(),
         "{}",
@@ -27,7 +27,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn complained(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1));
     assert!(
         output.stdout.is_empty(),
@@ -38,7 +38,7 @@ fn complained(output: &Output) -> String {
 }
 
 fn csv(table: &str, file: &Path) -> String {
-    said(&report(&["--format", "csv", "--table", table], &[file]))
+    stdout(&report(&["--format", "csv", "--table", table], &[file]))
 }
 
 fn folder() -> tempfile::TempDir {
@@ -179,10 +179,10 @@ publish,1,2,60,12.8,30.0,0,0,track,8.5,0.0
 ];
 
 #[test]
-fn every_generation_gives_the_numbers_worked_out_by_hand() {
+fn every_nsys_schema_gives_hand_computed_numbers() {
     let folder = folder();
     for generation in Generation::ALL {
-        let file = written(folder.path(), generation);
+        let file = export_file(folder.path(), generation);
         for (table, expected) in EXPECTED {
             let found = csv(table, &file);
             // The sum of all ranges goes on with those that are short.
@@ -192,15 +192,15 @@ fn every_generation_gives_the_numbers_worked_out_by_hand() {
                 "{generation:?} {table}:\n{found}"
             );
         }
-        let whole = said(&report(&[], &[&file]));
+        let whole = stdout(&report(&[], &[&file]));
         assert!(whole.contains(generation.version()), "{whole}");
     }
 }
 
 #[test]
-fn utilization_is_given_in_thirty_parts() {
+fn utilization_has_thirty_intervals() {
     let folder = folder();
-    let file = written(folder.path(), Generation::Year2022);
+    let file = export_file(folder.path(), Generation::Year2022);
     let found = csv("gpu_time_util", &file);
     let lines: Vec<&str> = found.lines().collect();
     // From 150 to 390, each part is 8 ns; the first gap begins at 200, inside of the seventh.
@@ -211,10 +211,10 @@ fn utilization_is_given_in_thirty_parts() {
 }
 
 #[test]
-fn the_verdict_names_what_to_change() {
+fn verdict_includes_advice() {
     let folder = folder();
-    let file = written(folder.path(), Generation::Year2023);
-    let found = said(&report(&[], &[&file]));
+    let file = export_file(folder.path(), Generation::Year2023);
+    let found = stdout(&report(&[], &[&file]));
     for line in [
         "scaling ran on the GPU: it takes time from the network",
         "9 % of the GPU's time went into kernels that no detector launched, most of it resize from source-cam",
@@ -226,16 +226,16 @@ fn the_verdict_names_what_to_change() {
 }
 
 #[test]
-fn a_part_can_be_looked_at() {
+fn report_is_limited_to_time_window() {
     let folder = folder();
-    let file = written(folder.path(), Generation::Year2025);
+    let file = export_file(folder.path(), Generation::Year2025);
     let sums = |arguments: &[&str]| {
         let arguments = [
             &["--format", "csv", "--table", "nvtx_pushpop_sum"],
             arguments,
         ]
         .concat();
-        let text = said(&report(&arguments, &[&file]));
+        let text = stdout(&report(&arguments, &[&file]));
         let lines = text.lines().skip(1).map(|line| {
             let cells: Vec<&str> = line.split(',').collect();
             format!("{} {}", cells[8], cells[2])
@@ -255,13 +255,13 @@ fn a_part_can_be_looked_at() {
     );
     assert_eq!(sums(&["--within", "tensor@jetwatch"]), "jetwatch:tensor 1");
 
-    let error = complained(&report(&["--within", "jetwatch:infer#9"], &[&file]));
+    let error = stderr(&report(&["--within", "jetwatch:infer#9"], &[&file]));
     assert!(
         error.contains("has no range jetwatch:infer#9; its ranges: "),
         "{error}"
     );
     assert!(error.contains("jetwatch:infer (2)"), "{error}");
-    let error = complained(&report(&["--from", "9s"], &[&file]));
+    let error = stderr(&report(&["--from", "9s"], &[&file]));
     assert!(
         error.contains("widen --from, --until or --within"),
         "{error}"
@@ -269,11 +269,11 @@ fn a_part_can_be_looked_at() {
 }
 
 #[test]
-fn several_reports_stand_beside_each_other() {
+fn several_reports_are_compared() {
     let folder = folder();
     let [one, other] = ["one.sqlite", "other.sqlite"].map(|name| folder.path().join(name));
-    write(&one, Generation::Year2022);
-    let db = write(&other, Generation::Year2025);
+    write_export(&one, Generation::Year2022);
+    let db = write_export(&other, Generation::Year2025);
     // The other is faster in infer, with batches of four.
     let infer = nsys_export::text("infer");
     db.execute(
@@ -289,7 +289,7 @@ fn several_reports_stand_beside_each_other() {
             && warned.contains("batches: up to 1 frames in one.sqlite, up to 4 in other.sqlite"),
         "{warned}"
     );
-    let document: Value = serde_json::from_str(&said(&output)).expect("JSON");
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
     assert_eq!(
         document["reports"][1]["version"],
         json!("nsys 2025.3.1.90, schema 3.21.0")
@@ -308,7 +308,7 @@ fn several_reports_stand_beside_each_other() {
         json!("whole")
     );
 
-    let text = said(&report(&["--diff"], &[&one, &other]));
+    let text = stdout(&report(&["--diff"], &[&one, &other]));
     assert!(
         text.contains("What changed from one.sqlite to other.sqlite"),
         "{text}"
@@ -321,7 +321,7 @@ fn several_reports_stand_beside_each_other() {
         line.contains("-33.3 %") && line.contains("90 ns") && line.contains("60 ns"),
         "{line}"
     );
-    let error = complained(&report(&["--diff"], &[&one]));
+    let error = stderr(&report(&["--diff"], &[&one]));
     assert!(
         error.contains("--diff takes two files, and 1 were given"),
         "{error}"
@@ -329,10 +329,10 @@ fn several_reports_stand_beside_each_other() {
 }
 
 #[test]
-fn a_page_holds_everything_itself() {
+fn html_page_is_self_contained() {
     let folder = folder();
     let file = folder.path().join("odd.sqlite");
-    let db = write(&file, Generation::Year2023);
+    let db = write_export(&file, Generation::Year2023);
     db.execute(
         "UPDATE NVTX_EVENTS SET text = '</script><script>alert(1)' WHERE text = 'frame'",
         [],
@@ -341,7 +341,7 @@ fn a_page_holds_everything_itself() {
     drop(db);
     let page = folder.path().join("page.html");
     let html = page.to_str().expect("a plain path");
-    said(&report(&["--html", html], &[&file]));
+    stdout(&report(&["--html", html], &[&file]));
     let text = fs::read_to_string(&page).expect("written");
     assert!(
         !text.contains("</script><script>alert"),
@@ -390,10 +390,10 @@ fn a_page_holds_everything_itself() {
 }
 
 #[test]
-fn without_a_process_operations_are_tied_by_their_id_alone() {
+fn operations_without_process_match_by_correlation_id() {
     let folder = folder();
     let file = folder.path().join("old.sqlite");
-    let db = write(&file, Generation::Year2021);
+    let db = write_export(&file, Generation::Year2021);
     for table in ["KERNEL", "MEMCPY", "MEMSET"] {
         db.execute_batch(&format!(
             "ALTER TABLE CUPTI_ACTIVITY_KIND_{table} DROP COLUMN globalPid"
@@ -412,7 +412,7 @@ fn without_a_process_operations_are_tied_by_their_id_alone() {
 fn a_graph_counts_as_one_operation() {
     let folder = folder();
     let file = folder.path().join("graph.sqlite");
-    let db = write(&file, Generation::Year2025);
+    let db = write_export(&file, Generation::Year2025);
     db.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL", [])
         .expect("emptied");
     db.execute(
@@ -433,7 +433,7 @@ fn a_graph_counts_as_one_operation() {
 fn an_open_range_lasts_until_the_last_event() {
     let folder = folder();
     let file = folder.path().join("open.sqlite");
-    let db = write(&file, Generation::Year2022);
+    let db = write_export(&file, Generation::Year2022);
     db.execute("UPDATE NVTX_EVENTS SET end = NULL WHERE start = 430", [])
         .expect("changed");
     drop(db);
@@ -445,7 +445,7 @@ fn an_open_range_lasts_until_the_last_event() {
 }
 
 #[test]
-fn bad_files_are_refused_with_what_to_do() {
+fn invalid_report_files_are_rejected_with_advice() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let make = |name: &str, bytes: &[u8]| -> PathBuf {
@@ -453,11 +453,11 @@ fn bad_files_are_refused_with_what_to_do() {
         path(name)
     };
     let change = |name: &str, script: &str| -> PathBuf {
-        let db = write(&path(name), Generation::Year2022);
+        let db = write_export(&path(name), Generation::Year2022);
         db.execute_batch(script).expect("changed");
         path(name)
     };
-    let whole = fs::read(written(folder.path(), Generation::Year2021)).expect("read");
+    let whole = fs::read(export_file(folder.path(), Generation::Year2021)).expect("read");
     let cases: Vec<(PathBuf, &str)> = vec![
         (path("missing.sqlite"), "cannot read"),
         (
@@ -522,10 +522,10 @@ fn bad_files_are_refused_with_what_to_do() {
         ),
     ];
     for (file, expected) in cases {
-        let error = complained(&report(&["--nsys", "/nowhere/nsys"], &[&file]));
+        let error = stderr(&report(&["--nsys", "/nowhere/nsys"], &[&file]));
         assert!(error.contains(expected), "{}: {error}", file.display());
     }
-    let error = complained(&report(
+    let error = stderr(&report(
         &["--table", "osrt_sum"],
         &[&change("osrt.sqlite", "DROP TABLE OSRT_API")],
     ));
@@ -534,7 +534,7 @@ fn bad_files_are_refused_with_what_to_do() {
         "{error}"
     );
     // Tables that need no ranges can be had of a capture without them.
-    let without = said(&report(
+    let without = stdout(&report(
         &["--table", "cuda_api_sum", "--format", "csv"],
         &[&path("nvtx.sqlite")],
     ));
@@ -542,7 +542,7 @@ fn bad_files_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_report_that_nsys_cannot_export_is_refused_with_what_it_said() {
+fn failed_nsys_export_reports_nsys_output() {
     let folder = folder();
     // A double of nsys that fails as the real one does with a report that was cut off.
     let nsys = folder.path().join("nsys");
@@ -552,7 +552,7 @@ fn a_report_that_nsys_cannot_export_is_refused_with_what_it_said() {
     let file = folder.path().join("cut.nsys-rep");
     fs::write(&file, b"half a report").expect("written");
     let program = nsys.to_str().expect("a plain path");
-    let error = complained(&report(&["--nsys", program], &[&file]));
+    let error = stderr(&report(&["--nsys", program], &[&file]));
     assert!(
         error.contains("nsys could not export")
             && error.contains("Importer error status: file is damaged"),
@@ -569,12 +569,12 @@ fn benchmarks_are_read_and_compared() {
     fs::write(&new, r#"{"data_stats_minus_warmup": {"run": {"cpu_time": {"mean": 4.4, "median": 4.3, "std": 0.0, "min": 4, "max": 5, "count": 9},
         "gpu_time": {"mean": 1.0}}, "run/decode": {"cpu_time": {"mean": 2.0}}}, "meta": {}}"#)
         .expect("written");
-    let text = said(&report(&["--format", "csv"], &[&old]));
+    let text = stdout(&report(&["--format", "csv"], &[&old]));
     assert!(
         text.contains("run,None,5500000.0,None,None,None,None,None,2000000.0"),
         "{text}"
     );
-    let text = said(&report(&["--diff", "--format", "csv"], &[&old, &new]));
+    let text = stdout(&report(&["--diff", "--format", "csv"], &[&old, &new]));
     assert!(
         text.contains("\nrun,faster,-20.0,5500000.0,4400000.0,-50.0,2000000.0,1000000.0,1,9\n"),
         "{text}"

@@ -6,7 +6,7 @@ use std::fs;
 
 use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_record::{Canvas, Overlay, Viewport};
-use jetwatch_source::Work;
+use jetwatch_source::StepKind;
 use jetwatch_types::{Region, Size};
 use serde_json::Value;
 use support::collector::{Collector, INPUT, config};
@@ -51,7 +51,7 @@ publish:
 }
 
 #[test]
-fn boxes_stay_in_the_whole_picture() {
+fn roi_boxes_are_in_full_image_coordinates() {
     let whole = boxes("");
     let part = boxes("    roi: 0.25,0.25,0.5,0.5\n");
     assert_eq!((whole.len(), part.len()), (FRAMES, FRAMES));
@@ -84,7 +84,7 @@ fn boxes_stay_in_the_whole_picture() {
 }
 
 /// The brightness of the network's pictures of a part of color bars, and what the plan says.
-fn bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(Work, String)>) {
+fn color_bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(StepKind, String)>) {
     let elements = "videotestsrc num-buffers=10 pattern=smpte75 ! video/x-raw,format=I420,width=700,height=300,framerate=30/1 ! identity";
     let source = SourceConfig {
         roi,
@@ -96,17 +96,12 @@ fn bars(roi: Option<Region>) -> (Size, Size, f32, Vec<(Work, String)>) {
     result.expect("it runs");
     let plan = plans.lock().expect("whole").last().cloned();
     let steps = plan.expect("a plan").steps.into_iter();
-    let steps = steps.map(|step| (step.work, step.detail)).collect();
-    (
-        seen[0].meta.source_size,
-        seen[0].picture,
-        seen[0].mean,
-        steps,
-    )
+    let steps = steps.map(|step| (step.kind, step.detail)).collect();
+    (seen[0].meta.source_size, seen[0].image, seen[0].mean, steps)
 }
 
 #[test]
-fn gstreamer_cuts_the_part_out_before_it_scales() {
+fn gstreamer_crops_roi_before_scaling() {
     let part = |left: f32| {
         Some(Region {
             left,
@@ -116,14 +111,14 @@ fn gstreamer_cuts_the_part_out_before_it_scales() {
         })
     };
     // Seven bars, the first of them gray, the last blue: three colors to one.
-    let (source, picture, gray, steps) = bars(part(0.0));
+    let (source, picture, gray, steps) = color_bars(part(0.0));
     assert_eq!(source, Size::new(700, 300), "boxes refer to all of it");
     // 88×150 pixels, as large as fits into the input.
     assert_eq!(picture, Size::new(244, INPUT.height));
     assert!((180.0..200.0).contains(&gray), "{gray}");
-    let (_, _, blue, _) = bars(part(0.875));
+    let (_, _, blue, _) = color_bars(part(0.875));
     assert!((55.0..75.0).contains(&blue), "{blue}");
-    let cut = steps.iter().find(|(work, _)| *work == Work::Crop);
+    let cut = steps.iter().find(|(work, _)| *work == StepKind::Crop);
     assert_eq!(
         cut.map(|(_, detail)| detail.as_str()),
         Some("700×300 I420 to 88×150 I420"),
@@ -136,17 +131,17 @@ fn gstreamer_cuts_the_part_out_before_it_scales() {
         height: 1.0,
     };
     for roi in [None, Some(all)] {
-        let (_, picture, _, steps) = bars(roi);
+        let (_, picture, _, steps) = color_bars(roi);
         assert_eq!(picture.width, INPUT.width);
         assert!(
-            steps.iter().all(|(work, _)| *work != Work::Crop),
+            steps.iter().all(|(work, _)| *work != StepKind::Crop),
             "{steps:?}"
         );
     }
 }
 
 #[test]
-fn mistakes_name_their_key() {
+fn roi_mistakes_are_reported_with_key() {
     let problem = |roi: &str| {
         let text = format!(
             "sources:\n  - name: a\n    uri: synthetic://traffic\n    roi: {roi}\ndetector:\n  backend: scripted\n"
@@ -171,7 +166,7 @@ fn mistakes_name_their_key() {
 }
 
 #[test]
-fn the_border_of_the_part_is_drawn_over_whole_pictures() {
+fn roi_border_is_drawn_on_full_images() {
     let (size, stride) = (Size::new(640, 360), 640 * 4);
     let mut pixels = vec![0; stride * 360];
     let roi = Region {
@@ -183,7 +178,7 @@ fn the_border_of_the_part_is_drawn_over_whole_pictures() {
     let mut canvas = Canvas::bgrx(size, &mut pixels, stride).expect("large enough");
     let viewport = Viewport {
         source: size,
-        shown: size,
+        drawn_size: size,
     };
     Overlay::new(&[])
         .with_roi(Some(roi))
@@ -209,7 +204,7 @@ fn the_border_of_the_part_is_drawn_over_whole_pictures() {
 }
 
 #[test]
-fn a_source_of_which_a_part_is_looked_at_is_recorded_whole() {
+fn source_with_roi_is_recorded_at_full_size() {
     let setup = Setup::new(
         "device: test
 sources:

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use support::clips;
 use support::daemon::{
-    Setup, eventually, finish, json_lines, json_lines_config, start, stderr, wait_for_output,
+    Setup, finish, json_lines, json_lines_config, start, stderr, wait_for_output, wait_until_some,
 };
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30&frames=90&realtime=false";
@@ -18,7 +18,7 @@ fn kinds(lines: &[serde_json::Value], kind: &str) -> usize {
 }
 
 #[test]
-fn a_run_to_the_end_of_its_source_tells_every_track_whole() {
+fn run_to_eof_emits_start_and_end_for_every_track() {
     let setup = Setup::new(&json_lines_config(SCENE));
     let output = finish(
         setup
@@ -106,11 +106,11 @@ fn duration_ends_the_run() {
 }
 
 #[test]
-fn signals_end_the_run_with_its_queues_drained() {
+fn signals_stop_run_and_drain_queues() {
     for signal in ["INT", "TERM"] {
         let setup = Setup::new(&json_lines_config(ENDLESS));
         let child = start(&mut setup.command("run"));
-        eventually("tracks", || {
+        wait_until_some("tracks", || {
             (kinds(&json_lines(&setup.path("events.jsonl")), "event") >= 2).then_some(())
         });
         assert!(
@@ -148,7 +148,7 @@ fn signals_end_the_run_with_its_queues_drained() {
 }
 
 #[test]
-fn a_failed_source_leaves_the_others_alone() {
+fn failed_source_does_not_stop_others() {
     let yaml = json_lines_config(SCENE).replace(
         "detector:",
         "  - name: gone\n    uri: synthetic://traffic?frames=0\ndetector:",
@@ -249,7 +249,7 @@ fn a_missing_decoder_names_its_package() {
 }
 
 #[test]
-fn check_says_what_works() {
+fn check_reports_working_parts() {
     let setup = Setup::new(&json_lines_config(SCENE));
     let output = finish(&mut setup.command("check"));
     let text = String::from_utf8_lossy(&output.stdout);

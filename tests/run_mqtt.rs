@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
-use support::daemon::{Setup, eventually, finish, json_lines, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, stderr, wait_for_output, wait_until_some};
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -62,7 +62,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         .spawn()
         .unwrap();
     // mosquitto_sub ends with the first `new` event that it sees.
-    let seen = eventually("an event at mosquitto_sub", || {
+    let seen = wait_until_some("an event at mosquitto_sub", || {
         let output = Command::new(program("mosquitto_sub"))
             .args([
                 "-h",
@@ -120,8 +120,8 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
 }
 
 #[test]
-fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
-    let mut broker = Mosquitto::stopped(|_| "allow_anonymous true\n".to_owned());
+fn offline_then_killed_broker_loses_no_message() {
+    let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
     let child = setup
         .command("run")
@@ -133,7 +133,7 @@ fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
         .spawn()
         .unwrap();
     let told = |least: usize| {
-        eventually("events in the file", || {
+        wait_until_some("events in the file", || {
             (json_lines(&setup.path("events.jsonl"))
                 .iter()
                 .filter(|line| line["kind"] == "event")
@@ -149,7 +149,7 @@ fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
     let mut received = Vec::new();
     let mut receive = |subscriber: &Subscriber, least: usize| {
         let mut count = 0;
-        eventually("events at the subscriber", || {
+        wait_until_some("events at the subscriber", || {
             while let Some((_, payload)) =
                 subscriber.recv_timeout(std::time::Duration::from_millis(50))
             {
@@ -161,7 +161,7 @@ fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
     };
     receive(&subscriber, 10);
     broker.kill();
-    eventually("the subscriber sees it", || subscriber.ended());
+    wait_until_some("the subscriber sees it", || subscriber.ended());
     drop(subscriber);
     let so_far = json_lines(&setup.path("events.jsonl")).len();
     told(so_far.min(60) + 20);
@@ -178,7 +178,7 @@ fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
     );
     let output = wait_for_output(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    eventually("the last messages", || {
+    wait_until_some("the last messages", || {
         let before = received.len();
         while let Some((_, payload)) =
             subscriber.recv_timeout(std::time::Duration::from_millis(200))
@@ -212,8 +212,8 @@ fn a_broker_that_is_away_at_the_start_and_killed_in_mid_run_loses_nothing() {
 }
 
 #[test]
-fn a_wrong_password_is_said_and_the_chain_goes_on() {
-    let broker = Mosquitto::with(|folder| {
+fn wrong_password_is_logged_and_pipeline_continues() {
+    let broker = Mosquitto::with_config(|folder| {
         let path = folder.join("passwords");
         let made = Command::new(program("mosquitto_passwd"))
             .args(["-c", "-b"])
@@ -266,7 +266,7 @@ fn a_wrong_password_is_said_and_the_chain_goes_on() {
 }
 
 #[test]
-fn a_password_that_only_the_unit_sees_is_no_fault_of_a_check_by_hand() {
+fn password_from_unit_environment_does_not_fail_manual_check() {
     let check = |file: &str| {
         let setup = config(&format!(
             "{{broker: embedded, listen: '127.0.0.1:0', user: cam, password_file: '{file}'}}"
@@ -287,7 +287,7 @@ fn a_password_that_only_the_unit_sees_is_no_fault_of_a_check_by_hand() {
 }
 
 #[test]
-fn a_taken_port_is_named() {
+fn used_broker_port_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let setup = config(&format!("{{broker: embedded, listen: '{address}'}}"));
@@ -301,7 +301,7 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
-fn two_daemons_of_one_device_are_told_so() {
+fn duplicate_device_daemons_are_reported() {
     let broker = Mosquitto::start();
     let setups =
         [(); 2].map(|()| config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port())));
@@ -315,7 +315,7 @@ fn two_daemons_of_one_device_are_told_so() {
         command.spawn().expect("the daemon starts")
     });
     // Brokers that do not tell why they end a connection give themselves away by doing it again and again.
-    eventually("a word about the other one", || {
+    wait_until_some("a word about the other one", || {
         let told = |setup: &Setup| {
             fs::read_to_string(setup.path("log")).is_ok_and(|log| log.contains("another client"))
         };

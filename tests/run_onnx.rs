@@ -11,7 +11,7 @@ use std::fs;
 use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
-use support::daemon::{Setup, eventually, finish, json_lines, start, stderr, wait_for_output};
+use support::daemon::{Setup, finish, json_lines, start, stderr, wait_for_output, wait_until_some};
 use support::rtsp::RtspServer;
 
 const CELLS: usize = 126;
@@ -106,7 +106,7 @@ fn real_video_through_a_real_network() {
 }
 
 #[test]
-fn numbers_that_are_none_end_the_run_with_their_place() {
+fn nan_output_stops_run_with_position() {
     if library_is_missing() {
         return;
     }
@@ -125,7 +125,7 @@ fn numbers_that_are_none_end_the_run_with_their_place() {
 }
 
 #[test]
-fn a_network_unlike_its_description_is_refused() {
+fn network_unlike_model_yaml_stops_run() {
     if library_is_missing() {
         return;
     }
@@ -150,7 +150,7 @@ fn a_network_unlike_its_description_is_refused() {
 }
 
 #[test]
-fn a_damaged_network_file_is_refused_by_its_checksum() {
+fn damaged_network_file_is_rejected_by_checksum() {
     if library_is_missing() {
         return;
     }
@@ -169,7 +169,7 @@ fn a_damaged_network_file_is_refused_by_its_checksum() {
 }
 
 #[test]
-fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
+fn rtsp_camera_outage_is_handled_end_to_end() {
     if library_is_missing() {
         return;
     }
@@ -179,7 +179,7 @@ fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
     let child = start(&mut setup.command("run"));
     let lines = || json_lines(&setup.path("events.jsonl"));
     let frames = |least: usize| {
-        eventually("frames", || {
+        wait_until_some("frames", || {
             (lines()
                 .iter()
                 .filter(|line| line["kind"] == "detections")
@@ -197,7 +197,7 @@ fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
     };
     frames(10);
     drop(server);
-    eventually("offline", || {
+    wait_until_some("offline", || {
         states()
             .iter()
             .any(|state| state == "offline")
@@ -236,7 +236,7 @@ fn an_rtsp_camera_that_goes_and_comes_back_through_the_whole_chain() {
 }
 
 #[test]
-fn a_source_that_failed_for_good_is_tried_again_by_a_reload() {
+fn reload_retries_permanently_failed_source() {
     if library_is_missing() {
         return;
     }
@@ -263,10 +263,10 @@ fn a_source_that_failed_for_good_is_tried_again_by_a_reload() {
             .filter(|line| line["kind"] == kind && is_named(line))
             .collect()
     };
-    eventually("its failure", || {
+    wait_until_some("its failure", || {
         (of("source", Some("late")).last()?["state"] == "offline").then_some(())
     });
-    eventually("frames of the other", || {
+    wait_until_some("frames of the other", || {
         of("detections", Some("cam")).pop()
     });
 
@@ -274,15 +274,15 @@ fn a_source_that_failed_for_good_is_tried_again_by_a_reload() {
     let picture = image::RgbImage::new(96, 64);
     picture.save(pictures.join("1.png")).expect("a picture");
     signal("-HUP");
-    let told = eventually("the reload", || of("reload", None).pop());
+    let told = wait_until_some("the reload", || of("reload", None).pop());
     assert_eq!(told["changed"], serde_json::json!(["late"]), "{told}");
     assert_eq!(told["unchanged"], 1, "{told}");
-    eventually("its picture", || of("detections", Some("late")).pop());
-    eventually("its end", || {
+    wait_until_some("its picture", || of("detections", Some("late")).pop());
+    wait_until_some("its end", || {
         (of("source", Some("late")).last()?["state"] == "ended").then_some(())
     });
     signal("-HUP");
-    let told = eventually("the second reload", || {
+    let told = wait_until_some("the second reload", || {
         of("reload", None).into_iter().nth(1)
     });
     assert_eq!(

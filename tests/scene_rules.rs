@@ -49,13 +49,13 @@ type Counts = BTreeMap<(String, String), u64>;
 
 /// A yes or no that counts when it was seen often enough in a row.
 #[derive(Default)]
-struct Settled {
+struct Debounced {
     holds: bool,
     opposed: usize,
 }
 
-impl Settled {
-    fn see(&mut self, now: bool) -> Option<bool> {
+impl Debounced {
+    fn observe(&mut self, now: bool) -> Option<bool> {
         self.opposed = if now == self.holds {
             0
         } else {
@@ -69,7 +69,7 @@ impl Settled {
 }
 
 /// Each object's label and way through the picture.
-fn ways(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
+fn trajectories(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
     let mut scene = Scene::new(&SyntheticScene {
         seed,
         objects: 5,
@@ -95,23 +95,23 @@ fn ways(seed: u64) -> BTreeMap<u32, (String, Vec<f32>)> {
 /// What happens in the scene, by its truth: each object's way through the picture alone.
 fn truth(seed: u64) -> Counts {
     let mut counts = Counts::new();
-    for (label, way) in ways(seed).values() {
+    for (label, way) in trajectories(seed).values() {
         let mut count = |what: &str| {
             *counts.entry((what.to_owned(), label.clone())).or_default() += 1;
         };
-        let mut inside = Settled::default();
+        let mut inside = Debounced::default();
         // The line goes down, so that its left is the picture's right.
-        let mut on_left = Settled {
+        let mut on_left = Debounced {
             holds: way[0] > LINE,
             opposed: 0,
         };
         for &x in way {
-            match inside.see(ZONE.0 < x && x < ZONE.1) {
+            match inside.observe(ZONE.0 < x && x < ZONE.1) {
                 Some(true) => count("zone_entered"),
                 Some(false) => count("zone_left"),
                 None => {}
             }
-            match on_left.see(x > LINE) {
+            match on_left.observe(x > LINE) {
                 Some(true) => count("left"),
                 Some(false) => count("right"),
                 None => {}
@@ -125,10 +125,10 @@ fn truth(seed: u64) -> Counts {
 }
 
 /// How long each visit to the zone is by the scene's truth, in milliseconds, in order.
-fn stays(seed: u64) -> Vec<u64> {
+fn visit_durations(seed: u64) -> Vec<u64> {
     let mut stays = Vec::new();
-    for (_, way) in ways(seed).values() {
-        let mut inside = Settled::default();
+    for (_, way) in trajectories(seed).values() {
+        let mut inside = Debounced::default();
         let (mut first, mut last) = (None, 0);
         for (index, &x) in way.iter().enumerate() {
             let is_in = ZONE.0 < x && x < ZONE.1;
@@ -136,7 +136,7 @@ fn stays(seed: u64) -> Vec<u64> {
                 first.get_or_insert(index);
                 last = index;
             }
-            let change = inside.see(is_in);
+            let change = inside.observe(is_in);
             if change == Some(false) {
                 stays.push((first, last));
             }
@@ -161,12 +161,12 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+fn messages_of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
 #[test]
-fn counts_and_facts_are_those_of_the_truth() {
+fn counts_and_analytics_events_match_ground_truth() {
     // A scene in which nobody is hidden for so long that the tracker takes them for somebody else.
     let seed = 3;
     let setup = Setup::new(&config(seed));
@@ -174,7 +174,7 @@ fn counts_and_facts_are_those_of_the_truth() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let lines = json_lines(&setup.path("analytics.jsonl"));
 
-    let facts = of_kind(&lines, "analytics");
+    let facts = messages_of_kind(&lines, "analytics");
     let mut told = Counts::new();
     for fact in &facts {
         let what = match text(&fact["type"]).as_str() {
@@ -192,7 +192,9 @@ fn counts_and_facts_are_those_of_the_truth() {
     );
 
     // The last word about the line is the sum of its facts.
-    let gate = *of_kind(&lines, "line").last().expect("the line is told");
+    let gate = *messages_of_kind(&lines, "line")
+        .last()
+        .expect("the line is told");
     for crossings in gate["crossings"].as_array().expect("a list") {
         let label = text(&crossings["label"]);
         for (key, side) in [("to_left", "left"), ("to_right", "right")] {
@@ -203,7 +205,7 @@ fn counts_and_facts_are_those_of_the_truth() {
     }
 
     // Zones are told empty at the start and at the end.
-    let zones = of_kind(&lines, "zone");
+    let zones = messages_of_kind(&lines, "zone");
     let ends = [zones.first(), zones.last()].map(|zone| &zone.expect("told")["count"]);
     assert_eq!(ends, [0, 0], "{zones:?}");
     let crowds: Vec<_> = facts
@@ -214,7 +216,7 @@ fn counts_and_facts_are_those_of_the_truth() {
 }
 
 #[test]
-fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
+fn dwell_times_of_fast_files_use_media_time() {
     let seed = 3;
     let yaml = config(seed).replace("object_threshold: 2", "loitering_time_s: 2");
     let setup = Setup::new(&yaml);
@@ -222,7 +224,7 @@ fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let lines = json_lines(&setup.path("analytics.jsonl"));
     let told = |kind: &str| {
-        let facts = of_kind(&lines, "analytics").into_iter();
+        let facts = messages_of_kind(&lines, "analytics").into_iter();
         let facts = facts.filter(|fact| fact["type"] == kind);
         let mut told: Vec<_> = facts
             .map(|fact| fact["duration_ms"].as_u64().expect("a time"))
@@ -230,7 +232,7 @@ fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
         told.sort_unstable();
         told
     };
-    let wanted = stays(seed);
+    let wanted = visit_durations(seed);
     // Rounded down, from frame times that are.
     let near = |(told, wanted): (&u64, &u64)| told.abs_diff(*wanted) <= 1;
     let left = told("zone_left");
@@ -242,7 +244,7 @@ fn stays_in_what_is_read_ahead_are_measured_by_its_own_time() {
 }
 
 #[test]
-fn facts_stand_between_the_begin_and_the_end_of_their_track() {
+fn analytics_events_lie_between_track_start_and_end() {
     let setup = Setup::new(&config(3));
     let output = finish(&mut setup.command("run"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -265,7 +267,7 @@ fn facts_stand_between_the_begin_and_the_end_of_their_track() {
 }
 
 #[test]
-fn objects_that_the_model_does_not_know_are_refused_by_run_and_check() {
+fn unknown_rule_labels_are_rejected_by_run_and_check() {
     let yaml = config(3).replace("object_threshold: 2", "objects: [person, ships]");
     let setup = Setup::new(&yaml);
     let wanted = "sources[0].zones[0].objects: the model has no label `ships`; it has ";

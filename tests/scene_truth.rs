@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_source::scene::{Look, Scene};
-use jetwatch_types::{PIXEL_BYTES, Size, TruthBox, intersection_over_union};
+use jetwatch_source::scene::{Appearance, Scene};
+use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, intersection_over_union};
 
 const TARGET: Size = Size::new(208, 117);
 
@@ -46,7 +46,7 @@ fn a_frame_depends_on_seed_and_number_only() {
 }
 
 #[test]
-fn seeds_look_different() {
+fn seeds_give_different_images() {
     let frames: Vec<Vec<u8>> = (1..=8)
         .map(|seed| drawn(&mut Scene::new(&parameters(seed, 0)), 0, TARGET))
         .collect();
@@ -69,14 +69,14 @@ fn seeds_look_different() {
 }
 
 #[test]
-fn the_look_can_be_varied_alone() {
-    let look = Look::from_seed(4);
-    let quiet = Look {
+fn appearance_varies_independently_of_traffic() {
+    let look = Appearance::from_seed(4);
+    let quiet = Appearance {
         noise: 0,
         ..look.clone()
     };
-    let mut plain = Scene::with_look(&parameters(4, 6), quiet);
-    let mut noisy = Scene::with_look(&parameters(4, 6), look.clone());
+    let mut plain = Scene::with_appearance(&parameters(4, 6), quiet);
+    let mut noisy = Scene::with_appearance(&parameters(4, 6), look.clone());
     assert_eq!(plain.truth(50), noisy.truth(50));
     let (a, b) = (drawn(&mut plain, 50, TARGET), drawn(&mut noisy, 50, TARGET));
     let largest = a
@@ -93,11 +93,11 @@ fn the_look_can_be_varied_alone() {
 }
 
 #[test]
-fn boxes_lie_in_the_picture_and_move_smoothly() {
+fn boxes_stay_in_image_and_move_smoothly() {
     let (mut steps, mut smooth, mut cut) = (0, 0, 0);
     for seed in 1..=6 {
         let mut scene = Scene::new(&parameters(seed, 10));
-        let mut before: Vec<TruthBox> = scene.truth(0);
+        let mut before: Vec<GroundTruthBox> = scene.truth(0);
         let mut labels: BTreeMap<u32, &str> = BTreeMap::new();
         for frame in 1..600 {
             let now = scene.truth(frame);
@@ -188,7 +188,7 @@ fn objects_come_and_go_in_the_configured_number() {
 }
 
 #[test]
-fn what_is_hidden_is_less_visible() {
+fn occluded_objects_have_lower_visibility() {
     let (mut hidden, mut free) = (0, 0);
     for seed in 1..=5 {
         let mut scene = Scene::new(&parameters(seed, 20));
@@ -305,12 +305,12 @@ fn an_empty_target_is_left_alone() {
 
 #[test]
 #[should_panic(expected = "cannot hold a picture of 9×9")]
-fn memory_that_is_too_small_is_refused() {
+fn scene_rejects_too_small_buffer() {
     Scene::new(&parameters(1, 3)).draw(0, Size::new(9, 9), &mut [0; 9 * 9 * 4 - 1], 36);
 }
 
 #[test]
-fn late_frames_are_as_good_as_early_ones() {
+fn late_frames_have_same_precision_as_early_ones() {
     let mut scene = Scene::new(&parameters(2, 10));
     // A year at 30 frames per second.
     let frame = 30 * 3600 * 24 * 365;

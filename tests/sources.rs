@@ -7,13 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use jetwatch_config::{RtspTransport, Secret, SourceUri, SyntheticScene};
-use jetwatch_platform::Root;
+use jetwatch_platform::SysRoot;
 use jetwatch_source::SourceError;
 use jetwatch_types::{Size, SourceState};
 
 use support::clips;
-use support::collector::{Collector, Seen, config};
-use support::daemon::eventually;
+use support::collector::{CollectedFrame, Collector, config};
+use support::daemon::wait_until_some;
 use support::rtsp::RtspServer;
 
 fn folder() -> tempfile::TempDir {
@@ -35,7 +35,7 @@ fn rtsp(location: String, transport: RtspTransport) -> SourceUri {
 }
 
 #[test]
-fn a_file_is_delivered_whole_in_order_and_scaled() {
+fn file_is_delivered_completely_in_order_and_scaled() {
     let folder = folder();
     let (frames, result) = Collector::start(
         &config(file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45))),
@@ -52,7 +52,7 @@ fn a_file_is_delivered_whole_in_order_and_scaled() {
     );
     for frame in &frames {
         assert_eq!(
-            (frame.meta.source_size, frame.picture),
+            (frame.meta.source_size, frame.image),
             (Size::new(320, 240), Size::new(416, 312))
         );
         assert!(frame.mean > 0.1, "the ball is drawn: {}", frame.mean);
@@ -65,14 +65,14 @@ fn a_file_is_delivered_whole_in_order_and_scaled() {
 }
 
 /// What is delivered with views, which have the size of the source and show what the network's picture shows.
-fn with_views(uri: SourceUri) -> Vec<Seen> {
+fn with_full_images(uri: SourceUri) -> Vec<CollectedFrame> {
     let source = config(uri);
     let (frames, result) =
-        Collector::start_with_views(&Root::default(), &source, usize::MAX).join();
+        Collector::start_with_full_images(&SysRoot::default(), &source, usize::MAX).join();
     result.unwrap_or_else(|error| panic!("{}: {error}", source.uri));
     for (place, frame) in frames.iter().enumerate() {
         assert_eq!(frame.meta.seq, place as u64, "{}", source.uri);
-        let (size, mean) = frame.view.expect("each frame has its view");
+        let (size, mean) = frame.full_image.expect("each frame has its view");
         assert_eq!(size, frame.meta.source_size, "{}", source.uri);
         let apart = (mean - frame.mean).abs();
         assert!(apart < 2.0, "{}: {mean} and {}", source.uri, frame.mean);
@@ -81,12 +81,12 @@ fn with_views(uri: SourceUri) -> Vec<Seen> {
 }
 
 #[test]
-fn views_come_with_their_frames_where_they_are_asked_for() {
+fn full_images_are_delivered_when_requested() {
     let folder = folder();
     let clip = file(&clips::mp4(folder.path(), "a.mp4", 320, 240, 45));
-    assert_eq!(with_views(clip.clone()).len(), 45);
+    assert_eq!(with_full_images(clip.clone()).len(), 45);
     let clip_of_two = clips::two_resolutions(folder.path(), (320, 240), (640, 272), 20);
-    let frames = with_views(file(&clip_of_two));
+    let frames = with_full_images(file(&clip_of_two));
     assert_eq!(frames.len(), 40);
     assert_eq!(frames[20].meta.source_size, Size::new(640, 272));
     let scene = SyntheticScene {
@@ -98,22 +98,26 @@ fn views_come_with_their_frames_where_they_are_asked_for() {
         frames: Some(10),
         pace: jetwatch_config::Pace::AsFast,
     };
-    assert_eq!(with_views(SourceUri::Synthetic(scene)).len(), 10);
+    assert_eq!(with_full_images(SourceUri::Synthetic(scene)).len(), 10);
     let (frames, result) = Collector::start(&config(clip), usize::MAX).join();
     result.expect("the file is sound");
-    assert!(frames.iter().all(|frame| frame.view.is_none()), "not asked");
+    assert!(
+        frames.iter().all(|frame| frame.full_image.is_none()),
+        "not asked"
+    );
 }
 
 #[test]
-fn a_view_belongs_to_its_frame() {
+fn full_image_belongs_to_its_frame() {
     // Each picture is of one brightness, which differs from that of the next; their size is odd.
     let elements = "videotestsrc num-buffers=20 pattern=blink ! video/x-raw,format=I420,width=321,height=241,framerate=30/1 ! identity name=video";
     let source = config(SourceUri::Launch(elements.to_owned()));
-    let (frames, result) = Collector::start_with_views(&Root::default(), &source, 20).join();
+    let (frames, result) =
+        Collector::start_with_full_images(&SysRoot::default(), &source, 20).join();
     result.expect("it was stopped");
     assert_eq!(frames.len(), 20);
     for (place, frame) in frames.iter().enumerate() {
-        let (size, mean) = frame.view.expect("each frame has its view");
+        let (size, mean) = frame.full_image.expect("each frame has its view");
         assert_eq!(size, Size::new(321, 241));
         assert!(
             (mean - frame.mean).abs() < 2.0,
@@ -130,7 +134,7 @@ fn a_view_belongs_to_its_frame() {
 }
 
 #[test]
-fn sound_beside_the_picture_is_left_alone() {
+fn audio_stream_is_ignored() {
     let folder = folder();
     let path = folder.path().join("both.mkv");
     clips::gst_launch(&format!(
@@ -175,7 +179,7 @@ fn a_change_of_resolution_is_seen_at_its_frame() {
             (Size::new(640, 272), Size::new(416, 176))
         };
         assert_eq!(
-            (frame.meta.source_size, frame.picture),
+            (frame.meta.source_size, frame.image),
             expected,
             "frame {index}"
         );
@@ -199,7 +203,7 @@ fn a_loop_starts_over_and_goes_on_counting() {
 }
 
 #[test]
-fn a_missing_file_says_so_with_its_path() {
+fn missing_video_file_is_reported_with_path() {
     let (frames, result) =
         Collector::start(&config(file(Path::new("/nonexistent/a.mp4"))), usize::MAX).join();
     assert!(frames.is_empty());
@@ -209,7 +213,7 @@ fn a_missing_file_says_so_with_its_path() {
 }
 
 #[test]
-fn empty_foreign_and_soundless_files() {
+fn empty_foreign_and_audioless_files_are_handled() {
     let folder = folder();
     let empty = folder.path().join("empty.mp4");
     fs::write(&empty, []).unwrap();
@@ -233,7 +237,7 @@ fn empty_foreign_and_soundless_files() {
 }
 
 #[test]
-fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
+fn damaged_files_deliver_valid_part_or_error() {
     let folder = folder();
     let whole = fs::read(clips::mp4(folder.path(), "a.mp4", 320, 240, 60)).unwrap();
     // MP4 has its index at the end: cut off, nothing can be found.
@@ -264,11 +268,11 @@ fn truncated_and_damaged_files_end_with_an_error_or_their_sound_part() {
 }
 
 #[test]
-fn a_live_launch_fragment_that_ends_is_opened_anew() {
+fn ended_live_launch_fragment_is_reopened() {
     let uri = SourceUri::Launch("videotestsrc num-buffers=5 is-live=true ! video/x-raw,width=64,height=48,framerate=100/1 ! identity".to_owned());
     let (frames, result) = {
         let collector = Collector::start(&config(uri), 12);
-        eventually("two sessions", || {
+        wait_until_some("two sessions", || {
             (collector.counters.reconnects() >= 2).then_some(())
         });
         collector.join()
@@ -278,7 +282,7 @@ fn a_live_launch_fragment_that_ends_is_opened_anew() {
 }
 
 #[test]
-fn a_bad_launch_fragment_is_refused_for_good() {
+fn invalid_launch_fragment_fails_permanently() {
     for fragment in [
         "nosuchelement",
         "videotestsrc ! ",
@@ -296,7 +300,7 @@ fn a_bad_launch_fragment_is_refused_for_good() {
 }
 
 #[test]
-fn csi_is_refused_where_there_is_none() {
+fn csi_is_rejected_without_camera_support() {
     let (_, result) = Collector::start(
         &config(SourceUri::Csi {
             sensor: 0,
@@ -341,8 +345,8 @@ fn rtsp_needs_the_right_password() {
     assert_eq!(frames.len(), 5);
 
     let wrong = Collector::start(&config(with("guess")), usize::MAX);
-    let troubles = eventually("the refusal", || {
-        Some(wrong.troubles()).filter(|troubles| !troubles.is_empty())
+    let troubles = wait_until_some("the refusal", || {
+        Some(wrong.offline_reasons()).filter(|troubles| !troubles.is_empty())
     });
     assert!(troubles[0].contains("user and password"), "{troubles:?}");
     assert!(
@@ -353,18 +357,18 @@ fn rtsp_needs_the_right_password() {
 }
 
 #[test]
-fn an_rtsp_server_that_dies_and_comes_back() {
+fn rtsp_source_recovers_from_server_restart() {
     let server = RtspServer::start(0, &[]);
     let (port, uri) = (server.port, server.uri());
     let collector = Collector::start(&config(rtsp(uri, RtspTransport::Tcp)), usize::MAX);
-    eventually("frames", || (collector.count() >= 10).then_some(()));
+    wait_until_some("frames", || (collector.count() >= 10).then_some(()));
     drop(server);
-    eventually("the loss is seen", || {
-        collector.has_been(SourceState::Offline).then_some(())
+    wait_until_some("the loss is seen", || {
+        collector.has_reached(SourceState::Offline).then_some(())
     });
     let before = collector.count();
     let _server = RtspServer::start(port, &[]);
-    eventually("frames again", || {
+    wait_until_some("frames again", || {
         (collector.count() >= before + 10).then_some(())
     });
     assert!(collector.counters.reconnects() >= 1);
@@ -372,27 +376,27 @@ fn an_rtsp_server_that_dies_and_comes_back() {
 }
 
 #[test]
-fn an_rtsp_server_that_freezes_is_a_stall() {
+fn frozen_rtsp_server_is_stall() {
     let server = RtspServer::start(0, &[]);
     let mut config = config(rtsp(server.uri(), RtspTransport::Tcp));
     config.stall_timeout = Duration::from_secs(3);
     let collector = Collector::start(&config, usize::MAX);
-    eventually("frames", || (collector.count() >= 10).then_some(()));
+    wait_until_some("frames", || (collector.count() >= 10).then_some(()));
     server.signal("STOP");
-    let troubles = eventually("the stall is seen", || {
-        Some(collector.troubles()).filter(|troubles| !troubles.is_empty())
+    let troubles = wait_until_some("the stall is seen", || {
+        Some(collector.offline_reasons()).filter(|troubles| !troubles.is_empty())
     });
     assert!(troubles[0].contains("stall_timeout_ms"), "{troubles:?}");
     server.signal("CONT");
     let before = collector.count();
-    eventually("frames again", || {
+    wait_until_some("frames again", || {
         (collector.count() >= before + 10).then_some(())
     });
     collector.stop().1.expect("it was stopped");
 }
 
 #[test]
-fn an_unreachable_rtsp_server_is_tried_again_with_growing_waits() {
+fn unreachable_rtsp_server_is_retried_with_backoff() {
     // Nobody listens on the discard port.
     let collector = Collector::start(
         &config(rtsp(
@@ -401,10 +405,10 @@ fn an_unreachable_rtsp_server_is_tried_again_with_growing_waits() {
         )),
         usize::MAX,
     );
-    eventually("three attempts", || {
+    wait_until_some("three attempts", || {
         (collector.counters.reconnects() >= 3).then_some(())
     });
-    let troubles = collector.troubles();
+    let troubles = collector.offline_reasons();
     assert!(
         troubles[0].contains("reachable") || troubles[0].contains("connect"),
         "{troubles:?}"
@@ -418,9 +422,9 @@ fn dot_graphs_on_changes_of_state_and_on_request() {
     let mut config = config(file(&clips::mp4(folder.path(), "a.mp4", 64, 48, 10)));
     config.loop_at_end = true;
     let collector = Collector::start_with_dot(&config, usize::MAX, Some(dots.clone()));
-    eventually("frames", || (collector.count() >= 1).then_some(()));
+    wait_until_some("frames", || (collector.count() >= 1).then_some(()));
     collector.ask_for_dot();
-    let names = eventually("a graph on request", || {
+    let names = wait_until_some("a graph on request", || {
         let names: Vec<String> = fs::read_dir(&dots)
             .ok()?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -470,11 +474,11 @@ fn a_synthetic_scene_has_truth_and_ends_after_its_frames() {
         Collector::start(&config(SourceUri::Synthetic(scene)), usize::MAX).join();
     result.expect("a scene cannot fail");
     assert_eq!(frames.len(), 40);
-    assert_eq!(frames[0].picture, Size::new(416, 234));
+    assert_eq!(frames[0].image, Size::new(416, 234));
 }
 
 #[test]
-fn pictures_of_a_folder_come_by_name_in_any_size() {
+fn image_folder_is_delivered_by_name_in_any_size() {
     let folder = folder();
     let save = |name: &str, width, height, level| {
         image::RgbImage::from_pixel(width, height, image::Rgb([level; 3]))
@@ -493,7 +497,7 @@ fn pictures_of_a_folder_come_by_name_in_any_size() {
     result.expect("three pictures are sound");
     let seen: Vec<_> = frames
         .iter()
-        .map(|frame| (frame.meta.source_size, frame.picture, frame.meta.pts))
+        .map(|frame| (frame.meta.source_size, frame.image, frame.meta.pts))
         .collect();
     // The time is the place in the list, the damaged one counted.
     let place = |seconds| Some(Duration::from_secs(seconds));
@@ -511,7 +515,7 @@ fn pictures_of_a_folder_come_by_name_in_any_size() {
 }
 
 #[test]
-fn pictures_start_over_when_told_to_and_a_folder_without_any_is_empty() {
+fn image_folder_loops_when_configured_and_empty_folder_is_error() {
     let folder = folder();
     let mut config = config(SourceUri::Images(folder.path().to_owned()));
     config.loop_at_end = true;

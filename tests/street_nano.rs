@@ -32,7 +32,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn the_committed_files_are_those_of_the_description_and_small() {
+fn committed_model_files_match_model_yaml_and_are_small() {
     let spec = ModelSpec::load(Path::new(MODEL)).expect("it is right");
     let precisions: Vec<&str> = spec
         .files
@@ -46,11 +46,11 @@ fn the_committed_files_are_those_of_the_description_and_small() {
         bytes += fs::metadata(&file.path).expect("it is there").len();
     }
     assert!(bytes <= 10_000_000, "{bytes} bytes");
-    assert_eq!(spec.class_of("truck"), spec.class_of("vehicle"));
+    assert_eq!(spec.class_index("truck"), spec.class_index("vehicle"));
 }
 
 #[test]
-fn this_machine_finds_what_was_recorded() {
+fn detections_match_golden_on_this_machine() {
     if library_is_missing() {
         return;
     }
@@ -71,7 +71,7 @@ fn this_machine_finds_what_was_recorded() {
 }
 
 #[test]
-fn unseen_scenes_are_found_in_every_precision() {
+fn unseen_scenes_are_detected_in_every_precision() {
     if library_is_missing() {
         return;
     }
@@ -131,7 +131,7 @@ fn unseen_scenes_are_found_in_every_precision() {
 }
 
 #[test]
-fn the_demo_finds_what_its_scene_holds() {
+fn demo_detects_its_scene() {
     if library_is_missing() {
         return;
     }

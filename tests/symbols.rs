@@ -104,7 +104,7 @@ fn the_binary_runs_with_jetpack_5s_libraries() {
 }
 
 #[test]
-fn a_newer_symbol_would_be_found() {
+fn newer_symbol_is_detected() {
     let known = [
         " gst_init@Base 1.0.0",
         " gst_element_get_current_running_time@Base 1.18.0",

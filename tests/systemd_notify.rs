@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use support::daemon::{PATIENCE, Setup, wait_for_output};
+use support::daemon::{Setup, TEST_TIMEOUT, wait_for_output};
 
 const STREET: &str = "synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=20";
 
@@ -46,10 +46,10 @@ impl Managed {
     }
 
     /// Listens until a message has this line; gives its lines.
-    fn hear(&mut self, line: &str) -> Vec<String> {
+    fn wait_for_line(&mut self, line: &str) -> Vec<String> {
         let started = Instant::now();
         let mut buffer = [0; 4096];
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < TEST_TIMEOUT {
             let Ok(length) = self.socket.recv(&mut buffer) else {
                 continue;
             };
@@ -77,9 +77,9 @@ impl Managed {
 }
 
 /// The lines of the first message that is heard from now on and has a line that begins so.
-fn heard_with(managed: &mut Managed, line: &str, begin: &str) -> String {
+fn next_message_with(managed: &mut Managed, line: &str, begin: &str) -> String {
     loop {
-        let lines = managed.hear(line);
+        let lines = managed.wait_for_line(line);
         if let Some(found) = lines.iter().find(|found| found.starts_with(begin)) {
             return found.clone();
         }
@@ -87,26 +87,26 @@ fn heard_with(managed: &mut Managed, line: &str, begin: &str) -> String {
 }
 
 #[test]
-fn a_reload_is_told_from_its_begin_to_its_end() {
+fn reload_is_notified_from_begin_to_end() {
     let source = format!("  - name: cam\n    uri: {STREET}\n");
     let mut managed = Managed::start(&source, "{ backend: scripted }", Duration::from_secs(60));
-    managed.hear("READY=1");
+    managed.wait_for_line("READY=1");
     managed.signal("-HUP");
-    managed.hear("RELOADING=1");
+    managed.wait_for_line("RELOADING=1");
     assert_eq!(
-        heard_with(&mut managed, "READY=1", "STATUS="),
+        next_message_with(&mut managed, "READY=1", "STATUS="),
         "STATUS=reloaded"
     );
     let config = managed.config();
     std::fs::write(config, "device: test\nsources:\n  - name: cam\ndetector: { backend: scripted }\npublish:\n  mqtt: off\n").expect("writable");
     managed.signal("-HUP");
-    let told = heard_with(&mut managed, "READY=1", "STATUS=");
+    let told = next_message_with(&mut managed, "READY=1", "STATUS=");
     assert!(
         told.contains("reload refused: ") && told.contains(":3: sources[0].uri: missing"),
         "{told}"
     );
     managed.signal("-TERM");
-    managed.hear("STOPPING=1");
+    managed.wait_for_line("STOPPING=1");
     let output = wait_for_output(managed.child);
     assert_eq!(output.status.code(), Some(0));
 }
@@ -119,26 +119,26 @@ fn status(lines: &[String]) -> &str {
 }
 
 #[test]
-fn a_run_is_ready_alive_and_stopping() {
+fn run_notifies_ready_watchdog_and_stopping() {
     let sources = format!("  - name: street\n    uri: {STREET}\n");
     let mut daemon = Managed::start(&sources, "{backend: scripted}", Duration::from_secs(2));
-    let ready = daemon.hear("READY=1");
+    let ready = daemon.wait_for_line("READY=1");
     assert!(
         status(&ready).starts_with("1 of 1 sources online; "),
         "{ready:?}"
     );
     for _ in 0..3 {
-        daemon.hear("WATCHDOG=1");
+        daemon.wait_for_line("WATCHDOG=1");
     }
     daemon.signal("-TERM");
-    let stopping = daemon.hear("STOPPING=1");
+    let stopping = daemon.wait_for_line("STOPPING=1");
     assert!(status(&stopping).starts_with("stopping"), "{stopping:?}");
     let output = wait_for_output(daemon.child);
     assert!(output.status.success());
 }
 
 #[test]
-fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
+fn offline_camera_delays_readiness_until_timeout_without_stall() {
     let sources = format!(
         "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
     );
@@ -155,12 +155,12 @@ fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
         // Its half is more than a picture takes on a busy machine.
         Duration::from_secs(20),
     );
-    let waiting = daemon.hear("EXTEND_TIMEOUT_USEC=30000000");
+    let waiting = daemon.wait_for_line("EXTEND_TIMEOUT_USEC=30000000");
     assert!(
         status(&waiting).starts_with("waiting for the first frames: "),
         "{waiting:?}"
     );
-    let ready = daemon.hear("READY=1");
+    let ready = daemon.wait_for_line("READY=1");
     assert!(
         started.elapsed() >= Duration::from_millis(1500),
         "the camera has its time-out for its first frame"
@@ -170,9 +170,9 @@ fn a_camera_that_is_away_delays_readiness_to_its_timeout_and_is_no_stall() {
         "{ready:?}"
     );
     for _ in 0..3 {
-        daemon.hear("WATCHDOG=1");
+        daemon.wait_for_line("WATCHDOG=1");
     }
     daemon.signal("-TERM");
-    daemon.hear("STOPPING=1");
+    daemon.wait_for_line("STOPPING=1");
     assert!(wait_for_output(daemon.child).status.success());
 }

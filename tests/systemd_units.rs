@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The oldest systemd that the units are for.
-const OLDEST: u32 = 245;
+const MIN_VERSION: u32 = 245;
 
 /// The highest exposure allowed, in tenths, as `systemd-analyze security` counts it.
 const EXPOSURE: &str = "18";
@@ -103,7 +103,7 @@ fn folder() -> PathBuf {
 }
 
 /// What is wrong with the directives of a unit: newer than `newest`, or not in the table.
-fn wrong(text: &str, newest: u32) -> Vec<String> {
+fn directive_errors(text: &str, max_version: u32) -> Vec<String> {
     let directives = text
         .lines()
         .filter(|line| !line.starts_with(['#', '[', ';']))
@@ -114,7 +114,7 @@ fn wrong(text: &str, newest: u32) -> Vec<String> {
                 None => Some(format!(
                     "{name} is not in the table of this test: look up the version that it came with"
                 )),
-                Some((_, version)) if *version > newest => Some(format!(
+                Some((_, version)) if *version > max_version => Some(format!(
                     "{name} came with systemd {version}: put it into a drop-in"
                 )),
                 Some(_) => None,
@@ -139,29 +139,29 @@ fn units_are_for_systemd_245() {
     units.extend(files(&folder(), "path"));
     assert!(!units.is_empty());
     for (path, text) in units {
-        let wrong = wrong(&text, OLDEST);
+        let wrong = directive_errors(&text, MIN_VERSION);
         assert!(wrong.is_empty(), "{}: {wrong:#?}", path.display());
     }
     let drop_ins = files(&folder().join("drop-ins"), "conf");
     assert!(!drop_ins.is_empty());
     for (path, text) in drop_ins {
-        let wrong = wrong(&text, u32::MAX);
+        let wrong = directive_errors(&text, u32::MAX);
         assert!(wrong.is_empty(), "{}: {wrong:#?}", path.display());
     }
 }
 
 #[test]
-fn a_newer_or_misspelled_directive_would_be_found() {
+fn newer_or_misspelled_directive_is_detected() {
     let text =
         "# ProtectProc=no\n[Service]\nType=notify\nProtectProc=invisible\nRestrictSuidSgid=yes\n";
-    let found = wrong(text, OLDEST);
+    let found = directive_errors(text, MIN_VERSION);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("ProtectProc came with systemd 247"));
     assert!(found[1].contains("RestrictSuidSgid is not in the table"));
 }
 
 #[test]
-fn the_daemon_is_little_exposed() {
+fn service_exposure_is_low() {
     let unit = folder().join("jetwatch.service");
     let counted = Command::new("systemd-analyze")
         .args(["security", "--offline=yes", "--no-pager", "--threshold"])

@@ -87,7 +87,7 @@ fn versions_are_read() {
 }
 
 #[test]
-fn our_network_becomes_a_plan_with_progress_told() {
+fn network_builds_with_progress() {
     let Some(rtx) = rtx() else { return };
     let onnx = street_nano("int8");
     let steps = AtomicUsize::new(0);
@@ -129,7 +129,7 @@ fn a_build_can_be_canceled() {
 }
 
 #[test]
-fn what_the_parser_refuses_is_named() {
+fn parser_rejection_is_reported() {
     let Some(rtx) = rtx() else { return };
     let error = request(b"this is no network", Precision::Fp32)
         .build(&rtx)
@@ -168,7 +168,7 @@ fn what_the_parser_refuses_is_named() {
 }
 
 #[test]
-fn precisions_that_need_a_calibration_are_refused_where_there_is_none() {
+fn int8_without_calibration_is_rejected() {
     let Some(rtx) = rtx() else { return };
     let onnx = street_nano("fp32");
     for (precision, advice) in [
@@ -195,7 +195,7 @@ fn precisions_that_need_a_calibration_are_refused_where_there_is_none() {
 }
 
 #[test]
-fn plans_that_cannot_run_here_are_refused_in_tensorrts_words() {
+fn incompatible_plans_are_rejected_with_tensorrt_message() {
     let Some(rtx) = rtx() else { return };
     let refused = |library: &Arc<Library>, plan: &[u8]| {
         let runtime = match Runtime::new(library, None) {
@@ -229,7 +229,7 @@ fn plans_that_cannot_run_here_are_refused_in_tensorrts_words() {
 }
 
 #[test]
-fn libraries_that_are_none_are_refused() {
+fn non_libraries_are_rejected() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("libnvinfer.so.8");
     let missing = Library::open(Some(&path))

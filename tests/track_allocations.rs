@@ -8,7 +8,7 @@ use jetwatch_types::Detection;
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 /// Bytes that were asked for since the start, also for blocks that only grew.
-fn asked() -> u64 {
+fn allocated_bytes() -> u64 {
     dhat::HeapStats::get().total_bytes
 }
 
@@ -30,7 +30,7 @@ fn frame(at: u64) -> Vec<Detection> {
 }
 
 #[test]
-fn no_tracker_allocates_once_it_has_met_as_many() {
+fn trackers_do_not_allocate_in_steady_state() {
     let _counting = dhat::Profiler::builder().testing().build();
     for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
         for association in [Association::Greedy, Association::Optimal] {
@@ -41,7 +41,7 @@ fn no_tracker_allocates_once_it_has_met_as_many() {
                     ..TrackerConfig::new(kind)
                 };
                 let mut tracker = match carries {
-                    true => Tracker::with_carrying(&config),
+                    true => Tracker::with_coasting(&config),
                     false => Tracker::new(&config),
                 };
                 let frames: Vec<_> = (0..840).map(frame).collect();
@@ -49,7 +49,7 @@ fn no_tracker_allocates_once_it_has_met_as_many() {
                 let mut run = |frames: &[Vec<Detection>]| {
                     for (at, detections) in frames.iter().enumerate() {
                         met += match carries && at % 4 != 0 {
-                            true => tracker.carry().len(),
+                            true => tracker.coast().len(),
                             false => tracker.update(detections).len(),
                         };
                     }
@@ -57,9 +57,9 @@ fn no_tracker_allocates_once_it_has_met_as_many() {
                 // Twice the whole round of what is hidden when.
                 run(&frames);
                 run(&frames);
-                let before = asked();
+                let before = allocated_bytes();
                 run(&frames);
-                let asked = asked() - before;
+                let asked = allocated_bytes() - before;
                 assert_eq!(
                     asked, 0,
                     "{kind:?} {association:?} {carries} {reassociate_frames}"

@@ -30,7 +30,7 @@ fn track(detections: &Path, out: &Path, options: &[&str]) -> Result<(), String> 
 const WALK: &str = "3,-1,12,5,40,80,0.7,2\r\n1,-1,10,5,40,80,0.9,2\n2,-1,11,5,40,80,0.8,2,-1,-1\n\n2,-1,300,5,40,80,0.2,2\n";
 
 #[test]
-fn tracks_are_written_whole_with_the_probation_given_back() {
+fn tracks_are_written_with_probation_restored() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (detections, out) = (
         folder.path().join("det.txt"),
@@ -54,7 +54,7 @@ fn tracks_are_written_whole_with_the_probation_given_back() {
 }
 
 #[test]
-fn options_change_what_is_written() {
+fn track_options_change_output() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (detections, out) = (
         folder.path().join("det.txt"),
@@ -91,7 +91,7 @@ fn options_change_what_is_written() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_said_and_leaves_the_output_alone() {
+fn track_io_errors_are_reported_and_keep_output() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (detections, out) = (
         folder.path().join("det.txt"),
@@ -132,7 +132,7 @@ fn what_cannot_be_read_or_written_is_said_and_leaves_the_output_alone() {
 
 #[test]
 #[cfg(unix)]
-fn a_link_stays_a_link_and_a_device_a_device() {
+fn output_link_and_device_are_preserved() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (detections, target, link) = (
         folder.path().join("det.txt"),

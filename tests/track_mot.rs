@@ -23,7 +23,7 @@ fn score(folder: &Path, sequence: &str, config: &TrackerConfig) -> Metrics {
     let truth =
         parse_truth(&read(&path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let rows = track_offline(&detections, config, TentativeFrames::Restored);
-    Metrics::of(&truth, &rows)
+    Metrics::new(&truth, &rows)
 }
 
 #[test]

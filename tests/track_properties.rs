@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Association, ClassMatch, TrackerConfig, TrackerKind};
-use jetwatch_track::{Lifecycle, Tracker, UNCONFIRMED};
+use jetwatch_track::{TrackEventGenerator, Tracker, UNCONFIRMED};
 use jetwatch_types::{Detection, EventKind, FrameMeta, Size, SourceId, Track, TrackState};
 use proptest::prelude::*;
 
@@ -88,14 +88,14 @@ fn meta(frame: usize) -> FrameMeta {
         seq: frame as u64,
         pts: None,
         captured_at: SystemTime::UNIX_EPOCH + Duration::from_millis(40 * frame as u64),
-        entered_at: Instant::now(),
+        received_at: Instant::now(),
         source_size: Size::new(200, 200),
     }
 }
 
 proptest! {
     #[test]
-    fn the_order_of_detections_means_nothing(
+    fn tracking_does_not_depend_on_detection_order(
         config in config(),
         (frames, mixed) in frames().prop_flat_map(|frames| {
             let mixed: Vec<_> = frames.iter().map(|frame| Just(frame.clone()).prop_shuffle()).collect();
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn identities_are_unique_dense_and_never_come_back(config in config(), frames in frames()) {
+    fn track_ids_are_unique_dense_and_never_reused(config in config(), frames in frames()) {
         let mut given = 0;
         let mut ended = BTreeSet::new();
         for of_frame in tracks(&config, &frames) {
@@ -133,9 +133,9 @@ proptest! {
     }
 
     #[test]
-    fn every_new_has_one_end_and_times_go_forward(config in config(), frames in frames()) {
+    fn every_track_ends_once_and_times_increase(config in config(), frames in frames()) {
         let mut tracker = Tracker::new(&config);
-        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(100));
         let mut events = Vec::new();
         for (frame, detections) in frames.iter().enumerate() {
             lifecycle.step(&meta(frame), tracker.update(detections), &mut events);
@@ -166,13 +166,13 @@ proptest! {
         prop_assert!(open.is_empty(), "{open:?} have no end");
     }
     #[test]
-    fn frames_that_nobody_looked_at_change_no_fate(
+    fn skipped_frames_do_not_end_tracks(
         config in config(),
         frames in frames(),
         looks in any::<u64>(),
     ) {
-        let mut tracker = Tracker::with_carrying(&config);
-        let mut lifecycle = Lifecycle::new(Duration::from_millis(100));
+        let mut tracker = Tracker::with_coasting(&config);
+        let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(100));
         let mut events = Vec::new();
         let fates = |tracks: &[Track]| -> Vec<_> {
             let told = |track: &&Track| {
@@ -188,7 +188,7 @@ proptest! {
                 tracker.update(detections);
             } else {
                 let before = fates(tracker.tracks());
-                let mut after = fates(tracker.carry());
+                let mut after = fates(tracker.coast());
                 // Those whose probation ends now come on top, or go on as one that was lost.
                 after.retain(|(id, ..)| before.iter().any(|(known, ..)| known == id));
                 let mut before = before;
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_does_the_order_of_detections_between_looks(
+    fn coasting_does_not_depend_on_detection_order(
         config in config(),
         (frames, mixed) in frames().prop_flat_map(|frames| {
             let mixed: Vec<_> = frames.iter().map(|frame| Just(frame.clone()).prop_shuffle()).collect();
@@ -230,10 +230,10 @@ proptest! {
         looks in any::<u64>(),
     ) {
         let tracks = |frames: &[Vec<Detection>]| -> Vec<Vec<Track>> {
-            let mut tracker = Tracker::with_carrying(&config);
+            let mut tracker = Tracker::with_coasting(&config);
             let step = |(at, detections): (usize, &Vec<Detection>)| match looks >> (at % 64) & 1 {
                 1 => tracker.update(detections).to_vec(),
-                _ => tracker.carry().to_vec(),
+                _ => tracker.coast().to_vec(),
             };
             frames.iter().enumerate().map(step).collect()
         };

@@ -9,15 +9,15 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use jetwatch_platform::tune::{
-    Clocks, Outcome, Setting, StepState, TuneError, Wanted, apply, hold_again, plan, restore,
+    Clocks, DesiredSettings, Outcome, Setting, StepState, TuneError, apply, plan, reapply, restore,
 };
-use jetwatch_platform::{EngineKind, Family, Machine, PlatformError, Readings, Root};
+use jetwatch_platform::{EngineKind, Family, Machine, PlatformError, SensorSnapshot, SysRoot};
 use virtual_jetson::VirtualJetson;
 
-const RECORD: &str = "/var/lib/jetwatch-setup/tune.json";
+const SAVED_STATE: &str = "/var/lib/jetwatch-setup/tune.json";
 
-fn everything(power_mode: &str) -> Wanted {
-    Wanted {
+fn all_settings(power_mode: &str) -> DesiredSettings {
+    DesiredSettings {
         perf_event_paranoid: Some(2),
         power_mode: Some(power_mode.to_owned()),
         clocks: Some(Clocks::Max),
@@ -25,7 +25,7 @@ fn everything(power_mode: &str) -> Wanted {
     }
 }
 
-fn states(root: &Root, wanted: &Wanted) -> Vec<StepState> {
+fn states(root: &SysRoot, wanted: &DesiredSettings) -> Vec<StepState> {
     plan(root, wanted)
         .into_iter()
         .map(|step| step.state)
@@ -41,7 +41,7 @@ fn a_xavier_nx_is_read() {
         machine.describe(),
         "Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2"
     );
-    let readings = Readings::read(&jetson.root(), &machine);
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
     assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
     assert_eq!(readings.cpus.len(), 6);
     assert_eq!(readings.cpus.iter().filter(|cpu| cpu.is_online).count(), 2);
@@ -95,7 +95,7 @@ fn a_xavier_nx_is_read() {
         "/proc/stat",
         "cpu0 150 0 50 900 100 0 0 0 0 0\ncpu1 200 0 50 700 50 0 0 0 0 0\n",
     );
-    let now = Readings::read(&jetson.root(), &machine);
+    let now = SensorSnapshot::read(&jetson.root(), &machine);
     assert_eq!(now.cpu_loads_since(&earlier), [(0, 25.0)]);
 }
 
@@ -108,7 +108,7 @@ fn an_orin_nx_is_read() {
         (Family::OrinNx, Some(1))
     );
     assert_eq!(machine.jetpack, Some("6.0"));
-    let readings = Readings::read(&jetson.root(), &machine);
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
     let load = |kind| {
         let mut engines = readings.engines.iter();
         engines
@@ -136,13 +136,13 @@ fn an_orin_nx_is_read() {
 }
 
 #[test]
-fn what_is_missing_or_unreadable_hides_nothing_else() {
+fn missing_or_unreadable_sensor_hides_no_other() {
     let jetson = VirtualJetson::xavier_nx();
     let machine = Machine::find(&jetson.root());
     jetson.write("/sys/class/thermal/thermal_zone4/temp", "warm");
     jetson.remove("/sys/class/devfreq/17000000.gv11b/device/load");
     jetson.remove("/sys/kernel/debug/bpmp/debug/clk/emc/rate");
-    let readings = Readings::read(&jetson.root(), &machine);
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
     assert_eq!(readings.engines[0].load_percent, None);
     assert!(
         readings
@@ -156,13 +156,13 @@ fn what_is_missing_or_unreadable_hides_nothing_else() {
     assert!(readings.unreadable[0].reason.contains("found \"warm\""));
 
     let empty = tempfile::tempdir().expect("a temporary folder");
-    let root = Root::new(empty.path());
-    let nothing = Readings::read(&root, &Machine::find(&root));
-    assert_eq!(nothing, Readings::default());
+    let root = SysRoot::new(empty.path());
+    let nothing = SensorSnapshot::read(&root, &Machine::find(&root));
+    assert_eq!(nothing, SensorSnapshot::default());
 }
 
 #[test]
-fn a_rail_names_the_limit_that_is_passed() {
+fn rail_reports_exceeded_limit() {
     let jetson = VirtualJetson::orin_nx();
     let machine = Machine::find(&jetson.root());
     let monitor = (0..9)
@@ -174,7 +174,7 @@ fn a_rail_names_the_limit_that_is_passed() {
         .expect("it has one");
     let set = |file: &str, number: &str| jetson.write(&format!("{monitor}/{file}"), number);
     let rail = || {
-        let readings = Readings::read(&jetson.root(), &machine);
+        let readings = SensorSnapshot::read(&jetson.root(), &machine);
         assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
         let rail = readings.rails[0].clone();
         (rail.milliamperes, rail.limit_milliamperes, rail.alarm)
@@ -203,10 +203,10 @@ fn a_rail_names_the_limit_that_is_passed() {
 }
 
 #[test]
-fn what_only_root_may_read_is_read_from_its_copies() {
+fn root_only_sensors_are_read_from_copies() {
     let jetson = VirtualJetson::xavier_nx();
     let machine = Machine::find(&jetson.root());
-    let emc = |readings: &Readings| {
+    let emc = |readings: &SensorSnapshot| {
         let mut engines = readings.engines.iter();
         engines
             .find(|engine| engine.kind == EngineKind::Emc)
@@ -219,7 +219,7 @@ fn what_only_root_may_read_is_read_from_its_copies() {
         jetson.remove(path);
         fs::create_dir(jetson.path(path)).expect("created");
     }
-    let readings = Readings::read(&jetson.root(), &machine);
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
     assert_eq!(emc(&readings), None);
     assert!(
         readings.unreadable[0].reason.contains(rate),
@@ -227,20 +227,20 @@ fn what_only_root_may_read_is_read_from_its_copies() {
         readings.unreadable
     );
     jetson.write(&format!("/run/jetwatch-readings{rate}"), "800000000\n");
-    let readings = Readings::read(&jetson.root(), &machine);
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
     assert_eq!(emc(&readings), Some((Some(800_000_000), None)));
     assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
     jetson.write(&format!("/run/jetwatch-readings{activity}"), "8000000\n");
-    let readings = Readings::read(&jetson.root(), &machine);
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
     assert_eq!(emc(&readings), Some((Some(800_000_000), Some(10.0))));
 }
 
 #[test]
-fn settings_are_made_read_back_and_given_back() {
+fn settings_are_applied_verified_and_restored() {
     for jetson in [VirtualJetson::xavier_nx(), VirtualJetson::orin_nx()] {
         let root = jetson.root();
         let before = jetson.settings();
-        let wanted = everything("1");
+        let wanted = all_settings("1");
         assert_eq!(states(&root, &wanted), vec![StepState::Differs; 4]);
         let steps = apply(&root, &wanted).expect("applied");
         assert!(
@@ -290,17 +290,17 @@ fn settings_are_made_read_back_and_given_back() {
 }
 
 #[test]
-fn a_setting_that_is_not_named_is_left_alone() {
+fn unset_settings_are_not_changed() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
     assert!(
-        apply(&jetson.root(), &Wanted::default())
+        apply(&jetson.root(), &DesiredSettings::default())
             .expect("nothing to do")
             .is_empty()
     );
-    let wanted = Wanted {
+    let wanted = DesiredSettings {
         perf_event_paranoid: Some(1),
-        ..Wanted::default()
+        ..DesiredSettings::default()
     };
     apply(&jetson.root(), &wanted).expect("applied");
     let after = jetson.settings();
@@ -312,14 +312,14 @@ fn a_setting_that_is_not_named_is_left_alone() {
 }
 
 #[test]
-fn the_question_for_a_reboot_is_nobodys_to_answer() {
+fn reboot_prompt_is_reported_as_error() {
     let jetson = VirtualJetson::xavier_nx();
     jetson.write("/double/reboot_modes", "8\n");
     let before = jetson.settings();
-    let error = apply(&jetson.root(), &everything("20W_6CORE")).expect_err("it needs a reboot");
+    let error = apply(&jetson.root(), &all_settings("20W_6CORE")).expect_err("it needs a reboot");
     let TuneError::Failed {
         setting,
-        cause: PlatformError::RebootAsked { mode, id },
+        cause: PlatformError::RebootRequired { mode, id },
         not_undone,
     } = &error
     else {
@@ -338,16 +338,16 @@ fn the_question_for_a_reboot_is_nobodys_to_answer() {
     );
     assert!(!jetson.root().exists("/double/rebooted"));
     assert_eq!(jetson.settings(), before);
-    assert!(!jetson.root().exists(RECORD));
+    assert!(!jetson.root().exists(SAVED_STATE));
     assert_eq!(jetson.calls("nvpmodel -m"), ["nvpmodel -m 8"]);
 }
 
 #[test]
-fn clocks_that_fail_half_way_are_undone_with_all_before_them() {
+fn failed_clocks_roll_back_all_settings() {
     let jetson = VirtualJetson::orin_nx();
     jetson.write("/double/clocks_stop_at", "gpu\n");
     let before = jetson.settings();
-    let error = apply(&jetson.root(), &everything("25W")).expect_err("the GPU is not held");
+    let error = apply(&jetson.root(), &all_settings("25W")).expect_err("the GPU is not held");
     assert!(
         error.to_string().starts_with(
             "clocks: it was set and read back: found free, expected max (17000000.gpu may go from 306000000 to 612000000);"
@@ -365,11 +365,11 @@ fn clocks_that_fail_half_way_are_undone_with_all_before_them() {
 }
 
 #[test]
-fn a_fan_that_does_not_start_again_is_undone() {
+fn failed_fan_restart_is_rolled_back() {
     let jetson = VirtualJetson::xavier_nx();
     jetson.write("/double/fan_does_not_start", "");
     let before = jetson.settings();
-    let error = apply(&jetson.root(), &everything("8")).expect_err("the fan's daemon fails");
+    let error = apply(&jetson.root(), &all_settings("8")).expect_err("the fan's daemon fails");
     assert!(
         error
             .to_string()
@@ -380,10 +380,10 @@ fn a_fan_that_does_not_start_again_is_undone() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_before_anything_is_changed() {
+fn impossible_settings_are_rejected_before_any_change() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
-    let mut wanted = everything("MAXN");
+    let mut wanted = all_settings("MAXN");
     wanted.fan_profile = Some("silent".to_owned());
     let error = apply(&jetson.root(), &wanted)
         .expect_err("no such mode and profile")
@@ -398,7 +398,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_changed() {
     );
 
     jetson.remove("/usr/bin/jetson_clocks");
-    let error = apply(&jetson.root(), &everything("8"))
+    let error = apply(&jetson.root(), &all_settings("8"))
         .expect_err("a tool is missing")
         .to_string();
     assert!(
@@ -409,7 +409,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_changed() {
     assert!(jetson.calls("nvpmodel -m").is_empty());
 
     let pc = tempfile::tempdir().expect("a temporary folder");
-    let error = apply(&Root::new(pc.path()), &everything("8"))
+    let error = apply(&SysRoot::new(pc.path()), &all_settings("8"))
         .expect_err("no Jetson")
         .to_string();
     for reason in [
@@ -423,13 +423,13 @@ fn what_cannot_be_made_is_refused_before_anything_is_changed() {
 }
 
 #[test]
-fn without_privilege_nothing_is_begun() {
+fn unprivileged_apply_changes_nothing() {
     let jetson = VirtualJetson::xavier_nx();
     let before = jetson.settings();
     // Nobody may make a file there, not even root, under whom tests may run.
     fs::remove_dir(jetson.path("/run")).expect("removed");
     symlink("/sys", jetson.path("/run")).expect("linked");
-    let error = apply(&jetson.root(), &everything("8"))
+    let error = apply(&jetson.root(), &all_settings("8"))
         .expect_err("no privilege")
         .to_string();
     assert!(
@@ -445,7 +445,7 @@ fn without_privilege_nothing_is_begun() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_undoes_what_was_made_before_it() {
+fn unwritable_file_rolls_back_previous_settings() {
     let read_only = "/sys/kernel/uevent_seqnum";
     if !fs::read_to_string(read_only).is_ok_and(|text| text.trim().parse::<i32>().is_ok()) {
         eprintln!("skipped: this system has no {read_only} to stand for a read-only setting");
@@ -455,7 +455,7 @@ fn a_file_that_cannot_be_written_undoes_what_was_made_before_it() {
     let paranoid = "/proc/sys/kernel/perf_event_paranoid";
     jetson.remove(paranoid);
     symlink(read_only, jetson.path(paranoid)).expect("linked");
-    let error = apply(&jetson.root(), &everything("8"))
+    let error = apply(&jetson.root(), &all_settings("8"))
         .expect_err("read only")
         .to_string();
     assert!(
@@ -468,16 +468,16 @@ fn a_file_that_cannot_be_written_undoes_what_was_made_before_it() {
     );
     assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
     assert_eq!(jetson.text("/double/fan"), "quiet");
-    assert!(!jetson.root().exists(RECORD));
+    assert!(!jetson.root().exists(SAVED_STATE));
 }
 
 #[test]
-fn what_somebody_has_changed_since_is_not_taken_from_them() {
+fn restore_keeps_values_changed_by_others() {
     let jetson = VirtualJetson::xavier_nx();
-    let wanted = Wanted {
+    let wanted = DesiredSettings {
         perf_event_paranoid: Some(2),
         power_mode: Some("8".to_owned()),
-        ..Wanted::default()
+        ..DesiredSettings::default()
     };
     apply(&jetson.root(), &wanted).expect("applied");
     jetson.write("/proc/sys/kernel/perf_event_paranoid", "0\n");
@@ -497,11 +497,11 @@ fn what_somebody_has_changed_since_is_not_taken_from_them() {
 }
 
 #[test]
-fn clocks_are_held_again_after_the_mode_has_changed() {
+fn clocks_are_reapplied_after_mode_change() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
     let before = jetson.settings();
-    apply(&root, &everything("8")).expect("applied");
+    apply(&root, &all_settings("8")).expect("applied");
     // By hand: the clocks get free.
     let tool = jetson.path("/usr/sbin/nvpmodel");
     let by_hand = Command::new(tool)
@@ -515,24 +515,24 @@ fn clocks_are_held_again_after_the_mode_has_changed() {
         "0\n",
     );
     let first_two = [StepState::Differs, StepState::Differs];
-    assert_eq!(states(&root, &everything("8"))[..2], first_two);
-    apply(&root, &everything("8")).expect("applied");
-    assert_eq!(states(&root, &everything("8")), vec![StepState::Right; 4]);
+    assert_eq!(states(&root, &all_settings("8"))[..2], first_two);
+    apply(&root, &all_settings("8")).expect("applied");
+    assert_eq!(states(&root, &all_settings("8")), vec![StepState::Right; 4]);
 
     // By configuration: given back, changed, held again.
-    apply(&root, &everything("7")).expect("applied");
-    assert_eq!(states(&root, &everything("7")), vec![StepState::Right; 4]);
+    apply(&root, &all_settings("7")).expect("applied");
+    assert_eq!(states(&root, &all_settings("7")), vec![StepState::Right; 4]);
     restore(&root).expect("given back");
     assert_eq!(jetson.settings(), before);
 }
 
 #[test]
-fn a_mode_that_somebody_has_made_keeps_its_processors_and_limits() {
+fn restore_keeps_cpus_and_limits_of_custom_mode() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
-    let clocks = Wanted {
+    let clocks = DesiredSettings {
         clocks: Some(Clocks::Max),
-        ..Wanted::default()
+        ..DesiredSettings::default()
     };
     let by_hand = |mode: &str| {
         let tool = jetson.path("/usr/sbin/nvpmodel");
@@ -555,11 +555,11 @@ fn a_mode_that_somebody_has_made_keeps_its_processors_and_limits() {
         );
         assert_eq!(states(&root, &clocks), [StepState::Differs]);
         if holds_again {
-            let step = hold_again(&root).expect("held").expect("they were held");
+            let step = reapply(&root).expect("held").expect("they were held");
             assert_eq!(step.state, StepState::Differs);
             assert_eq!(states(&root, &clocks), [StepState::Right]);
             assert_eq!(lower(), "1804800");
-            let step = hold_again(&root).expect("held").expect("they are held");
+            let step = reapply(&root).expect("held").expect("they are held");
             assert_eq!(step.state, StepState::Right);
         }
         restore(&root).expect("given back");
@@ -567,16 +567,16 @@ fn a_mode_that_somebody_has_made_keeps_its_processors_and_limits() {
         assert_eq!(lower(), "729600", "the new mode's limit");
         assert_eq!(memory(), "0");
         assert!(!root.exists("/var/lib/jetwatch-setup"), "something is left");
-        assert_eq!(hold_again(&root).expect("nothing to do"), None);
+        assert_eq!(reapply(&root).expect("nothing to do"), None);
         assert_eq!(lower(), "729600");
     }
 }
 
 #[test]
-fn a_start_of_the_machine_undoes_clocks_by_itself() {
+fn reboot_clears_saved_clocks() {
     let jetson = VirtualJetson::xavier_nx();
     let root = jetson.root();
-    apply(&root, &everything("8")).expect("applied");
+    apply(&root, &all_settings("8")).expect("applied");
     // The mode and the fan's profile stay, the rest is as the kernel starts.
     jetson.write("/proc/sys/kernel/random/boot_id", "another\n");
     jetson.write("/proc/sys/kernel/perf_event_paranoid", "4\n");
@@ -590,8 +590,8 @@ fn a_start_of_the_machine_undoes_clocks_by_itself() {
         jetson.write(&path, "192000\n");
     }
     let before = jetson.settings();
-    apply(&root, &everything("8")).expect("applied");
-    assert_eq!(states(&root, &everything("8")), vec![StepState::Right; 4]);
+    apply(&root, &all_settings("8")).expect("applied");
+    assert_eq!(states(&root, &all_settings("8")), vec![StepState::Right; 4]);
     restore(&root).expect("given back");
     assert_eq!(jetson.text("/proc/sys/kernel/perf_event_paranoid"), "4");
     assert_ne!(
@@ -604,10 +604,10 @@ fn a_start_of_the_machine_undoes_clocks_by_itself() {
 }
 
 #[test]
-fn two_at_once_take_turns() {
+fn concurrent_tune_commands_are_serialized() {
     let jetson = VirtualJetson::xavier_nx();
     thread::scope(|scope| {
-        let both = [(); 2].map(|()| scope.spawn(|| apply(&jetson.root(), &everything("8"))));
+        let both = [(); 2].map(|()| scope.spawn(|| apply(&jetson.root(), &all_settings("8"))));
         for one in both {
             one.join().expect("no panic").expect("applied");
         }
@@ -617,12 +617,12 @@ fn two_at_once_take_turns() {
 }
 
 #[test]
-fn a_damaged_record_is_not_guessed_at() {
+fn damaged_saved_state_is_error() {
     let jetson = VirtualJetson::xavier_nx();
-    jetson.write(RECORD, "{\"settings\":");
+    jetson.write(SAVED_STATE, "{\"settings\":");
     let error = restore(&jetson.root()).expect_err("damaged").to_string();
     assert!(error.contains("tune.json:1: found"), "{error}");
-    assert!(apply(&jetson.root(), &everything("8")).is_err());
+    assert!(apply(&jetson.root(), &all_settings("8")).is_err());
     assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0002");
 }
 
@@ -645,17 +645,17 @@ fn command(jetson: &VirtualJetson, arguments: &[&str], tune: &str) -> Output {
         .expect("jetwatch starts")
 }
 
-fn printed(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
-fn the_command_compares_sets_and_gives_back() {
+fn tune_command_plans_applies_and_restores() {
     let jetson = VirtualJetson::xavier_nx();
     let tune = "{power_mode: \"8\", clocks: max, fan_profile: cool, perf_event_paranoid: 2}";
     let status = command(&jetson, &["status"], tune);
     assert_eq!(status.status.code(), Some(1), "{status:?}");
-    let text = printed(&status);
+    let text = output_text(&status);
     assert!(
         text.starts_with("machine: Jetson Xavier NX (p3668-0001), L4T 35.4.1, JetPack 5.1.2\n")
     );
@@ -673,11 +673,11 @@ fn the_command_compares_sets_and_gives_back() {
     assert!(plan.status.success(), "{plan:?}");
     let applied = command(&jetson, &["apply"], tune);
     assert!(applied.status.success(), "{applied:?}");
-    assert!(printed(&applied).contains("power_mode: 8 MODE_20W_6CORE, was 2 MODE_15W_6CORE\n"));
+    assert!(output_text(&applied).contains("power_mode: 8 MODE_20W_6CORE, was 2 MODE_15W_6CORE\n"));
 
     let status = command(&jetson, &["status", "--json"], tune);
     assert!(status.status.success(), "{status:?}");
-    let json: serde_json::Value = serde_json::from_str(&printed(&status)).expect("JSON");
+    let json: serde_json::Value = serde_json::from_str(&output_text(&status)).expect("JSON");
     assert_eq!(json["machine"]["family"], "xavier_nx");
     assert_eq!(json["machine"]["release"], "35.4.1");
     assert_eq!(json["settings"][1]["setting"], "clocks");
@@ -691,7 +691,7 @@ fn the_command_compares_sets_and_gives_back() {
     );
     let restored = command(&jetson, &["restore"], tune);
     assert!(restored.status.success(), "{restored:?}");
-    assert!(printed(&restored).contains("fan_profile: quiet again"));
+    assert!(output_text(&restored).contains("fan_profile: quiet again"));
 
     let stopping = "{fan_profile: cool, restore_on_stop: true}";
     assert!(command(&jetson, &["apply"], stopping).status.success());
@@ -705,12 +705,12 @@ fn the_command_compares_sets_and_gives_back() {
 }
 
 #[test]
-fn the_command_says_what_it_cannot_do() {
+fn tune_command_reports_impossible_settings() {
     let jetson = VirtualJetson::orin_nx();
     jetson.write("/double/reboot_modes", "0\n");
     let refused = command(&jetson, &["plan"], "{power_mode: 40W}");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(printed(&refused).contains("expected one of 0 MAXN, 1 10W, 2 15W, 3 25W"));
+    assert!(output_text(&refused).contains("expected one of 0 MAXN, 1 10W, 2 15W, 3 25W"));
     let asked = command(&jetson, &["apply"], "{power_mode: MAXN}");
     assert_eq!(asked.status.code(), Some(1));
     let text = String::from_utf8_lossy(&asked.stderr);
@@ -722,5 +722,5 @@ fn the_command_says_what_it_cannot_do() {
     assert_eq!(wrong.status.code(), Some(78), "{wrong:?}");
     let nothing = command(&jetson, &["apply"], "");
     assert!(nothing.status.success(), "{nothing:?}");
-    assert!(printed(&nothing).contains("nothing to do"));
+    assert!(output_text(&nothing).contains("nothing to do"));
 }

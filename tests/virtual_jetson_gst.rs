@@ -38,7 +38,7 @@ fn caps(text: &str) -> gst::Caps {
 }
 
 #[test]
-fn pads_have_the_memory_and_formats_that_are_documented() {
+fn virtual_element_pads_match_documentation() {
     load();
     let takes =
         |factory: &str, pad: &str, text: &str| caps(text).is_subset(&template(factory, pad));
@@ -84,7 +84,7 @@ fn pads_have_the_memory_and_formats_that_are_documented() {
 }
 
 #[test]
-fn properties_have_the_defaults_that_are_documented() {
+fn virtual_element_defaults_match_documentation() {
     load();
     let wanted = [
         ("nvarguscamerasrc", "sensor-id", "0"),
@@ -170,7 +170,7 @@ fn bytes(folder: &Path, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn decoded_pictures_are_those_of_the_software_decoders() {
+fn virtual_decoder_equals_software_decoder() {
     let machine = JetsonElements::new();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
@@ -214,7 +214,7 @@ fn decoded_pictures_are_those_of_the_software_decoders() {
     ];
     for (index, (file, demux, double, software, engine)) in cases.into_iter().enumerate() {
         let source = format!("filesrc location={} ! {demux}", clip(file));
-        machine.play(&format!(
+        machine.run_to_end(&format!(
             "{source} ! {double} ! nvvidconv ! video/x-raw,format=I420 ! filesink location={}",
             clip("double")
         ));
@@ -233,7 +233,7 @@ fn decoded_pictures_are_those_of_the_software_decoders() {
             double.len() == truth.len() && worst <= Some(1),
             "{file}: {worst:?}"
         );
-        let work = machine.work();
+        let work = machine.activity();
         let (decoded, scaled) = (&work[2 * index], &work[2 * index + 1]);
         assert_eq!(
             (decoded.engine.as_str(), decoded.frames),
@@ -255,12 +255,12 @@ fn decoded_pictures_are_those_of_the_software_decoders() {
 }
 
 #[test]
-fn pictures_are_scaled_cropped_and_turned() {
+fn virtual_vic_scales_crops_and_rotates() {
     let machine = JetsonElements::new();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     let made = |name: &str, chain: &str| {
-        machine.play(&format!(
+        machine.run_to_end(&format!(
             "videotestsrc num-buffers=1 ! video/x-raw,format=BGRx,width=256,height=128 ! {chain} ! filesink location={}",
             folder.join(name).display()
         ));
@@ -318,10 +318,10 @@ fn pictures_are_scaled_cropped_and_turned() {
 }
 
 #[test]
-fn what_the_vic_cannot_do_is_refused() {
+fn virtual_vic_rejects_unsupported_conversions() {
     let machine = JetsonElements::new();
     let refuse = |from: &str, chain: &str| {
-        machine.refuse(&format!(
+        machine.run_to_error(&format!(
             "videotestsrc num-buffers=2 ! video/x-raw,{from} ! {chain} ! fakesink"
         ))
     };
@@ -355,16 +355,16 @@ fn what_the_vic_cannot_do_is_refused() {
     }
     // The GPU's limits are others.
     let gpu = format!("nvvidconv compute-hw=GPU ! {nvmm},width=112,height=80");
-    machine.play(&format!(
+    machine.run_to_end(&format!(
         "videotestsrc num-buffers=2 ! video/x-raw,width=1920,height=1080 ! {gpu} ! fakesink"
     ));
-    let work = machine.work();
+    let work = machine.activity();
     assert_eq!(work.len(), 1);
     assert_eq!((work[0].engine.as_str(), work[0].frames), ("GPU", 2));
 }
 
 #[test]
-fn crops_that_the_vic_cannot_do_are_refused() {
+fn virtual_vic_rejects_unsupported_crops() {
     let machine = JetsonElements::new();
     let nvmm = "video/x-raw(memory:NVMM)";
     // Of a picture of 640×360.
@@ -383,7 +383,7 @@ fn crops_that_the_vic_cannot_do_are_refused() {
         "left=0 right=100 top=80 bottom=40",
     ] {
         for engine in ["", "compute-hw=GPU "] {
-            let said = machine.refuse(&pipeline(&format!("{engine}{outside}"), square));
+            let said = machine.run_to_error(&pipeline(&format!("{engine}{outside}"), square));
             assert!(
                 said.contains("the crop is outside of the picture"),
                 "{engine}{outside}: {said}"
@@ -413,28 +413,28 @@ fn crops_that_the_vic_cannot_do_are_refused() {
             "32x16 to 64x272: the VIC scales by 16 at most",
         ),
     ] {
-        let said = machine.refuse(&pipeline(crop, to));
+        let said = machine.run_to_error(&pipeline(crop, to));
         assert!(
             said.contains("NvBufSurfTransform failed") && said.contains(why),
             "{crop}: {said}"
         );
     }
-    assert_eq!(machine.work(), [], "nothing came through");
+    assert_eq!(machine.activity(), [], "nothing came through");
     // The limits themselves are met, and a crop of a picture that is too large as a whole.
-    machine.play(&pipeline(
+    machine.run_to_end(&pipeline(
         "left=624 right=640 top=344 bottom=360",
         "width=256,height=256",
     ));
-    machine.play(&pipeline(
+    machine.run_to_end(&pipeline(
         "left=160 right=480 top=90 bottom=270",
         "width=20,height=20",
     ));
     // The GPU's limits are others.
-    machine.play(&pipeline(
+    machine.run_to_end(&pipeline(
         "compute-hw=GPU left=0 right=8 top=0 bottom=8",
         "width=256,height=256",
     ));
-    let work = machine.work();
+    let work = machine.activity();
     let done: Vec<(&str, &str, u64)> = work
         .iter()
         .map(|work| (work.engine.as_str(), work.to.as_str(), work.frames))
@@ -451,13 +451,13 @@ fn crops_that_the_vic_cannot_do_are_refused() {
 }
 
 #[test]
-fn a_camera_gives_frames_and_breaks_as_asked() {
+fn virtual_camera_delivers_frames_and_fails_on_request() {
     let machine = JetsonElements::new();
     let mode = "video/x-raw(memory:NVMM),width=1280,height=720,framerate=60/1";
-    machine.play(&format!(
+    machine.run_to_end(&format!(
         "nvarguscamerasrc num-buffers=6 sensor-mode=4 name=front ! {mode} ! fakesink"
     ));
-    let work = machine.work();
+    let work = machine.activity();
     assert_eq!(work.len(), 1);
     assert_eq!(
         (work[0].element.as_str(), work[0].name.as_str()),
@@ -475,7 +475,7 @@ fn a_camera_gives_frames_and_breaks_as_asked() {
     assert!(text.contains("No cameras available"), "{text}");
     machine.remove("sensors");
     machine.write("argus-wedged", "timeout\n");
-    let text = machine.refuse("nvarguscamerasrc ! fakesink");
+    let text = machine.run_to_error("nvarguscamerasrc ! fakesink");
     assert!(
         text.contains("TIMEOUT") && text.contains("Argus Error Status"),
         "{text}"
@@ -487,12 +487,13 @@ fn a_camera_gives_frames_and_breaks_as_asked() {
         text.contains("Connecting to nvargus-daemon failed"),
         "{text}"
     );
-    assert_eq!(machine.work(), work, "no further frames");
+    assert_eq!(machine.activity(), work, "no further frames");
 }
 
 #[test]
-fn jpeg_needs_its_property() {
+fn jpeg_decoding_needs_property() {
     let machine = JetsonElements::new();
-    let said = machine.refuse("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");
+    let said =
+        machine.run_to_error("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");
     assert!(said.contains("JPEG needs mjpeg=1"), "{said}");
 }

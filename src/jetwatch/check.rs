@@ -6,19 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use jetwatch_config::{Broker, Config, SourceConfig, SourceUri};
-use jetwatch_detect::{self as detect, Prepared};
+use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_pipeline as pipeline;
-use jetwatch_platform::{Machine, Root};
+use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish as publish;
-use jetwatch_source::{self as source, Flow, Plan, SourceContext, StopToken, Surfaces};
+use jetwatch_source::{
+    self as source, Flow, FrameHandler, ProcessingPlan, SourceContext, StopToken, Surfaces,
+};
 use jetwatch_telemetry::{self as telemetry, Recorder};
-use jetwatch_types::{Placement, Size, SourceState};
+use jetwatch_types::{Frame, Placement, Size, SourceId, SourceState};
 
 use super::Exit;
-use super::lines::Lines;
+use super::check_report::CheckReport;
 
 /// What `jetwatch check` is told.
 #[derive(Debug, Args)]
@@ -46,7 +48,7 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let config = Config::load(&args.config)?;
     telemetry::start_logging(log::LevelFilter::Error);
-    let mut lines = Lines::default();
+    let mut lines = CheckReport::default();
     lines.ok(
         "config",
         &format!(
@@ -58,12 +60,12 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     );
     if !args.file_only {
         let prepared = check_detector(&config, &mut lines);
-        let machine = Arc::new(Machine::find(&Root::new(&args.root)));
+        let machine = Arc::new(Machine::find(&SysRoot::new(&args.root)));
         lines.ok("machine", &machine.describe());
         for note in &machine.notes {
             lines.unknown("machine", note);
         }
-        let place = Place {
+        let place = CheckContext {
             surfaces: prepared
                 .as_ref()
                 .and_then(|prepared| check_surfaces(prepared, &machine, &mut lines)),
@@ -71,7 +73,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         };
         if let Some(prepared) = &prepared {
             for unknown in pipeline::unknown_labels(&config, prepared.labels()) {
-                lines.wrong("labels", &unknown.to_string());
+                lines.failed("labels", &unknown.to_string());
             }
         }
         for source in &config.sources {
@@ -85,10 +87,10 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     Ok(lines.exit())
 }
 
-fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
+fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorFactory> {
     let started = Instant::now();
-    let prepared = detect::prepare(&config.detector, &Recorder::default()).and_then(|prepared| {
-        prepared.make_detector(0)?;
+    let prepared = detect::load(&config.detector, &Recorder::default()).and_then(|prepared| {
+        prepared.create(0)?;
         Ok(prepared)
     });
     match prepared {
@@ -99,22 +101,22 @@ fn check_detector(config: &Config, lines: &mut Lines) -> Option<Prepared> {
                 prepared.labels().len(),
                 started.elapsed().as_millis()
             );
-            lines.ok("detector", &text);
+            report.ok("detector", &text);
             Some(prepared)
         }
         Err(error) => {
-            lines.wrong("detector", &error.to_string());
+            report.failed("detector", &error.to_string());
             None
         }
     }
 }
 
 /// Whether the secondary networks can be opened, and fit what they stand on.
-fn check_secondary(config: &Config, prepared: &Prepared, lines: &mut Lines) {
+fn check_secondary(config: &Config, prepared: &DetectorFactory, report: &mut CheckReport) {
     match pipeline::prepare_secondary(config, prepared.labels()) {
         Ok(networks) => {
             for network in networks {
-                lines.ok(
+                report.ok(
                     &format!("secondary {}", network.name()),
                     &network.describe(),
                 );
@@ -123,14 +125,14 @@ fn check_secondary(config: &Config, prepared: &Prepared, lines: &mut Lines) {
         Err(problems) => {
             let (first, others) = *problems;
             for problem in [first].into_iter().chain(others) {
-                lines.wrong("secondary", &problem.to_string());
+                report.failed("secondary", &problem.to_string());
             }
         }
     }
 }
 
 /// What sources are opened on.
-struct Place {
+struct CheckContext {
     machine: Arc<Machine>,
     /// There where pictures stay in NVMM.
     surfaces: Option<Arc<Surfaces>>,
@@ -138,19 +140,19 @@ struct Place {
 
 /// Whether the detector reads a Jetson's pictures where the VIC leaves them; no word about it on other machines.
 fn check_surfaces(
-    prepared: &Prepared,
+    prepared: &DetectorFactory,
     machine: &Machine,
-    lines: &mut Lines,
+    report: &mut CheckReport,
 ) -> Option<Arc<Surfaces>> {
     let release = machine.release?;
     match prepared.surfaces(Some(release.major)) {
         Ok(Some(surfaces)) => {
-            lines.ok("pictures", "read by the GPU where the VIC leaves them");
+            report.ok("pictures", "read by the GPU where the VIC leaves them");
             Some(surfaces)
         }
         Ok(None) => None,
         Err(error) => {
-            lines.unknown("pictures", &error.to_string());
+            report.unknown("pictures", &error.to_string());
             None
         }
     }
@@ -160,54 +162,83 @@ fn check_surfaces(
 struct Opened {
     size: Size,
     waited: Duration,
-    plan: Option<Plan>,
+    plan: Option<ProcessingPlan>,
 }
 
 /// What is heard from a source that is opened.
-enum News {
+enum SourceMessage {
     Frame(Size),
-    Plan(Plan),
-    Trouble(String),
+    Plan(ProcessingPlan),
+    Error(String),
 }
 
 /// Expects a plan, opens the source, and says what its pipeline really made of the plan.
 fn check_source(
     source: &SourceConfig,
-    prepared: Option<&Prepared>,
-    place: &Place,
-    lines: &mut Lines,
+    prepared: Option<&DetectorFactory>,
+    host: &CheckContext,
+    report: &mut CheckReport,
 ) {
     let (what, plan) = (
         format!("source {}", source.name),
         format!("plan {}", source.name),
     );
-    let input = prepared.map_or(detect::scripted::INPUT, Prepared::input_size);
-    let placement = prepared.map_or_else(Default::default, Prepared::placement);
-    let expected = match source::gst::expect(source, &place.machine, input, placement) {
+    let input = prepared.map_or(detect::scripted::INPUT, DetectorFactory::input_size);
+    let placement = prepared.map_or_else(Default::default, DetectorFactory::placement);
+    let expected = match source::gst::predict_plan(source, &host.machine, input, placement) {
         Ok(expected) => expected,
         // It would fail in the same way when it is opened.
-        Err(error) => return lines.wrong(&plan, &error.to_string()),
+        Err(error) => return report.failed(&plan, &error.to_string()),
     };
-    match open(source, input, placement, place) {
+    match open(source, input, placement, host) {
         Ok(opened) => {
             let waited = opened.waited.as_millis();
             let text = format!("{} pixels, first frame after {waited} ms", opened.size);
-            lines.ok(&what, &text);
+            report.ok(&what, &text);
             // A source that jetwatch draws has no pipeline to be asked.
-            print_plan(&plan, &opened.plan.unwrap_or(expected), lines);
+            add_plan(&plan, &opened.plan.unwrap_or(expected), report);
         }
         Err(reason) => {
-            lines.wrong(&what, &reason);
+            report.failed(&what, &reason);
             let text = format!("expected, as nothing was seen: {expected}");
-            lines.unknown(&plan, &text);
+            report.unknown(&plan, &text);
         }
     }
 }
 
-fn print_plan(what: &str, plan: &Plan, lines: &mut Lines) {
-    lines.ok(what, &plan.to_string());
+fn add_plan(what: &str, plan: &ProcessingPlan, report: &mut CheckReport) {
+    report.ok(what, &plan.to_string());
     for note in &plan.notes {
-        lines.ok(what, note);
+        report.ok(what, note);
+    }
+}
+
+/// Sends the first frame, the plan and the failures of a source to the check.
+struct FirstFrame {
+    messages: Sender<SourceMessage>,
+    is_seen: AtomicBool,
+}
+
+impl FrameHandler for FirstFrame {
+    fn frame(&self, frame: Frame) -> Flow {
+        // One is enough; that the source goes on until it is stopped distinguishes its own end from ours. The number does not
+        // say which is the first: an image that could not be read in place had one too.
+        if !self.is_seen.swap(true, Ordering::Relaxed) {
+            let message = SourceMessage::Frame(frame.meta.source_size);
+            let _ = self.messages.send(message);
+        }
+        Flow::Continue
+    }
+
+    fn state_changed(&self, _source: SourceId, state: SourceState, reason: Option<String>) {
+        if state == SourceState::Offline {
+            let reason = reason.unwrap_or_else(|| "offline".to_owned());
+            let _ = self.messages.send(SourceMessage::Error(reason));
+        }
+    }
+
+    fn plan(&self, plan: &ProcessingPlan) {
+        let _ = self.messages.send(SourceMessage::Plan(plan.clone()));
     }
 }
 
@@ -216,48 +247,33 @@ fn open(
     source: &SourceConfig,
     input: Size,
     placement: Placement,
-    place: &Place,
+    host: &CheckContext,
 ) -> Result<Opened, String> {
     let (news, heard) = unbounded();
-    let (frame_news, plan_news) = (news.clone(), news.clone());
-    let is_seen = AtomicBool::new(false);
     let stop = StopToken::default();
-    let mut context = SourceContext::alone(
+    let mut context = SourceContext::standalone(
         &source.name,
         input,
         placement,
         &stop,
-        Arc::new(move |frame| {
-            // One is enough; that it goes on until it is stopped tells an end of its own from ours. Its number does not tell which
-            // is the first: a picture that could not be read in place had one too.
-            if !is_seen.swap(true, Ordering::Relaxed) {
-                let _ = frame_news.send(News::Frame(frame.meta.source_size));
-            }
-            Flow::Continue
-        }),
-        Arc::new(move |_, state, reason| {
-            if state == SourceState::Offline {
-                let trouble = reason.unwrap_or_else(|| "offline".to_owned());
-                let _ = news.send(News::Trouble(trouble));
-            }
+        Arc::new(FirstFrame {
+            messages: news,
+            is_seen: AtomicBool::new(false),
         }),
     );
-    context.machine = Arc::clone(&place.machine);
-    context.surfaces.clone_from(&place.surfaces);
-    context.on_plan = Arc::new(move |plan| {
-        let _ = plan_news.send(News::Plan(plan.clone()));
-    });
+    context.machine = Arc::clone(&host.machine);
+    context.nvmm_reader.clone_from(&host.surfaces);
     let started = Instant::now();
     let handle = source::start(source, context)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let result = listen(&heard, source, started);
+    let result = wait_for_frame(&heard, source, started);
     stop.stop();
     // Its own error is already in `result`.
     let _ = handle.join();
     // A plan that the configuration does not accept comes after its frame.
     let late = heard.try_iter().find_map(|news| match news {
-        News::Trouble(reason) => Some(reason),
-        News::Frame(_) | News::Plan(_) => None,
+        SourceMessage::Error(reason) => Some(reason),
+        SourceMessage::Frame(_) | SourceMessage::Plan(_) => None,
     });
     match late {
         Some(reason) if result.is_ok() => Err(reason),
@@ -265,23 +281,23 @@ fn open(
     }
 }
 
-fn listen(
-    heard: &Receiver<News>,
+fn wait_for_frame(
+    rx: &Receiver<SourceMessage>,
     source: &SourceConfig,
     started: Instant,
 ) -> Result<Opened, String> {
-    let patience = source.first_frame_timeout();
-    let end = started + patience + Duration::from_secs(1);
+    let timeout = source.first_frame_timeout();
+    let end = started + timeout + Duration::from_secs(1);
     // What is drawn has no pipeline, and tells no plan.
     let has_plan = !matches!(source.uri, SourceUri::Synthetic(_));
     let (mut seen, mut plan) = (None, None);
     loop {
-        match heard.recv_deadline(end) {
-            Ok(News::Frame(size)) => seen = seen.or(Some((size, started.elapsed()))),
-            Ok(News::Plan(found)) => plan = Some(found),
-            Ok(News::Trouble(reason)) => return Err(reason),
+        match rx.recv_deadline(end) {
+            Ok(SourceMessage::Frame(size)) => seen = seen.or(Some((size, started.elapsed()))),
+            Ok(SourceMessage::Plan(found)) => plan = Some(found),
+            Ok(SourceMessage::Error(reason)) => return Err(reason),
             Err(RecvTimeoutError::Timeout) => {
-                let waited = patience.as_millis();
+                let waited = timeout.as_millis();
                 return Err(format!("no frame within {waited} ms"));
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -296,7 +312,7 @@ fn listen(
     }
 }
 
-fn check_broker(config: &Config, lines: &mut Lines) {
+fn check_broker(config: &Config, report: &mut CheckReport) {
     let Some(mqtt) = &config.publish.mqtt else {
         return;
     };
@@ -305,19 +321,21 @@ fn check_broker(config: &Config, lines: &mut Lines) {
             match publish::EmbeddedBroker::start(*listen, mqtt.credentials.as_ref()) {
                 Ok(broker) => {
                     broker.stop();
-                    lines.ok("broker", &format!("embedded, {listen} is free"));
+                    report.ok("broker", &format!("embedded, {listen} is free"));
                 }
-                Err(error) if error.is_units_alone() => lines.unknown("broker", &error.to_string()),
-                Err(error) => lines.wrong("broker", &error.to_string()),
+                Err(error) if error.is_units_alone() => {
+                    report.unknown("broker", &error.to_string())
+                }
+                Err(error) => report.failed("broker", &error.to_string()),
             }
         }
         Broker::Url { host, port, .. } => match publish::probe(mqtt, BROKER_TIMEOUT) {
-            Ok(_) => lines.ok(
+            Ok(_) => report.ok(
                 "broker",
                 &format!("{host}:{port} accepts us as {}", mqtt.client_id),
             ),
-            Err(error) if error.is_units_alone() => lines.unknown("broker", &error.to_string()),
-            Err(error) => lines.wrong("broker", &error.to_string()),
+            Err(error) if error.is_units_alone() => report.unknown("broker", &error.to_string()),
+            Err(error) => report.failed("broker", &error.to_string()),
         },
     }
 }

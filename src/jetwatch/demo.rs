@@ -1,6 +1,6 @@
 //! `jetwatch demo`: the whole chain at work, with its messages printed as a subscriber receives them.
 
-mod judge;
+mod score;
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write, stdout};
@@ -16,7 +16,7 @@ use jetwatch_pipeline::{self as pipeline, Options, Pipeline};
 use jetwatch_publish::Subscriber;
 use jetwatch_telemetry as telemetry;
 
-use judge::Judge;
+use score::Scorer;
 
 use super::{Exit, parse_duration, progress, run, signals};
 
@@ -24,10 +24,10 @@ use super::{Exit, parse_duration, progress, run, signals};
 const SCENE: &str = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30";
 
 /// Where a subscriber would look first.
-const USUAL_PORT: u16 = 1883;
+const DEFAULT_PORT: u16 = 1883;
 
 /// A track is told of this often: enough to see it move, few enough to read.
-const UPDATES_EVERY: Duration = Duration::from_secs(2);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What `jetwatch demo` is told.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(super) struct DemoArgs {
 pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     let mut config = Config::for_source(&args.source, args.model.as_deref())?;
     telemetry::start_logging(log::LevelFilter::Warn);
-    config.publish.update_interval = UPDATES_EVERY;
+    config.publish.update_interval = UPDATE_INTERVAL;
     config.detector.interval = Interval::Frames(args.interval);
     config.publish.stats_interval = Duration::from_secs(5);
     if let Some(mqtt) = &mut config.publish.mqtt {
@@ -58,7 +58,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             listen: free_address(),
         };
     }
-    introduce(&config, args);
+    print_intro(&config, args);
     let judge = match args
         .model
         .as_deref()
@@ -67,7 +67,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         Some(model) => {
             let spec = ModelSpec::load(Path::new(model))?;
             choose_precision(&mut config, &spec)?;
-            scene_of(&config).map(|scene| Judge::new(scene, spec))
+            scene_of(&config).map(|scene| Scorer::new(scene, spec))
         }
         None => None,
     };
@@ -79,12 +79,12 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             started
         }),
         duration: Some(args.duration),
-        tap: judge.as_ref().map(Judge::tap),
+        frame_callback: judge.as_ref().map(Scorer::tap),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
     signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
-    progress::show(pipeline.stop_token(), pipeline.glance());
+    progress::show(pipeline.stop_token(), pipeline.progress());
     let printer = match (&config.publish.mqtt, pipeline.broker_address()) {
         (Some(mqtt), Some(address)) => Some(print_messages(mqtt, address)?),
         _ => None,
@@ -117,10 +117,10 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             counted.join(", ")
         }
     );
-    if let Some(verdict) = judge.and_then(|judge| judge.verdict()) {
+    if let Some(verdict) = judge.and_then(|judge| judge.score()) {
         println!("{}", verdict.describe());
     }
-    say_what_next(&config);
+    print_next_steps(&config);
     run::finish(outcome, None)
 }
 
@@ -133,14 +133,14 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
         return Ok(());
     }
     let mut best: Option<(f64, String)> = None;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for file in &spec.files {
         let mut trial = config.clone();
         trial.sources = Config::for_source(SCENE, None)?.sources;
         trial.detector.precision = Some(file.precision.clone());
         trial.detector.workers = 1;
-        let alone = pipeline::detector_alone(&trial, 4, 4, TRIAL_FRAMES)?;
-        told.push(format!(
+        let alone = pipeline::bench_detector(&trial, 4, 4, TRIAL_FRAMES)?;
+        reported.push(format!(
             "{} {:.1} ms",
             file.precision, alone.cpu_ms_per_frame
         ));
@@ -154,7 +154,7 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
     if let Some((_, precision)) = best {
         println!(
             "Precision: {precision}, the fastest here (CPU time per frame: {}).",
-            told.join(", ")
+            reported.join(", ")
         );
         config.detector.precision = Some(precision);
     }
@@ -169,7 +169,7 @@ fn scene_of(config: &Config) -> Option<&SyntheticScene> {
     }
 }
 
-fn introduce(config: &Config, args: &DemoArgs) {
+fn print_intro(config: &Config, args: &DemoArgs) {
     let source = config.sources.first().map(|source| &source.uri);
     match source {
         Some(SourceUri::Synthetic(scene)) => println!(
@@ -196,7 +196,7 @@ fn introduce(config: &Config, args: &DemoArgs) {
 
 /// The usual port on the loopback interface, or a free one when somebody has it.
 fn free_address() -> SocketAddr {
-    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, USUAL_PORT));
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     match TcpListener::bind(usual) {
         Ok(_) => usual,
         Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -227,11 +227,11 @@ fn print_messages(
             loop {
                 match subscriber.recv_timeout(Duration::from_millis(200)) {
                     Some((topic, payload)) => {
-                        let seen = counts.entry(kind_of(&topic, &payload)).or_insert(0);
-                        *seen += 1;
+                        let observed = counts.entry(message_kind(&topic, &payload)).or_insert(0);
+                        *observed += 1;
                         // One of each kind as it is, the others in a form that fits a line.
-                        let text = match digest(&payload) {
-                            Some(digest) if *seen > 1 => digest,
+                        let text = match summarize(&payload) {
+                            Some(digest) if *observed > 1 => digest,
                             _ => String::from_utf8_lossy(&payload).into_owned(),
                         };
                         match writeln!(stdout(), "{topic} {text}") {
@@ -250,7 +250,7 @@ fn print_messages(
 }
 
 /// What a message is about, for the count at the end.
-fn kind_of(topic: &str, payload: &[u8]) -> String {
+fn message_kind(topic: &str, payload: &[u8]) -> String {
     let json = serde_json::from_slice::<serde_json::Value>(payload).unwrap_or_default();
     match json.get("kind").and_then(serde_json::Value::as_str) {
         Some("event") => format!(
@@ -266,7 +266,7 @@ fn kind_of(topic: &str, payload: &[u8]) -> String {
 }
 
 /// An event or a summary in words; `None` for what is short already.
-fn digest(payload: &[u8]) -> Option<String> {
+fn summarize(payload: &[u8]) -> Option<String> {
     let json = serde_json::from_slice::<serde_json::Value>(payload).ok()?;
     let text = |value: &serde_json::Value| value.as_str().unwrap_or("?").to_owned();
     match json.get("kind")?.as_str()? {
@@ -296,7 +296,7 @@ fn digest(payload: &[u8]) -> Option<String> {
     }
 }
 
-fn say_what_next(config: &Config) {
+fn print_next_steps(config: &Config) {
     println!();
     println!("Next:");
     println!("  your own video    make demo SOURCE=video.mp4 MODEL=folder");
@@ -323,14 +323,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_fits_a_line() {
+    fn event_summary_is_one_line() {
         let payload = br#"{"kind":"event","type":"new","label":"car","track_id":7,"duration_ms":66,
             "after":{"state":"active","score":0.875,"box":[1.4,2.6,30.0,40.0]}}"#;
         assert_eq!(
-            digest(payload).as_deref(),
+            summarize(payload).as_deref(),
             Some("new    car #7 active box [1, 3, 30, 40] score 0.88 after 66 ms {…}")
         );
-        assert_eq!(digest(b"3"), None, "a count is short already");
-        assert_eq!(digest(b"online"), None);
+        assert_eq!(summarize(b"3"), None, "a count is short already");
+        assert_eq!(summarize(b"online"), None);
     }
 }

@@ -14,8 +14,8 @@ use serde::Serialize;
 use jetwatch_config::Config;
 use jetwatch_detect::DetectError;
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_eval::{ClassMap, Found, Judgement, Truth, bootstrap, coco};
-use jetwatch_pipeline::{Examined, Examiner, Pictures, PipelineError};
+use jetwatch_eval::{ClassMap, Evaluation, Prediction, Truth, bootstrap, coco};
+use jetwatch_pipeline::{EvaluationRun, Evaluator, ImageList, PipelineError};
 use jetwatch_telemetry as telemetry;
 use jetwatch_types::Detection;
 
@@ -25,16 +25,16 @@ use report::Report;
 
 /// Least score of a detection that average precision hears of. COCO's protocol wants them all; below this one they change
 /// nothing that can be seen, and cost time.
-const LEAST_SCORE: f32 = 0.001;
+const MIN_SCORE: f32 = 0.001;
 
 /// Most detections of one picture, as COCO's protocol has it.
-const MOST_DETECTIONS: usize = 100;
+const MAX_DETECTIONS: usize = 100;
 
 /// A picture that takes longer than this to come ends the evaluation.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const IMAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pictures that cannot be read are listed up to this number.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// What `jetwatch eval` is told.
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub(super) struct EvalArgs {
 /// after everything else was judged.
 pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
-    let truth = read_truth(&args.annotations)?;
+    let truth = read_annotations(&args.annotations)?;
     let spec = ModelSpec::load(&args.model)
         .map_err(|error| PipelineError::from(DetectError::from(error)))?;
     let classes = ClassMap::new(&spec.labels, &truth.categories).with_context(|| {
@@ -90,7 +90,7 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     })?;
     let precisions = precisions(args, &spec);
     let threshold = args.score_threshold.unwrap_or(spec.score_threshold);
-    let pictures: Pictures = truth
+    let pictures: ImageList = truth
         .images
         .iter()
         .map(|image| (args.images.join(&image.file_name), image.size))
@@ -103,9 +103,9 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
 
     let config = configuration(args)?;
     let workers = config.detector.workers;
-    let examiner = Examiner::new(&config, &precisions)?;
-    let examined = examiner.look(&pictures, &mut bar(pictures.len()))?;
-    say_unreadable(&examined, &pictures)?;
+    let examiner = Evaluator::new(&config, &precisions)?;
+    let examined = examiner.run(&pictures, &mut bar(pictures.len()))?;
+    report_unreadable(&examined, &pictures)?;
     if let Some(path) = &args.detections_out {
         write_detections(path, &precisions, &examined, &truth, &classes)?;
     }
@@ -113,17 +113,17 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     // What could not be read, and what the model was never taught, counts for nothing.
     let readable = |image: usize| examined.found[0][image].is_some();
     let judged = truth.restricted(readable, |category| classes.label(category).is_some());
-    let judgements: Vec<Judgement> = examined
+    let judgements: Vec<Evaluation> = examined
         .found
         .iter()
         .map(|found| {
-            let found = judged_detections(found, &truth, &judged, &classes);
-            Judgement::new(&judged, &found, f64::from(threshold))
+            let found = evaluated_detections(found, &truth, &judged, &classes);
+            Evaluation::new(&judged, &found, f64::from(threshold))
         })
         .collect();
     let spreads = (args.draws > 0)
         .then(|| {
-            let all: Vec<&Judgement> = judgements.iter().collect();
+            let all: Vec<&Evaluation> = judgements.iter().collect();
             bootstrap(&all, judged.images.len(), args.draws, args.seed, workers)
         })
         .flatten();
@@ -137,16 +137,16 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
         matched_by: report::matched_by(&classes),
         classes: report::classes(&spec.labels, &truth.categories, &classes),
         score_threshold: threshold,
-        least_score: LEAST_SCORE,
-        most_detections: MOST_DETECTIONS,
+        least_score: MIN_SCORE,
+        most_detections: MAX_DETECTIONS,
         draws: args.draws,
         seed: args.seed,
         workers,
         threads_per_worker: config.detector.threads_per_worker,
-        images_per_s: report::rate(judged.images.len(), examined.took),
+        images_per_s: report::rate(judged.images.len(), examined.elapsed),
         networks: report::networks(&precisions, &judgements, &examined, spreads.as_ref()),
     };
-    print!("{}", report.in_words());
+    print!("{}", report.to_text());
     if let Some(path) = &args.out {
         let text = serde_json::to_string_pretty(&report).context("cannot write numbers as JSON")?;
         write(path, &(text + "\n")).with_context(|| format!("cannot write {}", path.display()))?;
@@ -158,7 +158,7 @@ pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn read_truth(path: &Path) -> anyhow::Result<Truth> {
+fn read_annotations(path: &Path) -> anyhow::Result<Truth> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     coco::parse(&bytes).with_context(|| path.display().to_string())
 }
@@ -183,17 +183,17 @@ fn configuration(args: &EvalArgs) -> anyhow::Result<Config> {
     let [images, model] = [&args.images, &args.model].map(|path| path.display().to_string());
     let mut config = Config::for_source(&format!("images:{images}"), Some(&model))?;
     for source in &mut config.sources {
-        source.stall_timeout = LONGEST_WAIT;
+        source.stall_timeout = IMAGE_TIMEOUT;
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     config.detector.workers = args.workers.map_or(cores, usize::from);
     config.detector.threads_per_worker = usize::from(args.threads_per_worker);
-    config.detector.score_threshold = Some(LEAST_SCORE);
+    config.detector.score_threshold = Some(MIN_SCORE);
     Ok(config)
 }
 
 /// Says which pictures could not be read; an error when none could.
-fn say_unreadable(examined: &Examined, pictures: &Pictures) -> anyhow::Result<()> {
+fn report_unreadable(examined: &EvaluationRun, pictures: &ImageList) -> anyhow::Result<()> {
     let lines = examined
         .unreadable
         .iter()
@@ -205,10 +205,10 @@ fn say_unreadable(examined: &Examined, pictures: &Pictures) -> anyhow::Result<()
             pictures.len()
         );
     }
-    for line in lines.take(MOST_LISTED) {
+    for line in lines.take(MAX_LISTED) {
         eprintln!("jetwatch: left out {line}");
     }
-    let more = examined.unreadable.len().saturating_sub(MOST_LISTED);
+    let more = examined.unreadable.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         eprintln!("jetwatch: and {more} more were left out");
     }
@@ -216,36 +216,36 @@ fn say_unreadable(examined: &Examined, pictures: &Pictures) -> anyhow::Result<()
 }
 
 /// The best detections of a picture.
-fn best(detections: &[Detection]) -> &[Detection] {
-    &detections[..detections.len().min(MOST_DETECTIONS)]
+fn best_detections(detections: &[Detection]) -> &[Detection] {
+    &detections[..detections.len().min(MAX_DETECTIONS)]
 }
 
-/// One network's detections with the indices of `judged`, which is a part of `truth`.
-fn judged_detections(
+/// One network's detections with the indices of `evaluated`, which is a part of `truth`.
+fn evaluated_detections(
     found: &[Option<Vec<Detection>>],
     truth: &Truth,
-    judged: &Truth,
+    evaluated: &Truth,
     classes: &ClassMap,
-) -> Vec<Found> {
+) -> Vec<Prediction> {
     // Both lists of either are sorted by id.
     let new_category = |class: u16| {
         let id = truth.categories[classes.category(class)?].id;
-        judged
+        evaluated
             .categories
             .binary_search_by_key(&id, |category| category.id)
             .ok()
     };
     let mut all = Vec::new();
     for (image, detections) in truth.images.iter().zip(found) {
-        let place = judged
+        let place = evaluated
             .images
             .binary_search_by_key(&image.id, |image| image.id);
         let (Ok(place), Some(detections)) = (place, detections) else {
             continue;
         };
-        all.extend(best(detections).iter().filter_map(|detection| {
+        all.extend(best_detections(detections).iter().filter_map(|detection| {
             let category = new_category(detection.class)?;
-            Some(Found::new(place, category, detection))
+            Some(Prediction::new(place, category, detection))
         }));
     }
     all
@@ -263,12 +263,12 @@ struct ResultLine {
 fn write_detections(
     path: &Path,
     precisions: &[String],
-    examined: &Examined,
+    examined: &EvaluationRun,
     truth: &Truth,
     classes: &ClassMap,
 ) -> anyhow::Result<()> {
     for (precision, found) in precisions.iter().zip(&examined.found) {
-        let of_all = judged_detections(found, truth, truth, classes);
+        let of_all = evaluated_detections(found, truth, truth, classes);
         let lines: Vec<ResultLine> = of_all
             .iter()
             .map(|found| ResultLine {

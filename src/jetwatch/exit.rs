@@ -7,7 +7,7 @@ use jetwatch_detect::DetectError;
 use jetwatch_detect::engines::EngineError;
 use jetwatch_nsys::profile::ProfileError;
 use jetwatch_pipeline::PipelineError;
-use jetwatch_telemetry::marked_as_error;
+use jetwatch_telemetry::with_error_prefix;
 
 /// Shown below `--help`, and in the README.
 pub(super) const HELP: &str = "\
@@ -34,7 +34,7 @@ pub enum Exit {
 
 impl Exit {
     /// What a daemon that another program ran ended with.
-    pub(super) fn of_daemon(status: u8) -> Self {
+    pub(super) fn from_daemon_status(status: u8) -> Self {
         match status {
             0 => Self::Success,
             3 => Self::SourceFailed,
@@ -57,7 +57,7 @@ impl From<Exit> for ExitCode {
 
 /// Prints an error with its causes and picks the exit code.
 pub(super) fn report(error: &anyhow::Error) -> Exit {
-    eprintln!("{}", marked_as_error(&format!("jetwatch: {error:#}")));
+    eprintln!("{}", with_error_prefix(&format!("jetwatch: {error:#}")));
     if error.downcast_ref::<ConfigError>().is_some() {
         return Exit::Config;
     }
@@ -69,7 +69,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         };
     }
     if let Some(ProfileError::Daemon { status, .. }) = error.downcast_ref::<ProfileError>() {
-        return Exit::of_daemon(*status);
+        return Exit::from_daemon_status(*status);
     }
     let detect = match error.downcast_ref::<PipelineError>() {
         Some(
@@ -79,7 +79,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         ) => return Exit::Config,
         Some(PipelineError::Secondary { cause, .. }) => Some(cause.as_ref()),
         Some(PipelineError::Detect(detect)) => Some(detect),
-        Some(PipelineError::Picture { cause, .. }) => Some(cause.as_ref()),
+        Some(PipelineError::Image { cause, .. }) => Some(cause.as_ref()),
         _ => None,
     };
     if detect.is_some_and(DetectError::is_configuration) {
@@ -104,7 +104,7 @@ pub(super) fn abort_on_panic() {
         );
         log::error!("{text}");
         log::logger().flush();
-        eprintln!("{}", marked_as_error(&format!("jetwatch: {text}")));
+        eprintln!("{}", with_error_prefix(&format!("jetwatch: {text}")));
         std::process::abort();
     }));
 }

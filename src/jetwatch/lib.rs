@@ -6,24 +6,24 @@ mod output;
 
 mod bench;
 mod check;
+mod check_report;
+mod dataset;
 mod demo;
 mod doctor;
 mod engine;
-mod environment;
 mod eval;
 mod exit;
-mod lines;
 mod manual;
 mod model;
 mod profile;
 mod progress;
+mod reexec;
 mod report;
 mod run;
-mod scenes;
 mod signals;
+mod subscribe;
 pub mod track;
 mod tune;
-mod watch;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ enum Command {
     /// Show the whole chain at work, with events as a subscriber sees them.
     Demo(demo::DemoArgs),
     /// Subscribe to a broker and print its messages as they come.
-    Subscribe(watch::WatchArgs),
+    Subscribe(subscribe::SubscribeArgs),
     /// Measure parts of the chain.
     Bench(bench::BenchArgs),
     /// Record the daemon by Nsight Systems, here or over ssh, and say where its time goes.
@@ -69,7 +69,7 @@ enum Command {
     /// Track detections from a MOTChallenge text file.
     Track(track::TrackArgs),
     /// Write labeled pictures of the built-in street scene, for training and judging networks.
-    Dataset(scenes::ScenesArgs),
+    Dataset(dataset::DatasetArgs),
 }
 
 /// Parses the command line, runs what it asks for, and gives the process's exit code.
@@ -95,14 +95,14 @@ pub fn main() -> ExitCode {
             | Command::Profile(_)
             | Command::Report(_)
     ) {
-        environment::complete();
+        reexec::ensure_environment();
     }
     let result = match command {
         Command::Run(args) => run::run(&args, started),
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args, started),
-        Command::Subscribe(args) => watch::run(&args),
+        Command::Subscribe(args) => subscribe::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Report(args) => report::run(&args),
@@ -111,7 +111,7 @@ pub fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Track(args) => track::run(&args).map(|()| Exit::Success),
-        Command::Dataset(args) => scenes::run(&args),
+        Command::Dataset(args) => dataset::run(&args),
     };
     exit_code(result)
 }

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process;
 
 /// 128 and the number of SIGPIPE.
-const READER_GONE: i32 = 141;
+const SIGPIPE_EXIT: i32 = 141;
 
 /// Prints a line to standard output; see [`print`].
 macro_rules! println {
@@ -24,7 +24,7 @@ macro_rules! print {
 
 /// Prints a line to standard error; what nobody can read is not printed.
 macro_rules! eprintln {
-    ($($text:tt)*) => { $crate::output::complain(format_args!("{}\n", format_args!($($text)*))) };
+    ($($text:tt)*) => { $crate::output::eprint(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 /// Prints to standard output. Ends the process when nobody reads it any more, or when it cannot be written for another
@@ -33,9 +33,9 @@ pub(super) fn print(text: Arguments<'_>) {
     let written = stdout().lock().write_fmt(text);
     match written {
         Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(READER_GONE),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => process::exit(SIGPIPE_EXIT),
         Err(error) => {
-            complain(format_args!(
+            eprint(format_args!(
                 "jetwatch: cannot write to standard output: {error}\n"
             ));
             process::exit(1);
@@ -44,7 +44,7 @@ pub(super) fn print(text: Arguments<'_>) {
 }
 
 /// Prints to standard error, as far as that can be written.
-pub(super) fn complain(text: Arguments<'_>) {
+pub(super) fn eprint(text: Arguments<'_>) {
     // There is no third place to say so.
     let _ = stderr().lock().write_fmt(text);
 }

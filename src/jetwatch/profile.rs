@@ -12,7 +12,8 @@ use signal_hook::iterator::Signals;
 use jetwatch_config::MAX_BATCH_SIZE;
 use jetwatch_nsys::profile::nsys::Sampling;
 use jetwatch_nsys::profile::{
-    Configuration, Exporter, Order, Place, ProfileError, Stopper, Subject, Taken, Taker, User,
+    CancelHandle, ConfigSource, Exporter, Host, ProfileError, ProfileRequest, ProfileResult,
+    ProfileRunner, ProfileTarget, User,
 };
 
 use super::report::{self, ReportArgs};
@@ -122,7 +123,7 @@ enum Sample {
 }
 
 /// The files of one profile.
-struct Files {
+struct OutputFiles {
     batch_size: Option<u8>,
     report: PathBuf,
     export: PathBuf,
@@ -144,22 +145,22 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     } else {
         Some(Exporter::find(&args.nsys)?)
     };
-    let subject = subject(args)?;
-    let stopper = Stopper::default();
+    let subject = profile_target(args)?;
+    let stopper = CancelHandle::default();
     stop_on_signals(stopper.clone())?;
-    let place = Place {
+    let place = Host {
         host: args.host.clone(),
         ssh: args.ssh.clone(),
         ssh_options: args.ssh_options.clone(),
-        user: args.sudo.clone().map_or(User::Oneself, User::Other),
+        user: args.sudo.clone().map_or(User::Current, User::Other),
     };
     let folder = args.target_folder.as_deref();
-    let mut taker = Taker::connect(&place, &stopper, folder, &args.target_nsys)?;
-    let there = taker.target().version;
+    let mut taker = ProfileRunner::connect(&place, &stopper, folder, &args.target_nsys)?;
+    let there = taker.host_info().version;
     if let Some(here) = exporter.as_ref().map(Exporter::version)
         && here < there
     {
-        return Err(ProfileError::OlderHere {
+        return Err(ProfileError::LocalNsysTooOld {
             place: place.to_string(),
             there,
             here,
@@ -170,13 +171,13 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     taker.prepare(&subject, note)?;
     let mut status = 0;
     for (number, files) in files.iter().enumerate() {
-        let order = order(args, files.batch_size);
+        let order = profile_request(args, files.batch_size);
         if let Some(note) = taker.sampling_note(&order).filter(|_| number == 0) {
             eprintln!("jetwatch: note: {note}");
         }
-        eprintln!("jetwatch: {}", in_words(&place, files, &order));
-        let taken = taker.take(&subject, &order, &files.report, &files.stats, note)?;
-        eprintln!("jetwatch: {}", told(files, &taken));
+        eprintln!("jetwatch: {}", describe(&place, files, &order));
+        let taken = taker.profile(&subject, &order, &files.report, &files.stats, note)?;
+        eprintln!("jetwatch: {}", summary(files, &taken));
         status = status.max(taken.status);
     }
     taker.end()?;
@@ -186,18 +187,18 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
             eprintln!("jetwatch: exported to {}", files.export.display());
         }
         let exports = files.into_iter().map(|files| files.export).collect();
-        report::run(&ReportArgs::of(exports, &args.nsys))?;
+        report::run(&ReportArgs::for_files(exports, &args.nsys))?;
     }
     Ok(if status == 0 {
         Exit::Success
     } else {
-        Exit::of_daemon(status)
+        Exit::from_daemon_status(status)
     })
 }
 
-fn subject(args: &ProfileArgs) -> anyhow::Result<Subject> {
+fn profile_target(args: &ProfileArgs) -> anyhow::Result<ProfileTarget> {
     if args.attach {
-        return Ok(Subject::Service {
+        return Ok(ProfileTarget::Service {
             session: args.session.clone(),
         });
     }
@@ -208,27 +209,27 @@ fn subject(args: &ProfileArgs) -> anyhow::Result<Subject> {
         (None, None) => own()?.display().to_string(),
     };
     let configuration = if args.host.is_some() {
-        Configuration::Copied {
+        ConfigSource::Copied {
             file: args.config.clone(),
-            beside: args.remote_dir.clone(),
+            remote_dir: args.remote_dir.clone(),
         }
     } else {
-        Configuration::InPlace(
+        ConfigSource::InPlace(
             std::path::absolute(&args.config)
                 .with_context(|| format!("cannot tell where {} is", args.config.display()))?,
         )
     };
-    Ok(Subject::Run {
+    Ok(ProfileTarget::Run {
         program,
         configuration,
     })
 }
 
-fn order(args: &ProfileArgs, batch_size: Option<u8>) -> Order {
-    Order {
+fn profile_request(args: &ProfileArgs, batch_size: Option<u8>) -> ProfileRequest {
+    ProfileRequest {
         traces: args.trace.clone(),
         sampling: match args.sampling {
-            Sample::Auto => Sampling::WherePossible,
+            Sample::Auto => Sampling::Auto,
             Sample::On => Sampling::On,
             Sample::Off => Sampling::Off,
         },
@@ -236,18 +237,18 @@ fn order(args: &ProfileArgs, batch_size: Option<u8>) -> Order {
         duration: args
             .duration
             .or_else(|| args.frames.is_none().then_some(DURATION)),
-        grace: args.export_timeout,
+        export_timeout: args.export_timeout,
         frames: args.frames,
         batch_size,
     }
 }
 
 /// The files of each profile: `NAME`, or `NAME-batch4` with batch sizes.
-fn files(args: &ProfileArgs) -> Vec<Files> {
+fn files(args: &ProfileArgs) -> Vec<OutputFiles> {
     let of = |batch_size: Option<u8>| {
         let end = batch_size.map_or_else(String::new, |size| format!("-batch{size}"));
-        let named = |extension: &str| beside(&args.output, &format!("{end}.{extension}"));
-        Files {
+        let named = |extension: &str| with_suffix(&args.output, &format!("{end}.{extension}"));
+        OutputFiles {
             batch_size,
             report: named("nsys-rep"),
             export: named("sqlite"),
@@ -265,33 +266,33 @@ fn files(args: &ProfileArgs) -> Vec<Files> {
 }
 
 /// `path` with `end` behind its name, whatever dots the name has.
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
 }
 
-fn in_words(place: &Place, files: &Files, order: &Order) -> String {
-    let mut text = format!("profiling on {place}");
+fn describe(host: &Host, files: &OutputFiles, request: &ProfileRequest) -> String {
+    let mut text = format!("profiling on {host}");
     if let Some(size) = files.batch_size {
         text += &format!(" with batches of {size}");
     }
-    if let Some(frames) = order.frames {
+    if let Some(frames) = request.frames {
         text += &format!(" for {frames} frames");
     }
-    if let Some(duration) = order.duration {
+    if let Some(duration) = request.duration {
         text += &format!(" for {} s", duration.as_secs_f64());
     }
     text
 }
 
-fn told(files: &Files, taken: &Taken) -> String {
+fn summary(files: &OutputFiles, result: &ProfileResult) -> String {
     let mut text = format!("wrote {}", files.report.display());
-    if let Some(frames) = taken.frames {
+    if let Some(frames) = result.frames {
         text += &format!(" of a run with {frames} frames");
     }
-    if taken.status != 0 {
-        text += &format!("; the daemon ended with exit status {}", taken.status);
+    if result.status != 0 {
+        text += &format!("; the daemon ended with exit status {}", result.status);
     }
     text
 }
@@ -306,18 +307,18 @@ fn user_name(text: &str) -> Result<String, String> {
 }
 
 /// A signal closes the connection, upon which the target's side ends what it started.
-fn stop_on_signals(stopper: Stopper) -> anyhow::Result<()> {
+fn stop_on_signals(cancel: CancelHandle) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            let mut seen = 0;
+            let mut observed = 0;
             for signal in signals.forever() {
-                seen += 1;
-                if seen > 1 {
+                observed += 1;
+                if observed > 1 {
                     std::process::exit(128 + signal);
                 }
-                stopper.stop();
+                cancel.cancel();
             }
         })
         .context("cannot start the thread that waits for signals")?;

@@ -8,19 +8,19 @@ use jetwatch_detect::engines::EngineState;
 use jetwatch_publish::Stats;
 use jetwatch_source::StopToken;
 
-const EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shows the line until the stop, on a thread that ends with it. Does nothing when standard error is no terminal.
-pub(super) fn show(stop: StopToken, glance: impl Fn() -> Stats + Send + 'static) {
+pub(super) fn show(stop: StopToken, read_stats: impl Fn() -> Stats + Send + 'static) {
     if !stderr().is_terminal() {
         return;
     }
     let shown = thread::Builder::new()
         .name("progress".to_owned())
         .spawn(move || {
-            while !stop.wait(EVERY) {
+            while !stop.wait(INTERVAL) {
                 // The cursor stays at the line's start, so that a log line overwrites it instead of following it.
-                let _ = write!(stderr(), "\x1b[K{}\r", line(&glance()));
+                let _ = write!(stderr(), "\x1b[K{}\r", line(&read_stats()));
             }
             let _ = write!(stderr(), "\x1b[K");
         });
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_is_drawn_by_its_steps_or_its_time() {
+    fn build_progress_shows_steps_or_elapsed_time() {
         let building = |done, steps| EngineState::Building {
             elapsed: Duration::from_secs(75),
             done,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_names_its_units() {
+    fn progress_line_has_units() {
         let stats = Stats {
             uptime: Duration::from_secs(3_723),
             detected_frames: 42,

@@ -11,11 +11,11 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use jetwatch_nsys::report::capture::{Window, parse_time};
+use jetwatch_nsys::report::capture::{TimeWindow, parse_time};
 use jetwatch_nsys::report::table::Table;
 use jetwatch_nsys::report::{
-    ALL, Analysis, Digest, Plots, ReportError, Request, VERDICT, analyze, compare, page,
-    table_names,
+    ALL_TABLES, Analysis, Plots, ReportError, ReportSummary, Request, VERDICT, analyze, compare,
+    page, table_names,
 };
 
 use super::Exit;
@@ -25,13 +25,13 @@ const ROWS: usize = 50;
 
 /// What `jetwatch report` is told.
 #[derive(Debug, Args)]
-#[command(after_help = tables_in_words())]
+#[command(after_help = tables_help())]
 pub(super) struct ReportArgs {
     /// Profiles of Nsight Systems (.nsys-rep, or exported as .sqlite) and benchmark.json files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Tables to show, or all of them.
-    #[arg(short, long = "table", value_name = "NAMES", value_delimiter = ',', value_parser = known_tables())]
+    #[arg(short, long = "table", value_name = "NAMES", value_delimiter = ',', value_parser = table_parser())]
     tables: Vec<String>,
     /// How to write them.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -71,8 +71,8 @@ enum Format {
 }
 
 impl ReportArgs {
-    /// What is asked for without options: the verdict and the first tables of `files`, exported by `nsys` where need be.
-    pub(super) fn of(files: Vec<PathBuf>, nsys: &Path) -> Self {
+    /// What is asked for without options: the verdict and the first tables of `io`, exported by `nsys` where need be.
+    pub(super) fn for_files(files: Vec<PathBuf>, nsys: &Path) -> Self {
         Self {
             files,
             tables: Vec::new(),
@@ -88,12 +88,12 @@ impl ReportArgs {
     }
 }
 
-fn known_tables() -> PossibleValuesParser {
+fn table_parser() -> PossibleValuesParser {
     let names = table_names().map(|(name, _)| name);
-    PossibleValuesParser::new(names.chain([ALL]))
+    PossibleValuesParser::new(names.chain([ALL_TABLES]))
 }
 
-fn tables_in_words() -> String {
+fn tables_help() -> String {
     let mut text = "Tables:\n".to_owned();
     for (name, about) in table_names() {
         text.push_str(&format!("  {name:<22} {about}\n"));
@@ -113,31 +113,31 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     } else {
         args.rows
     };
-    let everything = Window::default();
+    let everything = TimeWindow::default();
     let request = Request {
         tables: &args.tables,
         rows,
-        window: Window {
+        window: TimeWindow {
             from: args.from.unwrap_or(everything.from),
             until: args.until.unwrap_or(everything.until),
         },
         within: args.within.as_deref(),
         plots: if args.html.is_some() {
-            Plots::Drawn
+            Plots::Include
         } else {
-            Plots::Unwanted
+            Plots::Omit
         },
         nsys: &args.nsys,
     };
     let mut analyses = Vec::with_capacity(args.files.len());
     for (file, title) in args.files.iter().zip(titles(&args.files)) {
-        let bar = Bar::new(&title);
+        let bar = ProgressBar::new(&title);
         analyses.push(analyze(file, &title, &request, &|done, total| {
             bar.show(done, total)
         })?);
         bar.clear();
     }
-    let digests: Vec<Digest> = analyses
+    let digests: Vec<ReportSummary> = analyses
         .iter()
         .map(|analysis| analysis.digest.clone())
         .collect();
@@ -150,9 +150,9 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         write_page(path, &mut analyses, &compared, &warnings, rows)?;
     }
     let text = match args.format {
-        Format::Text => in_text(args, analyses, compared, rows),
-        Format::Csv => in_csv(args, &analyses, &compared),
-        Format::Json => in_json(&analyses, &compared, &warnings)?,
+        Format::Text => to_text(args, analyses, compared, rows),
+        Format::Csv => to_csv(args, &analyses, &compared),
+        Format::Json => to_json(&analyses, &compared, &warnings)?,
     };
     print(&text)?;
     Ok(Exit::Success)
@@ -177,7 +177,7 @@ fn titles(files: &[PathBuf]) -> Vec<String> {
 }
 
 /// Why reports do not belong beside each other, each compared with the first.
-fn warnings(digests: &[Digest]) -> Vec<String> {
+fn warnings(digests: &[ReportSummary]) -> Vec<String> {
     let Some((first, others)) = digests.split_first() else {
         return Vec::new();
     };
@@ -192,13 +192,13 @@ fn warnings(digests: &[Digest]) -> Vec<String> {
 }
 
 /// Tables that set reports beside each other.
-fn compared(args: &ReportArgs, digests: &[Digest]) -> Vec<Table> {
+fn compared(args: &ReportArgs, digests: &[ReportSummary]) -> Vec<Table> {
     match digests {
         [before, after] if args.diff => {
             vec![
                 compare::overview(digests),
                 compare::diff(before, after),
-                compare::verdicts(before, after),
+                compare::advice(before, after),
             ]
         }
         [_] => Vec::new(),
@@ -225,7 +225,7 @@ fn write_page(
         .iter_mut()
         .flat_map(|analysis| &mut analysis.tables)
     {
-        table.keep(rows);
+        table.truncate(rows);
     }
     let text = page(analyses, compared, warnings);
     for (analysis, tables) in analyses.iter_mut().zip(whole) {
@@ -237,7 +237,7 @@ fn write_page(
     })
 }
 
-fn in_text(
+fn to_text(
     args: &ReportArgs,
     analyses: Vec<Analysis>,
     compared: Vec<Table>,
@@ -253,7 +253,7 @@ fn in_text(
             || args
                 .tables
                 .iter()
-                .any(|name| name == VERDICT || name == ALL);
+                .any(|name| name == VERDICT || name == ALL_TABLES);
         if let Some(findings) = analysis.verdict.filter(|_| is_wanted) {
             text.push_str("Verdict\n");
             if findings.is_empty() {
@@ -266,14 +266,14 @@ fn in_text(
         }
         let tables = analysis.tables.into_iter();
         for mut table in tables.filter(|table| shows_each && table.name != VERDICT) {
-            table.keep(rows);
-            text.push_str(&table.in_text());
+            table.truncate(rows);
+            text.push_str(&table.to_text());
             text.push('\n');
         }
     }
     for mut table in compared {
-        table.keep(rows);
-        text.push_str(&table.in_text());
+        table.truncate(rows);
+        text.push_str(&table.to_text());
         text.push('\n');
     }
     text
@@ -284,7 +284,7 @@ fn analyses_need_heading(args: &ReportArgs) -> bool {
 }
 
 /// One table stands alone, as other programs want it; several have a line with report and name before each.
-fn in_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> String {
+fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> String {
     let shows_each = !args.diff || !args.tables.is_empty();
     let of_reports = analyses.iter().filter(|_| shows_each).flat_map(|analysis| {
         analysis
@@ -296,15 +296,15 @@ fn in_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> Strin
     // Who names tables for one file wants those alone.
     let all: Vec<(&str, &Table)> = of_reports.chain(of_all).collect();
     if let [(_, only)] = all.as_slice() {
-        return only.in_csv();
+        return only.to_csv();
     }
     let parts = all
         .iter()
-        .map(|(title, table)| format!("# {title}: {}\n{}", table.name, table.in_csv()));
+        .map(|(title, table)| format!("# {title}: {}\n{}", table.name, table.to_csv()));
     parts.collect::<Vec<_>>().join("\n")
 }
 
-fn in_json(
+fn to_json(
     analyses: &[Analysis],
     compared: &[Table],
     warnings: &[String],
@@ -312,7 +312,7 @@ fn in_json(
     let named = |tables: &[Table]| {
         let each = tables
             .iter()
-            .map(|table| (table.name.to_owned(), table.in_json()));
+            .map(|table| (table.name.to_owned(), table.to_json()));
         Value::Object(Map::from_iter(each))
     };
     let reports: Vec<Value> = analyses
@@ -345,17 +345,17 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// A line on a terminal that says how far reading is.
-struct Bar<'a> {
+struct ProgressBar<'a> {
     title: &'a str,
-    shown: bool,
+    visible: bool,
     percent: AtomicU64,
 }
 
-impl<'a> Bar<'a> {
+impl<'a> ProgressBar<'a> {
     fn new(title: &'a str) -> Self {
         Self {
             title,
-            shown: stderr().is_terminal(),
+            visible: stderr().is_terminal(),
             percent: AtomicU64::new(u64::MAX),
         }
     }
@@ -363,7 +363,7 @@ impl<'a> Bar<'a> {
     fn show(&self, done: u64, total: u64) {
         let percent = done * 100 / total.max(1);
         // Several threads read: each hundredth is written once.
-        if self.shown && self.percent.swap(percent, Ordering::Relaxed) != percent {
+        if self.visible && self.percent.swap(percent, Ordering::Relaxed) != percent {
             let line = if percent < 100 {
                 format!("reading {}: {percent} % of {total} events", self.title)
             } else {
@@ -374,7 +374,7 @@ impl<'a> Bar<'a> {
     }
 
     fn clear(&self) {
-        if self.shown {
+        if self.visible {
             let _ = write!(stderr(), "\x1b[K");
         }
     }

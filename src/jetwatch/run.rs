@@ -1,6 +1,6 @@
 //! `jetwatch run`: the daemon.
 
-mod targets;
+mod output_paths;
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -11,16 +11,16 @@ use anyhow::Context;
 use clap::Args;
 
 use jetwatch_config::{Config, ConfigError, MAX_BATCH_SIZE, TuneConfig};
-use jetwatch_pipeline::{Options, Outcome, Pipeline, Report, Reread, Tap};
-use jetwatch_platform::Root;
+use jetwatch_pipeline::{ConfigLoader, FrameCallback, Options, Outcome, Pipeline, RunReport};
+use jetwatch_platform::SysRoot;
 use jetwatch_record::Container;
-use jetwatch_telemetry::{self as telemetry, service};
+use jetwatch_telemetry::{self as telemetry, systemd};
 use jetwatch_types::{Detection, FrameMeta, Track};
 
 use super::{Exit, parse_duration, progress, signals};
 
 /// The configuration that the package's units take, also the one that sets the machine.
-const TUNED: &str = "/etc/jetwatch/jetwatch.yaml";
+const TUNE_CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// What `jetwatch run` is told.
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(super) struct RunArgs {
         short,
         long,
         value_name = "FILE",
-        default_value = TUNED
+        default_value = TUNE_CONFIG
     )]
     config: PathBuf,
     /// End after this time, such as 20s or 5m.
@@ -70,14 +70,14 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         ("--dump-detections", args.dump_detections.as_deref()),
         ("--record", args.record.as_deref()),
     ];
-    targets::check(&targets, &config)?;
+    output_paths::check(&targets, &config)?;
     telemetry::start_logging(config.log.level);
-    if service::is_managed()
-        && args.config != Path::new(TUNED)
+    if systemd::is_managed()
+        && args.config != Path::new(TUNE_CONFIG)
         && config.tune != TuneConfig::default()
     {
         log::warn!(
-            "`tune` of {} is left out: jetwatch-tune.service takes it from {TUNED} alone, as it is one machine",
+            "`tune` of {} is left out: jetwatch-tune.service takes it from {TUNE_CONFIG} alone, as it is one machine",
             args.config.display()
         );
     }
@@ -87,14 +87,14 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         max_frames: args.max_frames,
         warmup_frames: args.warmup_frames,
         dot_folder: args.dot.clone(),
-        tap: args
+        frame_callback: args
             .dump_detections
             .as_deref()
             .map(|path| dump_to(path, &config))
             .transpose()?,
         record: args.record.clone(),
-        root: Root::new(&args.root),
-        reread: Some(reread(args)),
+        root: SysRoot::new(&args.root),
+        config_loader: Some(config_loader(args)),
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
@@ -104,7 +104,7 @@ pub(super) fn run(args: &RunArgs, started: Instant) -> anyhow::Result<Exit> {
         pipeline.dot_request(),
         pipeline.reload_request(),
     )?;
-    progress::show(pipeline.stop_token(), pipeline.glance());
+    progress::show(pipeline.stop_token(), pipeline.progress());
     finish(pipeline.wait(), args.stats.as_deref())
 }
 
@@ -116,7 +116,7 @@ fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-fn reread(args: &RunArgs) -> Reread {
+fn config_loader(args: &RunArgs) -> ConfigLoader {
     let (path, batch_size) = (args.config.clone(), args.batch_size);
     Box::new(move || load(&path, batch_size))
 }
@@ -147,7 +147,7 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
     }
     for (name, error) in &outcome.failed_sources {
         let text = format!("jetwatch: source {name}: {error}");
-        eprintln!("{}", telemetry::marked_as_error(&text));
+        eprintln!("{}", telemetry::with_error_prefix(&text));
     }
     if let Some(failure) = outcome
         .recording_failure
@@ -165,12 +165,12 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
 /// A file whose name says which kind of video it is to hold.
 fn parse_recording(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    Container::of(&path).map_err(|error| error.to_string())?;
+    Container::from_path(&path).map_err(|error| error.to_string())?;
     Ok(path)
 }
 
 /// Writes beside the file first, so that a reader never sees half a report.
-fn write_stats(path: &Path, report: &Report) -> anyhow::Result<()> {
+fn write_stats(path: &Path, report: &RunReport) -> anyhow::Result<()> {
     let text =
         serde_json::to_string_pretty(report).context("cannot write the statistics as JSON")?;
     let partial = path.with_extension("json.partial");
@@ -185,7 +185,7 @@ fn write_stats(path: &Path, report: &Report) -> anyhow::Result<()> {
 }
 
 /// A tap that writes detections as MOTChallenge text: frame (from 1), -1, left, top, width, height, score, class, -1, -1.
-fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
+fn dump_to(path: &Path, config: &Config) -> anyhow::Result<FrameCallback> {
     anyhow::ensure!(
         config.sources.len() == 1,
         "--dump-detections needs a configuration with one source, this one has {}; MOTChallenge text has no column for the source",
@@ -201,7 +201,7 @@ fn dump_to(path: &Path, config: &Config) -> anyhow::Result<Tap> {
 }
 
 /// Takes the first source's frames alone: others may join later, and the text could not tell them apart.
-fn dump_into(mut out: impl Write + Send + 'static) -> Tap {
+fn dump_into(mut out: impl Write + Send + 'static) -> FrameCallback {
     let (mut failed, mut first, mut told) = (false, None, false);
     Box::new(
         move |meta: &FrameMeta, detections: Option<&[Detection]>, _: &[Track]| {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_joins_later_does_not_get_into_the_dump() {
+    fn dump_excludes_sources_added_later() {
         let page = Page::default();
         let mut tap = dump_into(page.clone());
         let found = |class| Detection {

@@ -3,9 +3,9 @@
 //! It is how the trackers are scored on public sequences, and how settings are tried on recorded detections without a
 //! camera. The defaults are the daemon's own, so that the score is the daemon's too; only [`TentativeArg`] differs.
 
-mod figures;
-mod files;
-mod search;
+mod grid_search;
+mod io;
+mod metrics_table;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ use jetwatch_track::{
     write_tracks,
 };
 
-pub(super) use self::files::write;
-use self::files::{is_dash, read};
-pub use self::search::FigureArg;
+pub use self::grid_search::MetricArg;
+pub(super) use self::io::write;
+use self::io::{is_dash, read};
 
 use super::output::print;
 
@@ -46,7 +46,7 @@ pub struct TrackArgs {
     /// Try other settings around those given: for each sequence, those that are best on all others, and what they are worth
     /// on the one that was held out. Needs --metrics and two sequences or more
     #[arg(long, value_enum, value_name = "FIGURE", requires = "metrics")]
-    pub search: Option<FigureArg>,
+    pub search: Option<MetricArg>,
 
     /// Which tracker
     #[arg(long, value_enum, default_value_t = TrackerArg::Iou)]
@@ -162,10 +162,13 @@ pub fn run(args: &TrackArgs) -> Result<()> {
         tracks.push(rows);
     }
     if !args.metrics.is_empty() {
-        print(format_args!("{}", figures::table(&sequences, &tracks)));
+        print(format_args!(
+            "{}",
+            metrics_table::table(&sequences, &tracks)
+        ));
     }
     if let Some(figure) = args.search {
-        let searched = search::search(&sequences, &config, tentative, figure);
+        let searched = grid_search::search(&sequences, &config, tentative, figure);
         print(format_args!("\n{searched}"));
     }
     Ok(())
@@ -217,14 +220,14 @@ fn sequence(args: &TrackArgs, index: usize) -> Result<Sequence> {
         None => Vec::new(),
     };
     Ok(Sequence {
-        name: name_of(path),
+        name: sequence_name(path),
         detections,
         truth,
     })
 }
 
 /// The name of a sequence: its file's, or in MOTChallenge's layout, `NAME/det/det.txt`, its folder's.
-fn name_of(path: &Path) -> String {
+fn sequence_name(path: &Path) -> String {
     let named = |part: Option<&OsStr>| part.map(|name| name.to_string_lossy().into_owned());
     let stem = named(path.file_stem()).unwrap_or_default();
     if path.parent().is_some_and(|folder| folder.ends_with("det")) && stem == "det" {
@@ -323,14 +326,17 @@ mod tests {
 
     #[test]
     fn sequences_are_named_by_file_or_folder() {
-        assert_eq!(name_of(Path::new("a/KITTI-17.txt")), "KITTI-17");
-        assert_eq!(name_of(Path::new("a/KITTI-17/det/det.txt")), "KITTI-17");
-        assert_eq!(name_of(Path::new("det/det.txt")), "det");
-        assert_eq!(name_of(Path::new("det.txt")), "det");
+        assert_eq!(sequence_name(Path::new("a/KITTI-17.txt")), "KITTI-17");
+        assert_eq!(
+            sequence_name(Path::new("a/KITTI-17/det/det.txt")),
+            "KITTI-17"
+        );
+        assert_eq!(sequence_name(Path::new("det/det.txt")), "det");
+        assert_eq!(sequence_name(Path::new("det.txt")), "det");
     }
 
     #[test]
-    fn the_defaults_are_the_daemons() {
+    fn track_defaults_equal_daemon_defaults() {
         let args = parse(&[]).expect("both files are given");
         let wanted = TrackerConfig {
             min_new_track_score: f32::NEG_INFINITY,
@@ -349,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_arrives() {
+    fn every_option_reaches_tracker_config() {
         let options = "--association optimal --min-iou 0.5 --probation-frames 1 --max-lost-frames 0 --reassociate-frames 5 --min-score -1.5 \
                        --min-new-track-score 0.6 --match-any-class --tentative-frames omit --tracker bytetrack \
                        --tentative-score 0.4 --tentative-min-iou 0.7";
@@ -378,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_are_refused_with_the_accepted_form() {
+    fn out_of_range_values_are_rejected_with_accepted_range() {
         let cases = [
             (["--min-iou", "0"], "expected a number above 0, at most 1"),
             (["--min-iou", "1.1"], "expected a number above 0, at most 1"),
@@ -397,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_do_not_fit_together_are_refused() {
+    fn conflicting_options_are_rejected() {
         let cases = [
             (
                 "--detections b.txt",

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::Exit;
 use jetwatch_config::{ClockTuning, Config, TuneConfig};
-use jetwatch_platform::tune::{self, Clocks, Outcome, Restored, Step, StepState, Wanted};
-use jetwatch_platform::{Machine, Readings, Root};
+use jetwatch_platform::tune::{self, Clocks, DesiredSettings, Outcome, Restored, Step, StepState};
+use jetwatch_platform::{Machine, SensorSnapshot, SysRoot};
 
 /// What `jetwatch tune` is told.
 #[derive(Debug, Args)]
@@ -82,14 +82,14 @@ struct Status {
     machine: Machine,
     settings: Vec<Step>,
     throttled: Vec<String>,
-    readings: Readings,
+    readings: SensorSnapshot,
 }
 
 fn status(args: &CommonArgs) -> anyhow::Result<Exit> {
-    let wanted = wanted(&Config::load(&args.config)?.tune);
-    let root = Root::new(&args.root);
+    let wanted = desired_settings(&Config::load(&args.config)?.tune);
+    let root = SysRoot::new(&args.root);
     let machine = Machine::find(&root);
-    let readings = Readings::read(&root, &machine);
+    let readings = SensorSnapshot::read(&root, &machine);
     let status = Status {
         settings: tune::plan(&root, &wanted),
         throttled: readings.throttled(),
@@ -128,8 +128,8 @@ fn status(args: &CommonArgs) -> anyhow::Result<Exit> {
 }
 
 fn plan(args: &CommonArgs) -> anyhow::Result<Exit> {
-    let wanted = wanted(&Config::load(&args.config)?.tune);
-    let steps = tune::plan(&Root::new(&args.root), &wanted);
+    let wanted = desired_settings(&Config::load(&args.config)?.tune);
+    let steps = tune::plan(&SysRoot::new(&args.root), &wanted);
     if args.json {
         println!(
             "{}",
@@ -148,18 +148,18 @@ fn plan(args: &CommonArgs) -> anyhow::Result<Exit> {
 
 fn apply(args: &ApplyArgs) -> anyhow::Result<Exit> {
     let common = &args.common;
-    let root = Root::new(&common.root);
+    let root = SysRoot::new(&common.root);
     let steps = if args.after_mode_change {
-        let step = tune::hold_again(&root)?;
+        let step = tune::reapply(&root)?;
         if step.is_none() && !common.json {
             println!("no clocks are held by `apply`: nothing to do");
             return Ok(Exit::Success);
         }
         Vec::from_iter(step)
     } else {
-        let wanted = wanted(&Config::load(&common.config)?.tune);
+        let wanted = desired_settings(&Config::load(&common.config)?.tune);
         // First, or what a killed benchmark held would count as what was there before.
-        tune::end_of_crashed(&root)?;
+        tune::restore_after_crash(&root)?;
         tune::apply(&root, &wanted)?
     };
     if common.json {
@@ -189,7 +189,7 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
         println!("tune.restore_on_stop is not set: all stays as it is");
         return Ok(Exit::Success);
     }
-    let restored = tune::restore(&Root::new(&common.root))?;
+    let restored = tune::restore(&SysRoot::new(&common.root))?;
     if common.json {
         println!(
             "{}",
@@ -218,8 +218,8 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<Exit> {
 }
 
 /// What a configuration wants of the machine.
-pub(super) fn wanted(config: &TuneConfig) -> Wanted {
-    Wanted {
+pub(super) fn desired_settings(config: &TuneConfig) -> DesiredSettings {
+    DesiredSettings {
         perf_event_paranoid: config.perf_event_paranoid,
         power_mode: config.power_mode.clone(),
         clocks: match config.clocks {

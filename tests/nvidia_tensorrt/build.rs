@@ -11,10 +11,10 @@ use jetwatch_nvidia::tensorrt::{
 use super::network::{
     HEIGHT, WIDTH, engine, network, open_network, plan, request, run_and_compare,
 };
-use crate::support::tensorrt::{Double, logged, on_each, on_each_without_gpu};
+use crate::support::tensorrt::{Double, logged, run_on_each, run_on_each_without_gpu};
 
 /// Calibration pictures of one value each, which end or fail.
-struct Pictures {
+struct CalibrationImages {
     batch: usize,
     left: usize,
     numbers: usize,
@@ -24,7 +24,7 @@ struct Pictures {
     given: usize,
 }
 
-impl Pictures {
+impl CalibrationImages {
     fn new(batches: usize) -> Self {
         Self {
             batch: 4,
@@ -37,7 +37,7 @@ impl Pictures {
     }
 }
 
-impl CalibrationInput for Pictures {
+impl CalibrationInput for CalibrationImages {
     fn batch_size(&self) -> usize {
         self.batch
     }
@@ -61,7 +61,7 @@ impl CalibrationInput for Pictures {
 /// Builds INT8 of the usual network with `pictures` and an earlier `cache`.
 fn calibrate(
     double: &Double,
-    pictures: &mut Pictures,
+    images: &mut CalibrationImages,
     cache: Option<&[u8]>,
 ) -> Result<Built, TensorRtError> {
     let onnx = open_network();
@@ -69,7 +69,7 @@ fn calibrate(
         precision: Precision::Int8,
         device: Some(&double.device),
         implicit_int8: Some(ImplicitInt8 {
-            pictures: Some(pictures),
+            images: Some(images),
             cache: cache.map(<[u8]>::to_vec),
         }),
         ..request(&onnx)
@@ -78,22 +78,22 @@ fn calibrate(
 }
 
 #[test]
-fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
-    let test = "build::calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache";
-    on_each(test, &[], |double| {
+fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
+    let test = "build::calibration_reads_images_from_gpu_memory_and_writes_cache";
+    run_on_each(test, &[], |double| {
         if !double.calibrates() {
-            let error = calibrate(&double, &mut Pictures::new(1), None);
-            let said = error.expect_err("there is no calibrator").to_string();
+            let error = calibrate(&double, &mut CalibrationImages::new(1), None);
+            let output = error.expect_err("there is no calibrator").to_string();
             assert!(
-                said.contains("cannot calibrate a network; give a network with Q/DQ nodes"),
-                "{said}"
+                output.contains("cannot calibrate a network; give a network with Q/DQ nodes"),
+                "{output}"
             );
             return;
         }
         let free = double.device.memory().expect("it can say").free;
-        let mut pictures = Pictures::new(3);
-        let built = calibrate(&double, &mut pictures, None).expect("it builds");
-        assert_eq!(pictures.given, 3);
+        let mut images = CalibrationImages::new(3);
+        let built = calibrate(&double, &mut images, None).expect("it builds");
+        assert_eq!(images.given, 3);
         // Of a real GPU others take memory meanwhile, and its driver keeps some.
         if double.is_on_double() {
             assert_eq!(double.device.memory().expect("it can say").free, free);
@@ -106,7 +106,7 @@ fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
             "{text}"
         );
 
-        let mut unused = Pictures::new(3);
+        let mut unused = CalibrationImages::new(3);
         let again = calibrate(&double, &mut unused, Some(&cache)).expect("it builds");
         assert_eq!(
             (unused.given, again.calibration_cache),
@@ -114,9 +114,9 @@ fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
             "the cache is enough"
         );
         let stale = b"TRT-1-LegacyCalibration\nimages: 3f800000\n";
-        let mut anew = Pictures::new(2);
-        let built = calibrate(&double, &mut anew, Some(stale)).expect("it builds");
-        assert_eq!(anew.given, 2, "a cache of another kind is no use");
+        let mut restarted = CalibrationImages::new(2);
+        let built = calibrate(&double, &mut restarted, Some(stale)).expect("it builds");
+        assert_eq!(restarted.given, 2, "a cache of another kind is no use");
         assert!(built.calibration_cache.is_some());
 
         let runtime = Runtime::new(&double.library, None).expect("a runtime");
@@ -124,60 +124,60 @@ fn calibrations_read_pictures_from_the_gpus_memory_and_write_a_cache() {
         let json = engine.inspect().expect("it can say");
         assert!(json.contains("\"Precision\": \"INT8\""), "{json}");
         let plan = plan(Element::F32, 4);
-        let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+        let mut execution = engine.session(&double.device, &plan).expect("it fits");
         run_and_compare(&mut execution, 3, 8);
     });
 }
 
 #[test]
-fn calibrations_that_cannot_be_finished_say_why() {
-    let test = "build::calibrations_that_cannot_be_finished_say_why";
-    on_each(test, &[], |double| {
+fn failed_calibration_reports_reason() {
+    let test = "build::failed_calibration_reports_reason";
+    run_on_each(test, &[], |double| {
         if !double.calibrates() {
             return;
         }
-        let said = |pictures: &mut Pictures| {
-            let error = calibrate(&double, pictures, None);
+        let output = |images: &mut CalibrationImages| {
+            let error = calibrate(&double, images, None);
             error.expect_err("it cannot be finished").to_string()
         };
-        let mut failing = Pictures {
+        let mut failing = CalibrationImages {
             failure: Some("picture 9 is no JPEG"),
-            ..Pictures::new(2)
+            ..CalibrationImages::new(2)
         };
         let wanted = "TensorRT failed at IInt8Calibrator::getBatch: picture 9 is no JPEG";
-        assert_eq!(said(&mut failing), wanted);
-        let mut short = Pictures {
+        assert_eq!(output(&mut failing), wanted);
+        let mut short = CalibrationImages {
             numbers: 100,
-            ..Pictures::new(2)
+            ..CalibrationImages::new(2)
         };
         let wanted = "a batch of 100 numbers was given, expected 73728";
-        assert!(said(&mut short).contains(wanted));
-        let mut other = Pictures {
+        assert!(output(&mut short).contains(wanted));
+        let mut other = CalibrationImages {
             batch: 2,
-            ..Pictures::new(2)
+            ..CalibrationImages::new(2)
         };
         let wanted = "tensor `images`: found calibration batches of 2, expected batches of 4";
-        assert!(said(&mut other).starts_with(wanted));
+        assert!(output(&mut other).starts_with(wanted));
         assert_eq!(other.given, 0);
-        let none = said(&mut Pictures::new(0));
+        let none = output(&mut CalibrationImages::new(0));
         assert!(none.contains("the calibrator gave no batch"), "{none}");
     });
 }
 
 #[test]
-fn without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process() {
-    let test = "build::without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process";
-    on_each_without_gpu(test, |library| {
+fn calibration_without_gpu_keeps_images_in_host_memory() {
+    let test = "build::calibration_without_gpu_keeps_images_in_host_memory";
+    run_on_each_without_gpu(test, |library| {
         let calibrates = matches!(library.generation(), Generation::Eight | Generation::Ten);
         if !calibrates {
             return;
         }
-        let mut pictures = Pictures::new(2);
+        let mut images = CalibrationImages::new(2);
         let onnx = open_network();
         let request = BuildRequest {
             precision: Precision::Int8,
             implicit_int8: Some(ImplicitInt8 {
-                pictures: Some(&mut pictures),
+                images: Some(&mut images),
                 cache: None,
             }),
             ..request(&onnx)
@@ -185,26 +185,26 @@ fn without_a_gpu_calibration_pictures_stay_in_the_memory_of_the_process() {
         let built = request.build(&library).expect("it builds");
         let cache = String::from_utf8(built.calibration_cache.expect("a cache"));
         assert!(cache.expect("text").contains("\nimages: 3f800000\n"));
-        assert_eq!(pictures.given, 2);
+        assert_eq!(images.given, 2);
     });
 }
 
 #[test]
-fn a_build_tells_its_steps_and_can_be_canceled() {
-    let test = "build::a_build_tells_its_steps_and_can_be_canceled";
-    on_each(test, &[], |double| {
+fn build_reports_progress_and_is_cancelable() {
+    let test = "build::build_reports_progress_and_is_cancelable";
+    run_on_each(test, &[], |double| {
         let onnx = open_network();
         let steps = Mutex::new(Vec::new());
-        let tell = |progress: &Progress| {
+        let on_progress = |progress: &Progress| {
             steps.lock().expect("no panic").push(progress.clone());
             true
         };
-        let told = BuildRequest {
-            progress: Some(&tell),
+        let reported = BuildRequest {
+            progress: Some(&on_progress),
             workspace_bytes: Some(64 << 20),
             ..request(&onnx)
         };
-        told.build(&double.library).expect("it builds");
+        reported.build(&double.library).expect("it builds");
         let steps = steps.into_inner().expect("no panic");
         let canceled = BuildRequest {
             progress: Some(&|_| false),
@@ -237,9 +237,9 @@ fn a_build_tells_its_steps_and_can_be_canceled() {
 }
 
 #[test]
-fn times_of_kernels_serve_the_next_build() {
-    let test = "build::times_of_kernels_serve_the_next_build";
-    on_each(test, &[], |double| {
+fn timing_cache_is_used_by_next_build() {
+    let test = "build::timing_cache_is_used_by_next_build";
+    run_on_each(test, &[], |double| {
         let onnx = open_network();
         let build = |cache: Option<&[u8]>| {
             let request = BuildRequest {
@@ -265,9 +265,9 @@ fn times_of_kernels_serve_the_next_build() {
 }
 
 #[test]
-fn dlas_are_refused_where_there_are_none() {
-    let test = "build::dlas_are_refused_where_there_are_none";
-    on_each(test, &[], |double| {
+fn dla_is_rejected_without_dla_hardware() {
+    let test = "build::dla_is_rejected_without_dla_hardware";
+    run_on_each(test, &[], |double| {
         let onnx = network(Some(1), Element::F16, &["Conv", "Relu"]);
         let on_dla = BuildRequest {
             dla: Some(0),
@@ -284,9 +284,9 @@ fn dlas_are_refused_where_there_are_none() {
 }
 
 #[test]
-fn dlas_run_what_they_can_and_say_what_they_cannot() {
-    let test = "build::dlas_run_what_they_can_and_say_what_they_cannot";
-    on_each(test, &[("JETWATCH_DOUBLE_DLA_CORES", "2")], |double| {
+fn dla_runs_supported_layers_and_reports_others() {
+    let test = "build::dla_runs_supported_layers_and_reports_others";
+    run_on_each(test, &[("JETWATCH_DOUBLE_DLA_CORES", "2")], |double| {
         let onnx = network(Some(1), Element::F32, &["Conv", "Relu", "Softmax"]);
         let quantized = network(
             Some(1),
@@ -302,14 +302,14 @@ fn dlas_run_what_they_can_and_say_what_they_cannot() {
             };
             request.build(&double.library)
         };
-        let said =
+        let output =
             |built: Result<Built, TensorRtError>| built.expect_err("it is refused").to_string();
-        let none = said(build(&onnx, 2, Precision::Fp32, true));
+        let none = output(build(&onnx, 2, Precision::Fp32, true));
         assert!(
             none.contains("core 2 was asked for, and this machine has 2"),
             "{none}"
         );
-        let explicit = said(build(&quantized, 0, Precision::Int8, true));
+        let explicit = output(build(&quantized, 0, Precision::Int8, true));
         assert!(
             explicit.contains("DLA takes implicit quantization alone: give the fp32 network with --calibration-images"),
             "{explicit}"
@@ -317,9 +317,9 @@ fn dlas_run_what_they_can_and_say_what_they_cannot() {
         if !double.calibrates() {
             return;
         }
-        let full = said(build(&onnx, 1, Precision::Fp32, true));
+        let full = output(build(&onnx, 1, Precision::Fp32, true));
         assert!(full.contains("neither FP16 nor INT8"), "{full}");
-        let alone = said(build(&onnx, 1, Precision::Fp16, false));
+        let alone = output(build(&onnx, 1, Precision::Fp16, false));
         assert!(
             alone.contains("DLA does not support Softmax layers"),
             "{alone}"
@@ -334,16 +334,16 @@ fn dlas_run_what_they_can_and_say_what_they_cannot() {
             "{json}"
         );
         let mut execution = engine
-            .execution(&double.device, &plan(Element::F32, 1))
+            .session(&double.device, &plan(Element::F32, 1))
             .expect("it fits");
         run_and_compare(&mut execution, 1, 4);
     });
 }
 
 #[test]
-fn quantized_networks_need_no_calibration_and_plain_ones_do() {
-    let test = "build::quantized_networks_need_no_calibration_and_plain_ones_do";
-    on_each(test, &[], |double| {
+fn only_unquantized_networks_need_calibration() {
+    let test = "build::only_unquantized_networks_need_calibration";
+    run_on_each(test, &[], |double| {
         let onnx = open_network();
         let plain = BuildRequest {
             precision: Precision::Int8,
@@ -362,28 +362,28 @@ fn quantized_networks_need_no_calibration_and_plain_ones_do() {
             Element::F32,
             &["QuantizeLinear", "DequantizeLinear", "Conv"],
         );
-        let mut pictures = Pictures::new(3);
+        let mut images = CalibrationImages::new(3);
         let quantized = BuildRequest {
             precision: Precision::Int8,
             device: Some(&double.device),
             implicit_int8: Some(ImplicitInt8 {
-                pictures: Some(&mut pictures),
+                images: Some(&mut images),
                 cache: None,
             }),
             ..request(&onnx)
         };
         let built = quantized.build(&double.library).expect("it builds");
         assert!(built.is_quantized && built.calibration_cache.is_none());
-        assert_eq!(pictures.given, 0);
+        assert_eq!(images.given, 0);
     });
 }
 
 #[test]
-fn shapes_that_are_not_open_in_the_batch_alone_must_be_given() {
+fn dynamic_dims_other_than_batch_must_be_given() {
     use crate::support::onnx_graph::{FLOAT, Graph};
     use jetwatch_nvidia::tensorrt::Shapes;
-    let test = "build::shapes_that_are_not_open_in_the_batch_alone_must_be_given";
-    on_each(test, &[], |double| {
+    let test = "build::dynamic_dims_other_than_batch_must_be_given";
+    run_on_each(test, &[], |double| {
         let mut graph = Graph::default();
         graph.node("Conv", &["images"], "boxes", &[]);
         graph.input("images", FLOAT, &[None, Some(3), None, None]);
@@ -397,9 +397,9 @@ fn shapes_that_are_not_open_in_the_batch_alone_must_be_given() {
         let shape = |batch: i64| vec![batch, 3, 64, 96];
         let shapes = |most| Shapes {
             input: "images".to_owned(),
-            least: shape(1),
-            best: shape(2),
-            most: shape(most),
+            min: shape(1),
+            opt: shape(2),
+            max: shape(most),
         };
         let wrong = BuildRequest {
             shapes: vec![shapes(1)],
@@ -420,7 +420,7 @@ fn shapes_that_are_not_open_in_the_batch_alone_must_be_given() {
         let engine = engine(&double, right);
         // The output's size is known only once shapes are set, so no memory can be made for it.
         let error = engine
-            .execution(&double.device, &plan(Element::F32, 2))
+            .session(&double.device, &plan(Element::F32, 2))
             .expect_err("its sizes are open");
         assert!(
             error.to_string().contains(

@@ -3,15 +3,15 @@
 use std::fs;
 
 use jetwatch_nvidia::cuda::Element;
-use jetwatch_nvidia::execution::ExecutionError;
+use jetwatch_nvidia::session::ExecutionError;
 use jetwatch_nvidia::tensorrt::{Runtime, TensorRtError};
 
 use super::network::{network, open_network, plan, request, run_and_compare};
 use crate::support::cuda::is_child;
-use crate::support::tensorrt::{Double, logged, on_each};
+use crate::support::tensorrt::{Double, logged, run_on_each};
 
 /// The error of building, loading and running, whichever comes first.
-fn error_of(double: &Double) -> String {
+fn build_and_run_error(double: &Double) -> String {
     let build = || -> Result<_, TensorRtError> {
         let built = request(&open_network()).build(&double.library)?;
         let runtime = Runtime::new(&double.library, None)?;
@@ -22,7 +22,7 @@ fn error_of(double: &Double) -> String {
         Err(error) => return error.to_string(),
     };
     let run = || -> Result<_, ExecutionError> {
-        let mut execution = engine.execution(&double.device, &plan(Element::F32, 4))?;
+        let mut execution = engine.session(&double.device, &plan(Element::F32, 4))?;
         execution.run(2).inspect_err(|_| {
             assert!(
                 execution.output(0).is_empty(),
@@ -34,18 +34,18 @@ fn error_of(double: &Double) -> String {
 }
 
 /// With `failure` the error of [`error_of`] holds all of `wanted`.
-fn fails(test: &str, failure: &str, wanted: &[&str]) {
-    on_each(test, &[("JETWATCH_DOUBLE_FAIL", failure)], |double| {
-        let said = error_of(&double);
-        for part in wanted {
-            assert!(said.contains(part), "{said}");
+fn assert_fails(test: &str, failure: &str, expected: &[&str]) {
+    run_on_each(test, &[("JETWATCH_DOUBLE_FAIL", failure)], |double| {
+        let output = build_and_run_error(&double);
+        for part in expected {
+            assert!(output.contains(part), "{output}");
         }
     });
 }
 
 #[test]
 fn a_runtime_that_cannot_be_made() {
-    fails(
+    assert_fails(
         "failures::a_runtime_that_cannot_be_made",
         "runtime",
         &[
@@ -57,7 +57,7 @@ fn a_runtime_that_cannot_be_made() {
 
 #[test]
 fn a_builder_that_cannot_be_made() {
-    fails(
+    assert_fails(
         "failures::a_builder_that_cannot_be_made",
         "builder",
         &["TensorRT failed at createInferBuilder: ", "CUDA"],
@@ -66,7 +66,7 @@ fn a_builder_that_cannot_be_made() {
 
 #[test]
 fn a_parser_that_cannot_be_made() {
-    fails(
+    assert_fails(
         "failures::a_parser_that_cannot_be_made",
         "parser",
         &["TensorRT failed at createNvOnnxParser: createNvOnnxParser: out of memory"],
@@ -75,7 +75,7 @@ fn a_parser_that_cannot_be_made() {
 
 #[test]
 fn an_engine_that_does_not_fit_into_the_memory() {
-    fails(
+    assert_fails(
         "failures::an_engine_that_does_not_fit_into_the_memory",
         "deserialize",
         &[
@@ -87,7 +87,7 @@ fn an_engine_that_does_not_fit_into_the_memory() {
 
 #[test]
 fn a_context_that_does_not_fit_into_the_memory() {
-    fails(
+    assert_fails(
         "failures::a_context_that_does_not_fit_into_the_memory",
         "context",
         &[
@@ -99,7 +99,7 @@ fn a_context_that_does_not_fit_into_the_memory() {
 
 #[test]
 fn a_run_that_fails() {
-    fails(
+    assert_fails(
         "failures::a_run_that_fails",
         "enqueue",
         &[
@@ -111,7 +111,7 @@ fn a_run_that_fails() {
 
 #[test]
 fn a_build_without_memory() {
-    fails(
+    assert_fails(
         "failures::a_build_without_memory",
         "out-of-memory",
         &[
@@ -122,9 +122,9 @@ fn a_build_without_memory() {
 }
 
 #[test]
-fn a_layer_that_nothing_can_run() {
-    fails(
-        "failures::a_layer_that_nothing_can_run",
+fn unsupported_layer_fails_build() {
+    assert_fails(
+        "failures::unsupported_layer_fails_build",
         "unsupported-layer",
         &[
             "TensorRT failed at IBuilder::buildSerializedNetwork: ",
@@ -134,23 +134,23 @@ fn a_layer_that_nothing_can_run() {
 }
 
 #[test]
-fn operators_and_files_that_the_parser_refuses_are_named() {
-    let test = "failures::operators_and_files_that_the_parser_refuses_are_named";
-    on_each(test, &[], |double| {
-        let said = |onnx: &[u8]| {
+fn parser_errors_name_operator_and_file() {
+    let test = "failures::parser_errors_name_operator_and_file";
+    run_on_each(test, &[], |double| {
+        let output = |onnx: &[u8]| {
             let error = request(onnx).build(&double.library).expect_err("refused");
             assert!(matches!(error, TensorRtError::Parse { .. }), "{error:?}");
             error.to_string()
         };
-        let odd = said(&network(None, Element::F32, &["Conv", "UnsupportedThing"]));
+        let odd = output(&network(None, Element::F32, &["Conv", "UnsupportedThing"]));
         assert!(
             odd.contains("No importer registered for op: UnsupportedThing"),
             "{odd}"
         );
-        let rubbish = said(b"this is no network");
+        let rubbish = output(b"this is no network");
         assert!(rubbish.contains("the bytes are no ModelProto"), "{rubbish}");
         let whole = open_network();
-        let cut = said(&whole[..whole.len() - 20]);
+        let cut = output(&whole[..whole.len() - 20]);
         assert!(cut.contains("no ModelProto"), "{cut}");
     });
 }
@@ -158,21 +158,21 @@ fn operators_and_files_that_the_parser_refuses_are_named() {
 /// Says to children where plans of all versions lie.
 const PLANS: &str = "JETWATCH_TEST_PLANS";
 
-fn refused(double: &Double, plan: &[u8]) -> String {
+fn load_error(double: &Double, plan: &[u8]) -> String {
     let runtime = Runtime::new(&double.library, None).expect("a runtime");
     let error = runtime.deserialize(plan).expect_err("it cannot run here");
     error.to_string()
 }
 
 #[test]
-fn plans_of_other_versions_and_damaged_ones_are_refused() {
-    let test = "failures::plans_of_other_versions_and_damaged_ones_are_refused";
+fn plans_of_other_versions_and_damaged_plans_are_rejected() {
+    let test = "failures::plans_of_other_versions_and_damaged_plans_are_rejected";
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().display().to_string();
     // Twice: once each version leaves its plan, then it meets those of the others.
     for round in ["write", "read"] {
         let settings = [(PLANS, path.as_str()), ("JETWATCH_TEST_ROUND", round)];
-        on_each(test, &settings, |double| {
+        run_on_each(test, &settings, |double| {
             let folder = std::env::var(PLANS).expect("a child is told");
             let own = format!("{}.plan", double.name());
             if std::env::var("JETWATCH_TEST_ROUND").is_ok_and(|round| round == "write") {
@@ -187,23 +187,23 @@ fn plans_of_other_versions_and_damaged_ones_are_refused() {
                 let entry = entry.expect("an entry");
                 let plan = fs::read(entry.path()).expect("a plan");
                 if entry.file_name().to_string_lossy() != own {
-                    let said = refused(&double, &plan);
-                    assert!(said.contains("Version tag does not match"), "{said}");
+                    let output = load_error(&double, &plan);
+                    assert!(output.contains("Version tag does not match"), "{output}");
                     others += 1;
                     continue;
                 }
                 for len in [plan.len() - 1, plan.len() / 2, 24] {
-                    let said = refused(&double, &plan[..len]);
-                    assert!(said.contains("truncated or damaged"), "{len}: {said}");
+                    let output = load_error(&double, &plan[..len]);
+                    assert!(output.contains("truncated or damaged"), "{len}: {output}");
                 }
-                let said = refused(&double, b"this is no plan at all");
-                assert!(said.contains("kPLAN_MAGIC_TAG failed"), "{said}");
-                let said = refused(&double, b"");
-                assert!(said.ends_with("the plan is empty"), "{said}");
+                let output = load_error(&double, b"this is no plan at all");
+                assert!(output.contains("kPLAN_MAGIC_TAG failed"), "{output}");
+                let output = load_error(&double, b"");
+                assert!(output.ends_with("the plan is empty"), "{output}");
                 let runtime = Runtime::new(&double.library, None).expect("a runtime");
                 let engine = runtime.deserialize(&plan).expect("its own");
                 let mut execution = engine
-                    .execution(&double.device, &self::plan(Element::F32, 2))
+                    .session(&double.device, &self::plan(Element::F32, 2))
                     .expect("it fits");
                 run_and_compare(&mut execution, 2, 1);
             }
@@ -216,8 +216,8 @@ fn plans_of_other_versions_and_damaged_ones_are_refused() {
 }
 
 #[test]
-fn plans_of_another_gpu_are_refused() {
-    let test = "failures::plans_of_another_gpu_are_refused";
+fn plans_of_other_gpus_are_rejected() {
+    let test = "failures::plans_of_other_gpus_are_rejected";
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().display().to_string();
     for capability in ["7.2", "8.7"] {
@@ -225,14 +225,14 @@ fn plans_of_another_gpu_are_refused() {
             (PLANS, path.as_str()),
             ("JETWATCH_DOUBLE_CAPABILITY", capability),
         ];
-        on_each(test, &settings, |double| {
+        run_on_each(test, &settings, |double| {
             let folder = std::env::var(PLANS).expect("a child is told");
             let file = format!("{folder}/{}.plan", double.name());
             if let Ok(plan) = fs::read(&file) {
-                let said = refused(&double, &plan);
+                let output = load_error(&double, &plan);
                 assert!(
-                    said.contains("expecting compute 8.7 got compute 7.2"),
-                    "{said}"
+                    output.contains("expecting compute 8.7 got compute 7.2"),
+                    "{output}"
                 );
                 return;
             }
@@ -254,9 +254,9 @@ fn messages_of_every_severity_and_from_any_thread_reach_the_log() {
         ("JETWATCH_DOUBLE_LOG_ALL", "1"),
         ("JETWATCH_DOUBLE_LOG_THREAD", "1"),
     ];
-    on_each(test, &settings, |double| {
-        let said = refused(&double, b"this is no plan at all");
-        assert!(said.contains("kPLAN_MAGIC_TAG failed"), "{said}");
+    run_on_each(test, &settings, |double| {
+        let output = load_error(&double, b"this is no plan at all");
+        assert!(output.contains("kPLAN_MAGIC_TAG failed"), "{output}");
         use log::Level::{Debug, Error, Trace, Warn};
         for (level, wanted) in [(Error, 2), (Warn, 1), (Debug, 1), (Trace, 1)] {
             assert_eq!(logged(level, "createInferRuntime"), wanted, "at {level}");
@@ -265,18 +265,18 @@ fn messages_of_every_severity_and_from_any_thread_reach_the_log() {
 }
 
 #[test]
-fn the_error_recorder_is_let_go_by_all_objects() {
-    let test = "failures::the_error_recorder_is_let_go_by_all_objects";
-    on_each(test, &[], |double| {
+fn error_recorder_is_released_by_all_objects() {
+    let test = "failures::error_recorder_is_released_by_all_objects";
+    run_on_each(test, &[], |double| {
         let built = request(&open_network())
             .build(&double.library)
             .expect("it builds");
         let runtime = Runtime::new(&double.library, None).expect("a runtime");
         let engine = runtime.deserialize(&built.plan).expect("an engine");
         let mut execution = engine
-            .execution(&double.device, &plan(Element::F32, 4))
+            .session(&double.device, &plan(Element::F32, 4))
             .expect("it fits");
-        refused(&double, b"this is no plan at all");
+        load_error(&double, b"this is no plan at all");
         // The execution keeps alive what it needs.
         drop((runtime, engine));
         for run in 0..3 {

@@ -1,7 +1,9 @@
 //! The networks of these tests, and what a double of TensorRT makes of a picture.
 
 use jetwatch_nvidia::cuda::{Element, PixelFormat};
-use jetwatch_nvidia::execution::{Execution, Inner, InputPlan, InputSource, OutputPlan, Plan};
+use jetwatch_nvidia::session::{
+    Execution, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
+};
 use jetwatch_nvidia::tensorrt::{BuildRequest, Engine, Precision, Runtime};
 use std::sync::Arc;
 
@@ -65,7 +67,7 @@ pub fn plan(element: Element, batch: usize) -> Plan {
     Plan {
         input: InputPlan {
             name: "images".to_owned(),
-            source: InputSource::Pictures {
+            source: InputSource::Images {
                 pixels: PixelFormat::Bgrx,
                 tensor: tensor(WIDTH, HEIGHT, element),
             },
@@ -73,7 +75,7 @@ pub fn plan(element: Element, batch: usize) -> Plan {
         constants: Vec::new(),
         outputs: vec![OutputPlan {
             name: "boxes".to_owned(),
-            bytes_per_picture: BOXES_BYTES,
+            bytes_per_image: BOXES_BYTES,
         }],
         batch,
         graphs: true,
@@ -83,7 +85,7 @@ pub fn plan(element: Element, batch: usize) -> Plan {
 /// Writes a picture into slot `index`: noise by `seed`.
 pub fn write(execution: &mut Execution, index: usize, seed: u32) {
     let pixels = noise((WIDTH * HEIGHT * 4) as usize, seed);
-    let inner = Inner {
+    let inner = LetterboxRect {
         width: WIDTH,
         height: HEIGHT,
         left: 0,
@@ -91,7 +93,7 @@ pub fn write(execution: &mut Execution, index: usize, seed: u32) {
     };
     let row = |y: u32| &pixels[(y * WIDTH * 4) as usize..];
     execution
-        .write(index, inner, row)
+        .upload_image(index, inner, row)
         .expect("the picture fits");
 }
 

@@ -3,7 +3,7 @@
 use std::thread;
 
 use jetwatch_nvidia::cuda::Element;
-use jetwatch_nvidia::execution::{
+use jetwatch_nvidia::session::{
     ConstantPlan, Execution, ExecutionError, InputPlan, InputSource, OutputPlan, Plan,
 };
 use jetwatch_nvidia::tensorrt::{BuildRequest, Generation, Precision, TensorMode};
@@ -14,7 +14,7 @@ use super::network::{
 };
 use crate::support::cuda::noise;
 use crate::support::onnx_graph::{FLOAT, Graph};
-use crate::support::tensorrt::{logged, on_each};
+use crate::support::tensorrt::{logged, run_on_each};
 
 /// Counts that come back soon, late, and in a row.
 const COUNTS: [usize; 14] = [1, 1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2];
@@ -22,14 +22,14 @@ const COUNTS: [usize; 14] = [1, 1, 1, 4, 4, 4, 2, 4, 1, 3, 3, 3, 2, 2];
 #[test]
 fn batches_of_an_open_engine_give_the_known_function() {
     let test = "run::batches_of_an_open_engine_give_the_known_function";
-    let said = on_each(test, &[], |double| {
+    let output = run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         for graphs in [false, true] {
             let plan = Plan {
                 graphs,
                 ..plan(Element::F32, 4)
             };
-            let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+            let mut execution = engine.session(&double.device, &plan).expect("it fits");
             assert_eq!((execution.batch(), execution.outputs()), (4, 1));
             for (run, count) in COUNTS.into_iter().enumerate() {
                 run_and_compare(&mut execution, count, run as u32 * 10);
@@ -45,7 +45,7 @@ fn batches_of_an_open_engine_give_the_known_function() {
         }
         assert_eq!(logged(log::Level::Warn, "cannot be recorded"), 0);
     });
-    for said in said {
+    for said in output {
         // That none is alive is checked for all tests.
         for kind in ["IBuilder", "IRuntime", "ICudaEngine", "IExecutionContext"] {
             assert!(
@@ -57,12 +57,12 @@ fn batches_of_an_open_engine_give_the_known_function() {
 }
 
 #[test]
-fn changing_counts_are_recorded_each_where_contexts_can_be_had() {
-    let test = "run::changing_counts_are_recorded_each_where_contexts_can_be_had";
-    on_each(test, &[], |double| {
+fn each_batch_count_gets_cuda_graph() {
+    let test = "run::each_batch_count_gets_cuda_graph";
+    run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let plan = plan(Element::F32, 4);
-        let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+        let mut execution = engine.session(&double.device, &plan).expect("it fits");
         let mut launched = 0;
         for run in 0..12 {
             let count = 1 + run % 3;
@@ -80,34 +80,34 @@ fn changing_counts_are_recorded_each_where_contexts_can_be_had() {
 }
 
 #[test]
-fn an_engine_with_a_fixed_batch_runs_that_batch_alone() {
-    let test = "run::an_engine_with_a_fixed_batch_runs_that_batch_alone";
-    on_each(test, &[], |double| {
+fn fixed_batch_engine_runs_only_that_batch() {
+    let test = "run::fixed_batch_engine_runs_only_that_batch";
+    run_on_each(test, &[], |double| {
         let onnx = network(Some(2), Element::F32, &["Conv", "Relu"]);
         let engine = engine(&double, request(&onnx));
-        let refused = engine.execution(&double.device, &plan(Element::F32, 4));
-        let said = refused.expect_err("it has two").to_string();
+        let refused = engine.session(&double.device, &plan(Element::F32, 4));
+        let output = refused.expect_err("it has two").to_string();
         let wanted = "the batch is 4, expected 2, which the engine was built for; the engine does not fit the model, build it again";
-        assert_eq!(said, wanted);
+        assert_eq!(output, wanted);
         // Without open axes all contexts share the profile, in all generations.
         let plan = plan(Element::F32, 2);
         let mut executions: Vec<Execution> = (0..3)
-            .map(|_| engine.execution(&double.device, &plan).expect("it fits"))
+            .map(|_| engine.session(&double.device, &plan).expect("it fits"))
             .collect();
         for run in 0..4 {
             for (worker, execution) in executions.iter_mut().enumerate() {
                 run_and_compare(execution, 2, run * 10 + 100 * worker as u32);
             }
         }
-        let said = executions[0]
+        let output = executions[0]
             .run(1)
             .expect_err("it has two alone")
             .to_string();
         assert!(
-            said.contains(
+            output.contains(
                 "cannot be set to batches of 1: the engine was built for batches of 2 alone"
             ),
-            "{said}"
+            "{output}"
         );
         run_and_compare(&mut executions[0], 2, 7);
     });
@@ -116,7 +116,7 @@ fn an_engine_with_a_fixed_batch_runs_that_batch_alone() {
 #[test]
 fn two_workers_share_one_engine_on_two_threads() {
     let test = "run::two_workers_share_one_engine_on_two_threads";
-    on_each(test, &[], |double| {
+    run_on_each(test, &[], |double| {
         let onnx = open_network();
         let engine = engine(
             &double,
@@ -126,7 +126,7 @@ fn two_workers_share_one_engine_on_two_threads() {
             },
         );
         let plan = plan(Element::F32, 4);
-        let make = || engine.execution(&double.device, &plan);
+        let make = || engine.session(&double.device, &plan);
         thread::scope(|scope| {
             for worker in 0..2 {
                 let make = &make;
@@ -143,9 +143,9 @@ fn two_workers_share_one_engine_on_two_threads() {
             (0..2).map(|_| make().expect("they were let go")).collect();
         let third = make();
         if double.generation() == Generation::Eight {
-            let said = third.expect_err("it was built for two workers").to_string();
+            let output = third.expect_err("it was built for two workers").to_string();
             let wanted = "the number of workers is more than the engine has optimization profiles";
-            assert!(said.starts_with(wanted), "{said}");
+            assert!(output.starts_with(wanted), "{output}");
             executions.remove(0);
             let mut again = make().expect("one was let go");
             run_and_compare(&mut again, 3, 5);
@@ -157,12 +157,12 @@ fn two_workers_share_one_engine_on_two_threads() {
 }
 
 #[test]
-fn workers_that_run_on_allocate_nothing_more() {
-    let test = "run::workers_that_run_on_allocate_nothing_more";
-    on_each(test, &[], |double| {
+fn steady_workers_do_not_allocate() {
+    let test = "run::steady_workers_do_not_allocate";
+    run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let plan = plan(Element::F32, 4);
-        let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+        let mut execution = engine.session(&double.device, &plan).expect("it fits");
         let mut work = |runs: u32| {
             for run in 0..runs {
                 run_and_compare(&mut execution, 1 + run as usize % 4, run);
@@ -176,9 +176,9 @@ fn workers_that_run_on_allocate_nothing_more() {
 }
 
 #[test]
-fn inputs_of_every_type_are_made_of_pictures() {
-    let test = "run::inputs_of_every_type_are_made_of_pictures";
-    on_each(test, &[], |double| {
+fn images_convert_to_every_input_type() {
+    let test = "run::images_convert_to_every_input_type";
+    run_on_each(test, &[], |double| {
         type Value = fn(u8) -> f64;
         let half = |byte: u8| f64::from((f32::from(byte) * 0.5).round_ties_even().min(127.0));
         let as_it_is: Value = f64::from;
@@ -192,7 +192,7 @@ fn inputs_of_every_type_are_made_of_pictures() {
             let onnx = network(None, element, &["Conv"]);
             let engine = engine(&double, request(&onnx));
             let plan = plan(element, 3);
-            let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+            let mut execution = engine.session(&double.device, &plan).expect("it fits");
             for run in 0..3 {
                 write(&mut execution, 1, run);
                 execution.run(2).expect("it runs");
@@ -204,7 +204,7 @@ fn inputs_of_every_type_are_made_of_pictures() {
 }
 
 /// A network with a second input and two outputs.
-fn two_of_each() -> Vec<u8> {
+fn two_input_output_network() -> Vec<u8> {
     let mut graph = Graph::default();
     graph.node("Conv", &["images"], "boxes", &[]);
     graph.node("Mul", &["boxes", "sizes"], "logits", &[]);
@@ -217,20 +217,20 @@ fn two_of_each() -> Vec<u8> {
 }
 
 #[test]
-fn tensors_of_the_host_constants_and_several_outputs_go_through() {
-    let test = "run::tensors_of_the_host_constants_and_several_outputs_go_through";
-    on_each(test, &[], |double| {
-        let engine = engine(&double, request(&two_of_each()));
+fn host_tensors_constants_and_several_outputs_work() {
+    let test = "run::host_tensors_constants_and_several_outputs_work";
+    run_on_each(test, &[], |double| {
+        let engine = engine(&double, request(&two_input_output_network()));
         let numbers = 3 * (WIDTH * HEIGHT) as usize;
         let output = |name: &str, bytes_per_picture| OutputPlan {
             name: name.to_owned(),
-            bytes_per_picture,
+            bytes_per_image: bytes_per_picture,
         };
         let plan = Plan {
             input: InputPlan {
                 name: "images".to_owned(),
                 source: InputSource::Tensor {
-                    bytes_per_picture: numbers * 4,
+                    bytes_per_image: numbers * 4,
                 },
             },
             constants: vec![ConstantPlan {
@@ -242,7 +242,7 @@ fn tensors_of_the_host_constants_and_several_outputs_go_through() {
             batch: 3,
             graphs: true,
         };
-        let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+        let mut execution = engine.session(&double.device, &plan).expect("it fits");
         for run in 0..4_u32 {
             let bytes: Vec<u8> = noise(numbers * 2, run);
             for index in 0..2 {
@@ -268,10 +268,10 @@ fn tensors_of_the_host_constants_and_several_outputs_go_through() {
 }
 
 #[test]
-fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
-    let test = "run::plans_that_do_not_fit_are_refused_before_memory_is_taken";
-    on_each(test, &[], |double| {
-        let engine = engine(&double, request(&two_of_each()));
+fn mismatching_plans_are_rejected_before_allocation() {
+    let test = "run::mismatching_plans_are_rejected_before_allocation";
+    run_on_each(test, &[], |double| {
+        let engine = engine(&double, request(&two_input_output_network()));
         let good = Plan {
             constants: vec![ConstantPlan {
                 name: "sizes".to_owned(),
@@ -280,18 +280,18 @@ fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
             outputs: vec![
                 OutputPlan {
                     name: "boxes".to_owned(),
-                    bytes_per_picture: BOXES_BYTES,
+                    bytes_per_image: BOXES_BYTES,
                 },
                 OutputPlan {
                     name: "logits".to_owned(),
-                    bytes_per_picture: 40,
+                    bytes_per_image: 40,
                 },
             ],
             ..plan(Element::F32, 4)
         };
         let free = double.device.memory().expect("it can say").free;
-        type Spoil = fn(&mut Plan);
-        let cases: [(Spoil, &str); 12] = [
+        type Corruption = fn(&mut Plan);
+        let cases: [(Corruption, &str); 12] = [
             (
                 |plan| plan.batch = 5,
                 "the batch is 5, expected 1 to 4; the engine does not fit",
@@ -322,7 +322,7 @@ fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
                 "output `logits` is used more than once, expected used once",
             ),
             (
-                |plan| plan.outputs[1].bytes_per_picture = 44,
+                |plan| plan.outputs[1].bytes_per_image = 44,
                 "output `logits` is fp32 [-1, 10] of 40 bytes a picture, expected 44 bytes a picture",
             ),
             (
@@ -335,9 +335,7 @@ fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
             ),
             (
                 |plan| {
-                    plan.input.source = InputSource::Tensor {
-                        bytes_per_picture: 4,
-                    };
+                    plan.input.source = InputSource::Tensor { bytes_per_image: 4 };
                 },
                 "input `images` is fp32 [-1, 3, 64, 96] of 73728 bytes a picture, expected 4 bytes a picture",
             ),
@@ -345,22 +343,22 @@ fn plans_that_do_not_fit_are_refused_before_memory_is_taken() {
         for (spoil, wanted) in cases {
             let mut plan = good.clone();
             spoil(&mut plan);
-            let error = engine.execution(&double.device, &plan).expect_err(wanted);
+            let error = engine.session(&double.device, &plan).expect_err(wanted);
             assert!(matches!(error, ExecutionError::Plan { .. }), "{error:?}");
-            let said = error.to_string();
-            assert!(said.contains(wanted), "{said}");
+            let output = error.to_string();
+            assert!(output.contains(wanted), "{output}");
         }
         assert_eq!(double.device.memory().expect("it can say").free, free);
         engine
-            .execution(&double.device, &good)
+            .session(&double.device, &good)
             .expect("the good one fits");
     });
 }
 
 #[test]
-fn an_engine_tells_its_tensors_layers_and_needs() {
-    let test = "run::an_engine_tells_its_tensors_layers_and_needs";
-    on_each(test, &[], |double| {
+fn engine_reports_tensors_layers_and_memory() {
+    let test = "run::engine_reports_tensors_layers_and_memory";
+    run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let tensors: Vec<_> = engine.tensors().collect();
         assert_eq!(tensors.len(), 2);
@@ -389,12 +387,12 @@ fn an_engine_tells_its_tensors_layers_and_needs() {
 }
 
 #[test]
-fn times_of_layers_are_told_run_by_run() {
-    let test = "run::times_of_layers_are_told_run_by_run";
-    on_each(test, &[], |double| {
+fn layer_times_are_reported_per_run() {
+    let test = "run::layer_times_are_reported_per_run";
+    run_on_each(test, &[], |double| {
         let engine = engine(&double, request(&open_network()));
         let plan = plan(Element::F32, 4);
-        let mut execution = engine.execution(&double.device, &plan).expect("it fits");
+        let mut execution = engine.session(&double.device, &plan).expect("it fits");
         for run in 0..3 {
             run_and_compare(&mut execution, 2, run);
         }
@@ -411,15 +409,17 @@ fn times_of_layers_are_told_run_by_run() {
             assert_eq!(layer.runs, 10, "{layers:?}");
             assert!(!layer.name.is_empty() && layer.total_ms > 0.0, "{layers:?}");
         }
-        execution.show_layers().expect("it was built with details");
+        execution
+            .enable_layer_ranges()
+            .expect("it was built with details");
         run_and_compare(&mut execution, 2, 1);
     });
 }
 
 #[test]
-fn precisions_are_taken_where_a_version_has_them() {
-    let test = "run::precisions_are_taken_where_a_version_has_them";
-    on_each(test, &[], |double| {
+fn supported_precisions_are_accepted_per_version() {
+    let test = "run::supported_precisions_are_accepted_per_version";
+    run_on_each(test, &[], |double| {
         let quantized = network(
             None,
             Element::F32,
@@ -435,7 +435,7 @@ fn precisions_are_taken_where_a_version_has_them() {
         let json = int8.inspect().expect("it can say");
         assert!(json.contains("\"Precision\": \"INT8\""), "{json}");
         let plan = plan(Element::F32, 4);
-        let mut execution = int8.execution(&double.device, &plan).expect("it fits");
+        let mut execution = int8.session(&double.device, &plan).expect("it fits");
         run_and_compare(&mut execution, 4, 3);
 
         let onnx = open_network();

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 
 /// Mean of all colors that parts `dark` from `bright`.
-pub const PART: f32 = 100.0;
+pub const BRIGHTNESS_THRESHOLD: f32 = 100.0;
 
 /// The network for inputs of `side`×`side` pixels; an axis of `None` takes any batch.
 pub fn network(batch: Option<i64>, side: i64) -> Vec<u8> {
@@ -30,7 +30,7 @@ pub fn network(batch: Option<i64>, side: i64) -> Vec<u8> {
     let weight = 0.2 / 3.0;
     let weights = [-weight, weight].repeat(3);
     graph.constant("weights", FLOAT, &[3, 2], &weights, f32::to_le_bytes);
-    let bias = [0.2 * PART, -0.2 * PART];
+    let bias = [0.2 * BRIGHTNESS_THRESHOLD, -0.2 * BRIGHTNESS_THRESHOLD];
     graph.constant("bias", FLOAT, &[2], &bias, f32::to_le_bytes);
     graph.input("images", FLOAT, &[batch, Some(3), Some(side), Some(side)]);
     graph.output("scores", FLOAT, &[batch, Some(2)]);

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
-use jetwatch_platform::{Machine, Root};
+use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_source::{
-    self as source, Dot, Flow, PictureWish, Plan, SourceContext, SourceCounters, SourceError,
-    SourceHandle, StopToken, ViewWish,
+    self as source, Dot, Flow, FrameHandler, FullImage, ImageSize, ProcessingPlan, SourceContext,
+    SourceCounters, SourceError, SourceHandle, StopToken,
 };
-use jetwatch_telemetry::{Pulses, Recorder};
-use jetwatch_types::{FrameMeta, Picture, Placement, Size, SourceId, SourceState};
+use jetwatch_telemetry::{Heartbeats, Recorder};
+use jetwatch_types::{Frame, FrameMeta, Image, Placement, Size, SourceId, SourceState};
 
 /// Network input of all these tests.
 pub const INPUT: Size = Size::new(416, 416);
@@ -39,21 +39,21 @@ pub fn config(uri: SourceUri) -> SourceConfig {
 
 /// What a frame was like; its pixels are not kept.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct CollectedFrame {
     pub meta: FrameMeta,
-    pub picture: Size,
+    pub image: Size,
     /// Mean of the blue, green and red values.
     pub mean: f32,
     /// Size and mean of the view, where there is one.
-    pub view: Option<(Size, f32)>,
+    pub full_image: Option<(Size, f32)>,
 }
 
 /// Mean of a picture's blue, green and red values.
-fn mean(picture: &Picture) -> f32 {
-    let size = picture.size;
+fn mean(image: &Image) -> f32 {
+    let size = image.size;
     let sum: u64 = (0..size.height)
         .map(|y| {
-            let pixels = picture.row(y).chunks_exact(4);
+            let pixels = image.row(y).chunks_exact(4);
             let sums = pixels.map(|p| u64::from(p[0]) + u64::from(p[1]) + u64::from(p[2]));
             sums.sum::<u64>()
         })
@@ -64,32 +64,69 @@ fn mean(picture: &Picture) -> f32 {
 /// A state and the reason given for it.
 pub type StateChange = (SourceState, Option<String>);
 
+/// Keeps everything that a source gives, and stops it after `max_frames` frames.
+struct CollectingHandler {
+    frames: Arc<Mutex<Vec<CollectedFrame>>>,
+    states: Arc<Mutex<Vec<StateChange>>>,
+    plans: Arc<Mutex<Vec<ProcessingPlan>>>,
+    max_frames: usize,
+    stop: StopToken,
+}
+
+impl FrameHandler for CollectingHandler {
+    fn frame(&self, frame: Frame) -> Flow {
+        let mut frames = self.frames.lock().unwrap();
+        frames.push(CollectedFrame {
+            meta: frame.meta,
+            image: frame.image.size,
+            mean: mean(&frame.image),
+            full_image: frame
+                .full_image
+                .as_ref()
+                .map(|image| (image.size, mean(image))),
+        });
+        if frames.len() < self.max_frames {
+            return Flow::Continue;
+        }
+        self.stop.stop();
+        Flow::Stop
+    }
+
+    fn state_changed(&self, _source: SourceId, state: SourceState, reason: Option<String>) {
+        self.states.lock().unwrap().push((state, reason));
+    }
+
+    fn plan(&self, plan: &ProcessingPlan) {
+        self.plans.lock().unwrap().push(plan.clone());
+    }
+}
+
 /// A running source and what came of it.
 pub struct Collector {
-    pub frames: Arc<Mutex<Vec<Seen>>>,
+    pub frames: Arc<Mutex<Vec<CollectedFrame>>>,
     pub states: Arc<Mutex<Vec<StateChange>>>,
     pub counters: Arc<SourceCounters>,
     pub stop: StopToken,
     pub dot_requests: Arc<AtomicU64>,
-    pub plans: Arc<Mutex<Vec<Plan>>>,
+    pub plans: Arc<Mutex<Vec<ProcessingPlan>>>,
     pub recorder: Recorder,
     handle: SourceHandle,
 }
 
 impl Collector {
     /// Starts the source; it is stopped after `most` frames.
-    pub fn start(config: &SourceConfig, most: usize) -> Self {
-        Self::start_with_dot(config, most, None)
+    pub fn start(config: &SourceConfig, max_frames: usize) -> Self {
+        Self::start_with_dot(config, max_frames, None)
     }
 
     /// As [`start`](Self::start), on another machine.
-    pub fn start_on(machine: &Root, config: &SourceConfig, most: usize) -> Self {
-        Self::start_with(machine, config, most, None, ViewWish::Nothing)
+    pub fn start_on(machine: &SysRoot, config: &SourceConfig, most: usize) -> Self {
+        Self::start_with(machine, config, most, None, FullImage::None)
     }
 
     /// As [`start_on`](Self::start_on), with views.
-    pub fn start_with_views(machine: &Root, config: &SourceConfig, most: usize) -> Self {
-        Self::start_with(machine, config, most, None, ViewWish::SourceSize)
+    pub fn start_with_full_images(machine: &SysRoot, config: &SourceConfig, most: usize) -> Self {
+        Self::start_with(machine, config, most, None, FullImage::SourceSize)
     }
 
     /// As [`start`](Self::start), with a folder for DOT graphs.
@@ -99,24 +136,23 @@ impl Collector {
         dot_folder: Option<std::path::PathBuf>,
     ) -> Self {
         Self::start_with(
-            &Root::default(),
+            &SysRoot::default(),
             config,
             most,
             dot_folder,
-            ViewWish::Nothing,
+            FullImage::None,
         )
     }
 
     fn start_with(
-        machine: &Root,
+        machine: &SysRoot,
         config: &SourceConfig,
         most: usize,
         dot_folder: Option<std::path::PathBuf>,
-        view: ViewWish,
+        view: FullImage,
     ) -> Self {
-        let plans: Arc<Mutex<Vec<Plan>>> = Arc::default();
-        let planning = Arc::clone(&plans);
-        let frames: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let plans: Arc<Mutex<Vec<ProcessingPlan>>> = Arc::default();
+        let frames: Arc<Mutex<Vec<CollectedFrame>>> = Arc::default();
         let states: Arc<Mutex<Vec<_>>> = Arc::default();
         let (stop, counters, dot_requests) = (
             StopToken::default(),
@@ -124,33 +160,21 @@ impl Collector {
             Arc::new(AtomicU64::new(0)),
         );
         let recorder = Recorder::default();
-        let (keeping, observing, stopping) =
-            (Arc::clone(&frames), Arc::clone(&states), stop.clone());
+        let handler = CollectingHandler {
+            frames: Arc::clone(&frames),
+            states: Arc::clone(&states),
+            plans: Arc::clone(&plans),
+            max_frames: most,
+            stop: stop.clone(),
+        };
         let context = SourceContext {
             id: SourceId(0),
             name: config.name.clone(),
             input: INPUT,
             placement: Placement::TopLeft,
-            picture: PictureWish::ForNetwork,
-            deliver: Arc::new(move |frame| {
-                let mut frames = keeping.lock().unwrap();
-                frames.push(Seen {
-                    meta: frame.meta,
-                    picture: frame.picture.size,
-                    mean: mean(&frame.picture),
-                    view: frame.view.as_ref().map(|view| (view.size, mean(view))),
-                });
-                if frames.len() < most {
-                    return Flow::Continue;
-                }
-                stopping.stop();
-                Flow::Stop
-            }),
-            observe: Arc::new(move |_, state, reason| {
-                observing.lock().unwrap().push((state, reason))
-            }),
-            skipping: None,
-            on_end: Arc::new(|_| {}),
+            image_size: ImageSize::Network,
+            handler: Arc::new(handler),
+            skipped_image: None,
             stop: stop.clone(),
             recorder: recorder.clone(),
             dot: Dot {
@@ -158,12 +182,11 @@ impl Collector {
                 requests: Arc::clone(&dot_requests),
             },
             counters: Arc::clone(&counters),
-            pulse: Arc::new(Pulses::default().join(&config.name)),
-            argus: Arc::new(jetwatch_source::ArgusRestarts::never()),
-            surfaces: None,
-            view,
+            heartbeat: Arc::new(Heartbeats::default().register(&config.name)),
+            argus: Arc::new(jetwatch_source::ArgusSupervisor::disabled()),
+            nvmm_reader: None,
+            full_image: view,
             machine: Arc::new(Machine::find(machine)),
-            on_plan: Arc::new(move |plan| planning.lock().unwrap().push(plan.clone())),
         };
         let handle = source::start(config, context).expect("a thread can be started");
         Self {
@@ -184,7 +207,7 @@ impl Collector {
     }
 
     /// Whether the source has been in this state.
-    pub fn has_been(&self, state: SourceState) -> bool {
+    pub fn has_reached(&self, state: SourceState) -> bool {
         self.states
             .lock()
             .unwrap()
@@ -193,7 +216,7 @@ impl Collector {
     }
 
     /// Reasons given for being offline.
-    pub fn troubles(&self) -> Vec<String> {
+    pub fn offline_reasons(&self) -> Vec<String> {
         self.states
             .lock()
             .unwrap()
@@ -209,8 +232,8 @@ impl Collector {
     }
 
     /// Waits for the end, within the tests' patience.
-    pub fn join(self) -> (Vec<Seen>, Result<(), SourceError>) {
-        super::daemon::eventually("the source ends", || {
+    pub fn join(self) -> (Vec<CollectedFrame>, Result<(), SourceError>) {
+        super::daemon::wait_until_some("the source ends", || {
             self.handle.is_finished().then_some(())
         });
         let result = self.handle.join();
@@ -224,7 +247,7 @@ impl Collector {
     }
 
     /// Stops it and waits for its end.
-    pub fn stop(self) -> (Vec<Seen>, Result<(), SourceError>) {
+    pub fn stop(self) -> (Vec<CollectedFrame>, Result<(), SourceError>) {
         self.stop.stop();
         self.join()
     }

@@ -11,19 +11,19 @@ use std::process::Command;
 use std::sync::Arc;
 
 use jetwatch_nvidia::cuda::{Device, Element, PixelFormat, PlaneOrder, TensorFormat};
-use jetwatch_nvidia::echo::{Echo, EchoRecording};
-use jetwatch_nvidia::execution::InputSource;
+use jetwatch_nvidia::loopback::{GraphMode, LoopbackNetwork};
+use jetwatch_nvidia::session::InputSource;
 
 /// Says to a child which test it is to run.
 const CHILD: &str = "JETWATCH_TEST_CHILD";
 
 /// Runs `body` on the double with `settings`, and on a real GPU if there is one; only those without settings of the double.
-pub fn on_gpus(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) {
+pub fn run_on_gpus(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Arc<Device>)) {
     if is_child(test) {
         return body(Device::open(0).expect("a GPU"));
     }
-    if !only_real() {
-        let said = on_double(test, settings);
+    if !is_real_gpu_only() {
+        let said = run_on_double(test, settings);
         // Whatever the test did, nothing may be left in the GPU.
         let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
         assert!(
@@ -42,7 +42,7 @@ pub fn is_child(test: &str) -> bool {
 }
 
 /// Whether the double is left out.
-pub fn only_real() -> bool {
+pub fn is_real_gpu_only() -> bool {
     env::var("JETWATCH_TEST_GPU").is_ok_and(|which| which == "real")
 }
 
@@ -55,7 +55,7 @@ pub fn has_gpu() -> bool {
 
 /// What is said of a machine without a GPU that can be used: some have NVIDIA's driver library all the same, as other packages
 /// bring it along.
-pub fn said_without_gpu() -> &'static str {
+pub fn no_gpu_message() -> &'static str {
     let known = Command::new("/sbin/ldconfig").arg("-p").output();
     let known = known.expect("the loader's cache can be listed").stdout;
     match String::from_utf8_lossy(&known).contains("libcuda.so") {
@@ -65,7 +65,7 @@ pub fn said_without_gpu() -> &'static str {
 }
 
 /// Runs `test` in a child with the double and gives what it said on stderr.
-pub fn on_double(test: &str, settings: &[(&str, &str)]) -> String {
+pub fn run_on_double(test: &str, settings: &[(&str, &str)]) -> String {
     let folder = double();
     start(test, |command| {
         command
@@ -76,7 +76,7 @@ pub fn on_double(test: &str, settings: &[(&str, &str)]) -> String {
 }
 
 /// Runs `test` in a child with the real GPU and gives what it said on stderr.
-pub fn on_real(test: &str, settings: &[(&str, &str)]) -> String {
+pub fn run_on_real_gpu(test: &str, settings: &[(&str, &str)]) -> String {
     start(test, |command| {
         command
             .env("JETWATCH_DOUBLE_COUNTS", "1")
@@ -85,7 +85,7 @@ pub fn on_real(test: &str, settings: &[(&str, &str)]) -> String {
 }
 
 /// Runs `test` in a child that finds libcuda in `folder`.
-pub fn with_libraries(test: &str, folder: &Path) -> String {
+pub fn run_with_libraries(test: &str, folder: &Path) -> String {
     start(test, |command| {
         command.env("LD_LIBRARY_PATH", folder);
     })
@@ -160,13 +160,13 @@ pub fn tensor(width: u32, height: u32, element: Element) -> TensorFormat {
 }
 
 /// An echo that gives back all of the tensor that is made of pictures.
-pub fn echo(pixels: PixelFormat, tensor: TensorFormat, batch: usize) -> Echo {
-    Echo {
-        input: InputSource::Pictures { pixels, tensor },
+pub fn echo(pixels: PixelFormat, tensor: TensorFormat, batch: usize) -> LoopbackNetwork {
+    LoopbackNetwork {
+        input: InputSource::Images { pixels, tensor },
         batch,
         output_bytes: tensor.bytes(),
         pause: std::time::Duration::ZERO,
-        recording: EchoRecording::Contexts,
+        graph_mode: GraphMode::Contexts,
     }
 }
 

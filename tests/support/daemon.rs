@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longest that anything in these tests may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A configuration file below a temporary folder.
 pub struct Setup {
@@ -66,7 +66,7 @@ pub fn start(command: &mut Command) -> Child {
         .expect("the binary starts")
 }
 
-/// Runs to the end, within [`PATIENCE`].
+/// Runs to the end, within [`ENQUEUE_TIMEOUT`].
 pub fn finish(command: &mut Command) -> Output {
     wait_for_output(start(command))
 }
@@ -90,7 +90,7 @@ pub fn wait_for_output(mut child: Child) -> Output {
         if let Some(status) = child.try_wait().expect("the child can be waited for") {
             break Some(status);
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TEST_TIMEOUT {
             child.kill().expect("the child can be killed");
             child.wait().expect("the child can be waited for");
             break None;
@@ -107,7 +107,7 @@ pub fn wait_for_output(mut child: Child) -> Output {
         .expect("stderr can be read");
     let status = status.unwrap_or_else(|| {
         panic!(
-            "not ended after {PATIENCE:?}:\n{}",
+            "not ended after {TEST_TIMEOUT:?}:\n{}",
             String::from_utf8_lossy(&stderr)
         )
     });
@@ -123,16 +123,16 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Looks again and again until `found` gives something; fails after [`PATIENCE`].
-pub fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+/// Looks again and again until `found` gives something; fails after [`ENQUEUE_TIMEOUT`].
+pub fn wait_until_some<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(value) = found() {
             return value;
         }
         assert!(
-            started.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
+            started.elapsed() < TEST_TIMEOUT,
+            "not within {TEST_TIMEOUT:?}: {what}"
         );
         std::thread::sleep(Duration::from_millis(10));
     }

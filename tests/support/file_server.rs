@@ -204,7 +204,7 @@ impl Tunnel {
     }
 
     /// What it was asked for.
-    pub fn asked(&self) -> Vec<String> {
+    pub fn connect_requests(&self) -> Vec<String> {
         self.tunnels.lock().expect("no thread panicked").clone()
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// How long gst-launch may take to end after it has said an error.
-const AFTER_AN_ERROR: Duration = Duration::from_secs(3);
+const ERROR_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The folder with the plug-in and the double of libnvbufsurface, built if need be.
 pub fn plugin() -> PathBuf {
@@ -34,7 +34,7 @@ pub struct JetsonElements {
 
 /// What one element did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Work {
+pub struct ElementActivity {
     /// Factory, such as `nvvidconv`.
     pub element: String,
     /// The element's own name in its pipeline.
@@ -106,7 +106,7 @@ impl JetsonElements {
         while lines.read_until(b'\n', &mut said).expect("a line") > 0 {
             // An error that comes before gst-launch runs its main loop is said but does not end it.
             if said.windows(5).any(|part| part == b"ERROR") {
-                let until = Instant::now() + AFTER_AN_ERROR;
+                let until = Instant::now() + ERROR_SHUTDOWN_TIMEOUT;
                 while launch.try_wait().expect("a status").is_none() {
                     if Instant::now() > until {
                         launch.kill().expect("an end");
@@ -123,14 +123,14 @@ impl JetsonElements {
     }
 
     /// Runs a pipeline that must end well.
-    pub fn play(&self, pipeline: &str) {
+    pub fn run_to_end(&self, pipeline: &str) {
         let output = self.launch(pipeline);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{pipeline}\n{said}");
     }
 
     /// Runs a pipeline that must fail, and gives what it said.
-    pub fn refuse(&self, pipeline: &str) -> String {
+    pub fn run_to_error(&self, pipeline: &str) -> String {
         let output = self.launch(pipeline);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
@@ -141,25 +141,25 @@ impl JetsonElements {
     }
 
     /// What the elements did so far: one entry for each element and kind of work, in the order in which they began.
-    pub fn work(&self) -> Vec<Work> {
+    pub fn activity(&self) -> Vec<ElementActivity> {
         let text = fs::read_to_string(self.folder().join("counts.jsonl")).unwrap_or_default();
-        let mut all: Vec<(Value, Work)> = Vec::new();
+        let mut all: Vec<(Value, ElementActivity)> = Vec::new();
         for line in text.lines() {
             let line: Value = serde_json::from_str(line).expect("a line of JSON");
             let word = |key: &str| line[key].as_str().expect("a word").to_owned();
             let frames = line["frames"].as_u64().expect("a number");
-            let work = Work {
+            let work = ElementActivity {
                 element: word("element"),
                 name: word("name"),
                 engine: word("engine"),
-                from: place(&line["from"]),
-                to: place(&line["to"]),
+                from: format_memory(&line["from"]),
+                to: format_memory(&line["to"]),
                 cpu_copy: line["cpu_copy"].as_bool().expect("yes or no"),
                 frames: 0,
             };
             let process = line["process"].clone();
             let known = all.iter().position(|(one, known)| {
-                let of_it = Work {
+                let of_it = ElementActivity {
                     frames: 0,
                     ..known.clone()
                 };
@@ -176,7 +176,7 @@ impl JetsonElements {
 }
 
 /// A place in words.
-fn place(value: &Value) -> String {
+fn format_memory(value: &Value) -> String {
     let format = value["format"].as_str().expect("a format");
     let (Some(width), Some(height)) = (value["width"].as_u64(), value["height"].as_u64()) else {
         return format.to_owned();

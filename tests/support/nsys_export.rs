@@ -40,7 +40,7 @@ impl Generation {
         }
     }
 
-    fn facts(self) -> &'static str {
+    fn metadata_table(self) -> &'static str {
         match self {
             Self::Year2021 => "",
             Self::Year2022 => {
@@ -168,9 +168,9 @@ pub const RANGES: [(i64, &str, i64, i64, i64); 13] = [
 ];
 
 /// Writes the capture as the export of a generation.
-pub fn write(path: &Path, generation: Generation) -> Connection {
+pub fn write_export(path: &Path, generation: Generation) -> Connection {
     let db = Connection::open(path).expect("a new database");
-    let script = format!("{}{}", generation.facts(), generation.tables());
+    let script = format!("{}{}", generation.metadata_table(), generation.tables());
     db.execute_batch(&script).expect("tables");
     for (id, text) in (1_i64..).zip(TEXTS) {
         insert(&db, "INSERT INTO StringIds VALUES (?1, ?2)", &[&id, &text]);
@@ -326,8 +326,8 @@ fn insert(db: &Connection, query: &str, row: &[&dyn ToSql]) {
 }
 
 /// A path below a folder with the capture of a generation.
-pub fn written(folder: &Path, generation: Generation) -> PathBuf {
+pub fn export_file(folder: &Path, generation: Generation) -> PathBuf {
     let path = folder.join(format!("{generation:?}.sqlite"));
-    write(&path, generation);
+    write_export(&path, generation);
     path
 }

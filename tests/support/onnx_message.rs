@@ -26,7 +26,7 @@ pub fn tensor(name: &str, element: u64, shape: &[i64], raw: Vec<u8>) -> Message 
 }
 
 /// A weight whose bytes lie in the file `location`: from `offset` on, `len` of them or as many as the shape needs.
-pub fn tensor_elsewhere(
+pub fn external_tensor(
     name: &str,
     element: u64,
     shape: &[i64],

@@ -49,7 +49,11 @@ impl Double {
 }
 
 /// Runs `body` with each double and `settings`; gives what the children said on stderr.
-pub fn on_each(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Double)) -> Vec<String> {
+pub fn run_on_each(
+    test: &str,
+    settings: &[(&str, &str)],
+    body: impl FnOnce(Double),
+) -> Vec<String> {
     if let Some(double) = child(test) {
         body(double);
         return Vec::new();
@@ -61,8 +65,8 @@ pub fn on_each(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Double))
             .into_iter()
             .chain(settings.iter().copied())
             .collect();
-        if !cuda::only_real() {
-            let text = cuda::on_double(test, &settings);
+        if !cuda::is_real_gpu_only() {
+            let text = cuda::run_on_double(test, &settings);
             check_counts(test, &library, &text);
             let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
             assert!(
@@ -72,7 +76,7 @@ pub fn on_each(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Double))
             said.push(text);
         }
         if cuda::has_gpu() {
-            let text = cuda::on_real(test, &settings);
+            let text = cuda::run_on_real_gpu(test, &settings);
             check_counts(test, &library, &text);
             said.push(text);
         }
@@ -81,7 +85,7 @@ pub fn on_each(test: &str, settings: &[(&str, &str)], body: impl FnOnce(Double))
 }
 
 /// Runs `body` with each double in a process without libcuda.
-pub fn on_each_without_gpu(test: &str, body: impl FnOnce(Arc<Library>)) {
+pub fn run_on_each_without_gpu(test: &str, body: impl FnOnce(Arc<Library>)) {
     if cuda::is_child(test) {
         let path = env::var_os(LIBRARY).expect("a child is told its library");
         return body(Library::open(Some(Path::new(&path))).expect("it opens"));
@@ -89,7 +93,7 @@ pub fn on_each_without_gpu(test: &str, body: impl FnOnce(Arc<Library>)) {
     for library in libraries() {
         let library = library.display().to_string();
         // The real libcuda is not opened unless someone asks for it.
-        let text = cuda::on_real(test, &[(LIBRARY, &library)]);
+        let text = cuda::run_on_real_gpu(test, &[(LIBRARY, &library)]);
         check_counts(test, &library, &text);
     }
 }
@@ -109,14 +113,14 @@ fn child(test: &str) -> Option<Double> {
 }
 
 /// No object of the double may be left.
-fn check_counts(test: &str, library: &str, said: &str) {
-    for line in said
+fn check_counts(test: &str, library: &str, stderr: &str) {
+    for line in stderr
         .lines()
         .filter(|line| line.starts_with("double: count "))
     {
         assert!(
             line.ends_with(" alive=0"),
-            "{test}, {library}: {line}\n{said}"
+            "{test}, {library}: {line}\n{stderr}"
         );
     }
 }
@@ -148,11 +152,11 @@ pub fn libraries() -> Vec<PathBuf> {
 }
 
 /// Lines of the log in this process.
-static LOG: Lines = Lines(Mutex::new(Vec::new()));
+static LOG: CapturedLog = CapturedLog(Mutex::new(Vec::new()));
 
-struct Lines(Mutex<Vec<(log::Level, String)>>);
+struct CapturedLog(Mutex<Vec<(log::Level, String)>>);
 
-impl log::Log for Lines {
+impl log::Log for CapturedLog {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -165,7 +169,7 @@ impl log::Log for Lines {
     fn flush(&self) {}
 }
 
-impl Lines {
+impl CapturedLog {
     fn lines(&self) -> MutexGuard<'_, Vec<(log::Level, String)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

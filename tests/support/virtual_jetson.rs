@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jetwatch_platform::Root;
+use jetwatch_platform::SysRoot;
 
 /// A machine in a temporary folder, which goes with it.
 pub struct VirtualJetson {
@@ -36,8 +36,8 @@ impl VirtualJetson {
     }
 
     /// The folder that stands for `/`.
-    pub fn root(&self) -> Root {
-        Root::new(self.folder.path())
+    pub fn root(&self) -> SysRoot {
+        SysRoot::new(self.folder.path())
     }
 
     /// Where a path of the machine lies.

@@ -1,12 +1,12 @@
 //! Objects and crossings counted by class, in lists that are sorted by it.
 
-use jetwatch_types::{Crossings, Presence, Side};
+use jetwatch_types::{Crossings, Side, ZoneCount};
 
 /// Adds an object to the counts, which are sorted by class.
-pub(super) fn present(counts: &mut Vec<Presence>, class: u16) {
+pub(super) fn present(counts: &mut Vec<ZoneCount>, class: u16) {
     match counts.binary_search_by_key(&class, |known| known.class) {
         Ok(index) => counts[index].count += 1,
-        Err(index) => counts.insert(index, Presence { class, count: 1 }),
+        Err(index) => counts.insert(index, ZoneCount { class, count: 1 }),
     }
 }
 

@@ -5,7 +5,7 @@ use jetwatch_types::Side;
 
 /// Where an object is, seen from a line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Passage {
+pub(super) struct LineCrossing {
     /// The side on which it counts as being; `None` while it was only seen on the line itself.
     side: Option<Side>,
     /// Frames in a row in which it was seen on the other side.
@@ -15,25 +15,25 @@ pub(super) struct Passage {
     has_met: bool,
 }
 
-impl Passage {
+impl LineCrossing {
     /// An object that is first seen here.
-    pub(super) fn new(rule: &LineRule, foot: Point) -> Self {
+    pub(super) fn new(rule: &LineRule, bottom_center: Point) -> Self {
         Self {
-            side: side(rule, foot),
+            side: side(rule, bottom_center),
             opposed: 0,
-            before: foot,
+            before: bottom_center,
             has_met: false,
         }
     }
 
     /// Takes in where the object is in this frame; the side to which it has crossed, once that is sure.
-    pub(super) fn step(&mut self, rule: &LineRule, foot: Point) -> Option<Side> {
-        let met = rule.line.is_met(self.before, foot);
-        self.before = foot;
+    pub(super) fn step(&mut self, rule: &LineRule, bottom_center: Point) -> Option<Side> {
+        let met = rule.line.is_met(self.before, bottom_center);
+        self.before = bottom_center;
         // Who stands on the line itself has not left its side, and who comes from there meets it with the next step.
-        let seen = side(rule, foot).or(self.side);
-        if self.side.is_none() || seen == self.side {
-            (self.side, self.opposed, self.has_met) = (seen, 0, false);
+        let side_now = side(rule, bottom_center).or(self.side);
+        if self.side.is_none() || side_now == self.side {
+            (self.side, self.opposed, self.has_met) = (side_now, 0, false);
             return None;
         }
         self.opposed = self.opposed.saturating_add(1);
@@ -42,8 +42,8 @@ impl Passage {
             return None;
         }
         let has_met = self.has_met;
-        (self.side, self.opposed, self.has_met) = (seen, 0, false);
-        seen.filter(|_| has_met)
+        (self.side, self.opposed, self.has_met) = (side_now, 0, false);
+        side_now.filter(|_| has_met)
     }
 }
 

@@ -10,9 +10,9 @@
 
 mod clock;
 mod count;
-mod course;
 mod crossing;
-mod hysteresis;
+mod debounce;
+mod direction;
 mod zone;
 
 use std::collections::BTreeMap;
@@ -20,14 +20,15 @@ use std::time::{Duration, SystemTime};
 
 use jetwatch_config::{Point, SceneRules};
 use jetwatch_types::{
-    Crossings, Fact, FactKind, FrameMeta, Presence, Size, Track, TrackId, TrackState,
+    AnalyticsEvent, AnalyticsEventKind, Crossings, FrameMeta, Size, Track, TrackId, TrackState,
+    ZoneCount,
 };
 
-use self::clock::Clock;
-use self::course::{Heading, Rest};
-use self::crossing::Passage;
-use self::hysteresis::Change;
-use self::zone::Visit;
+use self::clock::AnalyticsClock;
+use self::crossing::LineCrossing;
+use self::debounce::Debounce;
+use self::direction::{Heading, Rest};
+use self::zone::ZoneVisit;
 
 /// The memory of one source's scene. Allocates for a new track, a new class, and nothing else.
 #[derive(Debug)]
@@ -40,12 +41,12 @@ pub struct Analytics {
     /// Confirmed tracks, by id so that the end tells them in order.
     objects: BTreeMap<TrackId, Object>,
     /// Of each zone: whether it is overcrowded.
-    crowds: Vec<Change>,
+    crowds: Vec<Debounce>,
     /// Of each zone: how many objects of each class are in it.
-    present: Vec<Vec<Presence>>,
+    present: Vec<Vec<ZoneCount>>,
     /// Of each line: how often each class crossed it.
     crossings: Vec<Vec<Crossings>>,
-    clock: Clock,
+    clock: AnalyticsClock,
 }
 
 /// Classes that a rule is about; `None`: all.
@@ -54,14 +55,14 @@ struct Objects(Option<Vec<u16>>);
 
 /// Where who touches the picture's right or lower edge stands: just before it. An area ends before its right and lower
 /// sides, so that neighbors share nobody; at 1.0, where boxes are cut, whoever is cut would be outside of every zone.
-const LAST: f32 = 1.0 - f32::EPSILON;
+const MAX_COORDINATE: f32 = 1.0 - f32::EPSILON;
 
 /// What is remembered of one track.
 #[derive(Debug)]
 struct Object {
     class: u16,
-    visits: Vec<Visit>,
-    passages: Vec<Passage>,
+    zone_visits: Vec<ZoneVisit>,
+    line_crossings: Vec<LineCrossing>,
     heading: Heading,
     rest: Rest,
 }
@@ -77,10 +78,10 @@ impl Analytics {
             line_objects: rules.lines.iter().map(|r| objects(&r.objects)).collect(),
             rest_objects: objects(rules.stationary.as_ref().map_or(&[], |r| &r.objects)),
             objects: BTreeMap::new(),
-            crowds: vec![Change::default(); rules.zones.len()],
+            crowds: vec![Debounce::default(); rules.zones.len()],
             present: vec![Vec::new(); rules.zones.len()],
             crossings: vec![Vec::new(); rules.lines.len()],
-            clock: Clock::default(),
+            clock: AnalyticsClock::default(),
             rules: rules.clone(),
         }
     }
@@ -89,7 +90,7 @@ impl Analytics {
     /// what is read faster or slower than it was taken.
     #[must_use]
     pub fn timed_by_media(mut self) -> Self {
-        self.clock = Clock::by_media();
+        self.clock = AnalyticsClock::with_media_time();
         self
     }
 
@@ -97,38 +98,38 @@ impl Analytics {
     ///
     /// Must be called for every frame of the source, in order. Facts of one frame come by track, in the order of the
     /// tracks, then those of whole zones. Their times never go back, whatever the camera's clock does.
-    pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], facts: &mut Vec<Fact>) {
+    pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], events: &mut Vec<AnalyticsEvent>) {
         let (now, at) = self.clock.step(meta);
         for track in tracks {
             match track.state {
-                TrackState::Active => self.see(track, meta.source_size, (now, at), facts),
+                TrackState::Active => self.observe(track, meta.source_size, (now, at), events),
                 TrackState::Ended => {
                     if let Some(object) = self.objects.remove(&track.id) {
-                        object.leave(track.id, at, facts);
+                        object.end_visits(track.id, at, events);
                     }
                 }
                 TrackState::Tentative | TrackState::Lost => {}
             }
         }
-        self.count(at, facts);
+        self.count(at, events);
     }
 
     /// Ends all visits at the end of the source. Crossings stay counted, and the scene can go on afterwards.
-    pub fn finish(&mut self, facts: &mut Vec<Fact>) {
-        let Some(at) = self.clock.newest() else {
+    pub fn finish(&mut self, events: &mut Vec<AnalyticsEvent>) {
+        let Some(at) = self.clock.latest() else {
             return;
         };
         for (id, object) in std::mem::take(&mut self.objects) {
-            object.leave(id, at, facts);
+            object.end_visits(id, at, events);
         }
         // Nothing comes any more that could show whether an empty zone stays empty.
-        self.crowds.iter_mut().for_each(Change::settle);
-        self.count(at, facts);
+        self.crowds.iter_mut().for_each(Debounce::settle);
+        self.count(at, events);
     }
 
     /// How many objects of each class are in the zone with this place in the rules, by class; those that have gone have 0.
     #[must_use]
-    pub fn present(&self, zone: usize) -> &[Presence] {
+    pub fn present(&self, zone: usize) -> &[ZoneCount] {
         &self.present[zone]
     }
 
@@ -146,73 +147,81 @@ impl Analytics {
     }
 
     /// Takes in where an object is in this frame, of that time of the scene and taken at that time.
-    fn see(
+    fn observe(
         &mut self,
         track: &Track,
-        picture: Size,
+        image_size: Size,
         (now, at): (Duration, SystemTime),
-        facts: &mut Vec<Fact>,
+        events: &mut Vec<AnalyticsEvent>,
     ) {
-        let foot = foot(track, picture);
+        let bottom_center = bottom_center(track, image_size);
         // A box that is no box is nowhere.
-        if !foot.iter().all(|share| share.is_finite()) {
+        if !bottom_center.iter().all(|share| share.is_finite()) {
             return;
         }
         let rules = &self.rules;
         let object = self.objects.entry(track.id).or_insert_with(|| Object {
             class: track.class,
-            visits: vec![Visit::default(); rules.zones.len()],
-            passages: rules
+            zone_visits: vec![ZoneVisit::default(); rules.zones.len()],
+            line_crossings: rules
                 .lines
                 .iter()
-                .map(|rule| Passage::new(rule, foot))
+                .map(|rule| LineCrossing::new(rule, bottom_center))
                 .collect(),
-            heading: Heading::new(foot),
+            heading: Heading::new(bottom_center),
             rest: Rest::new(track.xyxy, now),
         });
         object.class = track.class;
-        let mut tell = |kind| {
-            facts.push(Fact {
+        let mut emit = |kind| {
+            events.push(AnalyticsEvent {
                 kind,
                 track: Some(track.id),
                 class: Some(track.class),
                 at,
             });
         };
-        for (zone, (visit, rule)) in object.visits.iter_mut().zip(&rules.zones).enumerate() {
+        for (zone, (visit, rule)) in object.zone_visits.iter_mut().zip(&rules.zones).enumerate() {
             // A track whose class changes stays where it has entered, so that every visit has its end.
             if !self.zone_objects[zone].include(track.class) && !visit.is_inside() {
-                *visit = Visit::default();
+                *visit = ZoneVisit::default();
                 continue;
             }
-            visit.step(zone, rule, foot, now, &mut tell);
+            visit.step(zone, rule, bottom_center, now, &mut emit);
         }
-        for (line, (passage, rule)) in object.passages.iter_mut().zip(&rules.lines).enumerate() {
-            if let Some(to) = passage.step(rule, foot)
+        for (line, (crossing, rule)) in object
+            .line_crossings
+            .iter_mut()
+            .zip(&rules.lines)
+            .enumerate()
+        {
+            if let Some(to) = crossing.step(rule, bottom_center)
                 && self.line_objects[line].include(track.class)
             {
                 count::crossing(&mut self.crossings[line], track.class, to);
-                tell(FactKind::LineCrossed { line, to });
+                emit(AnalyticsEventKind::LineCrossed { line, to });
             }
         }
-        if let Some(direction) = object.heading.step(&rules.directions, foot, picture) {
-            tell(FactKind::Direction { direction });
+        if let Some(direction) = object
+            .heading
+            .step(&rules.directions, bottom_center, image_size)
+        {
+            emit(AnalyticsEventKind::Direction { direction });
         }
         if let Some(rule) = &rules.stationary {
             // Of every class, so that a track whose class becomes one of the rule's later has its story.
             if let Some(kind) = object.rest.step(rule, track.xyxy, now) {
-                tell(kind);
+                emit(kind);
             }
             if self.rest_objects.include(track.class)
                 && let Some(kind) = object.rest.settle(rule, now)
             {
-                tell(kind);
+                emit(kind);
             }
         }
     }
 
     /// Counts the zones anew and tells which have become overcrowded, or are so no more.
-    fn count(&mut self, at: SystemTime, facts: &mut Vec<Fact>) {
+    fn count(&mut self, at: SystemTime, events: &mut Vec<AnalyticsEvent>) {
         for (zone, rule) in self.rules.zones.iter().enumerate() {
             let present = &mut self.present[zone];
             for class in present.iter_mut() {
@@ -220,7 +229,7 @@ impl Analytics {
             }
             let mut all = 0;
             for object in self.objects.values() {
-                if object.visits[zone].is_inside() {
+                if object.zone_visits[zone].is_inside() {
                     count::present(present, object.class);
                     all += 1;
                 }
@@ -231,11 +240,11 @@ impl Analytics {
             if let Some(is_crowded) = self.crowds[zone].step(all >= threshold, rule.inertia_frames)
             {
                 let kind = if is_crowded {
-                    FactKind::Overcrowded { zone, count: all }
+                    AnalyticsEventKind::Overcrowded { zone, count: all }
                 } else {
-                    FactKind::Cleared { zone, count: all }
+                    AnalyticsEventKind::OvercrowdingEnded { zone, count: all }
                 };
-                facts.push(Fact {
+                events.push(AnalyticsEvent {
                     kind,
                     track: None,
                     class: None,
@@ -261,11 +270,11 @@ impl Objects {
 
 impl Object {
     /// The end of its track, which ends its visits.
-    fn leave(self, id: TrackId, at: SystemTime, facts: &mut Vec<Fact>) {
-        for (zone, visit) in self.visits.into_iter().enumerate() {
+    fn end_visits(self, id: TrackId, at: SystemTime, events: &mut Vec<AnalyticsEvent>) {
+        for (zone, visit) in self.zone_visits.into_iter().enumerate() {
             if let Some(dwell) = visit.end() {
-                facts.push(Fact {
-                    kind: FactKind::ZoneLeft { zone, dwell },
+                events.push(AnalyticsEvent {
+                    kind: AnalyticsEventKind::ZoneLeft { zone, dwell },
                     track: Some(id),
                     class: Some(self.class),
                     at,
@@ -276,12 +285,12 @@ impl Object {
 }
 
 /// Where an object stands, in shares of the picture; a box may reach beyond it.
-fn foot(track: &Track, picture: Size) -> Point {
+fn bottom_center(track: &Track, image_size: Size) -> Point {
     let [left, _, right, bottom] = track.xyxy;
-    let x = (left + right) / 2.0 / picture.width.max(1) as f32;
-    let y = bottom / picture.height.max(1) as f32;
+    let x = (left + right) / 2.0 / image_size.width.max(1) as f32;
+    let y = bottom / image_size.height.max(1) as f32;
     // `clamp` keeps what is no number.
-    [x.clamp(0.0, LAST), y.clamp(0.0, LAST)]
+    [x.clamp(0.0, MAX_COORDINATE), y.clamp(0.0, MAX_COORDINATE)]
 }
 
 #[cfg(test)]

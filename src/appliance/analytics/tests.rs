@@ -67,7 +67,7 @@ fn meta(second: u64) -> FrameMeta {
         seq: second,
         pts: None,
         captured_at: SystemTime::UNIX_EPOCH + Duration::from_secs(second),
-        entered_at: Instant::now(),
+        received_at: Instant::now(),
         source_size: Size::new(100, 100),
     }
 }
@@ -90,22 +90,25 @@ fn track(id: u64, x: f32, y: f32) -> Track {
 }
 
 /// The facts that one object tells on its way, with the seconds.
-fn walk(rules: &SceneRules, places: &[(f32, f32)]) -> Vec<(u64, FactKind)> {
+fn walk(rules: &SceneRules, positions: &[(f32, f32)]) -> Vec<(u64, AnalyticsEventKind)> {
     let mut scene = Analytics::new(rules, &labels());
-    let mut facts = Vec::new();
-    for (second, (x, y)) in places.iter().enumerate() {
-        scene.step(&meta(second as u64), &[track(1, *x, *y)], &mut facts);
+    let mut events = Vec::new();
+    for (second, (x, y)) in positions.iter().enumerate() {
+        scene.step(&meta(second as u64), &[track(1, *x, *y)], &mut events);
     }
-    scene.finish(&mut facts);
-    told(&facts)
+    scene.finish(&mut events);
+    timed_kinds(&events)
 }
 
-fn told(facts: &[Fact]) -> Vec<(u64, FactKind)> {
-    let second = |fact: &Fact| {
-        let since = fact.at.duration_since(SystemTime::UNIX_EPOCH);
+fn timed_kinds(events: &[AnalyticsEvent]) -> Vec<(u64, AnalyticsEventKind)> {
+    let second = |event: &AnalyticsEvent| {
+        let since = event.at.duration_since(SystemTime::UNIX_EPOCH);
         since.expect("after the epoch").as_secs()
     };
-    facts.iter().map(|fact| (second(fact), fact.kind)).collect()
+    events
+        .iter()
+        .map(|event| (second(event), event.kind))
+        .collect()
 }
 
 /// Rules with only some of their parts.
@@ -120,20 +123,20 @@ fn zones() -> SceneRules {
 }
 
 #[test]
-fn a_visit_counts_from_its_first_frame_to_its_last() {
+fn zone_visit_lasts_from_first_to_last_frame() {
     let places = [20.0, 60.0, 70.0, 80.0, 90.0, 95.0, 20.0, 20.0, 20.0].map(|x| (x, 50.0));
     let wanted = [
-        (2, FactKind::ZoneEntered { zone: 0 }),
+        (2, AnalyticsEventKind::ZoneEntered { zone: 0 }),
         (
             5,
-            FactKind::Loitering {
+            AnalyticsEventKind::Loitering {
                 zone: 0,
                 dwell: 4 * SECOND,
             },
         ),
         (
             7,
-            FactKind::ZoneLeft {
+            AnalyticsEventKind::ZoneLeft {
                 zone: 0,
                 dwell: 4 * SECOND,
             },
@@ -143,22 +146,22 @@ fn a_visit_counts_from_its_first_frame_to_its_last() {
 }
 
 #[test]
-fn who_trembles_on_the_border_neither_comes_nor_goes() {
+fn jitter_on_the_border_neither_enters_nor_leaves() {
     let outside = [20.0, 60.0, 20.0, 60.0, 20.0, 60.0, 20.0].map(|x| (x, 50.0));
     assert_eq!(walk(&zones(), &outside), []);
     let inside = [60.0, 60.0, 20.0, 60.0, 20.0, 60.0].map(|x| (x, 50.0));
     let wanted = [
-        (1, FactKind::ZoneEntered { zone: 0 }),
+        (1, AnalyticsEventKind::ZoneEntered { zone: 0 }),
         (
             5,
-            FactKind::Loitering {
+            AnalyticsEventKind::Loitering {
                 zone: 0,
                 dwell: 5 * SECOND,
             },
         ),
         (
             5,
-            FactKind::ZoneLeft {
+            AnalyticsEventKind::ZoneLeft {
                 zone: 0,
                 dwell: 5 * SECOND,
             },
@@ -172,7 +175,7 @@ fn who_trembles_on_the_border_neither_comes_nor_goes() {
 }
 
 #[test]
-fn who_is_cut_off_by_an_edge_of_the_picture_is_in_the_zones_that_reach_it() {
+fn an_object_cut_off_by_the_image_edge_is_in_the_zones_that_reach_it() {
     let mut whole = zones();
     let corners = parse_points("0,0,1,0,1,1,0,1").expect("points");
     whole.zones[0].area = Area::new(corners).expect("an area");
@@ -187,23 +190,23 @@ fn who_is_cut_off_by_an_edge_of_the_picture_is_in_the_zones_that_reach_it() {
         [105.0, y, 115.0, 120.0],
     ] {
         let mut scene = Analytics::new(&whole, &labels());
-        let mut facts = Vec::new();
+        let mut events = Vec::new();
         for second in 0..4 {
             let cut = Track {
                 xyxy,
                 ..track(1, x, y)
             };
-            scene.step(&meta(second), &[cut], &mut facts);
+            scene.step(&meta(second), &[cut], &mut events);
         }
-        let entered = [(1, FactKind::ZoneEntered { zone: 0 })];
-        assert_eq!(told(&facts), entered, "{xyxy:?}");
+        let entered = [(1, AnalyticsEventKind::ZoneEntered { zone: 0 })];
+        assert_eq!(timed_kinds(&events), entered, "{xyxy:?}");
     }
 }
 
 #[test]
-fn zones_are_counted_by_class_and_tell_when_they_are_crowded() {
+fn zones_are_counted_by_class_and_report_overcrowding() {
     let mut scene = Analytics::new(&zones(), &labels());
-    let mut facts = Vec::new();
+    let mut events = Vec::new();
     let other = Track {
         class: 1,
         ..track(2, 80.0, 50.0)
@@ -212,55 +215,62 @@ fn zones_are_counted_by_class_and_tell_when_they_are_crowded() {
         scene.step(
             &meta(second),
             &[track(1, 60.0, 50.0), other.clone()],
-            &mut facts,
+            &mut events,
         );
     }
-    let present = |class, count| Presence { class, count };
+    let present = |class, count| ZoneCount { class, count };
     assert_eq!(scene.present(0), [present(1, 1), present(3, 1)]);
     let ended = Track {
         state: TrackState::Ended,
         ..other
     };
-    scene.step(&meta(4), &[track(1, 60.0, 50.0), ended], &mut facts);
-    scene.step(&meta(5), &[track(1, 60.0, 50.0)], &mut facts);
+    scene.step(&meta(4), &[track(1, 60.0, 50.0), ended], &mut events);
+    scene.step(&meta(5), &[track(1, 60.0, 50.0)], &mut events);
     assert_eq!(scene.present(0), [present(1, 0), present(3, 1)]);
-    let crowds: Vec<_> = told(&facts)
+    let crowds: Vec<_> = timed_kinds(&events)
         .into_iter()
         .filter(|(_, kind)| {
             matches!(
                 kind,
-                FactKind::Overcrowded { .. } | FactKind::Cleared { .. }
+                AnalyticsEventKind::Overcrowded { .. }
+                    | AnalyticsEventKind::OvercrowdingEnded { .. }
             )
         })
         .collect();
     let wanted = [
-        (2, FactKind::Overcrowded { zone: 0, count: 2 }),
-        (5, FactKind::Cleared { zone: 0, count: 1 }),
+        (2, AnalyticsEventKind::Overcrowded { zone: 0, count: 2 }),
+        (
+            5,
+            AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 1 },
+        ),
     ];
     assert_eq!(crowds, wanted);
 }
 
 #[test]
-fn a_crowd_ends_with_its_source() {
+fn overcrowding_ends_when_source_ends() {
     let mut scene = Analytics::new(&zones(), &labels());
-    let mut facts = Vec::new();
+    let mut events = Vec::new();
     let both = [track(1, 60.0, 50.0), track(2, 80.0, 50.0)];
-    (0..4).for_each(|second| scene.step(&meta(second), &both, &mut facts));
+    (0..4).for_each(|second| scene.step(&meta(second), &both, &mut events));
     assert_eq!(scene.is_overcrowded(0), Some(true));
-    facts.clear();
-    scene.finish(&mut facts);
+    events.clear();
+    scene.finish(&mut events);
     assert_eq!(scene.is_overcrowded(0), Some(false));
-    let over = (3, FactKind::Cleared { zone: 0, count: 0 });
-    assert_eq!(told(&facts).last(), Some(&over));
+    let over = (
+        3,
+        AnalyticsEventKind::OvercrowdingEnded { zone: 0, count: 0 },
+    );
+    assert_eq!(timed_kinds(&events).last(), Some(&over));
     // It goes on as one that has just begun.
-    scene.step(&meta(9), &both, &mut facts);
+    scene.step(&meta(9), &both, &mut events);
     assert_eq!(scene.is_overcrowded(0), Some(false), "inertia");
 }
 
 #[test]
-fn crossings_have_a_direction_and_are_not_made_around_the_end() {
+fn line_crossing_has_direction_and_ignores_paths_around_line_end() {
     let lines = only(|kept| kept.lines = rules().lines);
-    let crossed = |to| FactKind::LineCrossed { line: 0, to };
+    let crossed = |to| AnalyticsEventKind::LineCrossed { line: 0, to };
     // The line goes down, so that its left is the picture's right.
     let there = [20.0, 40.0, 50.0, 60.0, 70.0, 40.0, 30.0].map(|x| (x, 50.0));
     assert_eq!(
@@ -279,12 +289,12 @@ fn crossings_have_a_direction_and_are_not_made_around_the_end() {
     assert_eq!(walk(&lines, &around), []);
 
     let mut scene = Analytics::new(&lines, &labels());
-    let mut facts = Vec::new();
+    let mut events = Vec::new();
     for (second, x) in [40.0, 60.0, 60.0, 40.0, 40.0, 60.0, 60.0]
         .into_iter()
         .enumerate()
     {
-        scene.step(&meta(second as u64), &[track(1, x, 50.0)], &mut facts);
+        scene.step(&meta(second as u64), &[track(1, x, 50.0)], &mut events);
     }
     let wanted = Crossings {
         class: 3,
@@ -295,28 +305,28 @@ fn crossings_have_a_direction_and_are_not_made_around_the_end() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_stands_still() {
+fn analytics_clock_does_not_run_backwards() {
     let mut scene = Analytics::new(&zones(), &labels());
-    let mut facts = Vec::new();
+    let mut events = Vec::new();
     for second in [100, 101, 40, 41, 102, 103] {
-        scene.step(&meta(second), &[track(1, 60.0, 50.0)], &mut facts);
+        scene.step(&meta(second), &[track(1, 60.0, 50.0)], &mut events);
     }
-    scene.finish(&mut facts);
+    scene.finish(&mut events);
     let wanted = [
-        (101, FactKind::ZoneEntered { zone: 0 }),
+        (101, AnalyticsEventKind::ZoneEntered { zone: 0 }),
         (
             103,
-            FactKind::ZoneLeft {
+            AnalyticsEventKind::ZoneLeft {
                 zone: 0,
                 dwell: 3 * SECOND,
             },
         ),
     ];
-    assert_eq!(told(&facts), wanted);
+    assert_eq!(timed_kinds(&events), wanted);
 }
 
 #[test]
-fn rules_are_about_their_objects_only() {
+fn rules_apply_only_to_their_objects() {
     let mut kept = rules();
     kept.zones[0].objects = vec!["bus".to_owned()];
     kept.lines[0].objects = vec!["car".to_owned(), "bus".to_owned()];
@@ -325,7 +335,7 @@ fn rules_are_about_their_objects_only() {
         rule.objects = vec!["bus".to_owned()];
     }
     let mut scene = Analytics::new(&kept, &labels());
-    let mut facts = Vec::new();
+    let mut events = Vec::new();
     for second in 0..12 {
         let x = if second < 2 { 40.0 } else { 60.0 };
         let person = track(1, x, 50.0);
@@ -333,11 +343,11 @@ fn rules_are_about_their_objects_only() {
             class: 1,
             ..track(2, x, 60.0)
         };
-        scene.step(&meta(second), &[person, bus], &mut facts);
+        scene.step(&meta(second), &[person, bus], &mut events);
     }
-    assert!(!facts.is_empty());
-    assert!(facts.iter().all(|fact| fact.track == Some(TrackId(2))));
-    assert_eq!(scene.present(0), [Presence { class: 1, count: 1 }]);
+    assert!(!events.is_empty());
+    assert!(events.iter().all(|event| event.track == Some(TrackId(2))));
+    assert_eq!(scene.present(0), [ZoneCount { class: 1, count: 1 }]);
     assert_eq!(scene.crossings(0).len(), 1);
 
     // Who becomes something else in a zone still leaves it.
@@ -348,13 +358,13 @@ fn rules_are_about_their_objects_only() {
             ..track(2, x, 60.0)
         }]
     };
-    facts.clear();
+    events.clear();
     for second in 12..18 {
         let x = if second < 16 { 60.0 } else { 20.0 };
-        scene.step(&meta(second), &turned(second, x), &mut facts);
+        scene.step(&meta(second), &turned(second, x), &mut events);
     }
-    let left = |fact: &Fact| matches!(fact.kind, FactKind::ZoneLeft { .. });
-    assert_eq!(facts.iter().filter(|fact| left(fact)).count(), 1);
+    let left = |event: &AnalyticsEvent| matches!(event.kind, AnalyticsEventKind::ZoneLeft { .. });
+    assert_eq!(events.iter().filter(|event| left(event)).count(), 1);
 }
 
 /// Frames of up to three objects that wander, are lost, and end.
@@ -383,42 +393,42 @@ fn frames() -> impl Strategy<Value = Vec<Vec<Track>>> {
 
 proptest! {
     #[test]
-    fn every_visit_has_one_end_and_times_go_forward(frames in frames(), inertia in 1..4_u32) {
+    fn every_visit_ends_once_and_times_increase(frames in frames(), inertia in 1..4_u32) {
         let mut rules = rules();
         rules.zones[0].inertia_frames = inertia;
         rules.lines[0].inertia_frames = inertia;
         let mut scene = Analytics::new(&rules, &labels());
-        let mut facts = Vec::new();
+        let mut events = Vec::new();
         for (second, tracks) in frames.iter().enumerate() {
-            scene.step(&meta(second as u64), tracks, &mut facts);
+            scene.step(&meta(second as u64), tracks, &mut events);
             let inside: u32 = scene.present(0).iter().map(|class| class.count).sum();
             prop_assert!(inside <= 3);
         }
-        scene.finish(&mut facts);
+        scene.finish(&mut events);
         let (mut inside, mut still) = (BTreeSet::new(), BTreeSet::new());
         let (mut crossed, mut is_crowded) = (0, false);
         let mut newest = SystemTime::UNIX_EPOCH;
-        for fact in &facts {
-            prop_assert!(fact.at >= newest);
-            newest = fact.at;
-            match fact.kind {
-                FactKind::ZoneEntered { .. } => prop_assert!(inside.insert(fact.track), "entered twice"),
-                FactKind::Loitering { dwell, .. } => {
-                    prop_assert!(inside.contains(&fact.track) && dwell >= 4 * SECOND);
+        for event in &events {
+            prop_assert!(event.at >= newest);
+            newest = event.at;
+            match event.kind {
+                AnalyticsEventKind::ZoneEntered { .. } => prop_assert!(inside.insert(event.track), "entered twice"),
+                AnalyticsEventKind::Loitering { dwell, .. } => {
+                    prop_assert!(inside.contains(&event.track) && dwell >= 4 * SECOND);
                 }
-                FactKind::ZoneLeft { .. } => prop_assert!(inside.remove(&fact.track), "left without entering"),
-                FactKind::Overcrowded { count, .. } => {
+                AnalyticsEventKind::ZoneLeft { .. } => prop_assert!(inside.remove(&event.track), "left without entering"),
+                AnalyticsEventKind::Overcrowded { count, .. } => {
                     prop_assert!(!is_crowded && count >= 2);
                     is_crowded = true;
                 }
-                FactKind::Cleared { count, .. } => {
+                AnalyticsEventKind::OvercrowdingEnded { count, .. } => {
                     prop_assert!(is_crowded && count < 2);
                     is_crowded = false;
                 }
-                FactKind::LineCrossed { .. } => crossed += 1,
-                FactKind::Stationary { .. } => prop_assert!(still.insert(fact.track)),
-                FactKind::Moving => prop_assert!(still.remove(&fact.track)),
-                FactKind::Direction { .. } => {}
+                AnalyticsEventKind::LineCrossed { .. } => crossed += 1,
+                AnalyticsEventKind::Stationary { .. } => prop_assert!(still.insert(event.track)),
+                AnalyticsEventKind::Moving => prop_assert!(still.remove(&event.track)),
+                AnalyticsEventKind::Direction { .. } => {}
             }
         }
         prop_assert!(inside.is_empty(), "{:?} never left", inside);
@@ -429,37 +439,37 @@ proptest! {
     }
 
     #[test]
-    fn the_same_frames_give_the_same_facts(frames in frames()) {
-        let facts = |scene: &mut Analytics| {
-            let mut facts = Vec::new();
+    fn the_same_frames_give_the_same_events(frames in frames()) {
+        let run = |scene: &mut Analytics| {
+            let mut events = Vec::new();
             for (second, tracks) in frames.iter().enumerate() {
-                scene.step(&meta(second as u64), tracks, &mut facts);
+                scene.step(&meta(second as u64), tracks, &mut events);
             }
-            facts
+            events
         };
         prop_assert_eq!(
-            facts(&mut Analytics::new(&rules(), &labels())),
-            facts(&mut Analytics::new(&rules(), &labels()))
+            run(&mut Analytics::new(&rules(), &labels())),
+            run(&mut Analytics::new(&rules(), &labels()))
         );
     }
     #[test]
-    fn the_order_of_tracks_means_nothing(frames in frames(), turns in any::<u64>()) {
-        let mut facts = [Vec::new(), Vec::new()];
+    fn analytics_do_not_depend_on_track_order(frames in frames(), turns in any::<u64>()) {
+        let mut events = [Vec::new(), Vec::new()];
         let mut scenes = [(); 2].map(|()| Analytics::new(&rules(), &labels()));
         for (second, tracks) in frames.iter().enumerate() {
             let mut turned = tracks.clone();
             turned.rotate_left((turns >> (second % 32)) as usize % 3);
-            scenes[0].step(&meta(second as u64), tracks, &mut facts[0]);
-            scenes[1].step(&meta(second as u64), &turned, &mut facts[1]);
+            scenes[0].step(&meta(second as u64), tracks, &mut events[0]);
+            scenes[1].step(&meta(second as u64), &turned, &mut events[1]);
             prop_assert_eq!(scenes[0].present(0), scenes[1].present(0));
             prop_assert_eq!(scenes[0].crossings(0), scenes[1].crossings(0));
             prop_assert_eq!(scenes[0].is_overcrowded(0), scenes[1].is_overcrowded(0));
         }
-        for facts in &mut facts {
+        for list in &mut events {
             // Within one frame they come by track.
-            facts.sort_by_key(|fact| (fact.at, fact.track.is_none(), fact.track));
+            list.sort_by_key(|event| (event.at, event.track.is_none(), event.track));
         }
-        let [one, other] = facts;
+        let [one, other] = events;
         prop_assert_eq!(one, other);
     }
 }

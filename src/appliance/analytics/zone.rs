@@ -3,39 +3,39 @@
 use std::time::Duration;
 
 use jetwatch_config::{Point, ZoneRule};
-use jetwatch_types::FactKind;
+use jetwatch_types::AnalyticsEventKind;
 
-use super::hysteresis::Change;
+use super::debounce::Debounce;
 
 /// An object's stay in a zone, or its absence.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Visit {
-    inside: Change,
+pub(super) struct ZoneVisit {
+    inside: Debounce,
     /// The first and the last frame inside, of this stay or of one that is not sure yet.
     first: Option<Duration>,
     last: Option<Duration>,
     has_loitered: bool,
 }
 
-impl Visit {
+impl ZoneVisit {
     /// Takes in where the object is in this frame.
     pub(super) fn step(
         &mut self,
         zone: usize,
         rule: &ZoneRule,
-        foot: Point,
+        bottom_center: Point,
         now: Duration,
-        tell: &mut impl FnMut(FactKind),
+        emit: &mut impl FnMut(AnalyticsEventKind),
     ) {
-        let is_in = rule.area.contains(foot);
+        let is_in = rule.area.contains(bottom_center);
         if is_in {
             self.first.get_or_insert(now);
             self.last = Some(now);
         }
         match self.inside.step(is_in, rule.inertia_frames) {
-            Some(true) => tell(FactKind::ZoneEntered { zone }),
+            Some(true) => emit(AnalyticsEventKind::ZoneEntered { zone }),
             Some(false) => {
-                tell(FactKind::ZoneLeft {
+                emit(AnalyticsEventKind::ZoneLeft {
                     zone,
                     dwell: self.dwell(),
                 });
@@ -51,7 +51,7 @@ impl Visit {
             && self.dwell() >= loitering
         {
             self.has_loitered = true;
-            tell(FactKind::Loitering {
+            emit(AnalyticsEventKind::Loitering {
                 zone,
                 dwell: self.dwell(),
             });

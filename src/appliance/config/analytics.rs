@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_without_a_label_are_named_with_their_keys() {
+    fn unknown_rule_labels_are_reported_with_keys() {
         let line = Line::new(&[[0.0, 0.0], [1.0, 0.0]]).expect("a line");
         let rules = SceneRules {
             lines: vec![LineRule {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_change_are_named() {
+    fn restart_required_keys_are_listed() {
         let before = config(&source("a", ""), "");
         let cases: [(&str, &[&str]); 6] = [
             ("", &[]),

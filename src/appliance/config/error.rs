@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_found_twice_is_reported_once() {
+    fn duplicate_problem_is_reported_once() {
         let error = ConfigError::new(vec![problem(Some(1), "a"), problem(Some(1), "a")]);
         assert_eq!(error.problems().len(), 1);
         assert!(error.to_string().ends_with("1 problem in jetwatch.yaml"));

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_areas_are_rejected_with_the_point() {
+    fn invalid_polygons_are_rejected_with_position() {
         let cases = [
             (
                 "0.1,0.1,0.9,x",
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_an_area() {
+    fn polygon_contains_inner_points() {
         let bay = area("0.2,0.2,0.8,0.2,0.8,0.8,0.5,0.4,0.2,0.8").expect("a border");
         for (at, wanted) in [
             ([0.3, 0.3], true),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_overlap_where_a_place_can_lie_in_both() {
+    fn polygons_overlap_when_they_share_points() {
         let square = "0.2,0.2,0.6,0.2,0.6,0.6,0.2,0.6";
         for (other, wanted, why) in [
             (square, true, "itself"),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_two_ends_a_length_and_two_sides() {
+    fn segments_have_two_ends_length_and_sides() {
         assert_eq!(
             Line::new(&[[0.5, 0.5], [0.5, 0.5]]),
             Err(ShapeError::NoLength)

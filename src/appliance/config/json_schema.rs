@@ -8,12 +8,18 @@ use serde_json::{Value, json};
 use super::schema::{DefaultValue, KeySpec, ValueType};
 use super::{Config, Section};
 
-/// The schema, in JSON Schema 2020-12.
+/// The schema of `jetwatch.yaml`.
 #[must_use]
 pub fn json_schema() -> Value {
-    let mut schema = object(Config::KEYS);
+    schema_of("jetwatch configuration", Config::KEYS)
+}
+
+/// The schema of a kind of file with `keys` in its outermost map, in JSON Schema 2020-12.
+#[must_use]
+pub fn schema_of(title: &str, keys: &[KeySpec]) -> Value {
+    let mut schema = object(keys);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    schema["title"] = json!("jetwatch configuration");
+    schema["title"] = json!(title);
     schema
 }
 
@@ -89,5 +95,10 @@ fn value_type(value: &ValueType) -> Value {
             json!({ "anyOf": [{ "const": word }, value_type(&ValueType::Map(keys))] })
         }
         ValueType::Maps(keys) => json!({ "type": "array", "items": object(keys), "minItems": 1 }),
+        ValueType::Named(keys) => {
+            json!({ "type": "object", "additionalProperties": object(keys), "minProperties": 1 })
+        }
+        ValueType::Other { schema, .. } => serde_json::from_str(schema)
+            .unwrap_or_else(|error| panic!("BUG: {schema} is not JSON: {error}")),
     }
 }

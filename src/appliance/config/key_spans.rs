@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_found_where_it_stands_or_would_stand() {
+    fn key_span_is_found_for_present_and_missing_keys() {
         let text = "a:\n  - b: 1\n    c:\n      d: 2\n  - b: 3\n";
         let document = Document::parse("f.yaml", text).expect("a good file");
         let spans = KeySpans::of(&document);

@@ -51,13 +51,13 @@ pub use detector::{
 pub use diff::SourceChanges;
 pub use error::{ConfigError, Problem};
 pub use geometry::{Area, Line, Point, ShapeError, parse_points};
-pub use json_schema::json_schema;
+pub use json_schema::{json_schema, schema_of};
 pub(crate) use key_spans::KeySpans;
 pub use logging::LogConfig;
 pub use mqtt_broker::Broker;
 pub use publish::{Credentials, JsonLinesConfig, MqttConfig, PublishConfig, TlsConfig};
 pub use redact::mask_secrets;
-pub use reference::configuration_page;
+pub use reference::{append_tables, configuration_page};
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};
 pub use secondary::SecondaryConfig;
 pub use secret::{Secret, SecretError};

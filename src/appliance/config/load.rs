@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_sources_than_one_daemon_can_have_are_refused_by_their_number() {
+    fn too_many_sources_are_rejected_with_count() {
         let file = |count: usize| {
             let sources: String = (0..count)
                 .map(|n| format!("  - name: cam{n}\n    uri: synthetic://traffic\n"))
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_needs_a_model_unless_its_source_is_synthetic() {
+    fn command_line_requires_model_unless_source_is_synthetic() {
         let config = Config::for_source("synthetic://traffic?seed=3", None).expect("complete");
         assert_eq!(config.detector.backend, Backend::Scripted);
         assert_eq!(config.sources[0].name, "source");

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gst_debug_has_the_form_of_the_variable() {
+    fn gst_debug_accepts_variable_syntax() {
         for good in ["2", "*:2", "3,rtspsrc:5", "*:1,v4l2*:6,GST_CAPS:4"] {
             assert!(is_gst_debug(good), "{good}");
         }

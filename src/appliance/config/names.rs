@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_name_becomes_one_topic_level() {
+    fn hostname_becomes_one_topic_level() {
         for (host, wanted) in [
             ("xavier", "xavier"),
             ("gate north/1+#$", "gate-north-1---"),

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_set_by_their_path_or_their_last_part() {
+    fn overrides_accept_full_path_or_last_key() {
         let config = with(&[
             ("detector.batch_size", "4"),
             ("workers", "3"),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_reported() {
+    fn invalid_overrides_are_reported() {
         let cases: [(&str, &str, &str); 6] = [
             (
                 "detector.batchsize",

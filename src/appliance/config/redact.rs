@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_masked_wherever_they_stand() {
+    fn secrets_are_redacted_everywhere() {
         let cases = [
             ("rtsp://cam.local/1", "rtsp://cam.local/1"),
             ("rtsp://cam.local:554/1", "rtsp://cam.local:554/1"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_text_is_short_and_on_one_line() {
+    fn quoted_text_is_short_and_single_line() {
         assert_eq!(quoted("a\nb\u{7f}"), "a\\nb\\u{7f}");
         assert_eq!(quoted(&"ü".repeat(81)), format!("{}…", "ü".repeat(80)));
         assert_eq!(quoted(&"x".repeat(80)), "x".repeat(80));

@@ -16,7 +16,7 @@ pub fn configuration_page() -> String {
         defaults. Paths are relative to the folder of the file. Keys that only some kinds of sources or brokers have are\n\
         rejected with the others.\n"
         .to_owned();
-    sections(Config::KEYS, &mut page);
+    append_tables(Config::KEYS, &mut page);
     page.push_str("\n## Parameters of `synthetic://traffic` {#synthetic}\n\n");
     page.push_str(
         "They stand in the `uri` of a source: `synthetic://traffic?seed=7&objects=20`.\n\n",
@@ -26,7 +26,7 @@ pub fn configuration_page() -> String {
 }
 
 /// Appends the tables of `keys`, which are those of the outermost map, and of all sections below.
-pub fn sections(keys: &'static [KeySpec], page: &mut String) {
+pub fn append_tables(keys: &'static [KeySpec], page: &mut String) {
     page.push_str("\n## Top level {#top}\n\n");
     table("", keys, page);
     below("", keys, page);
@@ -53,6 +53,7 @@ fn below(path: &str, keys: &'static [KeySpec], page: &mut String) {
 fn path_of(above: &str, key: &KeySpec) -> String {
     let list = match key.value {
         ValueType::Maps(_) => "[]",
+        ValueType::Named(_) => ".NAME",
         _ => "",
     };
     match above {
@@ -63,7 +64,9 @@ fn path_of(above: &str, key: &KeySpec) -> String {
 
 /// The anchor of a section.
 fn id(path: &str) -> String {
-    path.replace("[]", "").replace(['.', '_'], "-")
+    path.replace("[]", "")
+        .replace(['.', '_'], "-")
+        .to_ascii_lowercase()
 }
 
 fn table(path: &str, keys: &[KeySpec], page: &mut String) {
@@ -134,6 +137,8 @@ fn columns(path: &str, key: &KeySpec) -> (String, String, String) {
             format!("`{word}`"),
         ),
         ValueType::Maps(_) => (section("list of sections"), String::new(), String::new()),
+        ValueType::Named(_) => (section("sections by name"), String::new(), String::new()),
+        ValueType::Other { form, .. } => ("value".to_owned(), String::new(), cell(&text(form))),
     }
 }
 

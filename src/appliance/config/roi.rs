@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_the_image() {
+    fn roi_accepts_valid_regions() {
         let region = parse_region("0.25, 0,0.5,1").expect("a part");
         assert_eq!(
             (region.left, region.top, region.width, region.height),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_of_the_image() {
+    fn roi_rejects_invalid_regions() {
         let cases = [
             ("0.1,0.1,x,0.2", "`x` is no number"),
             ("0.1,0.1,NaN,0.2", "`NaN` is no number"),

@@ -83,6 +83,15 @@ pub enum ValueType {
     WordOrMap(&'static str, &'static [KeySpec]),
     /// A list with at least one map with these keys.
     Maps(&'static [KeySpec]),
+    /// A map whose keys are names that the file chooses, at least one, each with a map with these keys.
+    Named(&'static [KeySpec]),
+    /// A value of another shape.
+    Other {
+        /// Its accepted form, in words.
+        form: &'static str,
+        /// Its JSON Schema, as text.
+        schema: &'static str,
+    },
 }
 
 /// The unit of a whole number.
@@ -123,9 +132,10 @@ impl KeySpec {
     #[must_use]
     pub const fn inner(&self) -> Option<&'static [KeySpec]> {
         match self.value {
-            ValueType::Map(keys) | ValueType::WordOrMap(_, keys) | ValueType::Maps(keys) => {
-                Some(keys)
-            }
+            ValueType::Map(keys)
+            | ValueType::WordOrMap(_, keys)
+            | ValueType::Maps(keys)
+            | ValueType::Named(keys) => Some(keys),
             _ => None,
         }
     }
@@ -208,6 +218,8 @@ impl Display for ValueType {
             Self::Map(_) => f.write_str("a map"),
             Self::WordOrMap(word, _) => write!(f, "{word} or a map"),
             Self::Maps(_) => f.write_str("a list of maps with at least one"),
+            Self::Named(_) => f.write_str("a map of names with at least one"),
+            Self::Other { form, .. } => f.write_str(form),
         }
     }
 }
@@ -233,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_written_in_words() {
+    fn value_types_are_described() {
         let cases = [
             (
                 ValueType::Integer {
@@ -301,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn typos_find_their_word_and_other_words_do_not() {
+    fn typos_get_suggestions_and_other_words_do_not() {
         let known = [
             "name",
             "uri",

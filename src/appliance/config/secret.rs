@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_again_each_time() {
+    fn secret_file_is_reread_each_time() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("password");
         let secret = Secret::File(path.clone());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_secret_is_reported() {
         assert_eq!(Secret::Inline("x".to_owned()).read().as_deref(), Ok("x"));
         let error = Secret::File(PathBuf::from("/nonexistent/secret"))
             .read()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_is_read_from_the_file_of_the_unit() {
+    fn unset_variable_is_searched_in_unit_environment_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = |name: &str| folder.path().join(name);
         let text =

@@ -1,12 +1,12 @@
 //! From one picture's raw output to its detections: decoding, suppression, and the way back to source pixels. Pure.
 
-use super::layout::{Decoded, Head, Numbers};
+use super::decoders::{DecodeDiagnostics, OutputDecoder, TensorView};
 use super::{Candidate, ClassFilter, nms};
 use jetwatch_types::{Detection, Letterbox, area};
 
 /// What the configuration may say differently from the model.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct DecodeParams {
     /// Least score, 0 to 1.
     pub score_threshold: f32,
     /// Overlap above which the worse of two boxes of one class is dropped, 0 to 1.
@@ -20,18 +20,18 @@ pub struct Limits {
 /// Turns raw output into detections; keeps its working memory from frame to frame.
 #[derive(Debug)]
 pub struct Decoder {
-    head: Box<dyn Head>,
-    limits: Limits,
+    output_decoder: Box<dyn OutputDecoder>,
+    params: DecodeParams,
     candidates: Vec<Candidate>,
 }
 
 impl Decoder {
-    /// A decoder for what `head` reads.
+    /// A decoder for what `decoder` reads.
     #[must_use]
-    pub fn new(head: Box<dyn Head>, limits: Limits) -> Self {
+    pub fn new(output_decoder: Box<dyn OutputDecoder>, params: DecodeParams) -> Self {
         Self {
-            head,
-            limits,
+            output_decoder,
+            params,
             candidates: Vec::new(),
         }
     }
@@ -43,18 +43,18 @@ impl Decoder {
     /// `tensors` are not those that the head was made for.
     pub fn decode(
         &mut self,
-        tensors: &[Numbers<'_>],
+        tensors: &[TensorView<'_>],
         letterbox: &Letterbox,
         detections: &mut Vec<Detection>,
-    ) -> Decoded {
+    ) -> DecodeDiagnostics {
         let Self {
-            head,
-            limits,
+            output_decoder: head,
+            params: limits,
             candidates,
         } = self;
         let decoded = head.decode(tensors, limits.score_threshold, &limits.filter, candidates);
         if head.needs_suppression() {
-            nms::suppress(candidates, limits.nms_iou, limits.max_detections);
+            nms::non_max_suppression(candidates, limits.nms_iou, limits.max_detections);
         } else {
             nms::rank(candidates, limits.max_detections);
         }
@@ -75,28 +75,31 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{ElementKind, Shape};
-    use crate::model_keys::tests::{FULL, parse};
+    use crate::decoders::{DType, TensorShape};
+    use crate::model_yaml::tests::{FULL, parse};
     use jetwatch_types::Size;
 
     #[test]
-    fn boxes_come_back_in_source_pixels_without_what_lies_in_the_padding() {
+    fn boxes_are_mapped_to_source_pixels_and_clipped_at_padding() {
         // Input 96×64, two labels, centered: 96×24 of a picture of 384×96 lie at row 20.
         let spec = parse(FULL).expect("it is right");
         let letterbox = Letterbox::new(Size::new(384, 96), spec.input.size, spec.input.placement);
         assert_eq!((letterbox.inner, letterbox.top), (Size::new(96, 24), 20));
         let filter = ClassFilter::new(&spec.labels, &[]).expect("nothing to look up");
-        let limits = Limits {
+        let limits = DecodeParams {
             score_threshold: 0.3,
             nms_iou: 0.5,
             max_detections: 10,
             filter,
         };
-        let shape = Shape {
-            element: ElementKind::F32,
+        let shape = TensorShape {
+            element: DType::F32,
             axes: &[126, 7],
         };
-        let head = spec.output.layout.head(spec.input.size, 2, &[shape]);
+        let head = spec
+            .output
+            .layout
+            .create_decoder(spec.input.size, 2, &[shape]);
         let mut decoder = Decoder::new(head.expect("the shape is right"), limits);
 
         let mut output = vec![0.0; 126 * 7];
@@ -109,8 +112,8 @@ mod tests {
             score: 1.0,
             xyxy: [0.0; 4],
         }];
-        let decoded = decoder.decode(&[Numbers::F32(&output)], &letterbox, &mut detections);
-        assert_eq!(decoded, Decoded::default());
+        let decoded = decoder.decode(&[TensorView::F32(&output)], &letterbox, &mut detections);
+        assert_eq!(decoded, DecodeDiagnostics::default());
         assert_eq!(
             detections,
             [Detection {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::engines::EngineError;
 use super::model::ModelError;
-use super::runtime::RuntimeError;
+use super::ort_library::RuntimeError;
 use jetwatch_nvidia::cuda::CudaError;
-use jetwatch_nvidia::execution::ExecutionError;
+use jetwatch_nvidia::session::ExecutionError;
 use jetwatch_nvidia::surface::SurfaceError;
 use jetwatch_nvidia::tensorrt::TensorRtError;
 use jetwatch_types::{Size, SourceId};
@@ -51,7 +51,7 @@ pub enum DetectError {
         onnx: Box<DetectError>,
     },
     /// A label in `detector.classes` that the model does not have.
-    #[error("detector.classes: the model has no label `{label}`; {}", meant(near, *count))]
+    #[error("detector.classes: the model has no label `{label}`; {}", suggestion(near, *count))]
     UnknownClass {
         /// The label.
         label: String,
@@ -132,7 +132,7 @@ pub enum DetectError {
          this is a bug in jetwatch",
         source_id.0
     )]
-    PictureSize {
+    ImageSize {
         /// The source.
         source_id: SourceId,
         /// The frame's number.
@@ -207,7 +207,7 @@ pub enum DetectError {
     },
     /// Ground truth of a class that the scripted detector does not know.
     #[error("a synthetic scene shows `{label}`; the scripted detector knows {}", super::scripted::LABELS.join(", "))]
-    UnknownTruth {
+    UnknownTruthLabel {
         /// The label.
         label: &'static str,
     },
@@ -238,9 +238,9 @@ impl DetectError {
             | Self::NoLabel { .. } => true,
             Self::Infer { .. }
             | Self::BatchSize { .. }
-            | Self::PictureSize { .. }
+            | Self::ImageSize { .. }
             | Self::Surface(_)
-            | Self::UnknownTruth { .. } => false,
+            | Self::UnknownTruthLabel { .. } => false,
         }
     }
 
@@ -274,7 +274,7 @@ fn is_installation(error: &CudaError) -> bool {
     }
 }
 
-fn meant(near: &[String], count: usize) -> String {
+fn suggestion(near: &[String], count: usize) -> String {
     if near.is_empty() {
         return format!("the model's {count} labels are in its model.yaml");
     }

@@ -6,7 +6,7 @@ use super::DetectError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassFilter {
     /// One flag for each class; empty: all are kept.
-    kept: Box<[bool]>,
+    accepted: Box<[bool]>,
 }
 
 impl ClassFilter {
@@ -15,41 +15,41 @@ impl ClassFilter {
     pub fn new(labels: &[String], wanted: &[String]) -> Result<Self, DetectError> {
         if wanted.is_empty() {
             return Ok(Self {
-                kept: Box::default(),
+                accepted: Box::default(),
             });
         }
         let unknown = |label: &String| !labels.contains(label);
         if let Some(label) = wanted.iter().find(|label| unknown(label)) {
             return Err(DetectError::UnknownClass {
                 label: label.clone(),
-                near: near_labels(labels, label),
+                near: suggest_labels(labels, label),
                 count: labels.len(),
             });
         }
         Ok(Self {
-            kept: labels.iter().map(|label| wanted.contains(label)).collect(),
+            accepted: labels.iter().map(|label| wanted.contains(label)).collect(),
         })
     }
 
     /// Whether detections of `class` are kept.
     #[must_use]
-    pub fn keeps(&self, class: u16) -> bool {
-        self.kept
+    pub fn accepts(&self, class: u16) -> bool {
+        self.accepted
             .get(usize::from(class))
             .copied()
-            .unwrap_or(self.kept.is_empty())
+            .unwrap_or(self.accepted.is_empty())
     }
 }
 
 /// At most three labels that `wanted` may have meant, nearest first.
-pub fn near_labels(labels: &[String], wanted: &str) -> Vec<String> {
+pub fn suggest_labels(labels: &[String], wanted: &str) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let far = wanted.chars().count() / 3 + 1;
     let mut ranked: Vec<(usize, &String)> = labels
         .iter()
         .filter_map(|label| {
             let lower = label.to_lowercase();
-            let distance = edits(&lower, &wanted);
+            let distance = edit_distance(&lower, &wanted);
             // `truck` for `trucks`, but also `fire hydrant` for `hydrant`.
             let within = wanted.len() > 2 && lower.contains(&wanted);
             (distance <= far || within).then_some((distance, label))
@@ -64,7 +64,7 @@ pub fn near_labels(labels: &[String], wanted: &str) -> Vec<String> {
 }
 
 /// Least number of characters to insert, delete or replace to turn `a` into `b`.
-fn edits(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {
@@ -90,21 +90,21 @@ mod tests {
     #[test]
     fn an_empty_list_keeps_all_classes() {
         let filter = ClassFilter::new(&names(&["person", "car"]), &[]).expect("nothing to look up");
-        assert!(filter.keeps(0) && filter.keeps(1));
+        assert!(filter.accepts(0) && filter.accepts(1));
     }
 
     #[test]
-    fn only_the_named_classes_are_kept() {
+    fn only_listed_classes_are_kept() {
         let labels = names(&["person", "car", "bus"]);
         let filter = ClassFilter::new(&labels, &names(&["bus", "person"])).expect("both are known");
         assert_eq!(
-            [0, 1, 2, 3].map(|class| filter.keeps(class)),
+            [0, 1, 2, 3].map(|class| filter.accepts(class)),
             [true, false, true, false]
         );
     }
 
     #[test]
-    fn an_unknown_label_names_the_near_ones() {
+    fn unknown_label_suggests_similar_ones() {
         let labels = names(&["person", "bicycle", "car", "cat", "truck", "fire hydrant"]);
         let cases = [
             ("Person", "did you mean person?"),

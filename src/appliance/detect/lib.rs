@@ -1,8 +1,8 @@
 //! FLOOR 2: pixels to detections.
 //!
-//! [`prepare()`] turns the configuration into a [`Prepared`] on the main thread: the model folder ([`model`]) is read and
-//! its file hashed once, the runtime library ([`runtime`]) is opened once. Each worker thread then makes its own
-//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`layout`]
+//! [`factory()`] turns the configuration into a [`DetectorFactory`] on the main thread: the model folder ([`model`]) is read and
+//! its file hashed once, the runtime library ([`ort_library`]) is opened once. Each worker thread then makes its own
+//! [`Detector`], which lives and dies there. [`tensor`] writes the input (padding, layout, normalization); [`decoders`]
 //! and [`nms`] turn raw output into boxes and are pure. [`engines`] finds and builds what TensorRT runs.
 //!
 //! ```text
@@ -12,34 +12,34 @@
 //! ```
 
 pub mod decode;
+pub mod decoders;
+mod engine_availability;
 pub mod engines;
 mod error;
+pub mod external_data;
+mod factory;
 pub mod graph;
 mod labels;
-mod lacking;
-pub mod layout;
 pub mod model;
-mod model_keys;
-mod network;
+mod model_yaml;
 pub mod nms;
 pub mod onnx;
-mod open_network;
-mod optimized;
-mod prepare;
+pub mod ort_library;
+mod ort_session;
 mod reading;
-mod resample;
-pub mod runtime;
+mod resize;
 pub mod scripted;
+mod shared_model;
+mod signature;
 pub mod tensor;
 pub mod tensorrt;
-pub mod weights;
 
+pub use engine_availability::{EngineAvailability, check_engines};
 pub use error::DetectError;
-pub use labels::{ClassFilter, near_labels};
-pub use lacking::{EnginesHere, engines_here};
-pub use prepare::{Prepared, labels, prepare, prepare_telling};
-pub use resample::Resampler;
-pub use tensor::fit;
+pub use factory::{DetectorFactory, labels, load, load_with_progress};
+pub use labels::{ClassFilter, suggest_labels};
+pub use resize::Resizer;
+pub use tensor::check_size;
 pub use tensorrt::LayerTime;
 
 use jetwatch_types::{Detection, Frame, Xyxy};

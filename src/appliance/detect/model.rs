@@ -1,8 +1,8 @@
 //! A model folder: what its network wants and gives, and which file holds it in which precision.
 //!
 //! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;
-//! the network's file is read, and its hash compared, by [`ModelFile::read`]. Whether the network really has these
-//! tensors is checked by the detector that opens it. Called by [`prepare`](super::prepare()) and by `jetwatch check`.
+//! the network's file is read, and its hash compared, by [`ModelFile::process`]. Whether the network really has these
+//! tensors is checked by the detector that opens it. Called by [`factory`](super::prepare()) and by `jetwatch check`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-pub use super::layout::spec::{OutputLayout, OutputSpec};
-use super::model_keys;
-use super::weights::{self, WeightsError, WeightsFile};
+pub use super::decoders::spec::{OutputLayout, OutputSpec};
+use super::external_data::{self, WeightsError, WeightsFile};
+use super::model_yaml;
 use jetwatch_config::{ConfigError, Document};
 use jetwatch_types::{Placement, Size};
 
@@ -201,7 +201,7 @@ impl ModelSpec {
         mut read_text: impl FnMut(&Path) -> Result<String, ModelError>,
     ) -> Result<Self, ModelError> {
         let mut unreadable = None;
-        let spec = model_keys::read_spec(&document.root(), folder, &mut |path| {
+        let spec = model_yaml::read_spec(&document.root(), folder, &mut |path| {
             read_text(path)
                 .map_err(|error| unreadable = Some(error))
                 .ok()
@@ -215,7 +215,7 @@ impl ModelSpec {
 
     /// The class of a thing that is called `name` here or in another set of labels.
     #[must_use]
-    pub fn class_of(&self, name: &str) -> Option<u16> {
+    pub fn class_index(&self, name: &str) -> Option<u16> {
         let own = self.labels.iter().position(|label| label == name);
         // The labels, and with them the classes, are at most 10 000.
         own.map(|class| class as u16).or_else(|| {
@@ -250,8 +250,8 @@ impl ModelFile {
             path: self.path.clone(),
             source,
         })?;
-        compare(&self.path, &self.sha256, &bytes)?;
-        weights::join(self, bytes)
+        check_sha256(&self.path, &self.sha256, &bytes)?;
+        external_data::embed(self, bytes)
     }
 
     /// Whether the file is there and has the hash of the description, and so those that hold its weights.
@@ -261,7 +261,7 @@ impl ModelFile {
 }
 
 /// Whether `bytes`, those of the file at `path`, have the hash `expected`.
-pub(super) fn compare(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), ModelError> {
+pub(super) fn check_sha256(path: &Path, expected: &str, bytes: &[u8]) -> Result<(), ModelError> {
     let found = hexadecimal(&Sha256::digest(bytes));
     if found == expected {
         return Ok(());
@@ -294,7 +294,7 @@ fn read_text(path: &Path) -> Result<String, ModelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_keys::tests::FULL;
+    use crate::model_yaml::tests::FULL;
 
     fn folder_with(text: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_read_with_its_labels_file() {
+    fn model_folder_is_loaded_with_labels_file() {
         let folder = folder_with(&FULL.replace("labels: [person, car]", "labels_file: names"));
         let error = ModelSpec::load(folder.path())
             .expect_err("the labels file is missing")
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_description_says_what_is_expected() {
+    fn a_folder_without_model_yaml_reports_what_is_expected() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let error = ModelSpec::load(folder.path())
             .expect_err("it is empty")
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn precisions_are_found_by_name_and_the_first_is_the_default() {
+    fn precisions_are_selected_by_name_with_first_as_default() {
         let folder = folder_with(FULL);
         let spec = ModelSpec::load(folder.path()).expect("it is right");
         assert_eq!(spec.file(None).expect("the first").precision, "int8");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_another_hash_is_refused() {
+    fn model_file_with_wrong_hash_is_rejected() {
         // The well-known digest of `abc`.
         let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let folder = folder_with(&FULL.replace(&"b".repeat(64), digest));

@@ -6,15 +6,15 @@
 use super::Candidate;
 use jetwatch_types::area;
 
-/// Reduces `candidates` to those that stay, best first, at most `most` of them.
+/// Reduces `candidates` to those that stay, best first, at most `max` of them.
 ///
 /// A candidate goes when it overlaps a better one of its class by an IOU above `iou`, or when its box has no area.
 /// Nothing is allocated.
-pub fn suppress(candidates: &mut Vec<Candidate>, iou: f32, most: usize) {
+pub fn non_max_suppression(candidates: &mut Vec<Candidate>, iou: f32, max_detections: usize) {
     sort(candidates);
     let mut kept = 0;
     for index in 0..candidates.len() {
-        if kept == most {
+        if kept == max_detections {
             break;
         }
         let candidate = candidates[index];
@@ -24,7 +24,7 @@ pub fn suppress(candidates: &mut Vec<Candidate>, iou: f32, most: usize) {
                 .iter()
                 .any(|better| overlaps(better, &candidate, candidate_area, iou))
         {
-            // The places up to `kept` were already looked at, so nothing is lost.
+            // The places up to `accepted` were already looked at, so nothing is lost.
             candidates[kept] = candidate;
             kept += 1;
         }
@@ -32,12 +32,12 @@ pub fn suppress(candidates: &mut Vec<Candidate>, iou: f32, most: usize) {
     candidates.truncate(kept);
 }
 
-/// Orders `candidates` best first and keeps at most `most` of them, for networks that give each object one box only. As
-/// [`suppress`], but overlapping boxes all stay.
-pub fn rank(candidates: &mut Vec<Candidate>, most: usize) {
+/// Orders `candidates` best first and keeps at most `max` of them, for networks that give each object one box only. As
+/// [`non_max_suppression`], but overlapping boxes all stay.
+pub fn rank(candidates: &mut Vec<Candidate>, max_detections: usize) {
     candidates.retain(|candidate| area(&candidate.xyxy) > 0.0);
     sort(candidates);
-    candidates.truncate(most);
+    candidates.truncate(max_detections);
 }
 
 fn sort(candidates: &mut [Candidate]) {
@@ -70,13 +70,13 @@ mod tests {
         }
     }
 
-    fn cells(mut candidates: Vec<Candidate>, iou: f32, most: usize) -> Vec<u32> {
-        suppress(&mut candidates, iou, most);
+    fn cells(mut candidates: Vec<Candidate>, iou: f32, max_detections: usize) -> Vec<u32> {
+        non_max_suppression(&mut candidates, iou, max_detections);
         candidates.iter().map(|candidate| candidate.cell).collect()
     }
 
     #[test]
-    fn the_better_of_two_overlapping_boxes_of_one_class_stays() {
+    fn nms_keeps_better_of_two_overlapping_boxes() {
         let a = candidate(0, 1, 0.6, [0.0, 0.0, 10.0, 10.0]);
         let better = candidate(1, 1, 0.9, [1.0, 0.0, 11.0, 10.0]);
         let other_class = candidate(2, 2, 0.5, [0.0, 0.0, 10.0, 10.0]);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_of_exactly_the_limit_stays() {
+    fn nms_keeps_overlap_equal_to_limit() {
         let a = candidate(0, 0, 0.9, [0.0, 0.0, 2.0, 2.0]);
         let half = candidate(1, 0, 0.8, [0.0, 0.0, 2.0, 1.0]);
         assert_eq!(intersection_over_union(&a.xyxy, &half.xyxy), 0.5);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suppressed_box_suppresses_nothing() {
+    fn suppressed_box_does_not_suppress_others() {
         let chain = [0.0, 4.0, 8.0].map(|x| [x, 0.0, x + 10.0, 10.0]);
         let boxes = (0..3)
             .map(|i| candidate(i, 0, 0.9 - i as f32 * 0.1, chain[i as usize]))
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_scores_go_by_their_place_in_the_output() {
+    fn equal_scores_keep_the_output_order() {
         let same = [0.0, 0.0, 4.0, 4.0];
         let boxes = vec![
             candidate(9, 0, 0.5, same),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_without_area_go_and_the_count_is_limited() {
+    fn empty_boxes_are_dropped_and_count_is_limited() {
         let boxes = vec![
             candidate(0, 0, 0.9, [5.0, 5.0, 5.0, 9.0]),
             candidate(1, 0, 0.8, [9.0, 0.0, 1.0, 9.0]),

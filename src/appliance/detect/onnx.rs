@@ -1,8 +1,8 @@
 //! The ONNX Runtime detector: one session per worker on the CPU.
 //!
 //! [`OnnxModel`] is what all workers share: description, file, the process's environment. Each worker's
-//! [`OnnxDetector`] has its own [`OpenNetwork`] with its own threads and memory. The library itself is found and opened
-//! by [`runtime`].
+//! [`OnnxDetector`] has its own [`OrtSession`] with its own threads and memory. The library itself is found and opened
+//! by [`ort_library`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,15 +10,15 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use ort::environment::Environment;
 use ort::value::{Outlet, TensorElementType, ValueType};
 
-use super::decode::Limits;
-use super::layout::{ElementKind, Head, Numbers};
+use super::decode::DecodeParams;
+use super::decoders::{DType, OutputDecoder, TensorView};
 use super::model::{InputSpec, ModelFile, ModelSpec};
-use super::network::{self, BatchAxis, Element, TensorInfo};
-use super::open_network::{self, OpenNetwork, Provider};
-use super::optimized::Optimized;
-use super::reading::{Reading, in_runs};
+use super::ort_session::{self, OrtSession, Provider};
+use super::reading::{Postprocessor, run_chunked};
+use super::shared_model::SharedModel;
+use super::signature::{self, BatchAxis, Element, TensorInfo};
 use super::tensor::TensorWriter;
-use super::{DetectError, Detector, fit, graph, runtime};
+use super::{DetectError, Detector, check_size, graph, ort_library};
 use jetwatch_config::OnnxProvider;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_telemetry::{Recorder, Stage};
@@ -30,13 +30,13 @@ pub struct OnnxModel {
     file: ModelFile,
     library: PathBuf,
     environment: Environment,
-    network: Optimized,
+    network: SharedModel,
     provider: Provider,
     settings: SessionSettings,
     /// Known since the network was opened for the first time.
     batch_axis: OnceLock<BatchAxis>,
     /// Networks that no worker has taken yet, with what reads their outputs.
-    ready: Mutex<Vec<(OpenNetwork, Box<dyn Head>)>>,
+    ready: Mutex<Vec<(OrtSession, Box<dyn OutputDecoder>)>>,
 }
 
 /// How one worker runs the network.
@@ -51,7 +51,7 @@ pub struct SessionSettings {
 }
 
 impl OnnxModel {
-    /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`runtime::find`]
+    /// Reads the file of `precision`, compares its hash, opens the library (`library`, or where [`ort_library::find`]
     /// finds one), optimizes the network, opens it `workers` times, and runs each once, so that every mismatch with `model.yaml` is
     /// found and the first frame is as fast as the others.
     ///
@@ -67,8 +67,8 @@ impl OnnxModel {
     ) -> Result<Self, DetectError> {
         let file = spec.file(precision)?.clone();
         let bytes = file.read()?;
-        let library = runtime::find(library)?;
-        let environment = runtime::open(&library)?;
+        let library = ort_library::find(library)?;
+        let environment = ort_library::open(&library)?;
         let has_cuda = Provider::has_cuda();
         let wants_cuda = match settings.provider {
             OnnxProvider::Cpu => false,
@@ -88,7 +88,7 @@ impl OnnxModel {
             ready: Mutex::default(),
         };
         if wants_cuda {
-            let on_gpu = model(Provider::Cuda, Optimized::as_it_is(bytes.clone()));
+            let on_gpu = model(Provider::Cuda, SharedModel::unoptimized(bytes.clone()));
             match on_gpu.open_all(workers) {
                 Ok(()) => return Ok(on_gpu),
                 Err(DetectError::Load { reason, .. })
@@ -107,7 +107,7 @@ impl OnnxModel {
                 ),
             }
         }
-        let on_cpu = model(Provider::Cpu, Optimized::new(&environment, bytes));
+        let on_cpu = model(Provider::Cpu, SharedModel::new(&environment, bytes));
         on_cpu.open_all(workers)?;
         Ok(on_cpu)
     }
@@ -129,7 +129,7 @@ impl OnnxModel {
         }
     }
 
-    fn ready(&self) -> MutexGuard<'_, Vec<(OpenNetwork, Box<dyn Head>)>> {
+    fn ready(&self) -> MutexGuard<'_, Vec<(OrtSession, Box<dyn OutputDecoder>)>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,14 +147,14 @@ impl OnnxModel {
 
     /// Whether the network takes one frame at a time, whatever the batch size.
     #[must_use]
-    pub fn takes_single_frames(&self) -> bool {
+    pub fn runs_single_frames(&self) -> bool {
         self.batch_axis.get() == Some(&BatchAxis::One)
     }
 
     /// Takes an open network. Beyond the number of workers that the model was loaded for, one more is opened.
     pub fn detector(
         &self,
-        limits: Limits,
+        limits: DecodeParams,
         recorder: Recorder,
     ) -> Result<OnnxDetector, DetectError> {
         let ready = self.ready().pop();
@@ -164,9 +164,9 @@ impl OnnxModel {
         };
         let slots = network.slots();
         Ok(OnnxDetector {
-            network,
+            session: network,
             writer: TensorWriter::new(&self.spec.input, slots),
-            reading: Reading::new(&self.spec, head, limits),
+            postprocessor: Postprocessor::new(&self.spec, head, limits),
             letterboxes: Vec::with_capacity(slots),
             input: self.spec.input.clone(),
             batch_size: self.settings.batch_size.max(1),
@@ -176,23 +176,23 @@ impl OnnxModel {
 
     /// Opens the network and runs it once on empty pictures, whose outputs show what there is to decode: a network may
     /// leave axes open in its description.
-    fn open(&self) -> Result<(OpenNetwork, Box<dyn Head>), DetectError> {
+    fn open(&self) -> Result<(OrtSession, Box<dyn OutputDecoder>), DetectError> {
         let (spec, path) = (&self.spec, &self.file.path);
         let (provider, threads) = (self.provider, self.settings.threads);
-        let session = open_network::session(&self.environment, provider, threads, self.network)
+        let session = ort_session::open_session(&self.environment, provider, threads, self.network)
             .map_err(|error| self.load_error(&error))?;
         let (inputs, outputs) = (tensors(session.inputs()), tensors(session.outputs()));
-        let batch_axis = network::check(spec, path, &inputs, &outputs)?;
+        let batch_axis = signature::check_signature(spec, path, &inputs, &outputs)?;
         let slots = match *self.batch_axis.get_or_init(|| batch_axis) {
             BatchAxis::Dynamic => self.settings.batch_size.max(1),
             BatchAxis::One => 1,
         };
-        let mut network = OpenNetwork::new(spec, session, provider, slots)
+        let mut network = OrtSession::new(spec, session, provider, slots)
             .map_err(|error| self.load_error(&error))?;
         let shapes = network
             .first_run()
             .map_err(|error| infer_error(slots, &error))?;
-        let head = network::head(spec, path, &shapes, slots)?;
+        let head = signature::create_decoder(spec, path, &shapes, slots)?;
         Ok((network, head))
     }
 
@@ -203,9 +203,9 @@ impl OnnxModel {
 
 /// Runs one worker's session.
 pub struct OnnxDetector {
-    network: OpenNetwork,
+    session: OrtSession,
     writer: TensorWriter,
-    reading: Reading,
+    postprocessor: Postprocessor,
     /// How the frames of the current run lie in their slots.
     letterboxes: Vec<Letterbox>,
     input: InputSpec,
@@ -217,15 +217,15 @@ impl OnnxDetector {
     /// Most frames in one run of the network: 1 when its batch axis is fixed, whatever the batch size.
     #[must_use]
     pub fn frames_per_run(&self) -> usize {
-        self.network.slots()
+        self.session.slots()
     }
 
     /// Runs the network once for at most `frames_per_run` frames.
     fn run(&mut self, frames: &[Frame], results: &mut [Vec<Detection>]) -> Result<(), DetectError> {
         let Self {
-            network,
+            session: network,
             writer,
-            reading,
+            postprocessor: reading,
             letterboxes,
             input,
             recorder,
@@ -235,16 +235,16 @@ impl OnnxDetector {
         {
             let _range = recorder.range(Stage::Tensor, frames.len());
             for (index, frame) in frames.iter().enumerate() {
-                let letterbox = fit(frame, input.size, input.placement)?;
-                writer.write(index, network.slot(index), &frame.picture, &letterbox);
+                let letterbox = check_size(frame, input.size, input.placement)?;
+                writer.write(index, network.slot(index), &frame.image, &letterbox);
                 letterboxes.push(letterbox);
             }
         }
         let infer = recorder.range(Stage::Infer, frames.len());
-        let read = |outputs: &[Numbers<'_>]| {
+        let read = |outputs: &[TensorView<'_>]| {
             drop(infer);
             let _range = recorder.range(Stage::Decode, frames.len());
-            reading.read(frames, letterboxes, outputs, results)
+            reading.process(frames, letterboxes, outputs, results)
         };
         network
             .run(frames.len(), read)
@@ -258,8 +258,8 @@ impl Detector for OnnxDetector {
         batch: &[Frame],
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
-        let (most, slots) = (self.batch_size, self.network.slots());
-        in_runs(batch, results, most, slots, |frames, results| {
+        let (most, slots) = (self.batch_size, self.session.slots());
+        run_chunked(batch, results, most, slots, |frames, results| {
             self.run(frames, results)
         })
     }
@@ -270,7 +270,7 @@ fn load_error(file: &ModelFile, library: &Path, error: &ort::Error) -> DetectErr
         path: file.path.clone(),
         library: library.to_owned(),
         // The library's own words rarely say what to do; the file often does.
-        reason: match graph::why_refused(&file.path) {
+        reason: match graph::incompatibility(&file.path) {
             Some(why) => format!("{error}; {why}"),
             None => error.to_string(),
         },
@@ -287,9 +287,9 @@ fn infer_error(batch: usize, error: &ort::Error) -> DetectError {
 /// What the runtime says of the tensors on one side of the network.
 fn tensors(outlets: &[Outlet]) -> Vec<TensorInfo> {
     let element = |ty: &TensorElementType| match ty {
-        TensorElementType::Float32 => Element::Known(ElementKind::F32),
-        TensorElementType::Int32 => Element::Known(ElementKind::I32),
-        TensorElementType::Int64 => Element::Known(ElementKind::I64),
+        TensorElementType::Float32 => Element::Supported(DType::F32),
+        TensorElementType::Int32 => Element::Supported(DType::I32),
+        TensorElementType::Int64 => Element::Supported(DType::I64),
         TensorElementType::Uint8 => Element::Uint8,
         other => Element::Other(other.to_string()),
     };

@@ -1,24 +1,28 @@
 //! What is the same whichever runtime it is: a batch in runs, and the outputs of a run to the detections of its frames.
 
 use super::DetectError;
-use super::decode::{Decoder, Limits};
-use super::layout::spec::MOST_TENSORS;
-use super::layout::{Decoded, Head, Numbers, Place};
+use super::decode::{DecodeParams, Decoder};
+use super::decoders::spec::MAX_TENSORS;
+use super::decoders::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView};
 use super::model::ModelSpec;
 use jetwatch_types::{Detection, Frame, FrameMeta, Letterbox};
 
 /// Decodes the frames of a run and refuses numbers that no sound network gives.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct Postprocessor {
     decoder: Decoder,
     /// Names of the outputs in the layout's order.
     tensors: Vec<String>,
     labels: usize,
 }
 
-impl Reading {
-    /// Of networks that `spec` describes, whose outputs `head` reads.
-    pub(super) fn new(spec: &ModelSpec, head: Box<dyn Head>, limits: Limits) -> Self {
+impl Postprocessor {
+    /// Of networks that `model_spec` describes, whose outputs `decoder` reads.
+    pub(super) fn new(
+        spec: &ModelSpec,
+        head: Box<dyn OutputDecoder>,
+        limits: DecodeParams,
+    ) -> Self {
         Self {
             decoder: Decoder::new(head, limits),
             tensors: spec.output.tensors.clone(),
@@ -28,14 +32,14 @@ impl Reading {
 
     /// Replaces `results` by the detections of `frames`, which lay in the run's slots as `letterboxes` say. `outputs` are
     /// those of all frames, in the layout's order.
-    pub(super) fn read(
+    pub(super) fn process(
         &mut self,
         frames: &[Frame],
         letterboxes: &[Letterbox],
-        outputs: &[Numbers<'_>],
+        outputs: &[TensorView<'_>],
         results: &mut [Vec<Detection>],
     ) -> Result<(), DetectError> {
-        let mut parts = [Numbers::F32(&[]); MOST_TENSORS];
+        let mut parts = [TensorView::F32(&[]); MAX_TENSORS];
         let parts = &mut parts[..outputs.len()];
         for (index, ((frame, letterbox), detections)) in
             frames.iter().zip(letterboxes).zip(results).enumerate()
@@ -44,23 +48,26 @@ impl Reading {
                 *part = output.part(index, frames.len());
             }
             let decoded = self.decoder.decode(parts, letterbox, detections);
-            sound(&decoded, parts, &frame.meta, &self.tensors, self.labels)?;
+            check_values(&decoded, parts, &frame.meta, &self.tensors, self.labels)?;
         }
         Ok(())
     }
 }
 
-/// Cuts a batch of 1 to `most` frames into runs of at most `slots` and gives each to `run`, with the lists for its results.
-pub(super) fn in_runs(
+/// Cuts a batch of 1 to `max` frames into runs of at most `slots` and gives each to `run_on_thread`, with the lists for its results.
+pub(super) fn run_chunked(
     batch: &[Frame],
     results: &mut Vec<Vec<Detection>>,
-    most: usize,
+    max_frames: usize,
     slots: usize,
     mut run: impl FnMut(&[Frame], &mut [Vec<Detection>]) -> Result<(), DetectError>,
 ) -> Result<(), DetectError> {
-    if batch.is_empty() || batch.len() > most {
+    if batch.is_empty() || batch.len() > max_frames {
         let found = batch.len();
-        return Err(DetectError::BatchSize { found, most });
+        return Err(DetectError::BatchSize {
+            found,
+            most: max_frames,
+        });
     }
     results.resize_with(batch.len(), Vec::new);
     for (frames, results) in batch.chunks(slots).zip(results.chunks_mut(slots)) {
@@ -70,17 +77,17 @@ pub(super) fn in_runs(
 }
 
 /// Refuses an output that holds numbers which no sound network gives.
-fn sound(
-    decoded: &Decoded,
-    outputs: &[Numbers<'_>],
+fn check_values(
+    decoded: &DecodeDiagnostics,
+    outputs: &[TensorView<'_>],
     meta: &FrameMeta,
     tensors: &[String],
     labels: usize,
 ) -> Result<(), DetectError> {
     let (source_id, seq) = (meta.source, meta.seq);
-    let at = |place: Place| {
+    let at = |place: ElementIndex| {
         let tensor = tensors[place.tensor].clone();
-        let value = outputs[place.tensor].written(place.index);
+        let value = outputs[place.tensor].format_value(place.index);
         (tensor, place.index, value)
     };
     if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {

@@ -4,10 +4,10 @@
 //! shifts boxes is a pure function of seed, source, frame number and object, so that a run can be repeated exactly,
 //! whatever thread a frame meets.
 
-use super::{ClassFilter, DetectError, Detector, fit};
+use super::{ClassFilter, DetectError, Detector, check_size};
 use jetwatch_config::ScriptedConfig;
 use jetwatch_telemetry::{Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Placement, Size, TruthBox};
+use jetwatch_types::{Detection, Frame, FrameMeta, GroundTruthBox, Placement, Size};
 
 /// The classes that it knows, as synthetic scenes name them.
 pub const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", "truck"];
@@ -55,13 +55,13 @@ impl Detector for ScriptedDetector {
         results.resize_with(batch.len(), Vec::new);
         for (frame, detections) in batch.iter().zip(results) {
             // Not needed here, but a chain that works with this detector must work with a real one.
-            fit(frame, INPUT, PLACEMENT)?;
+            check_size(frame, INPUT, PLACEMENT)?;
             detections.clear();
             for truth in &frame.truth {
-                let class = class_of(truth)?;
-                let seen = see(&self.config, &frame.meta, truth, class);
-                detections.extend(seen.filter(|seen| {
-                    seen.score >= self.score_threshold && self.filter.keeps(seen.class)
+                let class = class_index(truth)?;
+                let simulated = simulate_detection(&self.config, &frame.meta, truth, class);
+                detections.extend(simulated.filter(|detection| {
+                    detection.score >= self.score_threshold && self.filter.accepts(detection.class)
                 }));
             }
             // Stable: equal scores stay in the order of the scene.
@@ -76,23 +76,23 @@ impl Detector for ScriptedDetector {
     }
 }
 
-fn class_of(truth: &TruthBox) -> Result<u16, DetectError> {
+fn class_index(truth: &GroundTruthBox) -> Result<u16, DetectError> {
     // At most six.
     let class = LABELS.iter().position(|label| *label == truth.label);
     class
         .map(|class| class as u16)
-        .ok_or(DetectError::UnknownTruth { label: truth.label })
+        .ok_or(DetectError::UnknownTruthLabel { label: truth.label })
 }
 
 /// What the detector reports of one object; `None` when it misses it.
-fn see(
+fn simulate_detection(
     config: &ScriptedConfig,
     meta: &FrameMeta,
-    truth: &TruthBox,
+    truth: &GroundTruthBox,
     class: u16,
 ) -> Option<Detection> {
     let chance = |purpose: u64| {
-        chance(&[
+        uniform_hash(&[
             config.seed,
             u64::from(meta.source.0),
             meta.seq,
@@ -123,8 +123,8 @@ fn see(
     (jetwatch_types::area(&xyxy) > 0.0).then_some(Detection { class, score, xyxy })
 }
 
-/// A number from 0 to below 1 that depends on all of `words`: SplitMix64's mixing, word by word.
-fn chance(words: &[u64]) -> f32 {
+/// A number from 0 to below 1 that depends on all of `fields`: SplitMix64's mixing, word by word.
+fn uniform_hash(words: &[u64]) -> f32 {
     let mixed = words.iter().fold(0, |state: u64, word| {
         let mut z = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -140,8 +140,8 @@ mod tests {
 
     use super::*;
 
-    fn truth(id: u32, label: &'static str, xyxy: [f32; 4], visible: f32) -> TruthBox {
-        TruthBox {
+    fn truth(id: u32, label: &'static str, xyxy: [f32; 4], visible: f32) -> GroundTruthBox {
+        GroundTruthBox {
             id,
             label,
             xyxy,
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    fn frame(seq: u64, truth: Vec<TruthBox>) -> Frame {
+    fn frame(seq: u64, truth: Vec<GroundTruthBox>) -> Frame {
         Frame {
             meta: FrameMeta::for_test(1, seq, Size::new(640, 360)),
             truth,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_imperfections_it_repeats_the_truth_best_first() {
+    fn scripted_detector_returns_truth_sorted_by_score() {
         let car = truth(7, "car", [10.0, 20.0, 110.0, 80.0], 0.5);
         let person = truth(8, "person", [200.0, 20.0, 220.0, 90.0], 1.0);
         let hidden = truth(9, "bus", [300.0, 20.0, 400.0, 90.0], 0.0);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_come_at_the_rate_asked_for_and_repeat() {
+    fn scripted_misses_have_configured_rate_and_are_deterministic() {
         let config = ScriptedConfig {
             miss_rate: 0.25,
             seed: 3,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_move_at_most_by_their_share_and_stay_in_the_picture() {
+    fn edges_move_at_most_by_their_share_and_stay_in_the_image() {
         let config = ScriptedConfig {
             jitter: 0.1,
             seed: 5,
@@ -249,8 +249,11 @@ mod tests {
             .collect();
         assert_eq!(boxes.len(), 200);
         for xyxy in &boxes {
-            for (edge, most) in [(0, 4.0), (1, 2.0), (2, 4.0), (3, 2.0)] {
-                assert!((xyxy[edge] - wanted[edge]).abs() <= most + 1e-3, "{xyxy:?}");
+            for (edge, max_shift) in [(0, 4.0), (1, 2.0), (2, 4.0), (3, 2.0)] {
+                assert!(
+                    (xyxy[edge] - wanted[edge]).abs() <= max_shift + 1e-3,
+                    "{xyxy:?}"
+                );
             }
             assert!(
                 xyxy[2] <= 640.0 && xyxy[0] < xyxy[2] && xyxy[1] < xyxy[3],
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn little_visible_objects_are_not_seen() {
+    fn mostly_hidden_objects_are_not_detected() {
         let config = ScriptedConfig {
             min_visible: 0.4,
             ..ScriptedConfig::default()
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_label_and_a_picture_of_another_size_are_errors() {
+    fn an_unknown_label_and_an_image_of_another_size_are_errors() {
         let filter = ClassFilter::new(&[], &[]).expect("nothing to look up");
         let mut detector =
             ScriptedDetector::new(ScriptedConfig::default(), 0.3, filter, Recorder::default());

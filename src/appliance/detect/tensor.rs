@@ -5,7 +5,7 @@
 
 use super::DetectError;
 use super::model::{ColorOrder, InputSpec};
-use jetwatch_types::{Frame, Letterbox, PIXEL_BYTES, Picture, Placement, Size};
+use jetwatch_types::{Frame, Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 /// Planes of the tensor.
 pub const CHANNELS: usize = 3;
@@ -78,18 +78,18 @@ impl TensorWriter {
         CHANNELS * self.plane_len()
     }
 
-    /// Writes `picture` into slot `index`, which is the part `slot` of the tensor.
+    /// Writes `image` into slot `index`, which is the part `slot` of the tensor.
     ///
     /// Panics when `slot` does not have [`slot_len`](Self::slot_len) numbers, when there is no slot `index`, or when
-    /// the picture does not have the letterbox's inner size: see [`fit`] for that check.
+    /// the picture does not have the letterbox's inner size: see [`check_size`] for that check.
     pub fn write<'s>(
         &mut self,
         index: usize,
         slot: impl Into<Slot<'s>>,
-        picture: &Picture,
+        image: &Image,
         letterbox: &Letterbox,
     ) {
-        assert_eq!(picture.size, letterbox.inner, "size of the picture");
+        assert_eq!(image.size, letterbox.inner, "size of the picture");
         assert_eq!(letterbox.input, self.size, "size of the input");
         let is_padded = self.letterboxes[index] == Some(*letterbox);
         match slot.into() {
@@ -98,7 +98,7 @@ impl TensorWriter {
                 if !is_padded {
                     pad(&mut planes, self.padding);
                 }
-                self.each_row(planes, picture, letterbox, |row, pixels| {
+                self.each_row(planes, image, letterbox, |row, pixels| {
                     self.write_row(row, pixels);
                 });
             }
@@ -108,7 +108,7 @@ impl TensorWriter {
                     pad(&mut planes, [self.padding_byte; CHANNELS]);
                 }
                 let bytes = |value: i32, _: usize| value as u8;
-                self.each_row(planes, picture, letterbox, |row, pixels| {
+                self.each_row(planes, image, letterbox, |row, pixels| {
                     split(pixels, self.by_color(row).0, bytes);
                 });
             }
@@ -128,7 +128,7 @@ impl TensorWriter {
     fn each_row<T>(
         &self,
         mut planes: [&mut [T]; CHANNELS],
-        picture: &Picture,
+        image: &Image,
         letterbox: &Letterbox,
         write: impl Fn([&mut [T]; CHANNELS], &[u8]),
     ) {
@@ -139,7 +139,7 @@ impl TensorWriter {
             let row = planes
                 .each_mut()
                 .map(|plane| &mut plane[start..start + inner_width]);
-            write(row, picture.row(y));
+            write(row, image.row(y));
         }
     }
 
@@ -201,15 +201,19 @@ fn split<T>(
 }
 
 /// How `frame` lies in the input, or an error when its picture was not scaled for that.
-pub fn fit(frame: &Frame, input: Size, placement: Placement) -> Result<Letterbox, DetectError> {
-    let letterbox = Letterbox::of_part(frame.meta.source_size, frame.crop, input, placement);
-    if frame.picture.size == letterbox.inner {
+pub fn check_size(
+    frame: &Frame,
+    input: Size,
+    placement: Placement,
+) -> Result<Letterbox, DetectError> {
+    let letterbox = Letterbox::with_crop(frame.meta.source_size, frame.crop, input, placement);
+    if frame.image.size == letterbox.inner {
         return Ok(letterbox);
     }
-    Err(DetectError::PictureSize {
+    Err(DetectError::ImageSize {
         source_id: frame.meta.source,
         seq: frame.meta.seq,
-        found: frame.picture.size,
+        found: frame.image.size,
         expected: letterbox.inner,
         source_size: letterbox.source,
         input,
@@ -237,16 +241,16 @@ mod tests {
     }
 
     /// A picture whose every byte differs from its neighbors, padding bytes of the rows included.
-    fn picture(size: Size, stride_extra: usize, seed: u32) -> Picture {
+    fn test_image(size: Size, stride_extra: usize, seed: u32) -> Image {
         let stride = size.width as usize * PIXEL_BYTES + stride_extra;
         let bytes: Vec<u8> = (0..stride * size.height as usize)
             .map(|i| ((i as u32).wrapping_add(seed).wrapping_mul(2_654_435_761) >> 24) as u8)
             .collect();
-        Picture::new(size, stride, Box::new(bytes)).expect("the memory is large enough")
+        Image::new(size, stride, Box::new(bytes)).expect("the memory is large enough")
     }
 
     /// What the tensor should be, number by number.
-    fn reference(spec: &InputSpec, picture: &Picture, letterbox: &Letterbox) -> Vec<f32> {
+    fn reference(spec: &InputSpec, image: &Image, letterbox: &Letterbox) -> Vec<f32> {
         let mut tensor = Vec::new();
         for channel in 0..CHANNELS {
             let byte = if spec.color == ColorOrder::Bgr {
@@ -260,7 +264,7 @@ mod tests {
                         .contains(&x)
                         && (letterbox.top..letterbox.top + letterbox.inner.height).contains(&y);
                     let value = if inside {
-                        picture.row(y - letterbox.top)
+                        image.row(y - letterbox.top)
                             [(x - letterbox.left) as usize * PIXEL_BYTES + byte]
                     } else {
                         spec.padding
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tensor_is_that_of_a_naive_reference() {
+    fn tensor_matches_naive_reference() {
         let normalizations = [
             ([0.0; 3], [1.0; 3]),
             ([123.7, 116.3, 103.5], [0.017, 0.018, 0.016]),
@@ -289,10 +293,10 @@ mod tests {
                         let mut tensor = vec![f32::NAN; writer.slot_len()];
                         // The second picture goes over the first without new padding.
                         for seed in [seed as u32, seed as u32 + 77] {
-                            let picture =
-                                picture(letterbox.inner, (seed % 3) as usize * 4 + 3, seed);
-                            writer.write(0, &mut tensor[..], &picture, &letterbox);
-                            let same = tensor == reference(&spec, &picture, &letterbox);
+                            let image =
+                                test_image(letterbox.inner, (seed % 3) as usize * 4 + 3, seed);
+                            writer.write(0, &mut tensor[..], &image, &letterbox);
+                            let same = tensor == reference(&spec, &image, &letterbox);
                             assert!(same, "{color:?} {mean:?} {placement:?} {w}×{h}");
                         }
                     }
@@ -302,24 +306,24 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_the_pixels_as_they_are() {
+    fn byte_tensor_equals_pixels() {
         for color in [ColorOrder::Bgr, ColorOrder::Rgb] {
             let spec = spec(Size::new(96, 64), color, [0.0; 3], [1.0; 3]);
             let mut writer = TensorWriter::new(&spec, 1);
             let mut bytes = vec![7; writer.slot_len()];
             for (seed, (w, h)) in [(480, 360), (97, 1), (64, 96)].into_iter().enumerate() {
                 let letterbox = Letterbox::new(Size::new(w, h), spec.size, Placement::Center);
-                let picture = picture(letterbox.inner, 3, seed as u32);
-                writer.write(0, &mut bytes[..], &picture, &letterbox);
+                let image = test_image(letterbox.inner, 3, seed as u32);
+                writer.write(0, &mut bytes[..], &image, &letterbox);
                 let floats: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte)).collect();
-                let same = floats == reference(&spec, &picture, &letterbox);
+                let same = floats == reference(&spec, &image, &letterbox);
                 assert!(same, "{color:?} {w}×{h}");
             }
         }
     }
 
     #[test]
-    fn padding_is_written_anew_when_the_letterbox_changes_and_per_slot() {
+    fn padding_is_rewritten_when_the_letterbox_changes_and_per_slot() {
         let spec = spec(Size::new(64, 64), ColorOrder::Bgr, [0.0; 3], [1.0; 3]);
         let wide = Letterbox::new(Size::new(640, 360), spec.size, Placement::TopLeft);
         let tall = Letterbox::new(Size::new(360, 640), spec.size, Placement::TopLeft);
@@ -329,10 +333,10 @@ mod tests {
             for (index, (slot, letterbox)) in
                 tensor.chunks_exact_mut(3 * 64 * 64).zip(order).enumerate()
             {
-                let picture = picture(letterbox.inner, 0, index as u32);
-                writer.write(index, &mut *slot, &picture, &letterbox);
+                let image = test_image(letterbox.inner, 0, index as u32);
+                writer.write(index, &mut *slot, &image, &letterbox);
                 assert!(
-                    slot == reference(&spec, &picture, &letterbox),
+                    slot == reference(&spec, &image, &letterbox),
                     "slot {index} of {order:?}"
                 );
             }

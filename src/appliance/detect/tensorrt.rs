@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::decode::Limits;
-use super::engines::{self, EngineCache, EngineState, Gpu, Recipe};
-use super::layout::{ElementKind, Head, Numbers};
+use super::decode::DecodeParams;
+use super::decoders::{DType, OutputDecoder, TensorView};
+use super::engines::{self, EngineCache, EngineSpec, EngineState, Gpu};
 use super::model::{ColorOrder, InputElement, InputSpec, ModelSpec};
-use super::network::{self, BatchAxis, Element, TensorInfo};
-use super::open_network::RunShape;
-use super::reading::{Reading, in_runs};
-use super::{DetectError, Detector, fit};
+use super::ort_session::RunShape;
+use super::reading::{Postprocessor, run_chunked};
+use super::signature::{self, BatchAxis, Element, TensorInfo};
+use super::{DetectError, Detector, check_size};
 use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::{self, Device, PixelFormat, PlaneOrder, TensorFormat};
-pub use jetwatch_nvidia::execution::LayerTime;
-use jetwatch_nvidia::execution::{
-    ConstantPlan, Execution, GpuTimes, Inner, InputPlan, InputSource, OutputPlan, Plan,
+pub use jetwatch_nvidia::session::LayerTime;
+use jetwatch_nvidia::session::{
+    ConstantPlan, Execution, GpuTimes, InputPlan, InputSource, LetterboxRect, OutputPlan, Plan,
 };
 use jetwatch_nvidia::surface::{Surface, SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, DataType, Engine, Runtime, TensorMode};
@@ -60,7 +60,7 @@ pub struct EngineFile<'e> {
 }
 
 impl TensorRtModel {
-    /// Opens TensorRT and the GPU, takes the engine of `spec` that `config` asks for out of the folder of engines, or builds it
+    /// Opens TensorRT and the GPU, takes the engine of `model_spec` that `config` asks for out of the folder of engines, or builds it
     /// there if that is allowed, and opens it. `notify` hears of each step.
     pub fn load(
         spec: ModelSpec,
@@ -70,10 +70,11 @@ impl TensorRtModel {
         // The driver first: on most machines without TensorRT it is missing too, and found out sooner.
         let device = engines::device()?;
         let library = engines::open_library(config.tensorrt.library.as_deref())?;
-        let recipe = Recipe::new(config, &spec, &library, Gpu::of(&device))?;
+        let recipe = EngineSpec::new(config, &spec, &library, Gpu::from_device(&device))?;
         let settings = &config.tensorrt;
         let cache = EngineCache::new(&settings.engines);
-        let plan = engines::obtain(&cache, &recipe, settings.build, &library, &device, notify)?;
+        let plan =
+            engines::find_or_build(&cache, &recipe, settings.build, &library, &device, notify)?;
         let path = cache.path_of(&recipe);
         let file = EngineFile {
             path: &path,
@@ -85,7 +86,7 @@ impl TensorRtModel {
         Self::open(spec, &file, &library, &device, batch, workers)
     }
 
-    /// Opens the engine, compares its tensors with `spec`, makes an execution for each of `workers`, and runs each once, so
+    /// Opens the engine, compares its tensors with `model_spec`, makes an execution for each of `workers`, and runs each once, so
     /// that every mismatch is found and the first frame is as fast as the others.
     pub fn open(
         spec: ModelSpec,
@@ -102,14 +103,14 @@ impl TensorRtModel {
             side(&engine, TensorMode::Input, &spec),
             side(&engine, TensorMode::Output, &spec),
         );
-        let batch_axis = network::check(&spec, file.path, &inputs, &outputs)?;
+        let batch_axis = signature::check_signature(&spec, file.path, &inputs, &outputs)?;
         let slots = match batch_axis {
-            BatchAxis::Dynamic => batch_size.min(largest_batch(&engine, &spec)),
+            BatchAxis::Dynamic => batch_size.min(max_batch(&engine, &spec)),
             BatchAxis::One => 1,
         };
         let shapes = shapes(&engine, &spec, file.path, slots)?;
         // Made once here, so that an output that nothing can read is told before memory is taken.
-        network::head(&spec, file.path, &shapes, slots)?;
+        signature::create_decoder(&spec, file.path, &shapes, slots)?;
         let model = Self {
             plan: plan(&engine, &spec, &shapes, slots),
             spec,
@@ -160,7 +161,7 @@ impl TensorRtModel {
 
     /// Whether the network takes one frame at a time, whatever the engine was built for.
     #[must_use]
-    pub fn takes_single_frames(&self) -> bool {
+    pub fn runs_single_frames(&self) -> bool {
         self.batch_axis == BatchAxis::One
     }
 
@@ -173,15 +174,15 @@ impl TensorRtModel {
     /// Takes an execution. Beyond the number of workers that the model was opened for, one more is made.
     pub fn detector(
         &self,
-        limits: Limits,
+        limits: DecodeParams,
         recorder: Recorder,
     ) -> Result<TensorRtDetector, DetectError> {
-        let execution = self.take()?;
-        let head = self.head()?;
+        let execution = self.acquire()?;
+        let head = self.create_decoder()?;
         Ok(TensorRtDetector {
             execution,
             kinds: self.shapes.iter().map(|shape| shape.element).collect(),
-            reading: Reading::new(&self.spec, head, limits),
+            postprocessor: Postprocessor::new(&self.spec, head, limits),
             letterboxes: Vec::with_capacity(self.slots),
             input: self.spec.input.clone(),
             slots: self.slots,
@@ -190,8 +191,8 @@ impl TensorRtModel {
         })
     }
 
-    fn head(&self) -> Result<Box<dyn Head>, DetectError> {
-        network::head(&self.spec, &self.path, &self.shapes, self.slots)
+    fn create_decoder(&self) -> Result<Box<dyn OutputDecoder>, DetectError> {
+        signature::create_decoder(&self.spec, &self.path, &self.shapes, self.slots)
     }
 
     /// Shows `frames` to the engine one after the other, again and again until `runs` are done, and measures each of its
@@ -201,7 +202,7 @@ impl TensorRtModel {
         frames: &[Frame],
         runs: usize,
     ) -> Result<Vec<LayerTime>, DetectError> {
-        let mut execution = self.take()?;
+        let mut execution = self.acquire()?;
         execution.measure_layers()?;
         for frame in frames.iter().cycle().take(runs) {
             write(&self.spec.input, &mut execution, 0, frame)?;
@@ -211,16 +212,16 @@ impl TensorRtModel {
     }
 
     /// An execution that is ready, else a new one.
-    fn take(&self) -> Result<Execution, DetectError> {
+    fn acquire(&self) -> Result<Execution, DetectError> {
         let ready = self.ready().pop();
         ready.map_or_else(|| self.execution(), Ok)
     }
 
     /// Makes an execution and runs it on padding, full and with a single picture: the GPU then knows both.
     fn execution(&self) -> Result<Execution, DetectError> {
-        let mut execution = self.engine.execution(&self.device, &self.plan)?;
+        let mut execution = self.engine.session(&self.device, &self.plan)?;
         if is_profiled()
-            && let Err(error) = execution.show_layers()
+            && let Err(error) = execution.enable_layer_ranges()
         {
             log::info!("the profile shows the network as a whole: {error}");
         }
@@ -235,8 +236,8 @@ impl TensorRtModel {
 pub struct TensorRtDetector {
     execution: Execution,
     /// Types of the outputs in the layout's order.
-    kinds: Vec<ElementKind>,
-    reading: Reading,
+    kinds: Vec<DType>,
+    postprocessor: Postprocessor,
     /// How the frames of the current run lie in their slots.
     letterboxes: Vec<Letterbox>,
     input: InputSpec,
@@ -251,7 +252,7 @@ impl TensorRtDetector {
         let Self {
             execution,
             kinds,
-            reading,
+            postprocessor: reading,
             letterboxes,
             input,
             recorder,
@@ -270,16 +271,16 @@ impl TensorRtDetector {
             record(recorder, frames.len(), &times);
         }
         let _range = recorder.range(Stage::Decode, frames.len());
-        let mut outputs = [Numbers::F32(&[]); super::layout::spec::MOST_TENSORS];
+        let mut outputs = [TensorView::F32(&[]); super::decoders::spec::MAX_TENSORS];
         let outputs = &mut outputs[..kinds.len()];
         for (index, (output, kind)) in outputs.iter_mut().zip(kinds.iter()).enumerate() {
             *output = match kind {
-                ElementKind::F32 => Numbers::F32(execution.output_f32(index)),
-                ElementKind::I32 => Numbers::I32(execution.output_i32(index)),
-                ElementKind::I64 => Numbers::I64(execution.output_i64(index)),
+                DType::F32 => TensorView::F32(execution.output_f32(index)),
+                DType::I32 => TensorView::I32(execution.output_i32(index)),
+                DType::I64 => TensorView::I64(execution.output_i64(index)),
             };
         }
-        reading.read(frames, letterboxes, outputs, results)
+        reading.process(frames, letterboxes, outputs, results)
     }
 }
 
@@ -290,7 +291,7 @@ impl Detector for TensorRtDetector {
         results: &mut Vec<Vec<Detection>>,
     ) -> Result<(), DetectError> {
         let (most, slots) = (self.batch_size, self.slots);
-        in_runs(batch, results, most, slots, |frames, results| {
+        run_chunked(batch, results, most, slots, |frames, results| {
             self.run(frames, results)
         })
     }
@@ -303,16 +304,16 @@ fn write(
     index: usize,
     frame: &Frame,
 ) -> Result<Letterbox, DetectError> {
-    let letterbox = fit(frame, input.size, input.placement)?;
-    let inner = Inner {
+    let letterbox = check_size(frame, input.size, input.placement)?;
+    let inner = LetterboxRect {
         width: letterbox.inner.width,
         height: letterbox.inner.height,
         left: letterbox.left,
         top: letterbox.top,
     };
-    match frame.picture.handle::<Surface>() {
-        Some(surface) => execution.place(index, inner, surface.clone())?,
-        None => execution.write(index, inner, |row| frame.picture.row(row))?,
+    match frame.image.handle::<Surface>() {
+        Some(surface) => execution.bind_surface(index, inner, surface.clone())?,
+        None => execution.upload_image(index, inner, |row| frame.image.row(row))?,
     }
     Ok(letterbox)
 }
@@ -345,10 +346,10 @@ fn side(engine: &Engine, mode: TensorMode, spec: &ModelSpec) -> Vec<TensorInfo> 
             // TensorRT before version 10 has no 64-bit integers and takes 32-bit ones in their place.
             let is_sizes = Some(&info.name) == spec.input.sizes_name.as_ref();
             let element = match info.data_type {
-                DataType::F32 => Element::Known(ElementKind::F32),
-                DataType::I32 if is_sizes => Element::Known(ElementKind::I64),
-                DataType::I32 => Element::Known(ElementKind::I32),
-                DataType::I64 => Element::Known(ElementKind::I64),
+                DataType::F32 => Element::Supported(DType::F32),
+                DataType::I32 if is_sizes => Element::Supported(DType::I64),
+                DataType::I32 => Element::Supported(DType::I32),
+                DataType::I64 => Element::Supported(DType::I64),
                 DataType::U8 => Element::Uint8,
                 other => Element::Other(other.to_string()),
             };
@@ -361,7 +362,7 @@ fn side(engine: &Engine, mode: TensorMode, spec: &ModelSpec) -> Vec<TensorInfo> 
 }
 
 /// Most pictures that the engine takes in one run.
-fn largest_batch(engine: &Engine, spec: &ModelSpec) -> usize {
+fn max_batch(engine: &Engine, spec: &ModelSpec) -> usize {
     let input = engine.tensors().find(|info| info.name == spec.input.name);
     let most = input
         .and_then(|info| info.profile.as_ref())
@@ -388,9 +389,9 @@ fn shapes(
             advice: advice.to_owned(),
         };
         let element = match info.map(|info| info.data_type) {
-            Some(DataType::F32) => ElementKind::F32,
-            Some(DataType::I32) => ElementKind::I32,
-            Some(DataType::I64) => ElementKind::I64,
+            Some(DataType::F32) => DType::F32,
+            Some(DataType::I32) => DType::I32,
+            Some(DataType::I64) => DType::I64,
             _ => {
                 return Err(refuse(
                     "float32, int32 or int64",
@@ -463,7 +464,7 @@ fn plan(engine: &Engine, spec: &ModelSpec, shapes: &[RunShape], slots: usize) ->
     Plan {
         input: InputPlan {
             name: name.clone(),
-            source: InputSource::Pictures {
+            source: InputSource::Images {
                 pixels: PixelFormat::Bgrx,
                 tensor,
             },
@@ -472,7 +473,7 @@ fn plan(engine: &Engine, spec: &ModelSpec, shapes: &[RunShape], slots: usize) ->
         outputs: outputs
             .map(|(name, shape)| OutputPlan {
                 name: name.clone(),
-                bytes_per_picture: bytes_per_picture(shape, slots),
+                bytes_per_image: bytes_per_image(shape, slots),
             })
             .collect(),
         batch: slots,
@@ -480,10 +481,10 @@ fn plan(engine: &Engine, spec: &ModelSpec, shapes: &[RunShape], slots: usize) ->
     }
 }
 
-fn bytes_per_picture(shape: &RunShape, slots: usize) -> usize {
+fn bytes_per_image(shape: &RunShape, slots: usize) -> usize {
     let bytes = match shape.element {
-        ElementKind::F32 | ElementKind::I32 => 4,
-        ElementKind::I64 => 8,
+        DType::F32 | DType::I32 => 4,
+        DType::I64 => 8,
     };
     shape.axes.iter().product::<usize>() / slots * bytes
 }

@@ -4,15 +4,15 @@
 //!
 //! - [`tensorrt`]: TensorRT 8.5 to 11 and TensorRT-RTX, whose C++ objects are called through tables of their virtual methods.
 //! - [`cuda`]: the GPU: memory, streams, graphs, and the kernel that makes tensors of pictures.
-//! - [`execution`]: one worker's way through the GPU, whatever the network.
+//! - [`session`]: one worker's way through the GPU, whatever the network.
 //! - [`surface`]: pictures in the memory of Jetson's video engines, read by the GPU where they are.
-//! - [`echo`]: a network that gives back its input, by which all of that is proven and measured.
+//! - [`config`]: a network that gives back its input, by which all of that is proven and measured.
 
 #![allow(unsafe_code)]
 
 pub mod cuda;
-pub mod echo;
-pub mod execution;
+pub mod loopback;
+pub mod session;
 mod shared_library;
 pub mod surface;
 pub mod tensorrt;

@@ -7,19 +7,19 @@ use jetwatch_config::{Config, MAX_SOURCES, SourceConfig};
 use jetwatch_publish::{Command, CommandListener, EmbeddedBroker, PublishError, Reply};
 
 use super::Pipeline;
-use super::follow::News;
-use super::requests::Sent;
-use super::scene::labels_without_class;
-use super::sinks::reachable;
+use super::analytics::unknown_labels_of;
+use super::control::ReceivedCommand;
+use super::sinks::with_bound_address;
+use super::track::TrackMessage;
 
 /// How a source came that is not in the file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Made {
+pub(super) struct FromTemplate {
     pub(super) template: String,
     pub(super) parameters: BTreeMap<String, String>,
 }
 
-impl Made {
+impl FromTemplate {
     /// The source named `name`, by the templates of `config`, or why there is none.
     pub(super) fn source(&self, name: &str, config: &Config) -> Result<SourceConfig, String> {
         let templates = &config.source_templates;
@@ -38,7 +38,7 @@ impl Made {
 
 impl Pipeline {
     /// Starts to listen where the configuration allows it.
-    pub(super) fn listen(
+    pub(super) fn start_command_listener(
         &self,
         broker: Option<&EmbeddedBroker>,
     ) -> Result<Option<CommandListener>, PublishError> {
@@ -48,18 +48,23 @@ impl Pipeline {
         if !self.config.commands.enabled {
             return Ok(None);
         }
-        let hear = self.requests.hearing(self.news.clone());
-        CommandListener::start(&reachable(mqtt, broker), &self.config.device, hear).map(Some)
+        let on_payload = self.control.command_handler(self.messages.clone());
+        CommandListener::start(
+            &with_bound_address(mqtt, broker),
+            &self.config.device,
+            on_payload,
+        )
+        .map(Some)
     }
 
     /// Carries out what was sent, and answers.
-    pub(super) fn obey(&mut self, sent: Sent) {
+    pub(super) fn execute(&mut self, sent: ReceivedCommand) {
         let mut what = String::new();
         let reply = match sent {
             Ok((id, command)) => {
                 let name = command.name().to_owned();
-                what = format!("{} {name}", command.word());
-                let error = self.carry_out(command).err();
+                what = format!("{} {name}", command.command_name());
+                let error = self.apply(command).err();
                 let name = Some(name);
                 Reply { id, name, error }
             }
@@ -72,33 +77,33 @@ impl Pipeline {
             ),
             None => log::info!("command carried out: {what}"),
         }
-        let _ = self.news.send(News::Reply(reply));
+        let _ = self.messages.send(TrackMessage::CommandReply(reply));
     }
 
-    fn carry_out(&mut self, command: Command) -> Result<(), String> {
+    fn apply(&mut self, command: Command) -> Result<(), String> {
         match command {
             Command::AddSource {
                 name,
                 template,
                 parameters,
-            } => self.add_made(
+            } => self.add_from_template(
                 &name,
-                Made {
+                FromTemplate {
                     template,
                     parameters,
                 },
             ),
-            Command::RemoveSource { name } => self.remove_made(&name),
+            Command::RemoveSource { name } => self.remove_added(&name),
         }
     }
 
-    fn add_made(&mut self, name: &str, made: Made) -> Result<(), String> {
+    fn add_from_template(&mut self, name: &str, from_template: FromTemplate) -> Result<(), String> {
         if self.sources.len() >= MAX_SOURCES {
             return Err(format!(
                 "there are {MAX_SOURCES} sources, which is as many as can be"
             ));
         }
-        let source = made.source(name, &self.config)?;
+        let source = from_template.source(name, &self.config)?;
         let is_taken = |known: &str| known.eq_ignore_ascii_case(name);
         if self
             .sources
@@ -107,23 +112,24 @@ impl Pipeline {
         {
             return Err("there is a source of this name (case is ignored)".to_owned());
         }
-        if let Some((key, label)) = labels_without_class(&source, &self.inlet.labels).first() {
+        if let Some((key, label)) = unknown_labels_of(&source, &self.source_defaults.labels).first()
+        {
             return Err(format!("{key}: the model has no label `{label}`"));
         }
-        self.join_source(&source)
+        self.add_source(&source)
             .map_err(|error| error.to_string())?;
         if let Some(member) = self.sources.last_mut() {
-            member.made = Some(made);
+            member.from_template = Some(from_template);
         }
         Ok(())
     }
 
-    fn remove_made(&mut self, name: &str) -> Result<(), String> {
+    fn remove_added(&mut self, name: &str) -> Result<(), String> {
         let found = self
             .sources
             .iter()
             .find(|member| member.config.name == name);
-        match found.map(|member| &member.made) {
+        match found.map(|member| &member.from_template) {
             None => return Err("there is no source of this name".to_owned()),
             Some(None) => {
                 return Err(
@@ -133,7 +139,7 @@ impl Pipeline {
             }
             Some(Some(_)) => {}
         }
-        let late = self.let_go(&[name.to_owned()]);
+        let late = self.remove_sources(&[name.to_owned()]);
         match late.is_empty() {
             true => Ok(()),
             false => {

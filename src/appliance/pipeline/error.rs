@@ -14,7 +14,7 @@ pub enum PipelineError {
     Detect(DetectError),
     /// The detector failed on a picture of a list.
     #[error("detector, on {}: {cause}", path.display())]
-    Picture {
+    Image {
         /// The picture's file.
         path: std::path::PathBuf,
         /// What the detector said.
@@ -31,7 +31,7 @@ pub enum PipelineError {
         cause: Box<DetectError>,
     },
     /// A secondary network is to look at a class that what it stands on does not find.
-    #[error("{key}: the {of} has no label `{label}`; {}", meant(near, known))]
+    #[error("{key}: the {of} has no label `{label}`; {}", suggestion(near, known))]
     SecondaryClass {
         /// The key.
         key: String,
@@ -89,11 +89,11 @@ pub enum PipelineError {
 }
 
 /// Labels beyond this many are not listed.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
-pub(super) fn meant(near: &[String], known: &[String]) -> String {
+pub(super) fn suggestion(near: &[String], known: &[String]) -> String {
     match (near, known.len()) {
-        ([], ..=LISTED) => format!("it has {}", known.join(", ")),
+        ([], ..=MAX_LISTED) => format!("it has {}", known.join(", ")),
         ([], count) => format!("its {count} labels are in its model.yaml"),
         (near, _) => format!("did you mean {}?", near.join(" or ")),
     }

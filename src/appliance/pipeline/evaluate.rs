@@ -10,40 +10,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jetwatch_config::{Config, DetectorConfig};
-use jetwatch_detect::{self as detect, DetectError, Detector, Prepared};
-use jetwatch_source::{self as source, Flow, SourceContext, StopToken};
+use jetwatch_detect::{self as detect, DetectError, Detector, DetectorFactory};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
 use jetwatch_telemetry::{Recorder, Stage};
-use jetwatch_types::{Detection, Frame, FrameMeta, Size};
+use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId};
 
-use super::lanes::Lanes;
-use super::worker::BatchRule;
+use super::batcher::Batcher;
+use super::infer::BatchSettings;
 use super::{PipelineError, spawn};
 
 /// How often the caller hears of the progress.
-const GLANCE: Duration = Duration::from_millis(20);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Pictures with the sizes that they must have.
-pub type Pictures = Arc<[(PathBuf, Size)]>;
+pub type ImageList = Arc<[(PathBuf, Size)]>;
 
 /// Detectors that are ready to look at pictures.
-pub struct Examiner {
+pub struct Evaluator {
     config: Config,
-    networks: Arc<[(Prepared, Recorder)]>,
+    networks: Arc<[(DetectorFactory, Recorder)]>,
 }
 
 /// What the detectors found.
-pub struct Examined {
+pub struct EvaluationRun {
     /// For each precision: the detections of each picture, best first; `None` where the picture could not be read.
     pub found: Vec<Vec<Option<Vec<Detection>>>>,
     /// Pictures that could not be read or have another size than expected: place in the list and reason, in order.
     pub unreadable: Vec<(usize, String)>,
     /// From the first picture's arrival to the last result.
-    pub took: Duration,
+    pub elapsed: Duration,
     /// For each precision: mean time of one picture inside the network, in ms.
     pub infer_ms: Vec<f64>,
 }
 
-impl Examiner {
+impl Evaluator {
     /// Opens the model of `config` once for each of `precisions`, which are names of files in it.
     ///
     /// The detectors' least score is that of `config`. Only its first source is used, for how pictures are kept alive.
@@ -54,7 +54,7 @@ impl Examiner {
                 precision: Some(precision.clone()),
                 ..config.detector.clone()
             };
-            Ok((detect::prepare(&detector, &recorder)?, recorder))
+            Ok((detect::load(&detector, &recorder)?, recorder))
         });
         let networks: Vec<_> = networks.collect::<Result<_, DetectError>>()?;
         source::gst::init(&config.log.gst_debug)?;
@@ -65,14 +65,14 @@ impl Examiner {
     }
 
     /// Looks at every picture. `progress` hears from time to time how many are done, on this thread.
-    pub fn look(
+    pub fn run(
         &self,
-        pictures: &Pictures,
+        images: &ImageList,
         progress: &mut dyn FnMut(usize),
-    ) -> Result<Examined, PipelineError> {
+    ) -> Result<EvaluationRun, PipelineError> {
         let detector = &self.config.detector;
-        let board = Arc::new(Board::new(pictures, self.networks.len()));
-        let lanes = Arc::new(Lanes::new(&[false], detector.batch_size, None));
+        let board = Arc::new(ResultTable::new(images, self.networks.len()));
+        let lanes = Arc::new(Batcher::new(&[false], detector.batch_size, None));
         let stop = StopToken::default();
         let mut workers = Vec::new();
         for index in 0..detector.workers {
@@ -80,31 +80,31 @@ impl Examiner {
                 index,
                 networks: Arc::clone(&self.networks),
                 lanes: Arc::clone(&lanes),
-                board: Arc::clone(&board),
-                rule: BatchRule {
+                table: Arc::clone(&board),
+                settings: BatchSettings {
                     size: detector.batch_size,
                     timeout: detector.batch_timeout,
-                    late: None,
+                    resize_to: None,
                 },
             };
             let stop = stop.clone();
             workers.push(spawn(&format!("detect-{index}"), move || {
                 let lanes = Arc::clone(&worker.lanes);
-                let result = worker.work();
+                let result = worker.run();
                 if result.is_err() {
-                    lanes.abandon();
+                    lanes.discard();
                     stop.stop();
                 }
                 result
             })?);
         }
-        let source = self.start_source(pictures, &board, &lanes, &stop);
+        let source = self.start_source(images, &board, &lanes, &stop);
         if source.is_err() {
             lanes.close_all();
         }
         while !workers.iter().all(std::thread::JoinHandle::is_finished) {
             progress(board.done.load(Ordering::Relaxed));
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(PROGRESS_INTERVAL);
         }
         progress(board.done.load(Ordering::Relaxed));
         let results: Vec<_> = workers.into_iter().map(super::join).collect();
@@ -125,36 +125,30 @@ impl Examiner {
 
     fn start_source(
         &self,
-        pictures: &Pictures,
-        board: &Arc<Board>,
-        lanes: &Arc<Lanes>,
+        images: &ImageList,
+        board: &Arc<ResultTable>,
+        lanes: &Arc<Batcher>,
         stop: &StopToken,
     ) -> Result<source::SourceHandle, PipelineError> {
         let config = &self.config.sources[0];
         let network = &self.networks[0].0;
-        let (offering, closing, showing, telling) = (
-            Arc::clone(lanes),
-            Arc::clone(lanes),
-            Arc::clone(board),
-            Arc::clone(board),
-        );
-        let mut context = SourceContext::alone(
+        let handler = Submission {
+            results: Arc::clone(board),
+            batcher: Arc::clone(lanes),
+        };
+        let context = SourceContext::standalone(
             &config.name,
             network.input_size(),
             network.placement(),
             stop,
-            Arc::new(move |frame| match showing.admit(&frame) {
-                true => offering.offer(frame),
-                false => Flow::Continue,
-            }),
-            Arc::new(|_, _, _| {}),
+            Arc::new(handler),
         );
-        context.on_end = Arc::new(move |id| closing.close(id));
-        let files = pictures.iter().map(|(path, _)| path.clone()).collect();
+        let files = images.iter().map(|(path, _)| path.clone()).collect();
+        let rejecting = Arc::clone(board);
         let unreadable = move |place: usize, _: &Path, reason: &str| {
-            telling.refuse(place, reason.to_owned());
+            rejecting.reject(place, reason.to_owned());
         };
-        source::start_images(config, files, Arc::new(unreadable), context).map_err(|cause| {
+        source::start_image_source(config, files, Arc::new(unreadable), context).map_err(|cause| {
             PipelineError::Thread {
                 name: format!("source-{}", config.name),
                 cause,
@@ -163,9 +157,28 @@ impl Examiner {
     }
 }
 
+/// Submits each image to the networks.
+struct Submission {
+    results: Arc<ResultTable>,
+    batcher: Arc<Batcher>,
+}
+
+impl FrameHandler for Submission {
+    fn frame(&self, frame: Frame) -> Flow {
+        match self.results.submit(&frame) {
+            true => self.batcher.push(frame),
+            false => Flow::Continue,
+        }
+    }
+
+    fn ended(&self, source: SourceId) {
+        self.batcher.close(source);
+    }
+}
+
 /// Where results are written down.
-struct Board {
-    pictures: Pictures,
+struct ResultTable {
+    images: ImageList,
     /// Pictures with a result.
     done: AtomicUsize,
     results: Mutex<Results>,
@@ -180,17 +193,17 @@ struct Results {
     ended: Option<Instant>,
 }
 
-impl Board {
-    fn new(pictures: &Pictures, networks: usize) -> Self {
+impl ResultTable {
+    fn new(images: &ImageList, networks: usize) -> Self {
         Self {
             done: AtomicUsize::new(0),
             results: Mutex::new(Results {
-                found: vec![vec![None; pictures.len()]; networks],
+                found: vec![vec![None; images.len()]; networks],
                 unreadable: Vec::new(),
                 began: None,
                 ended: None,
             }),
-            pictures: Arc::clone(pictures),
+            images: Arc::clone(images),
         }
     }
 
@@ -199,26 +212,26 @@ impl Board {
     }
 
     /// Whether the detectors shall see this frame: a picture of another size than annotated is not the one that was.
-    fn admit(&self, frame: &Frame) -> bool {
+    fn submit(&self, frame: &Frame) -> bool {
         self.results().began.get_or_insert_with(Instant::now);
-        let place = place(&frame.meta);
-        let (found, expected) = (frame.meta.source_size, self.pictures[place].1);
+        let place = image_index(&frame.meta);
+        let (found, expected) = (frame.meta.source_size, self.images[place].1);
         if found != expected {
             let reason = format!(
                 "it has {found} pixels, but was annotated with {expected}: it was turned or scaled since"
             );
-            self.refuse(place, reason);
+            self.reject(place, reason);
         }
         found == expected
     }
 
-    fn refuse(&self, place: usize, reason: String) {
+    fn reject(&self, place: usize, reason: String) {
         self.results().unreadable.push((place, reason));
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes down what network number `network` found in the pictures of `places`.
-    fn write(&self, network: usize, places: &[usize], found: &mut Vec<Vec<Detection>>) {
+    fn record(&self, network: usize, places: &[usize], found: &mut Vec<Vec<Detection>>) {
         let mut results = self.results();
         for (place, found) in places.iter().zip(found.drain(..)) {
             results.found[network][*place] = Some(found);
@@ -229,7 +242,7 @@ impl Board {
         }
     }
 
-    fn finish(&self, infer_ms: Vec<f64>) -> Examined {
+    fn finish(&self, infer_ms: Vec<f64>) -> EvaluationRun {
         let mut results = self.results();
         let mut unreadable = std::mem::take(&mut results.unreadable);
         unreadable.sort();
@@ -237,50 +250,50 @@ impl Board {
             (Some(began), Some(ended)) => ended.saturating_duration_since(began),
             _ => Duration::ZERO,
         };
-        Examined {
+        EvaluationRun {
             found: std::mem::take(&mut results.found),
             unreadable,
-            took,
+            elapsed: took,
             infer_ms,
         }
     }
 }
 
 /// Place of a picture in the list.
-fn place(meta: &FrameMeta) -> usize {
+fn image_index(meta: &FrameMeta) -> usize {
     meta.pts.map_or(0, |pts| pts.as_secs() as usize)
 }
 
 /// One worker with a detector of each network.
 struct Worker {
     index: usize,
-    networks: Arc<[(Prepared, Recorder)]>,
-    lanes: Arc<Lanes>,
-    board: Arc<Board>,
-    rule: BatchRule,
+    networks: Arc<[(DetectorFactory, Recorder)]>,
+    lanes: Arc<Batcher>,
+    table: Arc<ResultTable>,
+    settings: BatchSettings,
 }
 
 impl Worker {
     /// Runs until the lanes are closed and drained, or a detector fails.
-    fn work(self) -> Result<(), PipelineError> {
+    fn run(self) -> Result<(), PipelineError> {
         let detectors = self
             .networks
             .iter()
-            .map(|(network, _)| network.make_detector(self.index));
+            .map(|(network, _)| network.create(self.index));
         let mut detectors: Vec<Box<dyn Detector>> = detectors.collect::<Result<_, _>>()?;
         let (mut taken, mut batch, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Vec::new();
-        let BatchRule { size, timeout, .. } = self.rule;
+        let BatchSettings { size, timeout, .. } = self.settings;
         while self.lanes.next_batch(size, timeout, &mut taken) {
             batch.clear();
             batch.extend(taken.drain(..).map(|item| item.frame));
             places.clear();
-            places.extend(batch.iter().map(|frame| place(&frame.meta)));
+            places.extend(batch.iter().map(|frame| image_index(&frame.meta)));
             for (network, detector) in detectors.iter_mut().enumerate() {
                 detector
                     .detect(&batch, &mut found)
                     .map_err(|cause| self.failure(&places, cause))?;
-                self.board.write(network, &places, &mut found);
+                self.table.record(network, &places, &mut found);
             }
         }
         Ok(())
@@ -289,8 +302,8 @@ impl Worker {
     /// The error with the picture's name, where only one can be meant.
     fn failure(&self, places: &[usize], cause: DetectError) -> PipelineError {
         match places {
-            [place] => PipelineError::Picture {
-                path: self.board.pictures[*place].0.clone(),
+            [place] => PipelineError::Image {
+                path: self.table.images[*place].0.clone(),
                 cause: Box::new(cause),
             },
             _ => cause.into(),

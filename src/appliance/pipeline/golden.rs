@@ -5,23 +5,23 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 
 use super::PipelineError;
-use super::alone::load_frames;
+use super::detector_only::preload_frames;
 use jetwatch_config::{Config, Pace, SourceUri, SyntheticScene};
 use jetwatch_detect::model::hexadecimal;
-use jetwatch_detect::{DetectError, Prepared};
+use jetwatch_detect::{DetectError, DetectorFactory};
 use jetwatch_types::{Detection, Frame};
 
 /// Seeds of the scenes: none of those that the shipped network was trained on (1000 to 5999).
 const SEEDS: std::ops::Range<u64> = 990_001..990_009;
 
 /// Pictures of each scene, a second apart.
-const PICTURES: u64 = 4;
+const IMAGES_PER_SCENE: u64 = 4;
 
 /// Least score of the detections that are compared.
 pub const GOLDEN_SCORE: f32 = 0.3;
 
 /// The pictures of the examination, scaled as `prepared` wants them, always the same ones in the same order.
-pub fn golden_frames(prepared: &Prepared) -> Result<Vec<Frame>, PipelineError> {
+pub fn golden_frames(prepared: &DetectorFactory) -> Result<Vec<Frame>, PipelineError> {
     let mut frames = Vec::new();
     for seed in SEEDS {
         let mut source = Config::for_source("synthetic://traffic", None)
@@ -34,26 +34,30 @@ pub fn golden_frames(prepared: &Prepared) -> Result<Vec<Frame>, PipelineError> {
             width: 1280,
             height: 720,
             fps: 1,
-            frames: Some(PICTURES),
+            frames: Some(IMAGES_PER_SCENE),
             pace: Pace::AsFast,
         });
-        frames.extend(load_frames(&source, prepared, PICTURES as usize)?);
+        frames.extend(preload_frames(
+            &source,
+            prepared,
+            IMAGES_PER_SCENE as usize,
+        )?);
     }
     Ok(frames)
 }
 
 /// What the first worker's detector finds on `frames`: boxes in source pixels, best first.
 pub fn detections_of(
-    prepared: &Prepared,
+    prepared: &DetectorFactory,
     frames: &[Frame],
 ) -> Result<Vec<Vec<Detection>>, PipelineError> {
-    let mut detector = prepared.make_detector(0)?;
+    let mut detector = prepared.create(0)?;
     let mut found = Vec::with_capacity(frames.len());
     let mut results = Vec::new();
     for frame in frames.chunks(1) {
         detector
             .detect(frame, &mut results)
-            .map_err(|cause| PipelineError::Picture {
+            .map_err(|cause| PipelineError::Image {
                 path: PathBuf::from(format!("picture {} of the examination", found.len())),
                 cause: Box::new(cause),
             })?;
@@ -64,10 +68,10 @@ pub fn detections_of(
 
 /// SHA-256 of a frame's pixels: whether this machine draws what another one drew.
 #[must_use]
-pub fn picture_hash(frame: &Frame) -> String {
+pub fn image_hash(frame: &Frame) -> String {
     let mut hash = Sha256::new();
-    for y in 0..frame.picture.size.height {
-        hash.update(frame.picture.row(y));
+    for y in 0..frame.image.size.height {
+        hash.update(frame.image.row(y));
     }
     hexadecimal(&hash.finalize())
 }

@@ -9,39 +9,38 @@
 //! Stopping runs the way data runs: sources end, lanes drain, workers end, the follower ends the tracks, sinks deliver what
 //! they hold. Each join has a deadline that names who is late.
 
-mod alone;
-mod announce;
-mod attend;
-mod cadence;
-mod calibrate;
-mod cascade;
+mod analytics;
+mod batcher;
+mod calibration_images;
 mod command;
-mod course;
+mod control;
+mod detector_only;
+mod detector_status;
 mod error;
 mod evaluate;
-mod follow;
+mod execution_mode;
+mod filter;
+mod frame_scaler;
 mod golden;
-mod intervals;
-mod lanes;
-mod late_scale;
-mod lines;
-mod machine;
-mod meter;
-mod notice;
+mod health;
+mod infer;
+mod interval;
+mod nvmm;
 mod reload;
+mod reload_notice;
 mod reorder;
 mod report;
-mod requests;
-mod roster;
-mod scene;
-mod sieve;
+mod secondary;
+mod single_stage;
 mod sinks;
-mod stage_alone;
+mod source_table;
+mod sources;
 mod start;
 mod start_secondary;
-mod surfaces;
+mod stats;
+mod sysmon;
 mod threads;
-mod worker;
+mod track;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,54 +51,54 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 
 use jetwatch_config::{Config, ConfigError, SourceConfig};
-use jetwatch_platform::{Machine, Root};
+use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{CommandListener, EmbeddedBroker, Stats};
-use jetwatch_record::{Recording, RenderError, Shelf};
+use jetwatch_record::{ImageBudget, Recording, RenderError};
 use jetwatch_source::{
-    self as source, ArgusRestarts, Dot, SourceError, StopToken, Surfaces, ViewWish,
+    self as source, ArgusSupervisor, Dot, FullImage, SourceError, StopToken, Surfaces,
 };
-use jetwatch_telemetry::{Pulses, Recorder, Trace, thread_names};
+use jetwatch_telemetry::{Heartbeats, Recorder, Trace, thread_names};
 use jetwatch_types::{Placement, Size};
 
-pub use alone::{DetectorAlone, detector_alone, layers_alone};
-pub use calibrate::CalibrationPictures;
-pub use cascade::{PreparedSecondary, all_networks, prepare_secondary};
-pub use course::{Course, ScalingPlace, Turns};
+pub use analytics::unknown_labels;
+pub use calibration_images::CalibrationImages;
+pub use detector_only::{DetectorAlone, bench_detector, bench_layers};
 pub use error::PipelineError;
-pub use evaluate::{Examined, Examiner, Pictures};
-pub use follow::Tap;
-pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, picture_hash};
-pub use reload::Reread;
-pub use report::{Report, SourceReport};
-pub use scene::unknown_labels;
-pub use stage_alone::{Budget, Part, part_alone};
+pub use evaluate::{EvaluationRun, Evaluator, ImageList};
+pub use execution_mode::{Backpressure, ExecutionMode, ScaleAt};
+pub use golden::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
+pub use reload::ConfigLoader;
+pub use report::{RunReport, SourceReport};
+pub use secondary::{PreparedSecondary, all_networks, prepare_secondary};
+pub use single_stage::{BenchStage, RunLimit, bench_stage};
+pub use track::FrameCallback;
 
-use announce::{Announcer, Outlets};
-use cascade::Cascade;
-use course::Gate;
-use follow::{CLOSING, Ending, Follower, News};
-use lanes::Lanes;
-use lines::Lines;
-use meter::Meter;
-use notice::Notice;
-use requests::Requests;
-use roster::Member;
-use threads::{finished_by, join, spawn};
+use batcher::Batcher;
+use control::ControlQueue;
+use detector_status::{DetectorStatusPublisher, Sinks};
+use execution_mode::InFlightLimit;
+use reload_notice::Notice;
+use secondary::SecondaryInference;
+use source_table::SourceTable;
+use sources::RunningSource;
+use stats::StatsCollector;
+use threads::{join, spawn, wait_until};
+use track::{SINK_CLOSE_TIMEOUT, TrackMessage, TrackStage, TrackStageReport};
 
 /// Longest that each group of threads may take to end after a stop.
-const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest that a recording may take to draw what waits, and then to complete its file.
-const FILE_END: Duration = Duration::from_secs(4);
+const RECORDING_CLOSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Longest that is waited at the end for what is beside the chain, where frames wait for it anyway.
-const DRAINED: Duration = Duration::from_secs(60);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often the watcher looks at its threads.
-const WATCH: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Results that may wait for the follower.
-const NEWS_DEPTH: usize = 256;
+const CHANNEL_DEPTH: usize = 256;
 
 /// How to run, besides what the configuration says.
 #[derive(Default)]
@@ -119,21 +118,21 @@ pub struct Options {
     /// Folder for DOT graphs of the GStreamer pipelines.
     pub dot_folder: Option<PathBuf>,
     /// Sees the detections of every frame.
-    pub tap: Option<Tap>,
+    pub frame_callback: Option<FrameCallback>,
     /// Records the annotated frames of all sources to this file.
     pub record: Option<PathBuf>,
     /// Where the system begins that is looked at: what works on the video, and how the machine does.
-    pub root: Root,
+    pub root: SysRoot,
     /// Reads the configuration again for a reload; `None`: there is nothing to read.
-    pub reread: Option<Reread>,
+    pub config_loader: Option<ConfigLoader>,
     /// Which way the chain goes: the daemon's own, unless a benchmark compares it with others.
-    pub course: Course,
+    pub execution_mode: ExecutionMode,
 }
 
 /// How a run ended.
 pub struct Outcome {
     /// Its numbers.
-    pub report: Report,
+    pub report: RunReport,
     /// Why it had to stop, when it had to.
     pub failure: Option<PipelineError>,
     /// Sources that failed for good, by name.
@@ -143,7 +142,7 @@ pub struct Outcome {
 }
 
 /// What every source has to know of the chain behind it.
-struct Inlet {
+struct SourceDefaults {
     size: Size,
     placement: Placement,
     labels: Vec<String>,
@@ -157,37 +156,37 @@ pub struct Pipeline {
     duration: Option<Duration>,
     dot: Dot,
     machine: Arc<Machine>,
-    surfaces: Option<Arc<Surfaces>>,
-    runs: String,
+    nvmm_reader: Option<Arc<Surfaces>>,
+    detector_description: String,
     /// The configuration that runs.
     config: Config,
-    reread: Option<Reread>,
-    requests: Requests,
-    notice: Notice,
-    inlet: Inlet,
-    sources: Vec<Member>,
-    lanes: Arc<Lanes>,
+    config_loader: Option<ConfigLoader>,
+    control: ControlQueue,
+    reload_notice: Notice,
+    source_defaults: SourceDefaults,
+    sources: Vec<RunningSource>,
+    batcher: Arc<Batcher>,
     workers: Vec<(String, JoinHandle<()>)>,
-    follower: JoinHandle<Ending>,
+    track_stage: JoinHandle<TrackStageReport>,
     /// There where pictures are wanted after the network: for a recording, for secondary networks.
-    shelf: Option<Shelf>,
+    image_budget: Option<ImageBudget>,
     /// Which way the chain goes, and what sources wait before where frames wait for each other.
-    course: Course,
-    gate: Gate,
+    execution_mode: ExecutionMode,
+    in_flight: InFlightLimit,
     /// What a recording shows of frames that skip the network.
-    carried_view: ViewWish,
+    skipped_full_image: FullImage,
     /// Workers of the secondary networks, which end when the follower has.
     secondary: Vec<(String, JoinHandle<()>)>,
     /// There only where commands are allowed.
     listener: Option<CommandListener>,
     /// There only where a service manager listens.
-    attendant: Option<JoinHandle<()>>,
+    service_notifier: Option<JoinHandle<()>>,
     /// Reads how the machine does.
-    watcher: Option<JoinHandle<()>>,
-    pulses: Pulses,
-    argus: Arc<ArgusRestarts>,
-    news: Sender<News>,
-    meter: Arc<Meter>,
+    system_monitor: Option<JoinHandle<()>>,
+    heartbeats: Heartbeats,
+    argus: Arc<ArgusSupervisor>,
+    messages: Sender<TrackMessage>,
+    stats: Arc<StatsCollector>,
     failure: Arc<Mutex<Option<PipelineError>>>,
     /// Last, so that it outlives the sinks that publish to it.
     broker: Option<EmbeddedBroker>,
@@ -198,8 +197,8 @@ impl Pipeline {
     pub fn start(config: &Config, options: Options) -> Result<Self, PipelineError> {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::with_trace(options.trace.clone());
-        let (pulses, course) = (Pulses::default(), options.course);
-        let announcer = Announcer::new(config, &pulses);
+        let (pulses, course) = (Heartbeats::default(), options.execution_mode);
+        let announcer = DetectorStatusPublisher::new(config, &pulses);
         // First, since a detector may take minutes.
         let record = start::prepare_recording(config, options.record.as_deref())?;
         let prepared = Arc::new(announcer.prepare(&recorder)?);
@@ -218,27 +217,31 @@ impl Pipeline {
                 choice,
                 names.collect(),
                 recorder.clone(),
-                (course.lag(), course::burst(config)),
-                FILE_END,
+                (
+                    course.overflow_policy(),
+                    execution_mode::max_in_flight(config),
+                ),
+                RECORDING_CLOSE_TIMEOUT,
             )
         });
         let recording = recording.transpose()?;
-        let gate = course.gate(config);
-        let shelf = course.shelf(config, recording.is_some(), &gate);
+        let gate = course.in_flight_limit(config);
+        let shelf = course.image_budget(config, recording.is_some(), &gate);
         let carried_view = match &recording {
-            Some(_) => ViewWish::SourceSize,
-            None => ViewWish::Nothing,
+            Some(_) => FullImage::SourceSize,
+            None => FullImage::None,
         };
-        let Outlets { sinks, broker } = announcer.outlets(&prepared)?;
+        let Sinks { sinks, broker } = announcer.into_sinks(&prepared)?;
 
-        let lanes = Lanes::new(&[], config.detector.batch_size, options.max_frames);
+        let lanes = Batcher::new(&[], config.detector.batch_size, options.max_frames);
         // Held until the first sources are there.
-        lanes.hold(true);
-        let (news, heard) = course.news();
-        let lanes = intervals::skipping(lanes, config, news.clone());
-        let lanes = Arc::new(lanes.with_most_batches(options.max_batches));
-        let (cascade, stations) = Cascade::new(&prepared_secondary, course.lag());
-        let meter = Meter::new(
+        lanes.hold_open(true);
+        let (messages, received) = course.message_channel();
+        let lanes = sources::with_intervals(lanes, config, messages.clone());
+        let lanes = Arc::new(lanes.with_max_batches(options.max_batches));
+        let (cascade, stations) =
+            SecondaryInference::new(&prepared_secondary, course.overflow_policy());
+        let meter = StatsCollector::new(
             started,
             options.warmup_frames,
             config.detector.workers,
@@ -248,23 +251,23 @@ impl Pipeline {
         let meter = Arc::new(meter.with_secondary(cascade.counters()));
 
         let stop = StopToken::default();
-        let follower = Follower {
-            lines: Lines::default(),
+        let follower = TrackStage {
+            sources: SourceTable::default(),
             labels: prepared.labels().to_vec(),
             sinks,
-            cascade,
-            lanes: Arc::clone(&lanes),
-            meter: Arc::clone(&meter),
+            secondary: cascade,
+            batcher: Arc::clone(&lanes),
+            stats: Arc::clone(&meter),
             recorder: recorder.clone(),
             stats_interval: config.publish.stats_interval,
             every_frame: config.publish.detections,
-            tap: options.tap,
+            frame_callback: options.frame_callback,
             recording,
-            gate: gate.clone(),
+            in_flight: gate.clone(),
             stop: stop.clone(),
-            pulse: pulses.join(thread_names::TRACK),
+            heartbeat: pulses.register(thread_names::TRACK),
         };
-        let follower = spawn(thread_names::TRACK, move || follower.run(&heard))?;
+        let follower = spawn(thread_names::TRACK, move || follower.run(&received))?;
 
         let machine = Arc::new(Machine::find(&options.root));
         let failure: Arc<Mutex<Option<PipelineError>>> = Arc::default();
@@ -276,39 +279,39 @@ impl Pipeline {
                 folder: options.dot_folder,
                 requests: Arc::new(AtomicU64::new(0)),
             },
-            surfaces: match course.scaling {
-                ScalingPlace::Source => surfaces::shared(&prepared, &machine),
+            nvmm_reader: match course.scale_at {
+                ScaleAt::Source => nvmm::nvmm_reader(&prepared, &machine),
                 // The processor scales them.
-                ScalingPlace::Detector => None,
+                ScaleAt::Detector => None,
             },
             machine,
-            runs: prepared.describe(),
-            inlet: Inlet {
+            detector_description: prepared.describe(),
+            source_defaults: SourceDefaults {
                 size: prepared.input_size(),
                 placement: prepared.placement(),
                 labels: prepared.labels().to_vec(),
                 recorder: recorder.clone(),
             },
             config: config.clone(),
-            reread: options.reread,
-            requests: Requests::default(),
-            notice: Notice::default(),
+            config_loader: options.config_loader,
+            control: ControlQueue::default(),
+            reload_notice: Notice::default(),
             sources: Vec::new(),
-            lanes,
+            batcher: lanes,
             workers: Vec::new(),
             secondary: Vec::new(),
-            follower,
-            shelf,
-            course,
-            gate,
-            carried_view,
+            track_stage: follower,
+            image_budget: shelf,
+            execution_mode: course,
+            in_flight: gate,
+            skipped_full_image: carried_view,
             listener: None,
-            attendant: None,
-            watcher: None,
-            pulses,
-            argus: Arc::new(ArgusRestarts::by_unit()),
-            news,
-            meter,
+            service_notifier: None,
+            system_monitor: None,
+            heartbeats: pulses,
+            argus: Arc::new(ArgusSupervisor::with_restart_unit()),
+            messages,
+            stats: meter,
             failure,
             broker,
         };
@@ -348,26 +351,26 @@ impl Pipeline {
 
     /// The detector in words: what runs which network.
     #[must_use]
-    pub fn runs(&self) -> &str {
-        &self.runs
+    pub fn detector_description(&self) -> &str {
+        &self.detector_description
     }
 
     /// Numbers for a progress line.
-    pub fn glance(&self) -> impl Fn() -> Stats + Send + use<> {
-        let meter = Arc::clone(&self.meter);
-        move || meter.glance()
+    pub fn progress(&self) -> impl Fn() -> Stats + Send + use<> {
+        let meter = Arc::clone(&self.stats);
+        move || meter.progress()
     }
 
     /// Waits until every source has ended, the time or the frames are used up, a stop was asked for, or the detector failed; then ends everything in order.
     #[must_use]
     pub fn wait(mut self) -> Outcome {
         let deadline = self.duration.map(|duration| self.started + duration);
-        let mut pause = WATCH;
+        let mut pause = POLL_INTERVAL;
         while !self.stop.wait(pause) {
             // One at a time: between two of them the end may come.
-            pause = match self.answer() {
+            pause = match self.handle_next() {
                 true => Duration::ZERO,
-                false => WATCH,
+                false => POLL_INTERVAL,
             };
             let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let no_workers = self.workers.iter().all(|(_, worker)| worker.is_finished());
@@ -380,24 +383,24 @@ impl Pipeline {
             }
         }
         self.stop.stop();
-        self.gate.open();
+        self.in_flight.open();
         drop(self.listener.take());
-        self.requests.close(&self.news);
+        self.control.close(&self.messages);
 
         let mut failed_sources = Vec::new();
         let mut late = Vec::new();
-        let until = Instant::now() + JOIN_DEADLINE;
+        let until = Instant::now() + JOIN_TIMEOUT;
         // A reader that waits for room must hear that no more is wanted, but what waits in the lanes is still worked off.
         if !self
             .sources
             .iter()
             .all(|source| source.handle.is_finished())
         {
-            self.lanes.close_all();
+            self.batcher.close_all();
         }
-        for Member { config, handle, .. } in self.sources.drain(..) {
+        for RunningSource { config, handle, .. } in self.sources.drain(..) {
             let name = config.name;
-            if finished_by(until, || handle.is_finished()) {
+            if wait_until(until, || handle.is_finished()) {
                 if let Err(error) = handle.join() {
                     failed_sources.push((name, error));
                 }
@@ -405,38 +408,38 @@ impl Pipeline {
                 late.push(format!("source-{name}"));
             }
         }
-        if let Some(attendant) = self.attendant.take() {
+        if let Some(attendant) = self.service_notifier.take() {
             join(attendant);
         }
-        if let Some(watcher) = self.watcher.take() {
-            if finished_by(until, || watcher.is_finished()) {
+        if let Some(watcher) = self.system_monitor.take() {
+            if wait_until(until, || watcher.is_finished()) {
                 join(watcher);
             } else {
                 late.push(thread_names::SYSMON.to_owned());
             }
         }
-        self.lanes.close_all();
+        self.batcher.close_all();
         for (name, worker) in self.workers.drain(..) {
-            if finished_by(until, || worker.is_finished()) {
+            if wait_until(until, || worker.is_finished()) {
                 join(worker);
             } else {
                 late.push(name);
             }
         }
-        self.gate.drain(DRAINED);
-        let _ = self.news.send(News::Finish);
-        let until = Instant::now() + JOIN_DEADLINE + CLOSING;
-        let Ending {
+        self.in_flight.drain(DRAIN_TIMEOUT);
+        let _ = self.messages.send(TrackMessage::Shutdown);
+        let until = Instant::now() + JOIN_TIMEOUT + SINK_CLOSE_TIMEOUT;
+        let TrackStageReport {
             messages,
             recording,
-        } = if finished_by(until, || self.follower.is_finished()) {
-            join(self.follower)
+        } = if wait_until(until, || self.track_stage.is_finished()) {
+            join(self.track_stage)
         } else {
             late.push(thread_names::TRACK.to_owned());
-            Ending::default()
+            TrackStageReport::default()
         };
         for (name, worker) in self.secondary.drain(..) {
-            if finished_by(until, || worker.is_finished()) {
+            if wait_until(until, || worker.is_finished()) {
                 join(worker);
             } else {
                 late.push(name);
@@ -448,7 +451,7 @@ impl Pipeline {
         if !late.is_empty() {
             let error = PipelineError::Late {
                 names: late.join(", "),
-                waited_ms: JOIN_DEADLINE.as_millis(),
+                waited_ms: JOIN_TIMEOUT.as_millis(),
             };
             log::error!("{error}");
             self.failure
@@ -461,7 +464,7 @@ impl Pipeline {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        let mut report = self.meter.report(messages);
+        let mut report = self.stats.report(messages);
         let (recorded, recording_failure) = recording
             .map(|recording| (recording.report, recording.failure))
             .unzip();
@@ -480,8 +483,8 @@ impl Pipeline {
             .unwrap_or_else(PoisonError::into_inner)
             .get_or_insert(error);
         // Sources that were still to come do not.
-        self.lanes.hold(false);
-        self.lanes.abandon();
+        self.batcher.hold_open(false);
+        self.batcher.discard();
         self.stop.stop();
     }
 }

@@ -7,54 +7,54 @@ use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
 use super::Pipeline;
-use super::command::Made;
-use super::follow::News;
-use super::requests::Request;
-use super::scene::unknown_labels;
+use super::analytics::unknown_labels;
+use super::command::FromTemplate;
+use super::control::Request;
+use super::track::TrackMessage;
 
 /// Reads the configuration once more, as it was read for the start.
-pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
+pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
 
 impl Pipeline {
     /// A function that asks for a reload; it does not wait for it. Several wishes that nobody has looked at are one.
     pub fn reload_request(&self) -> impl Fn() + Send + use<> {
-        self.requests.reload_request()
+        self.control.reload_request()
     }
 
     /// Does one thing that was asked for; false: there was none.
-    pub(super) fn answer(&mut self) -> bool {
-        match self.requests.next() {
+    pub(super) fn handle_next(&mut self) -> bool {
+        match self.control.next() {
             Some(Request::Reload) => self.reload(),
-            Some(Request::Command(sent)) => self.obey(sent),
+            Some(Request::Command(sent)) => self.execute(sent),
             None => return false,
         }
         true
     }
 
     fn reload(&mut self) {
-        let Some(reread) = &self.reread else {
+        let Some(reread) = &self.config_loader else {
             log::warn!("this run has no configuration file to read again");
             return;
         };
-        self.notice.reloading();
+        self.reload_notice.reloading();
         let status = match reread() {
-            Ok(config) => self.take_over(config),
+            Ok(config) => self.apply_config(config),
             Err(error) => refused(problems(&error)),
         };
-        tell(&status);
-        self.notice.reloaded(trouble(&status));
-        let _ = self.news.send(News::Reload(Box::new(status)));
+        log_outcome(&status);
+        self.reload_notice.reloaded(summary(&status));
+        let _ = self.messages.send(TrackMessage::Reload(Box::new(status)));
     }
 
     /// Makes the chain what `config` says, or says why that cannot be.
-    fn take_over(&mut self, config: Config) -> ReloadStatus {
+    fn apply_config(&mut self, config: Config) -> ReloadStatus {
         let fixed = self.config.fixed_keys_that_differ(&config);
         let fixed = fixed.into_iter().map(|key| needs_restart(&config, key));
         let mut against: Vec<ReloadProblem> = fixed.collect();
-        let (wanted, made) = self.wanted(&config, &mut against);
+        let (wanted, made) = self.desired_sources(&config, &mut against);
         // Sources of commands are no better and no worse than the templates that give them.
-        let labels = unknown_labels(&config, &self.inlet.labels);
-        against.extend(labels.iter().map(placed));
+        let labels = unknown_labels(&config, &self.source_defaults.labels);
+        against.extend(labels.iter().map(with_location));
         if !against.is_empty() {
             return refused(against);
         }
@@ -76,25 +76,25 @@ impl Pipeline {
         let (added, changed) = (names(&changes.added), names(&changes.changed));
         let leaving: Vec<String> = changes.removed.iter().chain(&changed).cloned().collect();
         // Even if all of them leave: others join.
-        self.lanes.hold(true);
-        let late = self.let_go(&leaving);
+        self.batcher.hold_open(true);
+        let late = self.remove_sources(&leaving);
         let mut problems: Vec<ReloadProblem> = late
             .iter()
-            .map(|name| plain(format!("source {name} does not end; it was left behind")))
+            .map(|name| without_location(format!("source {name} does not end; it was left behind")))
             .collect();
         for source in changes.changed.iter().chain(&changes.added) {
-            if let Err(error) = self.join_source(source) {
-                problems.push(plain(format!("source {}: {error}", source.name)));
+            if let Err(error) = self.add_source(source) {
+                problems.push(without_location(format!("source {}: {error}", source.name)));
             }
         }
-        self.lanes.hold(false);
+        self.batcher.hold_open(false);
         for member in &mut self.sources {
-            member.made = None;
+            member.from_template = None;
         }
         for (name, made) in made {
             let mut members = self.sources.iter_mut();
             if let Some(member) = members.find(|member| member.config.name == name) {
-                member.made = Some(made);
+                member.from_template = Some(made);
             }
         }
         ReloadStatus {
@@ -112,14 +112,14 @@ impl Pipeline {
 
     /// The sources of `config`, and those that commands have added and that its templates still give. A source of the file
     /// takes the place of an added one of its name.
-    fn wanted(
+    fn desired_sources(
         &self,
         config: &Config,
         against: &mut Vec<ReloadProblem>,
-    ) -> (Vec<SourceConfig>, Vec<(String, Made)>) {
+    ) -> (Vec<SourceConfig>, Vec<(String, FromTemplate)>) {
         let (mut wanted, mut kept) = (config.sources.clone(), Vec::new());
         for member in &self.sources {
-            let (name, Some(made)) = (&member.config.name, &member.made) else {
+            let (name, Some(made)) = (&member.config.name, &member.from_template) else {
                 continue;
             };
             let is_taken = |known: &SourceConfig| known.name.eq_ignore_ascii_case(name);
@@ -138,7 +138,7 @@ impl Pipeline {
             }
         }
         if wanted.len() > MAX_SOURCES {
-            against.push(plain(format!(
+            against.push(without_location(format!(
                 "{} sources with those that commands have added, expected {MAX_SOURCES} at most; remove some first",
                 wanted.len()
             )));
@@ -159,14 +159,14 @@ fn refused(problems: Vec<ReloadProblem>) -> ReloadStatus {
 }
 
 fn problems(error: &ConfigError) -> Vec<ReloadProblem> {
-    let told = error.problems();
-    if told.is_empty() {
-        return vec![plain(error.to_string())];
+    let located = error.problems();
+    if located.is_empty() {
+        return vec![without_location(error.to_string())];
     }
-    told.iter().map(placed).collect()
+    located.iter().map(with_location).collect()
 }
 
-fn placed(problem: &Problem) -> ReloadProblem {
+fn with_location(problem: &Problem) -> ReloadProblem {
     ReloadProblem {
         file: Some(problem.file.clone()),
         line: problem.line,
@@ -178,10 +178,10 @@ fn placed(problem: &Problem) -> ReloadProblem {
 fn needs_restart(config: &Config, key: &str) -> ReloadProblem {
     let what = "differs and cannot change while the daemon runs".to_owned();
     let hint = "put it back, or restart: systemctl restart jetwatch".to_owned();
-    placed(&config.problem(key, what, Some(hint)))
+    with_location(&config.problem(key, what, Some(hint)))
 }
 
-fn plain(text: String) -> ReloadProblem {
+fn without_location(text: String) -> ReloadProblem {
     ReloadProblem {
         file: None,
         line: None,
@@ -191,7 +191,7 @@ fn plain(text: String) -> ReloadProblem {
 }
 
 /// What of a reload has to be known at a glance.
-fn trouble(status: &ReloadStatus) -> Option<String> {
+fn summary(status: &ReloadStatus) -> Option<String> {
     let first = status.problems.first()?;
     let more = match status.problems.len() {
         1 => String::new(),
@@ -201,7 +201,7 @@ fn trouble(status: &ReloadStatus) -> Option<String> {
     Some(format!("reload {word}: {}{more}", first.text))
 }
 
-fn tell(status: &ReloadStatus) {
+fn log_outcome(status: &ReloadStatus) {
     for problem in &status.problems {
         log::error!("reload {}: {}", status.state.name(), problem.text);
     }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 /// Results of one source that came before their turn. Holds at most what the workers have in hand.
 #[derive(Debug)]
-pub struct Reorder<T> {
+pub struct ReorderBuffer<T> {
     next: u64,
     /// `early[i]` is the result with ticket `next + 1 + i`.
     early: VecDeque<Option<T>>,
 }
 
-impl<T> Default for Reorder<T> {
+impl<T> Default for ReorderBuffer<T> {
     fn default() -> Self {
         Self {
             next: 0,
@@ -19,34 +19,34 @@ impl<T> Default for Reorder<T> {
     }
 }
 
-impl<T> Reorder<T> {
+impl<T> ReorderBuffer<T> {
     /// Ticket of the result that is due: also the number of results given out so far.
     #[must_use]
     pub const fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes a result; `give` gets it and those behind it that are now due, in order. A ticket given twice is ignored.
-    pub fn push(&mut self, ticket: u64, result: T, mut give: impl FnMut(T)) {
-        if ticket > self.next {
+    /// Takes a result; `emit` gets it and those behind it that are now due, in order. A ticket given twice is ignored.
+    pub fn push(&mut self, order: u64, result: T, mut emit: impl FnMut(T)) {
+        if order > self.next {
             // The gap is at most the number of frames that the workers hold.
-            let place = (ticket - self.next - 1) as usize;
+            let place = (order - self.next - 1) as usize;
             if self.early.len() <= place {
                 self.early.resize_with(place + 1, || None);
             }
             self.early[place] = Some(result);
             return;
         }
-        if ticket < self.next {
+        if order < self.next {
             return;
         }
-        give(result);
+        emit(result);
         self.next += 1;
-        // The front is always ticket `next`'s place now.
+        // The front is always ticket `window`'s place now.
         while let Some(front) = self.early.pop_front() {
             match front {
                 Some(due) => {
-                    give(due);
+                    emit(due);
                     self.next += 1;
                 }
                 None => break,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_order_of_arrival_gives_the_same_order() {
+    fn every_order_of_arrival_emits_the_same_order() {
         // All 120 orders of five results.
         let mut orders = vec![vec![]];
         for n in 0..5_u64 {
@@ -77,24 +77,24 @@ mod tests {
         }
         assert_eq!(orders.len(), 120);
         for order in orders {
-            let mut reorder = Reorder::default();
-            let mut given = Vec::new();
+            let mut reorder = ReorderBuffer::default();
+            let mut emitted = Vec::new();
             for ticket in &order {
-                reorder.push(*ticket, *ticket, |result| given.push(result));
+                reorder.push(*ticket, *ticket, |result| emitted.push(result));
             }
-            assert_eq!(given, [0, 1, 2, 3, 4], "arrived as {order:?}");
+            assert_eq!(emitted, [0, 1, 2, 3, 4], "arrived as {order:?}");
             assert_eq!(reorder.next(), 5);
         }
     }
 
     #[test]
-    fn nothing_is_given_before_its_turn() {
-        let mut reorder = Reorder::default();
+    fn nothing_is_emitted_before_its_turn() {
+        let mut reorder = ReorderBuffer::default();
         reorder.push(1, 'b', |_| panic!("a is missing"));
         reorder.push(1, 'x', |_| panic!("a is missing"));
-        let mut given = String::new();
-        reorder.push(0, 'a', |result| given.push(result));
-        assert_eq!(given, "ax", "the later of two results with one ticket");
+        let mut emitted = String::new();
+        reorder.push(0, 'a', |result| emitted.push(result));
+        assert_eq!(emitted, "ax", "the later of two results with one ticket");
         reorder.push(0, 'z', |_| panic!("a was given"));
     }
 }

@@ -6,7 +6,7 @@ use jetwatch_telemetry::StageSummary;
 
 /// Numbers of one run, after its warm-up frames. Field names carry their units.
 #[derive(Debug, Clone, serde::Serialize)]
-pub struct Report {
+pub struct RunReport {
     /// Version of this format: 2.
     pub version: u32,
     /// From the first measured frame's arrival to the last frame's end, in seconds.

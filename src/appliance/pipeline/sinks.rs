@@ -2,7 +2,7 @@
 
 use jetwatch_config::{Broker, Config, MqttConfig};
 use jetwatch_publish::{EmbeddedBroker, JsonLinesSink, MqttSink, Sink};
-use jetwatch_telemetry::Pulses;
+use jetwatch_telemetry::Heartbeats;
 
 use super::PipelineError;
 
@@ -23,12 +23,12 @@ pub(super) fn start_sinks(
     config: &Config,
     labels: &[String],
     broker: Option<&EmbeddedBroker>,
-    pulses: &Pulses,
+    pulses: &Heartbeats,
 ) -> Result<Vec<Box<dyn Sink>>, PipelineError> {
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
     if let Some(mqtt) = &config.publish.mqtt {
-        let mqtt = reachable(mqtt, broker);
-        sinks.push(Box::new(MqttSink::start_watched(
+        let mqtt = with_bound_address(mqtt, broker);
+        sinks.push(Box::new(MqttSink::start_with_heartbeat(
             &mqtt,
             &config.device,
             labels,
@@ -36,7 +36,7 @@ pub(super) fn start_sinks(
         )?));
     }
     if let Some(json_lines) = &config.publish.json_lines {
-        sinks.push(Box::new(JsonLinesSink::start_watched(
+        sinks.push(Box::new(JsonLinesSink::start_with_heartbeat(
             json_lines,
             &config.device,
             labels,
@@ -47,7 +47,7 @@ pub(super) fn start_sinks(
 }
 
 /// The client's settings, with the address where the broker inside the daemon really listens.
-pub(super) fn reachable(mqtt: &MqttConfig, broker: Option<&EmbeddedBroker>) -> MqttConfig {
+pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBroker>) -> MqttConfig {
     let mut mqtt = mqtt.clone();
     if let Some(broker) = broker {
         // Port 0 in the configuration becomes the port that was given.

@@ -6,27 +6,27 @@ use std::sync::{Arc, PoisonError};
 use crossbeam_channel::{Sender, bounded};
 
 use jetwatch_config::{Config, SourceConfig};
-use jetwatch_detect::{DetectError, Prepared};
-use jetwatch_platform::Root;
-use jetwatch_record::{Choice, Recording};
+use jetwatch_detect::{DetectError, DetectorFactory};
+use jetwatch_platform::SysRoot;
+use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_source as source;
-use jetwatch_telemetry::{Recorder, service, thread_names};
+use jetwatch_telemetry::{Recorder, systemd, thread_names};
 
-use super::attend::Attendant;
-use super::cascade::{PreparedSecondary, prepare_secondary};
-use super::course::ScalingPlace;
-use super::follow::News;
-use super::late_scale::Wanted;
-use super::machine::Watcher;
+use super::execution_mode::ScaleAt;
+use super::frame_scaler::InputSize;
+use super::health::ServiceNotifier;
+use super::infer::{self, BatchSettings};
+use super::secondary::{PreparedSecondary, prepare_secondary};
+use super::sysmon::SystemMonitor;
 use super::threads::spawn;
-use super::worker::{self, BatchRule};
+use super::track::TrackMessage;
 use super::{Pipeline, PipelineError};
 
 /// The file to record to and what encodes for it, where one was asked for.
 pub(super) fn prepare_recording(
     config: &Config,
     path: Option<&Path>,
-) -> Result<Option<Choice>, PipelineError> {
+) -> Result<Option<EncoderChoice>, PipelineError> {
     let Some(path) = path else { return Ok(None) };
     source::gst::init(&config.log.gst_debug)?;
     Ok(Some(Recording::prepare(path)?))
@@ -35,7 +35,7 @@ pub(super) fn prepare_recording(
 /// Opens the secondary networks; the first that cannot work is the error, and the others are logged.
 pub(super) fn open_secondary(
     config: &Config,
-    prepared: &Prepared,
+    prepared: &DetectorFactory,
 ) -> Result<Vec<PreparedSecondary>, PipelineError> {
     prepare_secondary(config, prepared.labels()).map_err(|problems| {
         let (first, others) = *problems;
@@ -51,14 +51,14 @@ impl Pipeline {
     pub(super) fn start_threads(
         &mut self,
         config: &Config,
-        prepared: &Arc<Prepared>,
+        prepared: &Arc<DetectorFactory>,
         recorder: &Recorder,
-        root: &Root,
+        root: &SysRoot,
     ) -> Result<(), PipelineError> {
         let (loaded, loading) = bounded::<Result<(), DetectError>>(config.detector.workers);
         for index in 0..config.detector.workers {
             let name = format!("detect-{index}");
-            let worker = self.worker(index, config, prepared, recorder, loaded.clone());
+            let worker = self.infer_worker(index, config, prepared, recorder, loaded.clone());
             self.workers.push((name.clone(), spawn(&name, worker)?));
         }
         drop(loaded);
@@ -67,68 +67,68 @@ impl Pipeline {
             loading.recv().unwrap_or(Ok(()))?;
         }
         for source in &config.sources {
-            self.join_source(source)?;
+            self.add_source(source)?;
         }
-        let _ = self.news.send(News::AllJoined);
-        self.lanes.hold(false);
-        self.listener = self.listen(self.broker.as_ref())?;
-        let watcher = Watcher {
+        let _ = self.messages.send(TrackMessage::SourcesReady);
+        self.batcher.hold_open(false);
+        self.listener = self.start_command_listener(self.broker.as_ref())?;
+        let watcher = SystemMonitor {
             root: root.clone(),
             machine: Arc::clone(&self.machine),
             interval: config.publish.stats_interval,
-            meter: Arc::clone(&self.meter),
-            news: self.news.clone(),
+            stats: Arc::clone(&self.stats),
+            messages: self.messages.clone(),
             stop: self.stop.clone(),
         };
-        self.watcher = Some(spawn(thread_names::SYSMON, move || watcher.run())?);
-        if service::is_managed() {
-            let attendant = self.attendant(config);
-            self.attendant = Some(spawn(thread_names::SD_NOTIFY, move || attendant.run())?);
+        self.system_monitor = Some(spawn(thread_names::SYSMON, move || watcher.run())?);
+        if systemd::is_managed() {
+            let attendant = self.service_notifier(config);
+            self.service_notifier = Some(spawn(thread_names::SD_NOTIFY, move || attendant.run())?);
         }
         Ok(())
     }
 
-    fn attendant(&self, config: &Config) -> Attendant {
+    fn service_notifier(&self, config: &Config) -> ServiceNotifier {
         let waits = config.sources.iter();
         let waits = waits.map(SourceConfig::first_frame_timeout);
-        Attendant {
-            meter: Arc::clone(&self.meter),
-            lanes: Arc::clone(&self.lanes),
-            pulses: self.pulses.clone(),
+        ServiceNotifier {
+            stats: Arc::clone(&self.stats),
+            batcher: Arc::clone(&self.batcher),
+            heartbeats: self.heartbeats.clone(),
             first_frame_waits: waits.collect(),
-            watchdog: service::watchdog_interval(),
-            notice: self.notice.clone(),
+            watchdog: systemd::watchdog_interval(),
+            reload_notice: self.reload_notice.clone(),
             stop: self.stop.clone(),
         }
     }
 
-    fn worker(
+    fn infer_worker(
         &self,
         index: usize,
         config: &Config,
-        prepared: &Arc<Prepared>,
+        prepared: &Arc<DetectorFactory>,
         recorder: &Recorder,
         loaded: Sender<Result<(), DetectError>>,
     ) -> impl FnOnce() + Send + use<> {
-        let (prepared, recorder, lanes, news) = (
+        let (prepared, recorder, lanes, messages) = (
             Arc::clone(prepared),
             recorder.clone(),
-            Arc::clone(&self.lanes),
-            self.news.clone(),
+            Arc::clone(&self.batcher),
+            self.messages.clone(),
         );
         let (failure, stop) = (Arc::clone(&self.failure), self.stop.clone());
-        let shelf = self.shelf.clone();
-        let pulse = self.pulses.join(&format!("detect-{index}"));
-        let rule = BatchRule {
+        let shelf = self.image_budget.clone();
+        let pulse = self.heartbeats.register(&format!("detect-{index}"));
+        let rule = BatchSettings {
             size: config.detector.batch_size,
             timeout: config.detector.batch_timeout,
-            late: (self.course.scaling == ScalingPlace::Detector).then_some(Wanted {
-                input: self.inlet.size,
-                placement: self.inlet.placement,
+            resize_to: (self.execution_mode.scale_at == ScaleAt::Detector).then_some(InputSize {
+                input: self.source_defaults.size,
+                placement: self.source_defaults.placement,
             }),
         };
         move || {
-            let detector = match prepared.make_detector(index) {
+            let detector = match prepared.create(index) {
                 Ok(detector) => detector,
                 Err(error) => {
                     let _ = loaded.send(Err(error));
@@ -137,12 +137,12 @@ impl Pipeline {
             };
             let _ = loaded.send(Ok(()));
             drop(loaded);
-            if let Err(error) = worker::work(
+            if let Err(error) = infer::run_worker(
                 detector,
                 &lanes,
                 rule,
                 &recorder,
-                &news,
+                &messages,
                 shelf.as_ref(),
                 &pulse,
             ) {
@@ -151,7 +151,7 @@ impl Pipeline {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .get_or_insert(error.into());
-                lanes.abandon();
+                lanes.discard();
                 stop.stop();
             }
         }

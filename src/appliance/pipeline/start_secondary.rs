@@ -7,7 +7,7 @@ use crossbeam_channel::{Sender, bounded};
 use jetwatch_detect::DetectError;
 use jetwatch_telemetry::thread_names;
 
-use super::cascade::{PreparedSecondary, Station, work};
+use super::secondary::{PreparedSecondary, WorkerContext, run_worker};
 use super::threads::spawn;
 use super::{Pipeline, PipelineError};
 
@@ -19,7 +19,7 @@ impl Pipeline {
     pub(super) fn start_secondary(
         &mut self,
         prepared: Vec<PreparedSecondary>,
-        stations: Vec<Station>,
+        stations: Vec<WorkerContext>,
     ) -> Result<(), PipelineError> {
         for (place, (prepared, station)) in prepared.into_iter().zip(stations).enumerate() {
             let prepared = Arc::new(prepared);
@@ -45,19 +45,19 @@ impl Pipeline {
         place: usize,
         worker: usize,
         prepared: &Arc<PreparedSecondary>,
-        station: Station,
+        station: WorkerContext,
         loaded: Loaded,
     ) -> impl FnOnce() + Send + use<> {
-        let (prepared, news) = (Arc::clone(prepared), self.news.clone());
-        let recorder = self.inlet.recorder.clone();
+        let (prepared, messages) = (Arc::clone(prepared), self.messages.clone());
+        let recorder = self.source_defaults.recorder.clone();
         let (failure, stop, lanes) = (
             Arc::clone(&self.failure),
             self.stop.clone(),
-            Arc::clone(&self.lanes),
+            Arc::clone(&self.batcher),
         );
         let pulse = self
-            .pulses
-            .join(&thread_names::secondary(prepared.name(), worker));
+            .heartbeats
+            .register(&thread_names::secondary(prepared.name(), worker));
         move || {
             let detector = match prepared.make_detector(worker) {
                 Ok(detector) => detector,
@@ -68,14 +68,14 @@ impl Pipeline {
             };
             let _ = loaded.send(Ok(()));
             drop(loaded);
-            if let Err(error) = work(detector, &station, &news, &recorder, &pulse) {
+            if let Err(error) = run_worker(detector, &station, &messages, &recorder, &pulse) {
                 let error = failed(place, &prepared, error);
                 log::error!("a secondary network failed: {error}");
                 failure
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .get_or_insert(error);
-                lanes.abandon();
+                lanes.discard();
                 stop.stop();
             }
         }

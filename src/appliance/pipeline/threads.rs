@@ -26,7 +26,7 @@ pub(super) fn spawn<T: Send + 'static>(
 }
 
 /// Waits for `finished`, at most until `deadline`.
-pub(super) fn finished_by(deadline: Instant, finished: impl Fn() -> bool) -> bool {
+pub(super) fn wait_until(deadline: Instant, finished: impl Fn() -> bool) -> bool {
     while !finished() {
         if Instant::now() >= deadline {
             return false;

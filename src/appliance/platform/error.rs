@@ -18,7 +18,7 @@ pub enum PlatformError {
     #[error(
         "cannot read {}: only root may; run it as root (sudo), or start jetwatch-readings.service, which reads it for others", path.display()
     )]
-    RootsAlone {
+    RootOnly {
         /// Which.
         path: PathBuf,
     },
@@ -82,7 +82,7 @@ pub enum PlatformError {
     #[error(
         "`{command}` did not end within {seconds} s and was killed; run it by hand to see what it waits for"
     )]
-    ToolHangs {
+    ToolTimeout {
         /// Its name with its arguments.
         command: String,
         /// How long it was waited for.
@@ -100,7 +100,7 @@ pub enum PlatformError {
     },
     /// A tool answered in a form that is not known.
     #[error("`{command}` printed {said:?}, expected {expected}")]
-    ToolUnclear {
+    UnexpectedOutput {
         /// Its name with its arguments.
         command: String,
         /// The end of what it printed.
@@ -113,7 +113,7 @@ pub enum PlatformError {
         "nvpmodel changes to mode {mode} only with a reboot, and its question was not answered: run `sudo nvpmodel -m {id}` by hand and \
          confirm when the machine may go down; after that the mode is as wanted"
     )]
-    RebootAsked {
+    RebootRequired {
         /// The mode with its name.
         mode: String,
         /// Its number.
@@ -143,7 +143,7 @@ pub enum PlatformError {
     #[error(
         "it was set and read back: found {real}, expected {wanted}{detail}; something else on this machine sets it too, or its tool failed half-way"
     )]
-    NotTaken {
+    NotApplied {
         /// What was wanted.
         wanted: String,
         /// What is.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{PlatformError, Release, Root};
+use super::{L4tRelease, PlatformError, SysRoot};
 
 /// Where the device tree says what the machine is.
 const COMPATIBLE: &str = "/proc/device-tree/compatible";
@@ -23,7 +23,7 @@ pub struct Machine {
     /// The system on a chip, such as `tegra194`.
     pub chip: Option<String>,
     /// The release of L4T.
-    pub release: Option<Release>,
+    pub release: Option<L4tRelease>,
     /// The JetPack of that release.
     pub jetpack: Option<&'static str>,
     /// The engines that this family has.
@@ -82,7 +82,7 @@ pub struct ComputeUnits {
 }
 
 impl ComputeUnits {
-    fn known(dla_cores: u32, nvenc: bool) -> Self {
+    fn from_specs(dla_cores: u32, nvenc: bool) -> Self {
         Self {
             dla_cores: Some(dla_cores),
             nvdec: Some(true),
@@ -117,25 +117,27 @@ const MODELS: [(&str, Family); 5] = [
 ];
 
 impl Machine {
-    /// Looks at the machine below `root`.
+    /// Looks at the machine below `sysroot`.
     #[must_use]
-    pub fn find(root: &Root) -> Self {
+    pub fn find(root: &SysRoot) -> Self {
         let mut notes = Vec::new();
-        let compatible = noted(root.text(COMPATIBLE), &mut notes).unwrap_or_default();
-        let model = noted(root.text(MODEL), &mut notes);
+        let compatible = ok_or_note(root.text(COMPATIBLE), &mut notes).unwrap_or_default();
+        let model = ok_or_note(root.text(MODEL), &mut notes);
         let words: Vec<&str> = compatible.split('\0').map(str::trim).collect();
         let chip = words
             .iter()
             .find_map(|word| word.strip_prefix("nvidia,tegra"))
             .map(|number| format!("tegra{number}"));
-        let release_text = noted(root.text(RELEASE), &mut notes);
-        let release = release_text.as_deref().and_then(Release::read);
+        let release_text = ok_or_note(root.text(RELEASE), &mut notes);
+        let release = release_text.as_deref().and_then(L4tRelease::read);
         let is_jetson = chip.is_some();
         let found = find_module(&words);
         let module = found.map(|(module, ..)| module.to_owned());
         let (family, units) = match found {
             _ if !is_jetson => (Family::NoJetson, without_engines()),
-            Some((_, family, dla_cores, nvenc)) => (family, ComputeUnits::known(dla_cores, nvenc)),
+            Some((_, family, dla_cores, nvenc)) => {
+                (family, ComputeUnits::from_specs(dla_cores, nvenc))
+            }
             None => by_model(model.as_deref()),
         };
         if family == Family::UnknownJetson {
@@ -196,8 +198,8 @@ impl Machine {
 }
 
 /// The module's part number with what it stands for: in `nvidia,p3449-0000+p3668-0000` it is the second.
-fn find_module<'t>(words: &[&'t str]) -> Option<(&'t str, Family, u32, bool)> {
-    let mut parts = words.iter().flat_map(|word| {
+fn find_module<'t>(parts: &[&'t str]) -> Option<(&'t str, Family, u32, bool)> {
+    let mut parts = parts.iter().flat_map(|word| {
         let numbers = word.strip_prefix("nvidia,").unwrap_or(word);
         numbers.split('+')
     });
@@ -236,7 +238,10 @@ fn without_engines() -> ComputeUnits {
     }
 }
 
-fn noted(read: Result<Option<String>, PlatformError>, notes: &mut Vec<String>) -> Option<String> {
+fn ok_or_note(
+    read: Result<Option<String>, PlatformError>,
+    notes: &mut Vec<String>,
+) -> Option<String> {
     read.unwrap_or_else(|error| {
         notes.push(error.to_string());
         None
@@ -252,7 +257,7 @@ mod tests {
 
     fn machine(compatible: &str, model: &str, release: &str) -> Machine {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let root = Root::new(folder.path());
+        let root = SysRoot::new(folder.path());
         for (path, text) in [(COMPATIBLE, compatible), (MODEL, model), (RELEASE, release)] {
             if !text.is_empty() {
                 let path = root.path(path);
@@ -267,7 +272,7 @@ mod tests {
     const R36: &str = "# R36 (release), REVISION: 3.0, GCID: 1\n# KERNEL_VARIANT: oot";
 
     #[test]
-    fn modules_are_known_by_their_numbers() {
+    fn modules_are_identified_by_part_number() {
         let cases = [
             (
                 "nvidia,p3449-0000+p3668-0000\0nvidia,p3509-0000+p3668-0000\0nvidia,tegra194\0",
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_with_a_new_number_is_known_by_its_model() {
+    fn module_with_unknown_number_is_identified_by_model() {
         let machine = machine(
             "nvidia,p9999-0000+p3767-0009\0nvidia,tegra234\0",
             "NVIDIA Jetson Orin NX Engineering Reference\0",
@@ -330,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unknown_degrades_and_says_so() {
+    fn unknown_machine_degrades_with_note() {
         let thor = machine(
             "nvidia,p4071-0000+p3834-0008\0nvidia,tegra264\0",
             "NVIDIA Jetson AGX Thor",
@@ -357,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_are_no_jetson() {
+    fn other_machines_are_not_jetson() {
         for compatible in [
             "",
             "raspberrypi,4-model-b\0brcm,bcm2711\0",

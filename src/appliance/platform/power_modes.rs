@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::tools::Tool;
-use super::{PlatformError, Root};
+use super::command::Tool;
+use super::{PlatformError, SysRoot};
 
 const CONFIG: &str = "/etc/nvpmodel.conf";
 const CONFIGS: &str = "/etc/nvpmodel";
@@ -46,7 +46,7 @@ impl PowerModes {
     ///
     /// # Errors
     /// There is no such file, it cannot be read, or it is not written as nvpmodel's are.
-    pub fn read(root: &Root) -> Result<Self, PlatformError> {
+    pub fn read(root: &SysRoot) -> Result<Self, PlatformError> {
         if let Some(text) = root.text(CONFIG)? {
             return Self::parse(root.path(CONFIG), &text);
         }
@@ -98,13 +98,13 @@ impl PowerModes {
             };
             match kind {
                 Some("POWER_MODEL") => {
-                    const FORM: &str = "`< POWER_MODEL ID=0 NAME=MAXN >`, each number once";
+                    const EXPECTED: &str = "`< POWER_MODEL ID=0 NAME=MAXN >`, each number once";
                     let id = value("ID").and_then(|id| id.parse().ok());
                     let (Some(id), Some(name)) = (id, value("NAME")) else {
-                        return Err(malformed(place, line, FORM));
+                        return Err(malformed(place, line, EXPECTED));
                     };
                     if modes.iter().any(|mode| mode.id == id) {
-                        return Err(malformed(place, line, FORM));
+                        return Err(malformed(place, line, EXPECTED));
                     }
                     modes.push(PowerMode {
                         id,
@@ -172,7 +172,7 @@ impl PowerModes {
     ///
     /// # Errors
     /// Neither tells.
-    pub fn current(root: &Root) -> Result<u32, PlatformError> {
+    pub fn current(root: &SysRoot) -> Result<u32, PlatformError> {
         if let Some(status) = root.text(STATUS)? {
             let id = status
                 .split_whitespace()
@@ -184,12 +184,13 @@ impl PowerModes {
                 expected: "`pmode:0002`",
             });
         }
-        let said = Tool::NVPMODEL.run(root, &["-q"])?.done()?;
+        let output = Tool::NVPMODEL.run(root, &["-q"])?.done()?;
         // The mode's name, and its number on a line of its own.
-        said.text
+        output
+            .text
             .lines()
             .find_map(|line| line.trim().parse().ok())
-            .ok_or_else(|| said.unclear("the mode's number on a line of its own"))
+            .ok_or_else(|| output.unexpected_output("the mode's number on a line of its own"))
     }
 }
 
@@ -234,7 +235,7 @@ CPU_ONLINE CORE_1 1
     }
 
     #[test]
-    fn what_is_not_written_as_it_should_be_is_told_with_its_line() {
+    fn malformed_power_mode_is_reported_with_line() {
         for (text, wanted) in [
             ("", "nvpmodel.conf: found \"no power mode\""),
             (
@@ -257,9 +258,9 @@ CPU_ONLINE CORE_1 1
     }
 
     #[test]
-    fn the_only_file_counts_and_several_are_ambiguous() {
+    fn single_config_is_used_and_several_are_ambiguous() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let root = Root::new(folder.path());
+        let root = SysRoot::new(folder.path());
         let missing = PowerModes::read(&root).expect_err("there is no file");
         assert!(
             matches!(missing, PlatformError::Missing { .. }),
@@ -276,9 +277,9 @@ CPU_ONLINE CORE_1 1
     }
 
     #[test]
-    fn the_mode_that_is_set_is_read_from_the_record() {
+    fn current_power_mode_is_read_from_status_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let root = Root::new(folder.path());
+        let root = SysRoot::new(folder.path());
         let none = PowerModes::current(&root).expect_err("neither record nor tool");
         assert!(matches!(none, PlatformError::NoTool { .. }), "{none}");
         fs::create_dir_all(root.path("/var/lib/nvpmodel")).expect("created");

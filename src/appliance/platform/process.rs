@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{PlatformError, Root};
+use super::{PlatformError, SysRoot};
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Process {
 
 /// Who has a file open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Holders {
+pub struct OpenFileOwners {
     /// Those that were seen.
     pub processes: Vec<Process>,
     /// Whether all processes could be looked into; those of others only root may.
@@ -42,7 +42,7 @@ impl Process {
     ///
     /// # Errors
     /// `/proc` cannot be read.
-    pub fn running(root: &Root, name: &str, argument: &str) -> Result<Vec<Self>, PlatformError> {
+    pub fn running(root: &SysRoot, name: &str, argument: &str) -> Result<Vec<Self>, PlatformError> {
         let mut found = all(root)?;
         found.retain(|process| {
             let line = root.text(&format!("/proc/{}/cmdline", process.id));
@@ -56,10 +56,10 @@ impl Process {
     ///
     /// # Errors
     /// `/proc` cannot be read.
-    pub fn holders(root: &Root, path: &Path) -> Result<Holders, PlatformError> {
-        let mut holders = Holders {
+    pub fn open_file_owners(root: &SysRoot, path: &Path) -> Result<OpenFileOwners, PlatformError> {
+        let mut holders = OpenFileOwners {
             is_complete: true,
-            ..Holders::default()
+            ..OpenFileOwners::default()
         };
         for process in all(root)? {
             let folder = format!("/proc/{}/fd", process.id);
@@ -79,7 +79,7 @@ impl Process {
     }
 }
 
-fn all(root: &Root) -> Result<Vec<Process>, PlatformError> {
+fn all(root: &SysRoot) -> Result<Vec<Process>, PlatformError> {
     let names = root.names("/proc")?;
     let ids = names.iter().filter_map(|name| name.parse().ok());
     let process = |id: u32| {
@@ -98,9 +98,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_runs_and_who_holds_a_camera() {
+    fn running_processes_and_camera_owners_are_found() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let root = Root::new(folder.path());
+        let root = SysRoot::new(folder.path());
         let write = |path: &str, text: &str| {
             let path = root.path(path);
             fs::create_dir_all(path.parent().expect("a folder")).expect("created");
@@ -121,12 +121,12 @@ mod tests {
         };
         let running = Process::running(&root, "jetwatch", "run").expect("readable");
         assert_eq!(running, std::slice::from_ref(&daemon));
-        let holders = Process::holders(&root, Path::new("/dev/video0")).expect("readable");
+        let holders = Process::open_file_owners(&root, Path::new("/dev/video0")).expect("readable");
         assert_eq!(
             (holders.processes, holders.is_complete),
             (vec![daemon], true)
         );
-        let holders = Process::holders(&root, Path::new("/dev/video1")).expect("readable");
+        let holders = Process::open_file_owners(&root, Path::new("/dev/video1")).expect("readable");
         assert!(holders.processes.is_empty());
     }
 }

@@ -1,16 +1,16 @@
 //! When the machine slows itself down, and why: one event where it begins and one where it ends, made of readings that
 //! follow each other. Pure: no clock and no file.
 //!
-//! A cause begins with the first readings that show it, and ends when [`QUIET`] readings in a row have not: a limit that is
+//! A cause begins with the first readings that show it, and ends when [`IDLE_TIMEOUT`] readings in a row have not: a limit that is
 //! passed every other second is one event, not hundreds. Over-current is told by counters that nobody can miss, thermal
 //! throttling and alarms of rails by their state at the time of a reading. The pipeline asks at each reading.
 
 use std::fmt;
 
-use super::{Engine, EngineKind, Readings};
+use super::{Engine, EngineKind, SensorSnapshot};
 
 /// Readings in a row without a cause that end it.
-pub const QUIET: u32 = 3;
+pub const CLEAR_AFTER_SAMPLES: u32 = 3;
 
 /// What slows the machine down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl fmt::Display for Cause {
 
 /// A cause began or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct ThrottleEvent {
     /// Which.
     pub cause: Cause,
     /// Whether it began; otherwise it ended.
@@ -76,15 +76,15 @@ pub struct Change {
 /// Compares each reading with those before it.
 #[derive(Debug, Default)]
 pub struct Throttling {
-    earlier: Option<Readings>,
+    earlier: Option<SensorSnapshot>,
     active: Vec<(Cause, u32)>,
     times: u64,
 }
 
 impl Throttling {
     /// What the newest readings changed. The first ones say where counters stand: what they counted before is not told.
-    pub fn look(&mut self, readings: &Readings) -> Vec<Change> {
-        let shown = self.shown(readings);
+    pub fn update(&mut self, readings: &SensorSnapshot) -> Vec<ThrottleEvent> {
+        let shown = self.current_causes(readings);
         let mut changes = Vec::new();
         for (cause, detail) in &shown {
             if let Some((_, quiet)) = self.active.iter_mut().find(|(known, _)| known == cause) {
@@ -93,17 +93,17 @@ impl Throttling {
             }
             self.active.push((cause.clone(), 0));
             self.times += 1;
-            changes.push(self.change(cause.clone(), true, detail.clone()));
+            changes.push(self.event(cause.clone(), true, detail.clone()));
         }
         let mut index = 0;
         while index < self.active.len() {
             let (cause, quiet) = &mut self.active[index];
             if !shown.iter().any(|(known, _)| known == cause) {
                 *quiet += 1;
-                if *quiet >= QUIET {
+                if *quiet >= CLEAR_AFTER_SAMPLES {
                     let (cause, _) = self.active.remove(index);
                     let detail = detail(&cause, readings);
-                    changes.push(self.change(cause, false, detail));
+                    changes.push(self.event(cause, false, detail));
                     continue;
                 }
             }
@@ -125,8 +125,8 @@ impl Throttling {
         self.times
     }
 
-    fn change(&self, cause: Cause, began: bool, detail: String) -> Change {
-        Change {
+    fn event(&self, cause: Cause, began: bool, detail: String) -> ThrottleEvent {
+        ThrottleEvent {
             cause,
             began,
             detail,
@@ -136,7 +136,7 @@ impl Throttling {
     }
 
     /// Every cause that the readings show, with what was measured.
-    fn shown(&self, readings: &Readings) -> Vec<(Cause, String)> {
+    fn current_causes(&self, readings: &SensorSnapshot) -> Vec<(Cause, String)> {
         let hot = readings.throttles.iter().filter(|device| device.state > 0);
         let hot = hot.map(|device| Cause::Heat(device.name.clone()));
         let rails = readings.rails.iter();
@@ -158,7 +158,7 @@ impl Throttling {
 }
 
 /// What was measured that belongs to a cause.
-fn detail(cause: &Cause, readings: &Readings) -> String {
+fn detail(cause: &Cause, readings: &SensorSnapshot) -> String {
     match cause {
         Cause::Heat(device) => {
             // `gpu-throttle-alert` cools what `GPU-therm` or `gpu-thermal` measures.
@@ -193,7 +193,7 @@ fn detail(cause: &Cause, readings: &Readings) -> String {
 
 /// The GPU where its clock is held below the highest that its hardware has although nothing throttles it: by the power mode.
 #[must_use]
-pub fn held_gpu(readings: &Readings) -> Option<&Engine> {
+pub fn capped_gpu(readings: &SensorSnapshot) -> Option<&Engine> {
     let is_throttled = readings.throttles.iter().any(|device| device.state > 0);
     let gpu = readings
         .engines
@@ -208,8 +208,8 @@ mod tests {
     use super::super::{EventCounter, Rail, Temperature, Throttle};
     use super::*;
 
-    fn readings(state: u32, alarm: bool, count: u64) -> Readings {
-        Readings {
+    fn readings(state: u32, alarm: bool, count: u64) -> SensorSnapshot {
+        SensorSnapshot {
             temperatures: vec![Temperature {
                 name: "GPU-therm".to_owned(),
                 celsius: Some(97.5),
@@ -229,13 +229,13 @@ mod tests {
                 name: "oc3".to_owned(),
                 count,
             }],
-            ..Readings::default()
+            ..SensorSnapshot::default()
         }
     }
 
-    fn told(changes: &[Change]) -> Vec<String> {
+    fn describe_events(changes: &[ThrottleEvent]) -> Vec<String> {
         let word = |began| if began { "began" } else { "ended" };
-        let line = |change: &Change| {
+        let line = |change: &ThrottleEvent| {
             format!(
                 "{} {} ({})",
                 word(change.began),
@@ -247,12 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_begins_at_once_and_ends_when_it_stays_away() {
+    fn throttling_begins_immediately_and_ends_after_clear_samples() {
         let mut throttling = Throttling::default();
-        assert!(throttling.look(&readings(0, false, 4)).is_empty());
-        let began = throttling.look(&readings(2, false, 4));
+        assert!(throttling.update(&readings(0, false, 4)).is_empty());
+        let began = throttling.update(&readings(2, false, 4));
         assert_eq!(
-            told(&began),
+            describe_events(&began),
             ["began gpu-throttle-alert (GPU-therm has 97.5 °C)"]
         );
         assert_eq!(
@@ -261,15 +261,15 @@ mod tests {
         );
         // It flickers: away for fewer readings than end it, so it is still the same event.
         for state in [0, 0, 1, 0, 0, 3, 0, 0] {
-            assert!(throttling.look(&readings(state, false, 4)).is_empty());
+            assert!(throttling.update(&readings(state, false, 4)).is_empty());
         }
         assert_eq!(
             throttling.active(),
             [Cause::Heat("gpu-throttle-alert".to_owned())]
         );
-        let ended = throttling.look(&readings(0, false, 4));
+        let ended = throttling.update(&readings(0, false, 4));
         assert_eq!(
-            told(&ended),
+            describe_events(&ended),
             ["ended gpu-throttle-alert (GPU-therm has 97.5 °C)"]
         );
         assert!(ended[0].active.is_empty() && throttling.active().is_empty());
@@ -277,41 +277,44 @@ mod tests {
     }
 
     #[test]
-    fn counters_tell_what_happened_between_two_readings() {
+    fn over_current_is_detected_from_counter_difference() {
         let mut throttling = Throttling::default();
         // Four times before anybody watched.
-        assert!(throttling.look(&readings(0, false, 4)).is_empty());
-        let began = throttling.look(&readings(0, false, 6));
+        assert!(throttling.update(&readings(0, false, 4)).is_empty());
+        let began = throttling.update(&readings(0, false, 6));
         assert_eq!(
-            told(&began),
+            describe_events(&began),
             ["began oc3 (2 more since the reading before)"]
         );
-        assert!(throttling.look(&readings(0, false, 7)).is_empty());
-        assert!(throttling.look(&readings(0, false, 7)).is_empty());
-        assert!(throttling.look(&readings(0, false, 7)).is_empty());
-        let ended = throttling.look(&readings(0, false, 7));
+        assert!(throttling.update(&readings(0, false, 7)).is_empty());
+        assert!(throttling.update(&readings(0, false, 7)).is_empty());
+        assert!(throttling.update(&readings(0, false, 7)).is_empty());
+        let ended = throttling.update(&readings(0, false, 7));
         assert_eq!(
-            told(&ended),
+            describe_events(&ended),
             ["ended oc3 (counted 7 times since the machine started)"]
         );
     }
 
     #[test]
-    fn several_causes_last_side_by_side() {
+    fn several_throttling_causes_overlap() {
         let mut throttling = Throttling::default();
-        let began = throttling.look(&readings(1, true, 0));
+        let began = throttling.update(&readings(1, true, 0));
         assert_eq!(
-            told(&began),
+            describe_events(&began),
             [
                 "began gpu-throttle-alert (GPU-therm has 97.5 °C)",
                 "began VDD_IN (3200 mA, limit 3000 mA)"
             ]
         );
         assert_eq!((began[0].active.len(), began[1].active.len()), (1, 2));
-        throttling.look(&readings(1, false, 0));
-        throttling.look(&readings(1, false, 0));
-        let ended = throttling.look(&readings(1, false, 0));
-        assert_eq!(told(&ended), ["ended VDD_IN (3200 mA, limit 3000 mA)"]);
+        throttling.update(&readings(1, false, 0));
+        throttling.update(&readings(1, false, 0));
+        let ended = throttling.update(&readings(1, false, 0));
+        assert_eq!(
+            describe_events(&ended),
+            ["ended VDD_IN (3200 mA, limit 3000 mA)"]
+        );
         assert_eq!(
             ended[0].active,
             [Cause::Heat("gpu-throttle-alert".to_owned())]
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_below_its_hardware_is_held_by_the_mode_unless_it_is_throttled() {
+    fn gpu_below_hardware_limit_is_capped_by_power_mode_unless_throttled() {
         let gpu = |max, hardware| Engine {
             kind: EngineKind::Gpu,
             name: "17000000.gv11b".to_owned(),
@@ -338,7 +341,11 @@ mod tests {
         ] {
             let mut readings = readings(state, false, 0);
             readings.engines.push(gpu(max, hardware));
-            assert_eq!(held_gpu(&readings).is_some(), held, "{max:?} {hardware:?}");
+            assert_eq!(
+                capped_gpu(&readings).is_some(),
+                held,
+                "{max:?} {hardware:?}"
+            );
         }
     }
 }

@@ -64,11 +64,11 @@ pub struct VideoUnits {
 }
 
 /// The camera's element: it needs nvargus-daemon, and gives pictures in NVMM alone.
-const CAMERA: UnitElement = plain("nvarguscamerasrc");
+const CAMERA: UnitElement = without_setting("nvarguscamerasrc");
 
 /// The decoder's element. For Motion JPEG it must be told so, and then uses the JPEG decoder.
-const DECODER: UnitElement = plain("nvv4l2decoder");
-const JPEG_DECODERS: [UnitElement; 2] = [DECODER, plain("nvjpegdec")];
+const DECODER: UnitElement = without_setting("nvv4l2decoder");
+const JPEG_DECODERS: [UnitElement; 2] = [DECODER, without_setting("nvjpegdec")];
 
 /// The property of `nvvidconv` that chooses the unit. Without it the element chooses by itself, and may choose otherwise
 /// tomorrow; `Default` is therefore never used.
@@ -82,7 +82,7 @@ const GPU: UnitElement = UnitElement {
     setting: Some((COMPUTE, "GPU")),
 };
 
-const fn plain(element: &'static str) -> UnitElement {
+const fn without_setting(element: &'static str) -> UnitElement {
     UnitElement {
         element,
         setting: None,
@@ -93,8 +93,8 @@ impl VideoUnits {
     /// What `machine` has. A Jetson or a release of L4T that this version does not know is not trusted to behave as
     /// documented: its decoder, VIC and GPU are left alone. Its camera is tried all the same, as nothing can stand in for it.
     #[must_use]
-    pub fn of(machine: &Machine) -> Self {
-        let known = known(machine);
+    pub fn for_machine(machine: &Machine) -> Self {
+        let known = check_supported(machine);
         let unit = |has: Option<bool>, name: &str, unit: UnitElement| match (&known, has) {
             (Err(reason), _) => Err(reason.clone()),
             (Ok(()), Some(true)) => Ok(unit),
@@ -117,7 +117,7 @@ impl VideoUnits {
 }
 
 /// Whether what is documented for JetPack holds here, or why that is not known.
-fn known(machine: &Machine) -> Result<(), String> {
+fn check_supported(machine: &Machine) -> Result<(), String> {
     match (machine.family, machine.release) {
         (Family::NoJetson, ..) => Err("this machine is no Jetson".to_owned()),
         (Family::UnknownJetson, ..) => {
@@ -135,11 +135,11 @@ fn known(machine: &Machine) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ComputeUnits, Release};
+    use super::super::{ComputeUnits, L4tRelease};
     use super::*;
 
     fn machine(family: Family, release: &str, vic: Option<bool>) -> Machine {
-        let release = Release::read(release);
+        let release = L4tRelease::read(release);
         Machine {
             family,
             model: None,
@@ -161,7 +161,7 @@ mod tests {
     const R36: &str = "# R36 (release), REVISION: 4.3";
 
     #[test]
-    fn known_jetsons_use_their_own_units() {
+    fn known_jetsons_use_hardware_video_units() {
         for family in [
             Family::XavierNx,
             Family::AgxXavier,
@@ -170,7 +170,7 @@ mod tests {
             Family::AgxOrin,
         ] {
             for release in [R35, R36] {
-                let units = VideoUnits::of(&machine(family, release, Some(true)));
+                let units = VideoUnits::for_machine(&machine(family, release, Some(true)));
                 assert_eq!(units.camera, Ok(CAMERA));
                 assert_eq!(units.decoder, Ok(DECODER));
                 assert_eq!(units.jpeg_decoders, Ok(JPEG_DECODERS));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_alone_and_says_why() {
+    fn unknown_machine_uses_no_hardware_units_with_reason() {
         let cases = [
             (Family::NoJetson, "", Some(false), "is no Jetson"),
             (
@@ -216,7 +216,7 @@ mod tests {
             ),
         ];
         for (family, release, vic, wanted) in cases {
-            let units = VideoUnits::of(&machine(family, release, vic));
+            let units = VideoUnits::for_machine(&machine(family, release, vic));
             let reasons = [
                 units.decoder.expect_err("no decoder"),
                 units.jpeg_decoders.expect_err("no JPEG decoder"),
@@ -231,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_a_known_machine_lacks_is_named() {
-        let units = VideoUnits::of(&machine(Family::XavierNx, R35, Some(false)));
+    fn missing_video_unit_is_reported() {
+        let units = VideoUnits::for_machine(&machine(Family::XavierNx, R35, Some(false)));
         assert_eq!(units.vic, Err("Jetson Xavier NX has no VIC".to_owned()));
         assert_eq!(
             units.decoder,

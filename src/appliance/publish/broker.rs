@@ -1,7 +1,7 @@
-//! The embedded broker: MQTT on a machine without one, for a first look and for small sites.
+//! The embedded broker: an MQTT broker inside the process, for evaluation and for small sites without a broker.
 //!
-//! It keeps everything in memory: retained values are gone with the process, and the sink sends them again at the next
-//! start. A site with many clients, or with other publishers, wants a real broker (`publish.mqtt.broker: mqtt://…`).
+//! All state is in memory: retained values are lost when the process ends, and the sink sends them again at the next
+//! start. Use an external broker (`publish.mqtt.broker: mqtt://…`) for many clients or for other publishers.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -26,9 +26,9 @@ use jetwatch_telemetry::{self as telemetry, thread_names};
 const MAX_CLIENTS: usize = 256;
 /// Most retained topics.
 const MAX_RETAINED: usize = 20_000;
-/// Messages that wait for one slow client before its oldest are dropped.
+/// Messages queued for one slow client before its oldest are dropped.
 const CLIENT_QUEUE: usize = 10_000;
-/// Longest wait for the thread at the end.
+/// Longest wait for the thread to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A broker that listens until it is stopped or dropped.
@@ -48,9 +48,9 @@ impl std::fmt::Debug for EmbeddedBroker {
 }
 
 impl EmbeddedBroker {
-    /// Starts listening on `listen` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
+    /// Starts listening on `command_listener` (port 0: any free one, see [`local_addr`](Self::local_addr)) and returns when clients can connect.
     ///
-    /// With `credentials`, exactly that user with that password is let in. Without, anybody is, and therefore only a
+    /// With `credentials`, only that user with that password may connect. Without, any client may, and therefore only a
     /// loopback address is accepted.
     ///
     /// # Errors
@@ -64,13 +64,13 @@ impl EmbeddedBroker {
             return Err(PublishError::OpenToNetwork { address: listen });
         }
         let gate = match credentials {
-            Some(credentials) => Some(Gate {
+            Some(credentials) => Some(Authenticator {
                 user: credentials.user.clone(),
                 password: read_password(credentials)?,
             }),
             None => None,
         };
-        // The broker crate reports a failed bind as text only: asked here first, so that the error can say which it is.
+        // The broker crate reports a failed bind as text only: bind here first, so that the error can name the cause.
         match std::net::TcpListener::bind(listen) {
             Ok(free) => drop(free),
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
@@ -131,14 +131,14 @@ impl EmbeddedBroker {
             return;
         };
         self.shutdown.shutdown();
-        // The channel carries nothing: its end is the thread's.
+        // The thread never sends: the channel disconnects when the thread ends.
         if self.ended.recv_timeout(STOP_TIMEOUT)
             == Err(crossbeam_channel::RecvTimeoutError::Timeout)
         {
-            log::warn!(thread = "broker"; "not ended after {} s; left behind", STOP_TIMEOUT.as_secs());
+            log::warn!(thread = "broker"; "did not stop within {} s; abandoned", STOP_TIMEOUT.as_secs());
             return;
         }
-        // Its panic, if any, was told by the hook.
+        // A panic has already been logged by the panic hook.
         let _ = thread.join();
     }
 }
@@ -151,7 +151,11 @@ impl Drop for EmbeddedBroker {
 
 type Started = Result<(SocketAddr, BrokerShutdownHandle), String>;
 
-async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel::Sender<Started>) {
+async fn serve(
+    listen: SocketAddr,
+    authenticator: Option<Authenticator>,
+    ready: &crossbeam_channel::Sender<Started>,
+) {
     let storage = StorageConfig::new()
         .with_backend(StorageBackend::Memory)
         .with_max_queued_messages_per_client(CLIENT_QUEUE);
@@ -159,14 +163,14 @@ async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel
         .with_bind_address(listen)
         .with_max_clients(MAX_CLIENTS)
         .with_max_retained_messages(MAX_RETAINED)
-        .with_max_packet_size(super::mqtt::link::MAX_PACKET_BYTES);
+        .with_max_packet_size(super::mqtt::connection::MAX_PACKET_BYTES);
     config.storage_config = storage;
     config.sys_topics_enabled = false;
     let mut broker = match MqttBroker::with_config(config).await {
         Ok(broker) => broker,
         Err(error) => return drop(ready.send(Err(error.to_string()))),
     };
-    if let Some(gate) = gate {
+    if let Some(gate) = authenticator {
         broker = broker.with_auth_provider(Arc::new(gate));
     }
     let Some(address) = broker.local_addr() else {
@@ -174,8 +178,8 @@ async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel
     };
     let shutdown = broker.shutdown_handle();
     let mut accepting = broker.ready_receiver();
-    let tell = async {
-        // An error means that the broker ended before it was ready, which the other branch tells.
+    let report_ready = async {
+        // An error means that the broker ended before it was ready; the other branch reports that.
         if accepting.wait_for(|&ready| ready).await.is_ok() {
             let _ = ready.send(Ok((address, shutdown)));
         }
@@ -184,34 +188,34 @@ async fn serve(listen: SocketAddr, gate: Option<Gate>, ready: &crossbeam_channel
     tokio::select! {
         result = broker.run() => {
             if let Err(error) = result {
-                // Refused silently by a full channel when the start was told already: then the log is the only place.
+                // `try_send` fails when the start was already reported: the log is then the only output.
                 if ready.try_send(Err(error.to_string())).is_err() {
                     log::error!("the embedded MQTT broker ended: {error}");
                 }
             }
         }
-        () = tell => {}
+        () = report_ready => {}
     }
 }
 
-/// Lets one user in.
-struct Gate {
+/// Accepts one user.
+struct Authenticator {
     user: String,
     password: String,
 }
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type AuthFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-impl AuthProvider for Gate {
+impl AuthProvider for Authenticator {
     fn authenticate<'a>(
         &'a self,
         connect: &'a ConnectPacket,
         _client: SocketAddr,
-    ) -> Answer<'a, mqtt5::Result<AuthResult>> {
+    ) -> AuthFuture<'a, mqtt5::Result<AuthResult>> {
         let user = connect.username.as_deref().unwrap_or_default();
         let password = connect.password.as_deref().unwrap_or_default();
-        let known =
-            same(user.as_bytes(), self.user.as_bytes()) & same(password, self.password.as_bytes());
+        let known = constant_time_eq(user.as_bytes(), self.user.as_bytes())
+            & constant_time_eq(password, self.password.as_bytes());
         Box::pin(async move {
             Ok(if known {
                 AuthResult::success_with_user(user)
@@ -226,7 +230,7 @@ impl AuthProvider for Gate {
         _client: &str,
         _user: Option<&'a str>,
         _topic: &'a str,
-    ) -> Answer<'a, bool> {
+    ) -> AuthFuture<'a, bool> {
         Box::pin(async { true })
     }
 
@@ -235,15 +239,15 @@ impl AuthProvider for Gate {
         _client: &str,
         _user: Option<&'a str>,
         _filter: &'a str,
-    ) -> Answer<'a, bool> {
+    ) -> AuthFuture<'a, bool> {
         Box::pin(async { true })
     }
 }
 
-/// Compares in a time that does not tell how far two secrets agree.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
+/// Compares two secrets in constant time.
+fn constant_time_eq(given: &[u8], wanted: &[u8]) -> bool {
     use sha2::{Digest, Sha256};
-    // Digests have one length, and nobody can steer where they first differ.
+    // Digests have equal lengths, and the position of their first difference cannot be controlled by the client.
     Sha256::digest(given) == Sha256::digest(wanted)
 }
 
@@ -252,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_network_is_refused_without_a_password() {
+    fn remote_broker_without_password_is_rejected() {
         let listen: SocketAddr = "0.0.0.0:0".parse().expect("an address");
         let error = EmbeddedBroker::start(listen, None).expect_err("open to everybody");
         assert!(
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_told_as_such_and_is_free_again_after_the_stop() {
+    fn a_port_in_use_is_reported_and_free_again_after_the_stop() {
         let first = EmbeddedBroker::start("127.0.0.1:0".parse().expect("an address"), None)
             .expect("a free port");
         let taken = first.local_addr();

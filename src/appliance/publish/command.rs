@@ -1,7 +1,6 @@
-//! Commands that come in over MQTT, and the answers: their form, and nothing of what they do. Pure.
+//! Commands received over MQTT, and the replies: their format only, not their execution. Pure.
 //!
-//! What comes in is somebody else's: it is short, it has the fields below and no others, and whatever else it may be is
-//! answered with an error.
+//! Input is untrusted: a command is short and has exactly the fields below; anything else is answered with an error.
 
 use std::collections::BTreeMap;
 
@@ -13,47 +12,47 @@ use super::wire::Utc;
 /// Longest accepted command, in bytes.
 pub const MAX_COMMAND_BYTES: usize = 4096;
 
-/// Longest accepted text in one, in bytes.
+/// Longest accepted text in a command, in bytes.
 const MAX_TEXT: usize = 128;
 
-/// Most parameters in one.
+/// Most parameters in a command.
 const MAX_PARAMETERS: usize = 16;
 
-/// What is asked for.
+/// The requested operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Add a source.
     AddSource {
-        /// Its name.
+        /// Name of the source.
         name: String,
-        /// The template that it is made by.
+        /// Name of the template.
         template: String,
         /// Values of the template's parameters.
         parameters: BTreeMap<String, String>,
     },
     /// Remove a source that a command has added.
     RemoveSource {
-        /// Its name.
+        /// Name of the source.
         name: String,
     },
 }
 
-/// What a command's sender is answered.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// As the command gave it, so that its sender finds the answer; `None` where it gave none or could not be read.
+    /// The `id` of the command, for correlation; `None` where it had none or could not be parsed.
     pub id: Option<String>,
-    /// The source that it was about, where it could be read.
+    /// The source that the command named, where it could be parsed.
     pub name: Option<String>,
-    /// Why it was not done; `None`: it was.
+    /// Why the command failed; `None` when it succeeded.
     pub error: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct RawCommand {
     id: Option<String>,
-    command: Word,
+    command: CommandName,
     name: String,
     template: Option<String>,
     #[serde(default)]
@@ -62,18 +61,18 @@ struct Form {
 
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum CommandName {
     AddSource,
     RemoveSource,
 }
 
 impl Command {
-    /// Reads a command and the id that its sender gave it.
+    /// Parses a command and its `id`.
     ///
     /// # Errors
-    /// What is wrong, as the reply to it.
+    /// The reply that reports what is wrong.
     pub fn read(payload: &[u8]) -> Result<(Option<String>, Self), Reply> {
-        let nobodys = |error: String| Reply {
+        let anonymous = |error: String| Reply {
             id: None,
             name: None,
             error: Some(error),
@@ -83,19 +82,19 @@ impl Command {
                 "the command has {} bytes, expected {MAX_COMMAND_BYTES} at most",
                 payload.len()
             );
-            return Err(nobodys(what));
+            return Err(anonymous(what));
         }
-        let unread = |error: serde_json::Error| {
-            // Its words may quote what was sent, to any length.
-            let words: String = error.to_string().chars().take(200).collect();
-            format!("not a command: {words}")
+        let parse_error = |error: serde_json::Error| {
+            // The parser's message may quote the input, at any length.
+            let excerpt: String = error.to_string().chars().take(200).collect();
+            format!("not a command: {excerpt}")
         };
-        let sent: Value = serde_json::from_slice(payload).map_err(|e| nobodys(unread(e)))?;
+        let sent: Value = serde_json::from_slice(payload).map_err(|e| anonymous(parse_error(e)))?;
         if !sent.is_object() {
             let what = "not a command: expected an object with `command` and `name`";
-            return Err(nobodys(what.to_owned()));
+            return Err(anonymous(what.to_owned()));
         }
-        // Who sent it finds the answer by these, whatever else is wrong.
+        // The sender matches the reply by these, whatever else is wrong.
         let text =
             |key: &str| Some(sent.get(key)?.as_str()?.to_owned()).filter(|text| is_short(text));
         let (id, name) = (text("id"), text("name"));
@@ -104,15 +103,15 @@ impl Command {
             name: name.clone(),
             error: Some(error),
         };
-        let form = Form::deserialize(&sent).map_err(|error| refused(unread(error)))?;
-        let parameters: BTreeMap<String, String> = form
+        let raw = RawCommand::deserialize(&sent).map_err(|error| refused(parse_error(error)))?;
+        let parameters: BTreeMap<String, String> = raw
             .parameters
             .iter()
             .map(|(name, value)| Ok((name.clone(), parameter(name, value)?)))
             .collect::<Result<_, String>>()
             .map_err(refused)?;
-        let texts = [&form.id, &form.template].into_iter().flatten();
-        let texts = texts.chain([&form.name]).chain(parameters.values());
+        let texts = [&raw.id, &raw.template].into_iter().flatten();
+        let texts = texts.chain([&raw.name]).chain(parameters.values());
         if !texts.chain(parameters.keys()).all(|text| is_short(text)) {
             let what = format!(
                 "a text of the command has control characters or more than {MAX_TEXT} bytes"
@@ -122,36 +121,36 @@ impl Command {
         if parameters.len() > MAX_PARAMETERS {
             return Err(refused(format!("more than {MAX_PARAMETERS} parameters")));
         }
-        let command = match (form.command, form.template) {
-            (Word::AddSource, Some(template)) => Self::AddSource {
-                name: form.name,
+        let command = match (raw.command, raw.template) {
+            (CommandName::AddSource, Some(template)) => Self::AddSource {
+                name: raw.name,
                 template,
                 parameters,
             },
-            (Word::AddSource, None) => {
+            (CommandName::AddSource, None) => {
                 return Err(refused("add_source needs a template".to_owned()));
             }
-            (Word::RemoveSource, None) if parameters.is_empty() => {
-                Self::RemoveSource { name: form.name }
+            (CommandName::RemoveSource, None) if parameters.is_empty() => {
+                Self::RemoveSource { name: raw.name }
             }
-            (Word::RemoveSource, _) => {
+            (CommandName::RemoveSource, _) => {
                 let what = "remove_source takes a name alone".to_owned();
                 return Err(refused(what));
             }
         };
-        Ok((form.id, command))
+        Ok((raw.id, command))
     }
 
-    /// Its word.
+    /// The `command` value on the wire.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn command_name(&self) -> &'static str {
         match self {
             Self::AddSource { .. } => "add_source",
             Self::RemoveSource { .. } => "remove_source",
         }
     }
 
-    /// The source that it is about.
+    /// Name of the source.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -172,8 +171,8 @@ fn parameter(name: &str, value: &Value) -> Result<String, String> {
             Ok(number.to_string())
         }
         other => {
-            let shown = |text: String| text.chars().take(40).collect::<String>();
-            let (name, other) = (shown(name.to_owned()), shown(other.to_string()));
+            let truncated = |text: String| text.chars().take(40).collect::<String>();
+            let (name, other) = (truncated(name.to_owned()), truncated(other.to_string()));
             Err(format!(
                 "not a command: parameters.{name}: found {other}, expected a text or a whole number from 0 to {}",
                 u32::MAX
@@ -217,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_commands_are_read() {
+    fn both_commands_are_parsed() {
         let text = br#"{"id": "7", "command": "add_source", "template": "hall", "name": "h", "parameters": {"a": 3, "b": "x"}}"#;
         let parameters = [("a", "3"), ("b", "x")];
         let wanted = Command::AddSource {
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_comes_is_refused() {
+    fn invalid_commands_are_rejected() {
         let long = format!(
             r#"{{"command": "remove_source", "name": "{}"}}"#,
             "x".repeat(MAX_TEXT + 1)
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sent_it_finds_the_answer() {
+    fn replies_carry_the_id_of_the_command() {
         let with = |rest: &str| format!(r#"{{"id": "7", "name": "gate", "command": {rest}}}"#);
         for rest in [
             r#""add_source", "template": "t", "parameters": {"seed": 1.0}"#,
@@ -315,7 +314,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused_in_few_words(payload in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn any_payload_is_parsed_or_rejected_with_short_error(payload in proptest::collection::vec(any::<u8>(), 0..600)) {
             if let Err(reply) = Command::read(&payload) {
                 prop_assert!(reply.error.is_some_and(|error| error.len() < 1000));
             }

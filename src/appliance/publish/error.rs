@@ -1,4 +1,4 @@
-//! What can go wrong on the way out, each with its evidence and with what to do about it.
+//! Errors of publishing, each with its evidence and a remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,35 +12,35 @@ use jetwatch_config::{Credentials, SecretError};
 pub enum PublishError {
     /// The host name has no address.
     #[error(
-        "no address for MQTT broker '{host}': {reason}; check the host in publish.mqtt.broker and the name service of this machine"
+        "no address for MQTT broker '{host}': {reason}; check the host in publish.mqtt.broker and the DNS settings of this machine"
     )]
     Resolve {
         /// The name as configured.
         host: String,
-        /// What the resolver said.
+        /// The resolver's message.
         reason: String,
     },
     /// No TCP connection.
     #[error(
-        "cannot connect to MQTT broker {address}: {reason}; check that the broker runs, that host and port in publish.mqtt.broker are right, and that no firewall is between"
+        "cannot connect to MQTT broker {address}: {reason}; check that the broker runs, that host and port in publish.mqtt.broker are right, and that no firewall blocks the connection"
     )]
     Unreachable {
         /// Host and port.
         address: String,
-        /// What the operating system said.
+        /// The operating system's message.
         reason: String,
     },
     /// No answer in time.
     #[error(
-        "MQTT broker {address} did not answer within {} s while {step}; check the network, and that the port is the broker's (1883 plain, 8883 TLS as a rule)",
+        "MQTT broker {address} did not respond within {} s while {step}; check the network, and that the port is the broker's (1883 plain, 8883 TLS as a rule)",
         waited.as_secs_f32()
     )]
     Timeout {
         /// Host and port.
         address: String,
-        /// What was under way.
+        /// The step that timed out.
         step: &'static str,
-        /// How long was waited.
+        /// The timeout.
         waited: Duration,
     },
     /// The TLS handshake failed.
@@ -50,9 +50,9 @@ pub enum PublishError {
     Tls {
         /// Host and port.
         address: String,
-        /// The name that the certificate must carry.
+        /// The name that the certificate must have.
         host: String,
-        /// What the TLS library said.
+        /// The TLS library's message.
         reason: String,
     },
     /// A certificate or key file cannot be used.
@@ -67,7 +67,7 @@ pub enum PublishError {
         /// What it should hold.
         wanted: &'static str,
     },
-    /// No certificate authority is known on this machine.
+    /// No certificate authority is installed on this machine.
     #[error(
         "no certificate authority is installed on this machine ({reason}); install the package ca-certificates or set publish.mqtt.tls.ca_file"
     )]
@@ -80,7 +80,7 @@ pub enum PublishError {
     Password {
         /// The user.
         user: String,
-        /// From where, why not, and what to do.
+        /// Source of the password, what failed, and the remedy.
         cause: SecretError,
     },
     /// Wrong user name or password.
@@ -91,9 +91,9 @@ pub enum PublishError {
         /// The user, or `(none)`.
         user: String,
     },
-    /// The broker knows the user, or wants one, and says no.
+    /// The broker rejected the user as not authorized.
     #[error(
-        "broker refused user '{user}': not authorized, which some brokers also say of a bad password; check publish.mqtt.user, its password, and what the broker allows this user and client id '{client_id}' to do"
+        "broker refused user '{user}': not authorized, which some brokers also report for a bad password; check publish.mqtt.user, its password, and what the broker allows this user and client id '{client_id}' to do"
     )]
     NotAuthorized {
         /// The user, or `(none)`.
@@ -102,11 +102,11 @@ pub enum PublishError {
         client_id: String,
     },
     /// The broker refused the connection for another reason.
-    #[error("MQTT broker {address} refused the connection: {reason}; the broker's log says more")]
+    #[error("MQTT broker {address} refused the connection: {reason}; see the broker's log")]
     Rejected {
         /// Host and port.
         address: String,
-        /// MQTT's reason in words.
+        /// MQTT's reason, as text.
         reason: String,
     },
     /// Another client took the session over.
@@ -150,7 +150,7 @@ pub enum PublishError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the operating system or the broker said.
+        /// The message of the operating system or the broker.
         reason: String,
     },
     /// The embedded broker would be open to the network.
@@ -169,7 +169,7 @@ pub enum PublishError {
     OpenLines {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's message.
         source: io::Error,
     },
     /// The operating system gave no thread or no event queue.
@@ -177,19 +177,19 @@ pub enum PublishError {
     Thread {
         /// The thread.
         name: &'static str,
-        /// What the operating system said.
+        /// The operating system's message.
         source: io::Error,
     },
 }
 
 impl PublishError {
-    /// Whether a password is one of those that systemd shows the unit alone (`LoadCredential=`), so that its lack here says nothing.
+    /// Whether the password is visible only to the systemd unit (`LoadCredential=`), so that a missing one is not an error here.
     #[must_use]
     pub fn is_units_alone(&self) -> bool {
         matches!(self, Self::Password { cause, .. } if cause.from.starts_with("/run/credentials/"))
     }
 
-    /// Whether only a change of the configuration or of the broker can help, so that trying often makes no sense and may even lock the user out.
+    /// Whether only a change of the configuration or of the broker can help, so that frequent retries are useless and may lock the user out.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
@@ -203,7 +203,7 @@ impl PublishError {
     }
 }
 
-/// Reads the password of the MQTT user, at each connect, so that it can be rotated without a restart.
+/// Reads the password of the MQTT user. Called at each connect, so that it can be rotated without a restart.
 pub(super) fn read_password(credentials: &Credentials) -> Result<String, PublishError> {
     credentials
         .password

@@ -1,10 +1,10 @@
 //! The JSON-lines sink: one message per line, to a file or to standard output, from a thread named `json-lines`.
 //!
 //! A line is the same JSON as on MQTT; only counts, which are bare integers there, are objects of kind `count` here. The
-//! availability of the device is not written: a file has no broker that outlives the daemon. The chain never waits for
+//! availability of the device is not written: a file has no broker that outlives the daemon. The pipeline never blocks on
 //! the disk: lines wait in a bounded queue, and when it is full the oldest are dropped and counted.
 
-mod lines;
+mod line_writer;
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 
-use self::lines::{FileOutput, Lines, Output};
-use super::{Encoder, Moment, PublishError, Record, Sink, SinkCounts};
+use self::line_writer::{FileOutput, LineWriter, Output};
+use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
 use jetwatch_config::JsonLinesConfig;
-use jetwatch_telemetry::{self as telemetry, Pulse, Pulses, thread_names};
+use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 
-/// Lines that wait for the disk before the oldest are dropped: about 10 MB of events.
+/// Lines queued for the disk before the oldest are dropped: about 10 MB of events.
 const QUEUE_LINES: usize = 10_000;
 /// Most bytes given to one write.
 const WRITE_BYTES: usize = 64 * 1024;
-/// Wait after a failed write, so that a full disk is not asked thousands of times a second.
+/// Delay after a failed write, so that a full disk is not retried thousands of times a second.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// The sink that writes lines.
@@ -47,10 +47,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Box<[u8]>>,
-    /// Lines in the hands of the thread.
+    /// Lines taken by the thread and not yet written.
     writing: u64,
     closing: bool,
-    reader_gone: bool,
+    closed_by_reader: bool,
     accepted: u64,
     delivered: u64,
     dropped: u64,
@@ -67,24 +67,24 @@ impl JsonLinesSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_watched(config, device, labels, &Pulses::default())
+        Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
-    /// As [`JsonLinesSink::start`], with the thread's mark among `pulses`: a disk that does not answer is a stall, a pipe
-    /// that nobody reads is not.
+    /// As [`JsonLinesSink::start`], with the thread's heartbeat among `pulses`: a disk that does not respond is a stall, a
+    /// pipe without a reader is not.
     ///
     /// # Errors
     /// Those of [`JsonLinesSink::start`].
-    pub fn start_watched(
+    pub fn start_with_heartbeat(
         config: &JsonLinesConfig,
         device: &str,
         labels: &[String],
-        pulses: &Pulses,
+        pulses: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let (output, name) = match &config.path {
             Some(path) => (open(path)?, path.display().to_string()),
             None => {
-                // A descriptor of its own: Rust's standard output would keep lines in a buffer and take a lock per line.
+                // An own descriptor: Rust's standard output would buffer lines and take a lock per line.
                 let own = io::stdout().as_fd().try_clone_to_owned();
                 let own = own.map_err(|source| PublishError::OpenLines {
                     path: "/dev/stdout".into(),
@@ -93,7 +93,7 @@ impl JsonLinesSink {
                 (FileOutput::pipe(own.into()), "standard output".to_owned())
             }
         };
-        let pulse = output.is_regular().then(|| pulses.join("json-lines"));
+        let pulse = output.is_regular().then(|| pulses.register("json-lines"));
         Self::start_with(output, name, device, labels, pulse)
     }
 
@@ -102,12 +102,12 @@ impl JsonLinesSink {
         name: String,
         device: &str,
         labels: &[String],
-        pulse: Option<Pulse>,
+        pulse: Option<Heartbeat>,
     ) -> Result<Self, PublishError> {
         let shared = Arc::new(Shared::default());
         let (end, ended) = bounded::<()>(0);
         let mut writer = Writer {
-            lines: Lines::new(output),
+            lines: LineWriter::new(output),
             shared: Arc::clone(&shared),
             name,
             failing: None,
@@ -138,14 +138,14 @@ impl JsonLinesSink {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // The channel carries nothing: its end is the thread's.
+        // The thread never sends: the channel disconnects when the thread ends.
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-            log::warn!(thread = "json-lines"; "not ended after {:.1} s; left behind", deadline.as_secs_f32());
+            log::warn!(thread = "json-lines"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
             let mut state = self.shared.lock();
             state.drop_queue();
             return;
         }
-        // Its panic, if any, was told by the hook.
+        // A panic has already been logged by the panic hook.
         let _ = thread.join();
     }
 }
@@ -168,11 +168,11 @@ fn open(path: &Path) -> Result<FileOutput, PublishError> {
 }
 
 impl Sink for JsonLinesSink {
-    fn accept(&mut self, record: &Record<'_>) {
+    fn publish(&mut self, record: &Publication<'_>) {
         let mut state = self.shared.lock();
-        self.encoder.encode(record, Moment::now(), |json| {
+        self.encoder.encode(record, Timestamp::now(), |json| {
             state.accepted += 1;
-            if state.reader_gone {
+            if state.closed_by_reader {
                 state.dropped += 1;
                 return;
             }
@@ -200,8 +200,8 @@ impl Sink for JsonLinesSink {
         }
     }
 
-    fn reader_gone(&self) -> bool {
-        self.shared.lock().reader_gone
+    fn is_closed_by_reader(&self) -> bool {
+        self.shared.lock().closed_by_reader
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
@@ -233,39 +233,39 @@ impl State {
 
 /// The thread's side.
 struct Writer<O> {
-    lines: Lines<O>,
+    lines: LineWriter<O>,
     shared: Arc<Shared>,
     name: String,
-    /// Since when writing fails, and how many lines were lost by it.
+    /// Start of the current write failure, and the number of lines lost by it.
     failing: Option<(Instant, u64)>,
-    /// Marks when it works and when it waits; none for a pipe.
-    pulse: Option<Pulse>,
+    /// Heartbeat of the thread; none for a pipe.
+    pulse: Option<Heartbeat>,
 }
 
 impl<O: Output> Writer<O> {
     fn run(&mut self) {
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
         let shared = Arc::clone(&self.shared);
-        while self.take(&mut buffer) {
-            self.pulse.iter().for_each(Pulse::works);
+        while self.next_batch(&mut buffer) {
+            self.pulse.iter().for_each(Heartbeat::busy);
             let result = self.lines.write(&buffer);
-            self.pulse.iter().for_each(Pulse::waits);
+            self.pulse.iter().for_each(Heartbeat::idle);
             let mut state = shared.lock();
-            let taken = std::mem::take(&mut state.writing);
+            let count = std::mem::take(&mut state.writing);
             match result {
                 Ok(()) => {
-                    state.delivered += taken;
+                    state.delivered += count;
                     drop(state);
                     self.succeeded();
                 }
                 Err((whole_lines, error)) => {
-                    let lost = taken.saturating_sub(whole_lines);
-                    state.delivered += taken - lost;
+                    let lost = count.saturating_sub(whole_lines);
+                    state.delivered += count - lost;
                     state.dropped += lost;
                     if error.kind() == io::ErrorKind::BrokenPipe {
-                        state.reader_gone = true;
+                        state.closed_by_reader = true;
                         state.drop_queue();
-                        log::info!(output = self.name.as_str(); "the reader of the JSON lines is gone");
+                        log::info!(output = self.name.as_str(); "the reader of the JSON lines has closed the pipe");
                         return;
                     }
                     drop(state);
@@ -278,8 +278,8 @@ impl<O: Output> Writer<O> {
         }
     }
 
-    /// Waits for lines and takes what fits one write. False: closed, and nothing is left.
-    fn take(&self, buffer: &mut Vec<u8>) -> bool {
+    /// Waits for lines and takes what fits one write. Returns false when the sink is closed and the queue is empty.
+    fn next_batch(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
         let mut state = self.shared.lock();
         while state.queue.is_empty() {
@@ -308,7 +308,7 @@ impl<O: Output> Writer<O> {
         }
     }
 
-    /// Says a failure once, and waits a moment; closing ends the wait, but then what is left fails as well, and is counted.
+    /// Logs a failure once, and waits. Closing ends the wait; lines that remain then fail as well, and are counted.
     fn failed(&mut self, lost: u64, error: &io::Error) {
         match &mut self.failing {
             Some((_, so_far)) => *so_far += lost,
@@ -316,7 +316,7 @@ impl<O: Output> Writer<O> {
                 self.failing = Some((Instant::now(), lost));
                 log::error!(
                     output = self.name.as_str();
-                    "cannot write JSON lines: {error}; lines are dropped and counted until it works again, make room or check the disk"
+                    "cannot write JSON lines: {error}; lines are dropped and counted until writing succeeds again; free disk space or check the disk"
                 );
             }
         }

@@ -1,18 +1,18 @@
-//! FLOOR 2: tracks out: wire format, MQTT, JSON lines, embedded broker.
+//! Publishing of results: wire format, MQTT, JSON lines, embedded broker.
 //!
-//! The chain hands [`Record`]s to a [`Sink`]. [`Encoder`] turns a record into JSON and [`Topics`] says where it goes and
-//! how surely it must arrive: both are pure. [`MqttSink`] and [`JsonLinesSink`] keep what they are given in bounded
-//! queues and deliver it from threads of their own, so that neither a broker nor a disk can hold the chain up.
-//! [`EmbeddedBroker`] is for machines without a broker, [`Subscriber`] shows what subscribers see, and [`probe`] asks
-//! a broker once on behalf of `jetwatch check`.
+//! The pipeline passes [`Publication`]s to a [`Sink`]. [`Encoder`] turns a record into JSON; [`Topics`] gives its topic and
+//! delivery guarantee. Both are pure. [`MqttSink`] and [`JsonLinesSink`] hold messages in bounded queues and deliver them
+//! from their own threads, so that neither a broker nor a disk blocks the pipeline.
+//! [`EmbeddedBroker`] is for machines without a broker, [`Subscriber`] receives messages as any MQTT client does, and
+//! [`probe`] tests one connection for `jetwatch check`.
 //!
-//! What every message contains is written in `configs/messages.schema.json`, and tests hold the two together.
+//! `configs/messages.schema.json` describes every message; tests compare it with the encoder's output.
 
 mod broker;
 mod command;
+mod command_listener;
 mod error;
 mod json_lines;
-mod listen;
 mod mqtt;
 mod reload;
 mod round_trip;
@@ -27,26 +27,28 @@ use std::time::{Duration, SystemTime};
 
 pub use broker::EmbeddedBroker;
 pub use command::{Command, MAX_COMMAND_BYTES, Reply};
+pub use command_listener::CommandListener;
 pub use error::PublishError;
 pub use json_lines::JsonLinesSink;
-pub use listen::CommandListener;
-pub use mqtt::{BrokerInfo, Connection, MqttMonitor, MqttSink, probe};
+pub use mqtt::{BrokerInfo, ConnectionState, MqttMonitor, MqttSink, probe};
 pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, Topics};
-pub use wire::{Encoder, Moment, SCHEMA_VERSION};
+pub use wire::{Encoder, SCHEMA_VERSION, Timestamp};
 
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
-use jetwatch_platform::Readings;
-use jetwatch_platform::throttling::{Cause, Change};
+use jetwatch_platform::SensorSnapshot;
+use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_telemetry::StageSummary;
-use jetwatch_types::{Crossings, Fact, FrameMeta, Presence, SourceState, Track, TrackEvent};
+use jetwatch_types::{
+    AnalyticsEvent, Crossings, FrameMeta, SourceState, Track, TrackEvent, ZoneCount,
+};
 
-/// What a sink is told. Borrowed: a sink that keeps something copies what it needs into its own bounded queue.
+/// A record for a sink. Borrowed: a sink that queues it copies what it needs into its own bounded queue.
 #[derive(Debug)]
-pub enum Record<'a> {
-    /// Steps in the lives of tracks, after one frame of one source.
+pub enum Publication<'a> {
+    /// State changes of tracks, after one frame of one source.
     Events {
         /// Name of the source.
         source: &'a str,
@@ -75,31 +77,31 @@ pub enum Record<'a> {
         /// Capture time of the frame that changed it.
         at: SystemTime,
     },
-    /// Facts about the scene that became true in one frame of one source.
-    Facts {
+    /// Analytics events of one frame of one source.
+    Analytics {
         /// Name of the source.
         source: &'a str,
-        /// Its rules, which the facts name by their places.
+        /// The source's rules; events refer to them by index.
         rules: &'a SceneRules,
         /// The frame.
         frame: &'a FrameMeta,
-        /// At least one fact.
-        facts: &'a [SceneFact],
+        /// At least one event.
+        events: &'a [AnalyticsMessage],
     },
-    /// What is in a zone changed, or is told for the first time.
+    /// The contents of a zone changed, or are published for the first time.
     Zone {
         /// Name of the source.
         source: &'a str,
         /// The zone.
         zone: &'a ZoneRule,
-        /// Objects in it now, by class; those that have gone have 0.
-        present: &'a [Presence],
-        /// Whether they are too many; `None` where no threshold says so.
+        /// Objects in it now, by class; classes that left have 0.
+        present: &'a [ZoneCount],
+        /// Whether the threshold is exceeded; `None` without a threshold.
         overcrowded: Option<bool>,
         /// Capture time of the frame that changed it.
         at: SystemTime,
     },
-    /// Objects crossed a line, or it is told for the first time.
+    /// Objects crossed a line, or its count is published for the first time.
     Line {
         /// Name of the source.
         source: &'a str,
@@ -107,7 +109,7 @@ pub enum Record<'a> {
         line: &'a LineRule,
         /// Crossings so far, by class.
         crossings: &'a [Crossings],
-        /// They count from then on: from the daemon's start.
+        /// Start of the count: the daemon's start.
         since: SystemTime,
         /// Capture time of the frame that changed it.
         at: SystemTime,
@@ -118,35 +120,35 @@ pub enum Record<'a> {
         source: &'a str,
         /// The state now.
         state: SourceState,
-        /// Why, in words, when it is not online.
+        /// Reason, as text, when it is not online.
         reason: Option<&'a str>,
         /// When.
         at: SystemTime,
     },
-    /// What becomes of the detector while the daemon starts.
+    /// Progress of the detector while the daemon starts.
     Detector {
         /// The state now.
         status: &'a DetectorStatus,
         /// When.
         at: SystemTime,
     },
-    /// The machine has begun to slow itself down, or no longer does so for this cause.
+    /// Throttling of the machine started, or ended for this cause.
     Throttling {
-        /// What began or ended.
-        change: &'a Change,
-        /// When that was seen.
+        /// The cause that started or ended.
+        change: &'a ThrottleEvent,
+        /// When that was detected.
         at: SystemTime,
     },
-    /// The configuration was read again.
+    /// The configuration was reloaded.
     Reload {
-        /// What came of it.
+        /// Result of the reload.
         status: &'a ReloadStatus,
         /// When.
         at: SystemTime,
     },
-    /// A command was carried out, or not.
+    /// A command succeeded or failed.
     Reply {
-        /// The answer.
+        /// The reply.
         reply: &'a Reply,
         /// When.
         at: SystemTime,
@@ -155,16 +157,16 @@ pub enum Record<'a> {
     Stats(&'a Stats),
 }
 
-/// A fact with the start of the track that it is about, from which its identity is made.
+/// An analytics event with the start of its track, from which the track's identity is made.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SceneFact {
-    /// The fact.
-    pub fact: Fact,
-    /// Capture time of the first frame of its track; `None` for facts about a whole zone.
+pub struct AnalyticsMessage {
+    /// The event.
+    pub event: AnalyticsEvent,
+    /// Capture time of the first frame of its track; `None` for events about a whole zone.
     pub started_at: Option<SystemTime>,
 }
 
-/// What becomes of the detector. It runs once it is ready; before that its engine may have to be built, which takes minutes.
+/// Progress of the detector. Its engine may have to be built first, which takes minutes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DetectorStatus {
     /// There is no engine of the model for this machine.
@@ -172,28 +174,28 @@ pub enum DetectorStatus {
         /// Why, and the command that builds it.
         reason: String,
     },
-    /// An engine is being built, by this process or by another one that it waits for.
+    /// An engine is being built, by this process or by another one that this process waits for.
     Building {
-        /// For so long already.
+        /// Time since the start of the build.
         elapsed: Duration,
-        /// Share of the current phase that is done, 0 to 1, where TensorRT tells it.
+        /// Share of the current phase that is done, 0 to 1, where TensorRT reports it.
         progress: Option<f32>,
-        /// The phase, in TensorRT's words.
+        /// Name of the phase, from TensorRT.
         phase: Option<String>,
     },
-    /// It runs.
+    /// The detector is running.
     Ready {
-        /// Backend, model, precision and what runs it, in words.
+        /// Backend, model, precision and device, as text.
         runs: String,
     },
-    /// It cannot run, and the daemon ends.
+    /// The detector failed, and the daemon ends.
     Failed {
         /// Why.
         reason: String,
     },
 }
 
-/// Numbers about the running daemon, since its start where nothing else is said.
+/// Statistics of the running daemon, since its start unless stated otherwise.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
     /// Time since start.
@@ -202,9 +204,9 @@ pub struct Stats {
     pub sources: Vec<SourceStats>,
     /// Frames that went through the network.
     pub detected_frames: u64,
-    /// Frames per second through the whole chain since the last summary.
+    /// Frames per second through the whole pipeline since the last summary.
     pub fps: f64,
-    /// Frames per second of the network alone, workers added up, since the last summary.
+    /// Frames per second of the network alone, summed over workers, since the last summary.
     pub inference_fps: f64,
     /// CPU time of the process per frame since the last summary, in ms.
     pub cpu_ms_per_frame: f64,
@@ -212,9 +214,9 @@ pub struct Stats {
     pub rss_bytes: u64,
     /// Peak resident memory, in bytes.
     pub peak_rss_bytes: u64,
-    /// What became of messages, added over the sinks.
+    /// Message counts, summed over the sinks.
     pub messages: SinkCounts,
-    /// How the machine does; `None` until it was read.
+    /// Sensors and load of the machine; `None` before the first reading.
     pub machine: Option<MachineStats>,
     /// Per secondary network, in the configuration's order.
     pub secondary: Vec<SecondaryStats>,
@@ -222,83 +224,83 @@ pub struct Stats {
     pub stages: Vec<StageSummary>,
 }
 
-/// Numbers about one secondary network, since the daemon's start.
+/// Statistics of one secondary network, since the daemon's start.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct SecondaryStats {
-    /// Its name.
+    /// Name of the network.
     pub name: String,
-    /// Objects that it may look at, in the mean over the frames that have any.
+    /// Objects eligible for the network, mean over the frames that have any.
     pub objects_per_frame: f64,
-    /// The batch size that takes all objects of such a frame at once: the mean, rounded, as far as the network takes it.
+    /// The batch size for all objects of such a frame: the mean, rounded, limited to the network's maximum.
     pub suggested_batch_size: usize,
-    /// Crops that fit into a batch, as it is configured.
+    /// Configured batch size, in crops.
     pub batch_size: usize,
-    /// Crops that went through the network.
+    /// Crops inferred.
     pub crops: u64,
-    /// Runs of them.
+    /// Batches inferred.
     pub batches: u64,
-    /// Crops in a batch, in the mean.
+    /// Mean crops per batch.
     pub mean_batch: f64,
-    /// Crops that were given up because the queue was full.
+    /// Crops dropped because the queue was full.
     pub dropped_crops: u64,
-    /// Results that came when their track was over.
+    /// Results that arrived after their track had ended.
     pub late_results: u64,
-    /// Frames whose objects could not be looked at, since no pixels of them could be kept or read.
+    /// Frames whose objects were not classified because no pixels of them could be kept or read.
     pub frames_without_pixels: u64,
-    /// From the cut of a crop to the start of its batch, in the mean, in ms.
+    /// Mean time from the cut of a crop to the start of its batch, in ms.
     pub mean_wait_ms: f64,
-    /// The network on one batch, in the mean, in ms.
+    /// Mean inference time of a batch, in ms.
     pub mean_infer_ms: f64,
 }
 
-/// How the machine does.
+/// Sensors and load of the machine.
 #[derive(Debug, Clone)]
 pub struct MachineStats {
-    /// All that was read, a moment before the summary.
-    pub readings: Arc<Readings>,
-    /// Load of each processor since the last summary, in percent, by its number; empty where no time has passed.
+    /// The sensor values, read just before the summary.
+    pub readings: Arc<SensorSnapshot>,
+    /// Load of each CPU since the last summary, in percent, by its number; empty where no time has passed.
     pub cpu_loads: Vec<(u32, f32)>,
-    /// What slows the machine down now.
+    /// Causes of throttling that are active now.
     pub throttled_by: Vec<Cause>,
-    /// How often something began to slow it down since the daemon's start.
+    /// How often throttling started since the daemon's start.
     pub throttled_times: u64,
-    /// How long the reading took.
+    /// Duration of the reading.
     pub read_in: Duration,
 }
 
-/// Numbers about one source.
+/// Statistics of one source.
 #[derive(Debug, Clone)]
 pub struct SourceStats {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// State now.
+    /// Current state.
     pub state: SourceState,
     /// Frames received.
     pub frames: u64,
-    /// Frames dropped because a newer one was there.
+    /// Frames dropped because a newer one was available.
     pub dropped: u64,
-    /// Times that it was opened anew.
+    /// Number of reconnects.
     pub reconnects: u64,
     /// Frames per second since the last summary.
     pub fps: f64,
-    /// Confirmed tracks now.
+    /// Confirmed tracks.
     pub tracks: usize,
-    /// Frames that skip the network after each that goes through it, now.
+    /// Current inference interval: frames without inference after each one with.
     pub interval: u32,
-    /// Frames that have skipped it.
-    pub carried: u64,
+    /// Frames without inference.
+    pub skipped: u64,
 }
 
-/// What became of the messages given to a sink.
+/// Message counts of a sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SinkCounts {
-    /// Handed over by the chain.
+    /// Passed in by the pipeline.
     pub accepted: u64,
-    /// Known to have arrived (acknowledged, written).
+    /// Delivered (acknowledged, written).
     pub delivered: u64,
-    /// Given up because the queue was full, writing failed, the broker refused it, or the sink was closed before it could go.
+    /// Dropped because the queue was full, writing failed, the broker refused it, or the sink was closed first.
     pub dropped: u64,
-    /// Retained values (states, counts) that a newer value of the same topic replaced before they had arrived.
+    /// Retained values (states, counts) replaced by a newer value of the same topic before delivery.
     pub replaced: u64,
     /// Still waiting. At any moment `accepted = delivered + dropped + replaced + queued`.
     pub queued: u64,
@@ -330,35 +332,35 @@ impl Sum for SinkCounts {
     }
 }
 
-/// Where tracks go. Implementations: MQTT, and JSON lines.
+/// Receiver of publications. Implementations: MQTT, and JSON lines.
 pub trait Sink: Send {
-    /// Takes one record. Never blocks: what cannot be kept is dropped and counted.
-    fn accept(&mut self, record: &Record<'_>);
+    /// Takes one record. Never blocks: what cannot be queued is dropped and counted.
+    fn publish(&mut self, record: &Publication<'_>);
 
-    /// A source is there from now on.
-    fn source_joined(&mut self, source: &str) {
+    /// A source was added.
+    fn source_added(&mut self, source: &str) {
         let _ = source;
     }
 
-    /// All sources that the daemon starts with are there: what is kept elsewhere of others, from an earlier run, is out of date.
-    fn sources_joined(&mut self) {
-        // Nothing is kept by what only writes along.
+    /// All sources of the start are added: retained values of other sources, from an earlier run, are stale.
+    fn sources_ready(&mut self) {
+        // No retained values by default.
     }
 
-    /// A source was taken out: what is kept of it elsewhere, beside its last state, is taken back.
-    fn source_left(&mut self, source: &str) {
-        // Nothing is kept by what only writes along.
+    /// A source was removed: its retained values are cleared, except its last state.
+    fn source_removed(&mut self, source: &str) {
+        // No retained values by default.
         let _ = source;
     }
 
-    /// What became of the messages so far.
+    /// Current message counts.
     fn counts(&self) -> SinkCounts;
 
-    /// Whether nobody reads what is written any more (the other end of a pipe was closed), so that the run should end cleanly.
-    fn reader_gone(&self) -> bool {
+    /// Whether the reader of the output is gone (the other end of a pipe was closed), so that the run should end cleanly.
+    fn is_closed_by_reader(&self) -> bool {
         false
     }
 
-    /// Delivers what is queued, says goodbye (clean disconnect, retained `offline`), and ends within `deadline`. Returns the final counts.
+    /// Delivers what is queued, disconnects cleanly (retained `offline`), and ends within `deadline`. Returns the final counts.
     fn close(self: Box<Self>, deadline: Duration) -> SinkCounts;
 }

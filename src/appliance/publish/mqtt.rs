@@ -1,25 +1,25 @@
-//! The MQTT sink: a thread named `mqtt` with a client that loses nothing while the process lives.
+//! The MQTT sink: a thread named `mqtt` with a client that loses no QoS 1 message while the process runs.
 //!
-//! A message of QoS 1 counts as delivered when the broker's PUBACK has come, not before; what was under way when a
-//! connection broke is sent again, in order. While the broker is away, messages wait in a bounded queue, and the newest
-//! value of each retained topic waits beside it. The client speaks MQTT 5.0, since only there a broker says why it
-//! refuses a message, and 3.1.1 with brokers that do not know 5.0.
+//! A message of QoS 1 counts as delivered when the broker's PUBACK has arrived, not before; unacknowledged messages of a
+//! broken connection are sent again, in order. While the broker is unavailable, messages wait in a bounded queue, together
+//! with the newest value of each retained topic. The client uses MQTT 5.0, because only there a broker reports why it
+//! refuses a message, and 3.1.1 with brokers without 5.0.
 //!
 //! ```text
 //! accept() ──► Outbox ──► Session ──► broker      outbox: queues, pure       session: one connection
-//!  (chain)       ▲  (thread `mqtt`)     │         worker: reconnects      dial: address, TLS, login      link: packets
+//! (pipeline)    ▲  (thread `mqtt`)     │         worker: reconnects      connect: address, TLS, login, packets
 //!                └────── PUBACK ◄───────┘
 //! ```
 
 mod backoff;
-pub(crate) mod dial;
-mod kept;
-pub(crate) mod link;
+pub(crate) mod connect;
+pub(crate) mod connection;
+mod log_dedup;
 mod outbox;
-mod repeats;
+mod retained;
+mod retained_cleanup;
 mod session;
 mod shared;
-mod stock;
 mod tls;
 mod worker;
 
@@ -31,66 +31,66 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, bounded};
 
-use self::dial::{Hello, dial};
-use self::link::Protocol;
+use self::connect::{ClientIdentity, connect};
+use self::connection::Protocol;
 use self::outbox::{Message, Outbox};
+use self::retained_cleanup::Cleanup;
 use self::session::ONLINE;
 use self::shared::Shared;
-use self::stock::Remedy;
 use self::worker::Worker;
 use super::{
-    Delivery, Encoder, Moment, PublishError, Record, Sink, SinkCounts, SourceState, Topics,
+    Delivery, Encoder, Publication, PublishError, Sink, SinkCounts, SourceState, Timestamp, Topics,
 };
 use jetwatch_config::MqttConfig;
-use jetwatch_telemetry::{self as telemetry, Pulse, Pulses, thread_names};
+use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
 
-/// Part of the closing deadline that is kept for hanging up and for the thread's end.
-const RESERVE: Duration = Duration::from_millis(200);
+/// Part of the closing deadline reserved for the disconnect and for the end of the thread.
+const SHUTDOWN_RESERVE: Duration = Duration::from_millis(200);
 
-/// Why a source has ended that only an earlier run had.
-const GONE: &str = "not among the sources since the daemon was started again";
+/// Reason in the `ended` state of a source that only an earlier run had.
+const NOT_CONFIGURED_REASON: &str = "not in the configuration since the daemon's restart";
 
-/// How often the thread marks that it is alive.
-const BEAT: Duration = Duration::from_millis(500);
+/// Heartbeat interval of the thread.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// State of the connection to the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Connection {
-    /// The first attempt is under way.
+pub enum ConnectionState {
+    /// The first attempt is in progress.
     Connecting,
     /// The broker accepted the client.
     Connected,
     /// The last attempt or connection failed; it is tried again.
     Failed {
-        /// Why, with what to do about it.
+        /// The error and its remedy.
         reason: String,
-        /// The broker or a secret said no: trying again helps only after a change, and happens every 30 s.
+        /// The broker or a credential was rejected: retries happen only every 30 s, as they succeed only after a change.
         refused: bool,
     },
 }
 
-/// What a broker said of itself when asked once.
+/// Result of a successful [`probe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerInfo {
     /// Host and port.
     pub address: String,
     /// `5.0` or `3.1.1`.
     pub protocol: &'static str,
-    /// Time until the login was accepted, name service and TLS included.
+    /// Time until the login was accepted, including DNS and TLS.
     pub connect_time: Duration,
 }
 
 /// Connects, logs in and disconnects, each step within `limit`. Blocks for at most a few times `limit`; starts no thread
-/// that outlives it. The error says which step failed and what to do.
+/// that outlives it. The error names the step that failed and the remedy.
 pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, PublishError> {
     let runtime = runtime("mqtt-probe")?;
-    // An id of its own: the daemon's would throw a running daemon off its connection.
+    // An own client id: with the daemon's, the broker would disconnect a running daemon.
     let client_id = format!("{}-check-{}", config.client_id, std::process::id());
     let started = Instant::now();
     let result = runtime.block_on(async {
-        let mut link = dial(
+        let mut link = connect(
             config,
-            &Hello {
+            &ClientIdentity {
                 client_id,
                 will: None,
             },
@@ -98,7 +98,7 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
         )
         .await?;
         let connect_time = started.elapsed();
-        // DISCONNECT has this one form in both versions. The login worked: a broker that hangs up first does no harm.
+        // DISCONNECT has this one form in both versions. The login succeeded: an error here is harmless.
         let _ = link.write(&[0xe0, 0], limit).await;
         let protocol = if link.protocol == Protocol::V5 {
             "5.0"
@@ -111,16 +111,16 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
             connect_time,
         })
     });
-    // A name service that hangs must not hold the caller up.
+    // A blocked DNS lookup must not block the caller.
     runtime.shutdown_background();
     result
 }
 
-/// Marks each turn of the runtime, for ever: waiting for the network lets it turn, being stuck does not.
-async fn beat(pulse: &Pulse) {
+/// Beats at each turn of the runtime. Waiting for the network lets it turn; a blocked task does not.
+async fn send_heartbeats(pulse: &Heartbeat) {
     loop {
-        pulse.works();
-        tokio::time::sleep(BEAT).await;
+        pulse.busy();
+        tokio::time::sleep(HEARTBEAT_INTERVAL).await;
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) fn runtime(name: &'static str) -> Result<tokio::runtime::Runtime, Pub
         .map_err(|source| PublishError::Thread { name, source })
 }
 
-/// Sees the state of an [`MqttSink`] from elsewhere, also after the sink was given away.
+/// View of the state of an [`MqttSink`], also after the sink was moved elsewhere.
 #[derive(Debug, Clone)]
 pub struct MqttMonitor {
     shared: Arc<Shared>,
@@ -142,11 +142,11 @@ pub struct MqttMonitor {
 impl MqttMonitor {
     /// State of the connection.
     #[must_use]
-    pub fn connection(&self) -> Connection {
-        self.shared.connection().clone()
+    pub fn connection_state(&self) -> ConnectionState {
+        self.shared.connection_state().clone()
     }
 
-    /// What became of the messages so far.
+    /// Current message counts.
     #[must_use]
     pub fn counts(&self) -> SinkCounts {
         self.shared.outbox().counts()
@@ -159,17 +159,17 @@ pub struct MqttSink {
     shared: Arc<Shared>,
     encoder: Encoder,
     topics: Topics,
-    /// The sources that there are now.
+    /// The current sources.
     present: HashSet<String>,
-    /// What the broker has kept from an earlier run is still to be looked at.
-    taking_stock: bool,
+    /// The values retained by the broker from an earlier run have not been checked yet.
+    is_cleanup_pending: bool,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<()>,
 }
 
 impl MqttSink {
-    /// Starts the thread and returns at once: whether the broker is there is the thread's business, and it never stops
-    /// trying. `labels` are the model's, in the order of their class numbers. Fails only when no thread can be started.
+    /// Starts the thread and returns at once: it connects in the background and retries without end. `labels` are the
+    /// model's, in the order of their class numbers. Fails only when no thread can be started.
     ///
     /// With [`Broker::Embedded`](jetwatch_config::Broker::Embedded) this connects to the address given there; the broker itself is started by
     /// [`EmbeddedBroker::start`](super::EmbeddedBroker::start).
@@ -178,20 +178,20 @@ impl MqttSink {
         device: &str,
         labels: &[String],
     ) -> Result<Self, PublishError> {
-        Self::start_watched(config, device, labels, &Pulses::default())
+        Self::start_with_heartbeat(config, device, labels, &Heartbeats::default())
     }
 
-    /// As [`MqttSink::start`], with the thread's mark among `pulses`. A broker that is away or slow is no stall.
-    pub fn start_watched(
+    /// As [`MqttSink::start`], with the thread's heartbeat among `pulses`. An unavailable or slow broker is no stall.
+    pub fn start_with_heartbeat(
         config: &MqttConfig,
         device: &str,
         labels: &[String],
-        pulses: &Pulses,
+        pulses: &Heartbeats,
     ) -> Result<Self, PublishError> {
         let topics = Topics::new(&config.prefix, device, labels);
         let mut outbox = Outbox::new(config.queue_messages);
-        // The first state, so that it is the first thing on every connection.
-        outbox.set_own_state(Message {
+        // Set first, so that it is sent first on every connection.
+        outbox.set_internal_state(Message {
             topic: Arc::clone(topics.status()),
             payload: Bytes::from_static(ONLINE.as_bytes()),
         });
@@ -200,11 +200,11 @@ impl MqttSink {
             config: config.clone(),
             shared: Arc::clone(&shared),
             status: Arc::clone(topics.status()),
-            values: topics.values(),
+            retained_filters: topics.retained_filters(),
         };
         let runtime = runtime("mqtt-resolve")?;
         let (end, ended) = bounded(1);
-        let pulse = pulses.join("mqtt");
+        let pulse = pulses.register("mqtt");
         let thread = std::thread::Builder::new()
             .name(thread_names::MQTT.to_owned())
             .spawn(move || {
@@ -212,12 +212,12 @@ impl MqttSink {
                 runtime.block_on(async {
                     tokio::select! {
                         () = worker.run() => {}
-                        () = beat(&pulse) => {}
+                        () = send_heartbeats(&pulse) => {}
                     }
                 });
                 drop(pulse);
                 runtime.shutdown_background();
-                // Nobody listens when the sink was dropped.
+                // The receiver is gone when the sink was dropped.
                 let _ = end.send(());
             })
             .map_err(|source| PublishError::Thread {
@@ -229,13 +229,13 @@ impl MqttSink {
             encoder: Encoder::new(device, labels),
             topics,
             present: HashSet::new(),
-            taking_stock: false,
+            is_cleanup_pending: false,
             thread: Some(thread),
             ended,
         })
     }
 
-    /// A view of this sink that can be kept.
+    /// A view of this sink's state.
     #[must_use]
     pub fn monitor(&self) -> MqttMonitor {
         MqttMonitor {
@@ -243,40 +243,40 @@ impl MqttSink {
         }
     }
 
-    /// Puts right what an earlier run has left at the broker, once that was read.
-    fn take_stock(&mut self) {
-        let Some(found) = self.shared.take_kept() else {
+    /// Cleans up values retained from an earlier run, once they were read.
+    fn clean_up_retained(&mut self) {
+        let Some(found) = self.shared.take_retained() else {
             return;
         };
-        self.taking_stock = false;
-        let remedies = {
+        self.is_cleanup_pending = false;
+        let actions = {
             let outbox = self.shared.outbox();
-            stock::remedies(&found, &self.topics, &self.present, |topic| {
+            retained_cleanup::plan_cleanup(&found, &self.topics, &self.present, |topic| {
                 outbox.has_state(topic)
             })
         };
-        if remedies.is_empty() {
+        if actions.is_empty() {
             return;
         }
-        log::info!(values = remedies.len(); "the broker had values of an earlier run; they are put right");
-        for remedy in remedies {
+        log::info!(values = actions.len(); "cleaning up stale retained messages from a previous run");
+        for remedy in actions {
             match remedy {
-                Remedy::Withdraw { topic } => self.shared.outbox().take_back(topic.into()),
-                Remedy::NoneOf { source, label } => self.accept(&Record::Count {
+                Cleanup::Clear { topic } => self.shared.outbox().clear_retained(topic.into()),
+                Cleanup::ZeroCount { source, label } => self.publish(&Publication::Count {
                     source: &source,
                     label: &label,
                     count: 0,
                     at: SystemTime::now(),
                 }),
-                Remedy::Gone { source } => {
-                    self.accept(&Record::Source {
+                Cleanup::MarkEnded { source } => {
+                    self.publish(&Publication::Source {
                         source: &source,
                         state: SourceState::Ended,
-                        reason: Some(GONE),
+                        reason: Some(NOT_CONFIGURED_REASON),
                         at: SystemTime::now(),
                     });
-                    // Its state stays, as that of every source that left.
-                    drop(self.topics.forget(&source));
+                    // Its state stays retained, as that of every removed source.
+                    drop(self.topics.remove_source(&source));
                 }
             }
         }
@@ -285,14 +285,14 @@ impl MqttSink {
 
     fn shut_down(&mut self, deadline: Duration) {
         let now = tokio::time::Instant::now();
-        let reserve = RESERVE.min(deadline / 4);
+        let reserve = SHUTDOWN_RESERVE.min(deadline / 4);
         self.shared.close_by(now + (deadline - reserve));
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // A sender that is gone means that the thread ended by a panic, which the hook has told.
+        // A disconnected channel means that the thread panicked, which the panic hook has logged.
         if self.ended.recv_timeout(deadline) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
-            log::warn!(thread = "mqtt"; "not ended after {:.1} s; left behind", deadline.as_secs_f32());
+            log::warn!(thread = "mqtt"; "did not stop within {:.1} s; abandoned", deadline.as_secs_f32());
             self.shared.outbox().abandon();
             return;
         }
@@ -301,11 +301,11 @@ impl MqttSink {
 }
 
 impl Sink for MqttSink {
-    fn accept(&mut self, record: &Record<'_>) {
-        if self.taking_stock {
-            self.take_stock();
+    fn publish(&mut self, record: &Publication<'_>) {
+        if self.is_cleanup_pending {
+            self.clean_up_retained();
         }
-        let (topic, delivery) = self.topics.of(record);
+        let (topic, delivery) = self.topics.resolve(record);
         let mut outbox = self.shared.outbox();
         let mut push = |payload: &[u8]| {
             // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
@@ -321,10 +321,10 @@ impl Sink for MqttSink {
         };
         match record {
             // A bare integer, as Frigate and Home Assistant's sensors have it.
-            Record::Count { count, .. } => push(count.to_string().as_bytes()),
-            _ => self.encoder.encode(record, Moment::now(), push),
+            Publication::Count { count, .. } => push(count.to_string().as_bytes()),
+            _ => self.encoder.encode(record, Timestamp::now(), push),
         }
-        // Without a connection nobody waits for messages, and a new one starts by looking for them.
+        // Without a connection the thread does not wait for messages; a new connection checks for them first.
         let listening = outbox.is_connected();
         drop(outbox);
         if listening {
@@ -332,19 +332,19 @@ impl Sink for MqttSink {
         }
     }
 
-    fn source_joined(&mut self, source: &str) {
+    fn source_added(&mut self, source: &str) {
         self.present.insert(source.to_owned());
     }
 
-    fn sources_joined(&mut self) {
-        self.taking_stock = self.shared.ask_for_kept();
+    fn sources_ready(&mut self) {
+        self.is_cleanup_pending = self.shared.request_retained();
     }
 
-    fn source_left(&mut self, source: &str) {
+    fn source_removed(&mut self, source: &str) {
         self.present.remove(source);
         let mut outbox = self.shared.outbox();
-        for topic in self.topics.forget(source) {
-            outbox.withdraw(&topic);
+        for topic in self.topics.remove_source(source) {
+            outbox.retract(&topic);
         }
         drop(outbox);
         self.shared.wake.notify_one();
@@ -355,8 +355,8 @@ impl Sink for MqttSink {
     }
 
     fn close(mut self: Box<Self>, deadline: Duration) -> SinkCounts {
-        if self.taking_stock {
-            self.take_stock();
+        if self.is_cleanup_pending {
+            self.clean_up_retained();
         }
         self.shut_down(deadline);
         self.counts()
@@ -364,7 +364,7 @@ impl Sink for MqttSink {
 }
 
 impl Drop for MqttSink {
-    /// A sink that was not closed ends without a farewell: the broker publishes the last will.
+    /// A sink that was not closed disconnects without DISCONNECT: the broker publishes the last will.
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.shut_down(Duration::ZERO);

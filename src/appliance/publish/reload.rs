@@ -1,41 +1,41 @@
-//! What came of reading the configuration again while the daemon runs, and the message about it.
+//! Result of a configuration reload, and its message.
 
 use serde::Serialize;
 
 use super::wire::Utc;
 
-/// What came of reading the configuration again.
+/// Result of a configuration reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReloadStatus {
-    /// In one word.
+    /// The result, as a keyword.
     pub state: ReloadState,
-    /// Names of the sources that joined.
+    /// Names of the added sources.
     pub added: Vec<String>,
-    /// Names of those that were stopped and started anew, as their keys have other values.
+    /// Names of the restarted sources, whose settings changed.
     pub changed: Vec<String>,
-    /// Names of those that left.
+    /// Names of the removed sources.
     pub removed: Vec<String>,
-    /// How many go on untouched.
+    /// Number of unchanged sources.
     pub unchanged: usize,
-    /// Why it was refused, or what went wrong.
+    /// Why it was refused, or what failed.
     pub problems: Vec<ReloadProblem>,
 }
 
-/// What came of a reload in one word.
+/// Result of a reload, as a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReloadState {
-    /// All that the file says runs.
+    /// The whole file is in effect.
     Applied,
     /// Nothing was changed.
     Refused,
-    /// The file was taken over, but some of its sources could not be stopped or started.
+    /// The file is in effect, but some of its sources could not be stopped or started.
     Incomplete,
 }
 
-/// One thing that stands against a reload.
+/// One problem with a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReloadProblem {
-    /// The file; `None` where the problem has no place in one.
+    /// The file; `None` where the problem has no location in one.
     pub file: Option<String>,
     /// Its line, from 1.
     pub line: Option<usize>,
@@ -46,7 +46,7 @@ pub struct ReloadProblem {
 }
 
 impl ReloadState {
-    /// The word used in messages.
+    /// The keyword used in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! A message to a broker and back, to see that it takes and gives what is published. Called by `jetwatch doctor`.
+//! A message to a broker and back, to test that it accepts and delivers publications. Called by `jetwatch doctor`.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use mqtt5::packet::publish::PublishPacket;
 use mqtt5::transport::packet_io::encode_packet_to_buffer;
 use tokio::time::timeout;
 
-use super::mqtt::dial::{Hello, dial};
-use super::mqtt::link::{Link, lost};
+use super::mqtt::connect::{ClientIdentity, connect};
+use super::mqtt::connection::{Connection, lost};
 use super::subscribe::subscribe;
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
 
-/// Publishes one message below `<prefix>/<device>/doctor`, which nobody keeps, and waits for it as a subscriber. The time from
-/// one to the other, without that of connecting; each step ends within `limit`.
+/// Publishes one message, not retained, below `<prefix>/<device>/doctor` and waits for it as a subscriber. Returns the time
+/// between the two, without the connection setup; each step ends within `limit`.
 ///
 /// # Errors
 /// As for [`probe`](super::probe); the subscription is refused; or the message does not come back.
@@ -28,12 +28,12 @@ pub fn round_trip(
     let runtime = mqtt::runtime("mqtt-doctor")?;
     let id = std::process::id();
     let topic = format!("{}/{device}/doctor/{id}", config.prefix);
-    let hello = Hello {
+    let hello = ClientIdentity {
         client_id: format!("{}-doctor-{id}", config.client_id),
         will: None,
     };
     let result = runtime.block_on(async {
-        let mut link = dial(config, &hello, limit).await?;
+        let mut link = connect(config, &hello, limit).await?;
         subscribe(&mut link, &topic).await?;
         let started = Instant::now();
         publish(&mut link, &topic, limit).await?;
@@ -45,16 +45,16 @@ pub fn round_trip(
             waited: limit,
         })??;
         let elapsed = started.elapsed();
-        // The goodbye is a courtesy.
+        // A failed DISCONNECT is harmless.
         let _ = link.write(&[0xe0, 0], limit).await;
         Ok(elapsed)
     });
-    // A name service that hangs must not hold the caller up.
+    // A blocked DNS lookup must not block the caller.
     runtime.shutdown_background();
     result
 }
 
-async fn publish(link: &mut Link, topic: &str, limit: Duration) -> Result<(), PublishError> {
+async fn publish(link: &mut Connection, topic: &str, limit: Duration) -> Result<(), PublishError> {
     let packet = Packet::Publish(PublishPacket {
         topic_name: topic.to_owned(),
         packet_id: None,
@@ -71,7 +71,7 @@ async fn publish(link: &mut Link, topic: &str, limit: Duration) -> Result<(), Pu
     link.write(&buffer, limit).await
 }
 
-async fn wait_for(link: &mut Link, topic: &str) -> Result<(), PublishError> {
+async fn wait_for(link: &mut Connection, topic: &str) -> Result<(), PublishError> {
     loop {
         if let Packet::Publish(publish) = link.read().await?
             && publish.topic_name == topic

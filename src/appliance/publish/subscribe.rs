@@ -1,5 +1,5 @@
-//! A small subscriber, to show messages as subscribers see them. Not part of the chain: nothing is published or kept,
-//! and it does not reconnect.
+//! A small subscriber that receives messages as any MQTT client does. Not part of the pipeline: it publishes and stores
+//! nothing, and does not reconnect.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -15,21 +15,21 @@ use mqtt5::transport::packet_io::encode_packet_to_buffer;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::mqtt::dial::{Hello, dial};
-use super::mqtt::link::{Link, Protocol, lost};
+use super::mqtt::connect::{ClientIdentity, connect};
+use super::mqtt::connection::{Connection, Protocol, lost};
 use super::{PublishError, mqtt};
 use jetwatch_config::MqttConfig;
 
-/// Messages that wait for the caller; when more come, the connection is read more slowly.
-const WAITING: usize = 1024;
-/// Longest time of each step of connecting.
-const LIMIT: Duration = Duration::from_secs(10);
+/// Messages queued for the caller; when the queue is full, the connection is read more slowly.
+const QUEUE_CAPACITY: usize = 1024;
+/// Timeout of each step of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What becomes of the values that the broker has kept.
+/// Whether retained values are delivered.
 #[derive(Clone, Copy, PartialEq)]
-enum Kept {
-    HandedOn,
-    LeftOut,
+enum RetainedPolicy {
+    Deliver,
+    Ignore,
 }
 
 /// A topic and its payload.
@@ -51,7 +51,7 @@ impl Subscriber {
     /// # Errors
     /// As for [`probe`](super::probe), and when the subscription is refused.
     pub fn start(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
-        Self::begin(config, filter, Kept::HandedOn)
+        Self::start_with(config, filter, RetainedPolicy::Deliver)
     }
 
     /// As [`start`](Self::start), without retained values: only what is published from then on.
@@ -59,10 +59,14 @@ impl Subscriber {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_fresh(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
-        Self::begin(config, filter, Kept::LeftOut)
+        Self::start_with(config, filter, RetainedPolicy::Ignore)
     }
 
-    fn begin(config: &MqttConfig, filter: &str, kept: Kept) -> Result<Self, PublishError> {
+    fn start_with(
+        config: &MqttConfig,
+        filter: &str,
+        retained: RetainedPolicy,
+    ) -> Result<Self, PublishError> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let client_id = format!(
@@ -72,19 +76,19 @@ impl Subscriber {
         );
         let runtime = mqtt::runtime("mqtt-subscribe")?;
         let mut link = runtime.block_on(async {
-            let mut link = dial(
+            let mut link = connect(
                 config,
-                &Hello {
+                &ClientIdentity {
                     client_id,
                     will: None,
                 },
-                LIMIT,
+                CONNECT_TIMEOUT,
             )
             .await?;
             subscribe(&mut link, filter).await?;
             Ok::<_, PublishError>(link)
         })?;
-        let (sender, messages) = bounded(WAITING);
+        let (sender, messages) = bounded(QUEUE_CAPACITY);
         let stop = Arc::new(Notify::new());
         let ended = Arc::new(Mutex::new(None));
         let (stop_here, ended_here) = (Arc::clone(&stop), Arc::clone(&ended));
@@ -93,9 +97,9 @@ impl Subscriber {
             .spawn(move || {
                 let result = runtime.block_on(async {
                     tokio::select! {
-                        result = receive(&mut link, &sender, kept) => result,
+                        result = receive(&mut link, &sender, retained) => result,
                         () = stop_here.notified() => {
-                            // The goodbye is a courtesy.
+                            // A failed DISCONNECT is harmless.
                             let _ = link.write(&[0xe0, 0], Duration::from_secs(1)).await;
                             Ok(())
                         }
@@ -138,7 +142,7 @@ impl Subscriber {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         self.stop.notify_one();
-        // A thread that waits for room in the channel is freed by emptying it.
+        // Draining the channel unblocks a thread that waits for space in it.
         self.messages = crossbeam_channel::never();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -146,7 +150,7 @@ impl Drop for Subscriber {
     }
 }
 
-pub(super) async fn subscribe(link: &mut Link, filter: &str) -> Result<(), PublishError> {
+pub(super) async fn subscribe(link: &mut Connection, filter: &str) -> Result<(), PublishError> {
     let packet = match link.protocol {
         Protocol::V5 => SubscribePacket::new(1),
         Protocol::V311 => SubscribePacket::new_v311(1),
@@ -159,10 +163,13 @@ pub(super) async fn subscribe(link: &mut Link, filter: &str) -> Result<(), Publi
     let timed_out = PublishError::Timeout {
         address: link.address.clone(),
         step: "subscribing",
-        waited: LIMIT,
+        waited: CONNECT_TIMEOUT,
     };
-    // Nothing can come before the confirmation but the confirmation: mosquitto and our broker send retained values after it.
-    match timeout(LIMIT, link.read()).await.map_err(|_| timed_out)?? {
+    // Only SUBACK can come first: mosquitto and the embedded broker send retained values after it.
+    match timeout(CONNECT_TIMEOUT, link.read())
+        .await
+        .map_err(|_| timed_out)??
+    {
         Packet::SubAck(answer) if answer.reason_codes.iter().all(|code| code.is_success()) => {
             Ok(())
         }
@@ -181,9 +188,9 @@ pub(super) async fn subscribe(link: &mut Link, filter: &str) -> Result<(), Publi
 }
 
 async fn receive(
-    link: &mut Link,
+    link: &mut Connection,
     sender: &Sender<Message>,
-    kept: Kept,
+    retained: RetainedPolicy,
 ) -> Result<(), PublishError> {
     let mut ping = Instant::now() + link.keep_alive;
     let mut answered = true;
@@ -194,14 +201,14 @@ async fn receive(
                 match packet? {
                     Packet::Publish(publish) => {
                         let id = publish.packet_id;
-                        // Blocks this thread alone while the caller is slow: that is the back-pressure. An error: the caller is gone.
-                        if (kept == Kept::HandedOn || !publish.retain)
+                        // Blocks only this thread while the caller is slow: that is the back-pressure. An error: the caller is gone.
+                        if (retained == RetainedPolicy::Deliver || !publish.retain)
                             && sender.send((publish.topic_name, publish.payload.to_vec())).is_err()
                         {
                             return Ok(());
                         }
                         if let Some(id) = id {
-                            // A broker that died may have left more to read: the end is where reading ends.
+                            // A closed connection may have data left to read: read to its end.
                             let _ = send(link, &Packet::PubAck(PubAckPacket::new(id))).await;
                         }
                     }
@@ -225,8 +232,8 @@ async fn receive(
     }
 }
 
-async fn send(link: &mut Link, packet: &Packet) -> Result<(), PublishError> {
+async fn send(link: &mut Connection, packet: &Packet) -> Result<(), PublishError> {
     let mut buffer = BytesMut::new();
     encode_packet_to_buffer(packet, &mut buffer).map_err(|error| lost(&link.address, &error))?;
-    link.write(&buffer, LIMIT).await
+    link.write(&buffer, CONNECT_TIMEOUT).await
 }

@@ -1,11 +1,11 @@
-//! Where a record goes on MQTT and how surely it must arrive. Pure: no connection, no clock.
+//! Topic and delivery guarantee of a record on MQTT. Pure: no connection, no clock.
 //!
 //! ```text
 //! <prefix>/<device>/status                `online`, `offline` (also the last will)        retained, QoS 1
 //! <prefix>/<device>/detector              JSON, kind `detector`                           retained, QoS 1
 //! <prefix>/<device>/throttling            JSON, kind `throttling`                         retained, QoS 1
 //! <prefix>/<device>/reload                JSON, kind `reload`                             retained, QoS 1
-//! <prefix>/<device>/command               (heard, where the configuration allows commands)
+//! <prefix>/<device>/command               (subscribed, where the configuration allows commands)
 //! <prefix>/<device>/command/reply         JSON, kind `reply`                              QoS 1
 //! <prefix>/<device>/stats                 JSON, kind `stats`                              QoS 0
 //! <prefix>/<device>/<source>/status       JSON, kind `source`                             retained, QoS 1
@@ -23,9 +23,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Record;
+use super::Publication;
 
-/// How surely a message must arrive.
+/// Delivery guarantee of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// The newest value of the topic, kept by the broker and acknowledged (retained, QoS 1).
@@ -47,14 +47,14 @@ pub struct Topics {
     command: Arc<str>,
     reply: Arc<str>,
     stats: Arc<str>,
-    /// Last level of each known label.
+    /// Last topic level of each known label.
     levels: HashMap<String, String>,
     sources: HashMap<String, SourceTopics>,
 }
 
-/// What a topic of a source that has a retained value is for.
+/// Purpose of a source's topic with a retained value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place<'t> {
+pub(super) enum RetainedTopic<'t> {
     /// The source's state.
     Status {
         /// Its name.
@@ -81,7 +81,7 @@ struct SourceTopics {
     status: Arc<str>,
     events: Arc<str>,
     detections: Arc<str>,
-    facts: Arc<str>,
+    analytics: Arc<str>,
     /// By the name of the rule, which is unique among a source's.
     rules: HashMap<String, Arc<str>>,
     counts: HashMap<String, Arc<str>>,
@@ -92,14 +92,14 @@ impl Topics {
     #[must_use]
     pub fn new(prefix: &str, device: &str, labels: &[String]) -> Self {
         let base = format!("{prefix}/{}", level(device));
-        let mut taken: HashSet<String> = HashSet::new();
+        let mut reserved: HashSet<String> = HashSet::new();
         let mut levels = HashMap::new();
         for label in labels {
             if levels.contains_key(label) {
                 continue;
             }
             let mut name = level(label);
-            while !taken.insert(name.clone()) {
+            while !reserved.insert(name.clone()) {
                 name.push('_');
             }
             levels.insert(label.clone(), name);
@@ -124,84 +124,86 @@ impl Topics {
         &self.status
     }
 
-    /// Where commands are heard.
+    /// Topic of commands.
     #[must_use]
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Filters for all topics of sources that have retained values; others match them, too.
+    /// Filters for all topics of sources with retained values; other topics match them, too.
     #[must_use]
-    pub(super) fn values(&self) -> [String; 4] {
+    pub(super) fn retained_filters(&self) -> [String; 4] {
         ["+/+", "+/counts/+", "+/zones/+", "+/lines/+"]
             .map(|levels| format!("{}/{levels}", self.base))
     }
 
-    /// The source that a topic is of, whatever it is for; `None` where it is none below this device's.
+    /// The source of a topic, whatever its purpose; `None` where it is not below this device.
     #[must_use]
     pub(super) fn source_of<'t>(&self, topic: &'t str) -> Option<&'t str> {
         let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
         Some(below.split_once('/')?.0)
     }
 
-    /// What a topic is for; `None` where this device has no retained value of a source there.
+    /// Purpose of a topic; `None` where this device has no retained value of a source there.
     #[must_use]
-    pub(super) fn place<'t>(&'t self, topic: &'t str) -> Option<Place<'t>> {
+    pub(super) fn retained_topic<'t>(&'t self, topic: &'t str) -> Option<RetainedTopic<'t>> {
         let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
         let levels: Vec<&str> = below.split('/').collect();
         match *levels.as_slice() {
-            [source, "status"] => Some(Place::Status { source }),
-            [source, "zones", _] => Some(Place::Rule {
+            [source, "status"] => Some(RetainedTopic::Status { source }),
+            [source, "zones", _] => Some(RetainedTopic::Rule {
                 source,
                 kind: "zone",
             }),
-            [source, "lines", _] => Some(Place::Rule {
+            [source, "lines", _] => Some(RetainedTopic::Rule {
                 source,
                 kind: "line",
             }),
             [source, "counts", last] => {
                 let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
-                Some(Place::Count { source, label })
+                Some(RetainedTopic::Count { source, label })
             }
             _ => None,
         }
     }
 
-    /// Topic and delivery of what `record` becomes.
-    pub fn of(&mut self, record: &Record<'_>) -> (Arc<str>, Delivery) {
+    /// Topic and delivery guarantee of `record`.
+    pub fn resolve(&mut self, record: &Publication<'_>) -> (Arc<str>, Delivery) {
         match record {
-            Record::Events { source, .. } => (
+            Publication::Events { source, .. } => (
                 Arc::clone(&self.source(source).events),
                 Delivery::AtLeastOnce,
             ),
-            Record::Frame { source, .. } => (
+            Publication::Frame { source, .. } => (
                 Arc::clone(&self.source(source).detections),
                 Delivery::AtMostOnce,
             ),
-            Record::Source { source, .. } => {
+            Publication::Source { source, .. } => {
                 (Arc::clone(&self.source(source).status), Delivery::State)
             }
-            Record::Count { source, label, .. } => (self.count(source, label), Delivery::State),
-            Record::Facts { source, .. } => (
-                Arc::clone(&self.source(source).facts),
+            Publication::Count { source, label, .. } => {
+                (self.count(source, label), Delivery::State)
+            }
+            Publication::Analytics { source, .. } => (
+                Arc::clone(&self.source(source).analytics),
                 Delivery::AtLeastOnce,
             ),
-            Record::Zone { source, zone, .. } => {
+            Publication::Zone { source, zone, .. } => {
                 (self.rule(source, "zones", &zone.name), Delivery::State)
             }
-            Record::Line { source, line, .. } => {
+            Publication::Line { source, line, .. } => {
                 (self.rule(source, "lines", &line.name), Delivery::State)
             }
-            Record::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
-            Record::Throttling { .. } => (Arc::clone(&self.throttling), Delivery::State),
-            Record::Reload { .. } => (Arc::clone(&self.reload), Delivery::State),
-            Record::Reply { .. } => (Arc::clone(&self.reply), Delivery::AtLeastOnce),
-            Record::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
+            Publication::Detector { .. } => (Arc::clone(&self.detector), Delivery::State),
+            Publication::Throttling { .. } => (Arc::clone(&self.throttling), Delivery::State),
+            Publication::Reload { .. } => (Arc::clone(&self.reload), Delivery::State),
+            Publication::Reply { .. } => (Arc::clone(&self.reply), Delivery::AtLeastOnce),
+            Publication::Stats(_) => (Arc::clone(&self.stats), Delivery::AtMostOnce),
         }
     }
 
-    /// Forgets a source; gives the topics of its counts, zones and lines, whose values mean nothing any more.
-    pub fn forget(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
+    /// Removes a source; returns the topics of its counts, zones and lines, whose values are stale.
+    pub fn remove_source(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
         let topics = self.sources.remove(source);
         let values = |topics: SourceTopics| {
             topics
@@ -220,7 +222,7 @@ impl Topics {
                 status: format!("{base}/status").into(),
                 events: format!("{base}/events").into(),
                 detections: format!("{base}/detections").into(),
-                facts: format!("{base}/analytics").into(),
+                analytics: format!("{base}/analytics").into(),
                 rules: HashMap::new(),
                 counts: HashMap::new(),
             };
@@ -280,19 +282,19 @@ mod tests {
     use crate::{SourceState, Stats};
 
     fn count_topic(topics: &mut Topics, label: &str) -> String {
-        let record = Record::Count {
+        let record = Publication::Count {
             source: "cam",
             label,
             count: 1,
             at: SystemTime::UNIX_EPOCH,
         };
-        let (topic, delivery) = topics.of(&record);
+        let (topic, delivery) = topics.resolve(&record);
         assert_eq!(delivery, Delivery::State);
         topic.to_string()
     }
 
     #[test]
-    fn labels_become_levels_without_collisions() {
+    fn labels_map_to_distinct_topic_levels() {
         let labels = [
             "person",
             "traffic light",
@@ -346,18 +348,18 @@ mod tests {
     fn each_record_has_its_topic_and_delivery() {
         let mut topics = Topics::new("site/jetwatch", "a+b", &[]);
         assert_eq!(&**topics.status(), "site/jetwatch/a_b/status");
-        let state = Record::Source {
+        let state = Publication::Source {
             source: "cam",
             state: SourceState::Online,
             reason: None,
             at: SystemTime::UNIX_EPOCH,
         };
         assert_eq!(
-            topics.of(&state),
+            topics.resolve(&state),
             ("site/jetwatch/a_b/cam/status".into(), Delivery::State)
         );
         let stats = Stats::default();
-        let (topic, delivery) = topics.of(&Record::Stats(&stats));
+        let (topic, delivery) = topics.resolve(&Publication::Stats(&stats));
         assert_eq!(
             (&*topic, delivery),
             ("site/jetwatch/a_b/stats", Delivery::AtMostOnce)

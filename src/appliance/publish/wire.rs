@@ -1,11 +1,11 @@
-//! Records as JSON. Pure: the caller says what time it is, and sends or writes the result.
+//! Records as JSON. Pure: the caller passes the time, and sends or writes the result.
 //!
-//! The bodies are in [`body`]; this file chooses which one a record becomes and fills it. MQTT and JSON lines carry the
-//! same bytes, but for counts, which are bare integers on MQTT.
+//! The bodies are in [`body`]; this file selects and fills the one of a record. MQTT and JSON lines use the same bytes,
+//! except for counts, which are bare integers on MQTT.
 
+mod analytics;
 mod body;
 mod machine;
-mod scene;
 mod value;
 
 use std::time::{Duration, Instant, SystemTime};
@@ -17,23 +17,23 @@ use self::body::{
 use self::machine::{MachineBody, ThrottlingBody, causes};
 pub(crate) use self::value::Utc;
 use self::value::{EventId, finite, milliseconds, rounded};
-use super::{DetectorStatus, Record, Stats};
-use jetwatch_platform::throttling::Change;
+use super::{DetectorStatus, Publication, Stats};
+use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_types::{EventKind, FrameMeta, Size, Track, TrackEvent, TrackState};
 
-/// Version of the messages: it grows when a subscriber would have to change; new fields alone do not count.
+/// Version of the messages: increased when subscribers have to change; new fields alone do not count.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What both clocks say, read once per record.
+/// Readings of both clocks, taken once per record.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct Timestamp {
     /// Wall-clock time, for times of day in messages.
     pub wall: SystemTime,
     /// Monotonic time, for latencies.
     pub monotonic: Instant,
 }
 
-impl Moment {
+impl Timestamp {
     /// Reads both clocks.
     #[must_use]
     pub fn now() -> Self {
@@ -44,7 +44,7 @@ impl Moment {
     }
 }
 
-/// Writes records as JSON, into a buffer that it keeps.
+/// Writes records as JSON, into a reused buffer.
 #[derive(Debug)]
 pub struct Encoder {
     device: String,
@@ -63,11 +63,16 @@ impl Encoder {
         }
     }
 
-    /// Calls `each` with the JSON of every message that `record` becomes: one per event or fact, otherwise one. No line breaks inside.
-    pub fn encode(&mut self, record: &Record<'_>, now: Moment, mut each: impl FnMut(&[u8])) {
+    /// Calls `each` with the JSON of every message of `record`: one per track event or analytics event, otherwise one. Without line breaks.
+    pub fn encode(
+        &mut self,
+        record: &Publication<'_>,
+        now: Timestamp,
+        mut each: impl FnMut(&[u8]),
+    ) {
         let mut buffer = std::mem::take(&mut self.buffer);
         match record {
-            Record::Events {
+            Publication::Events {
                 source,
                 frame,
                 events,
@@ -77,7 +82,7 @@ impl Encoder {
                     each(&buffer);
                 }
             }
-            Record::Frame {
+            Publication::Frame {
                 source,
                 frame,
                 tracks,
@@ -98,7 +103,7 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Count {
+            Publication::Count {
                 source,
                 label,
                 count,
@@ -116,18 +121,21 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Facts {
+            Publication::Analytics {
                 source,
                 rules,
                 frame,
-                facts,
+                events,
             } => {
-                for fact in *facts {
-                    write(&mut buffer, &self.fact(source, rules, frame, fact, now));
+                for event in *events {
+                    write(
+                        &mut buffer,
+                        &self.analytics_event(source, rules, frame, event, now),
+                    );
                     each(&buffer);
                 }
             }
-            Record::Zone {
+            Publication::Zone {
                 source,
                 zone,
                 present,
@@ -140,7 +148,7 @@ impl Encoder {
                 );
                 each(&buffer);
             }
-            Record::Line {
+            Publication::Line {
                 source,
                 line,
                 crossings,
@@ -153,7 +161,7 @@ impl Encoder {
                 );
                 each(&buffer);
             }
-            Record::Source {
+            Publication::Source {
                 source,
                 state,
                 reason,
@@ -171,27 +179,27 @@ impl Encoder {
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Detector { status, at } => {
+            Publication::Detector { status, at } => {
                 write(&mut buffer, &self.detector(status, *at));
                 each(&buffer);
             }
-            Record::Throttling { change, at } => {
+            Publication::Throttling { change, at } => {
                 write(&mut buffer, &self.throttling(change, *at));
                 each(&buffer);
             }
-            Record::Reload { status, at } => {
+            Publication::Reload { status, at } => {
                 let body = status.body(SCHEMA_VERSION, &self.device, Utc(*at));
                 write(&mut buffer, &body);
                 each(&buffer);
             }
-            Record::Reply { reply, at } => {
+            Publication::Reply { reply, at } => {
                 write(
                     &mut buffer,
                     &reply.body(SCHEMA_VERSION, &self.device, Utc(*at)),
                 );
                 each(&buffer);
             }
-            Record::Stats(stats) => {
+            Publication::Stats(stats) => {
                 write(&mut buffer, &self.stats(stats, now));
                 each(&buffer);
             }
@@ -241,7 +249,7 @@ impl Encoder {
         }
     }
 
-    fn throttling<'a>(&'a self, change: &'a Change, at: SystemTime) -> ThrottlingBody<'a> {
+    fn throttling<'a>(&'a self, change: &'a ThrottleEvent, at: SystemTime) -> ThrottlingBody<'a> {
         ThrottlingBody {
             version: SCHEMA_VERSION,
             kind: "throttling",
@@ -262,7 +270,7 @@ impl Encoder {
         source: &'a str,
         frame: &FrameMeta,
         event: &'a TrackEvent,
-        now: Moment,
+        now: Timestamp,
     ) -> EventBody<'a> {
         let until = event.ended_at.unwrap_or(event.frame_at);
         EventBody {
@@ -298,10 +306,13 @@ impl Encoder {
         }
     }
 
-    fn track<'a>(&'a self, track: &'a Track, picture: Size) -> TrackBody<'a> {
+    fn track<'a>(&'a self, track: &'a Track, image_size: Size) -> TrackBody<'a> {
         let [left, top, right, bottom] = track.xyxy;
-        // A picture is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
-        let (width, height) = (picture.width.max(1) as f32, picture.height.max(1) as f32);
+        // An image is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
+        let (width, height) = (
+            image_size.width.max(1) as f32,
+            image_size.height.max(1) as f32,
+        );
         TrackBody {
             track_id: track.id.0,
             label: self.label(track.class),
@@ -319,7 +330,7 @@ impl Encoder {
             age_frames: track.age_frames,
             hits: track.hits,
             lost_frames: track.lost_frames,
-            attributes: track.attributes.iter().map(AttributeBody::of).collect(),
+            attributes: track.attributes.iter().map(AttributeBody::new).collect(),
         }
     }
 
@@ -331,7 +342,7 @@ impl Encoder {
             .map_or("(class without label)", String::as_str)
     }
 
-    fn stats<'a>(&'a self, stats: &'a Stats, now: Moment) -> StatsBody<'a> {
+    fn stats<'a>(&'a self, stats: &'a Stats, now: Timestamp) -> StatsBody<'a> {
         StatsBody {
             version: SCHEMA_VERSION,
             kind: "stats",
@@ -345,7 +356,7 @@ impl Encoder {
             rss_bytes: stats.rss_bytes,
             peak_rss_bytes: stats.peak_rss_bytes,
             messages: stats.messages.into(),
-            machine: stats.machine.as_ref().map(MachineBody::of),
+            machine: stats.machine.as_ref().map(MachineBody::new),
             sources: stats
                 .sources
                 .iter()
@@ -358,11 +369,11 @@ impl Encoder {
                     fps: finite(source.fps),
                     tracks: source.tracks,
                     interval: source.interval,
-                    skipped_frames: source.carried,
+                    skipped_frames: source.skipped,
                 })
                 .collect(),
-            secondary: stats.secondary.iter().map(SecondaryBody::of).collect(),
-            stages: stats.stages.iter().map(StageBody::of).collect(),
+            secondary: stats.secondary.iter().map(SecondaryBody::new).collect(),
+            stages: stats.stages.iter().map(StageBody::new).collect(),
         }
     }
 }
@@ -376,8 +387,8 @@ fn frame_body(frame: &FrameMeta) -> FrameBody {
     }
 }
 
-fn latency_ms(frame: &FrameMeta, now: Moment) -> f64 {
-    milliseconds(now.monotonic.saturating_duration_since(frame.entered_at))
+fn latency_ms(frame: &FrameMeta, now: Timestamp) -> f64 {
+    milliseconds(now.monotonic.saturating_duration_since(frame.received_at))
 }
 
 fn whole_milliseconds(time: Duration) -> u64 {

@@ -26,7 +26,7 @@ pub struct Rectangle {
 
 impl Rectangle {
     /// The smallest one that holds both.
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(super) fn union(self, other: Self) -> Self {
         Self {
             left: self.left.min(other.left),
             top: self.top.min(other.top),
@@ -49,7 +49,7 @@ impl Rectangle {
 
 /// A color made ready for one canvas.
 #[derive(Debug, Clone, Copy)]
-pub struct Ink {
+pub struct Fill {
     /// As the samples of a pixel where they lie side by side.
     packed: [u8; 4],
     yuv: [u8; 3],
@@ -59,12 +59,12 @@ pub struct Ink {
 
 /// Columns to color in some rows.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct PixelRun {
     /// The first column and the one behind the last; none are colored when the second is not larger. They may lie outside of the
     /// picture, whole or in part.
     pub columns: [i32; 2],
     /// With what.
-    pub ink: Ink,
+    pub fill: Fill,
 }
 
 /// Rows of samples.
@@ -97,7 +97,7 @@ impl<'a> Plane<'a> {
                 if alpha == 255 {
                     run.as_chunks_mut::<N>().0.fill(value);
                 } else {
-                    Wash::new(value, alpha).over(run);
+                    AlphaFill::new(value, alpha).over(run);
                 }
             }
         }
@@ -105,17 +105,17 @@ impl<'a> Plane<'a> {
 }
 
 /// Samples that are in part the ones below: many at once, so that it costs little more than writing them.
-struct Wash {
+struct AlphaFill {
     /// What each byte gets of the color, in 255 parts of 255, over and over.
-    above: [u16; WASH_BYTES],
+    above: [u16; ALPHA_FILL_BYTES],
     /// What it keeps of itself, in 255 parts.
     keep: u16,
 }
 
 /// A multiple of all sizes of samples.
-const WASH_BYTES: usize = 16;
+const ALPHA_FILL_BYTES: usize = 16;
 
-impl Wash {
+impl AlphaFill {
     fn new<const N: usize>(value: [u8; N], alpha: u8) -> Self {
         Self {
             above: std::array::from_fn(|at| u16::from(value[at % N]) * u16::from(alpha) + 127),
@@ -131,7 +131,7 @@ impl Wash {
 
     fn over(&self, run: &mut [u8]) {
         // Wholes apart from the rest: the compiler knows their length and takes all of their bytes at once.
-        let (wholes, rest) = run.as_chunks_mut::<WASH_BYTES>();
+        let (wholes, rest) = run.as_chunks_mut::<ALPHA_FILL_BYTES>();
         for whole in wholes {
             for (byte, above) in whole.iter_mut().zip(&self.above) {
                 *byte = self.blend(*byte, *above);
@@ -145,13 +145,13 @@ impl Wash {
 
 /// The order of a pixel's four bytes.
 #[derive(Debug, Clone, Copy)]
-enum Order {
+enum ChannelOrder {
     Bgrx,
     Rgba,
 }
 
 enum Planes<'a> {
-    Packed(Plane<'a>, Order),
+    Packed(Plane<'a>, ChannelOrder),
     Nv12 {
         luma: Plane<'a>,
         chroma: Plane<'a>,
@@ -172,12 +172,12 @@ pub struct Canvas<'a> {
 impl<'a> Canvas<'a> {
     /// Blue, green, red and an unused byte, in rows of `stride` bytes; `None` when `bytes` is too small.
     pub fn bgrx(size: Size, bytes: &'a mut [u8], stride: usize) -> Option<Self> {
-        Self::packed(size, bytes, stride, Order::Bgrx)
+        Self::packed(size, bytes, stride, ChannelOrder::Bgrx)
     }
 
     /// Red, green, blue and alpha, in rows of `stride` bytes; `None` when `bytes` is too small.
     pub fn rgba(size: Size, bytes: &'a mut [u8], stride: usize) -> Option<Self> {
-        Self::packed(size, bytes, stride, Order::Rgba)
+        Self::packed(size, bytes, stride, ChannelOrder::Rgba)
     }
 
     /// Brightness, and pairs of color differences of half the size, rounded up; each with its stride in bytes. `None` when a plane is
@@ -212,7 +212,7 @@ impl<'a> Canvas<'a> {
         Some(Self { size, planes })
     }
 
-    fn packed(size: Size, bytes: &'a mut [u8], stride: usize, order: Order) -> Option<Self> {
+    fn packed(size: Size, bytes: &'a mut [u8], stride: usize, order: ChannelOrder) -> Option<Self> {
         let plane = Plane::new(bytes, stride, size.width as usize * 4, size.height as usize)?;
         let planes = Planes::Packed(plane, order);
         Some(Self { size, planes })
@@ -226,37 +226,37 @@ impl<'a> Canvas<'a> {
 
     /// `color` for this canvas; `alpha` from 0, nothing, to 255, opaque.
     #[must_use]
-    pub fn ink(&self, color: Color, alpha: u8) -> Ink {
+    pub fn color_fill(&self, color: Color, alpha: u8) -> Fill {
         let Color { red, green, blue } = color;
         let packed = match &self.planes {
-            Planes::Packed(_, Order::Rgba) => [red, green, blue, 255],
+            Planes::Packed(_, ChannelOrder::Rgba) => [red, green, blue, 255],
             _ => [blue, green, red, 255],
         };
-        Ink {
+        Fill {
             packed,
-            yuv: color.to_yuv(Matrix::of_height(self.size.height)),
+            yuv: color.to_yuv(Matrix::for_height(self.size.height)),
             alpha,
         }
     }
 
     /// Colors the part of `rectangle` that is in the picture.
-    pub fn fill(&mut self, rectangle: Rectangle, ink: &Ink) {
+    pub fn fill(&mut self, rectangle: Rectangle, fill: &Fill) {
         let Rectangle {
             left,
             top,
             right,
             bottom,
         } = rectangle;
-        let run = Run {
+        let run = PixelRun {
             columns: [left, right],
-            ink: *ink,
+            fill: *fill,
         };
         self.fill_runs([top, bottom], &[run]);
     }
 
     /// Colors what is in the picture of several rectangles of the same `rows`, from the first to before the second. What lies in the
     /// same rows is near in memory, so that this costs less than one after the other.
-    pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[Run]) {
+    pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[PixelRun]) {
         let [width, height] = [self.size.width, self.size.height];
         let inside = |[first, end]: [i32; 2], side: u32| {
             let clip = |value: i32| u32::try_from(value).unwrap_or(0).min(side) as usize;
@@ -268,7 +268,7 @@ impl<'a> Canvas<'a> {
         }
         let runs = runs
             .iter()
-            .map(|run| (inside(run.columns, width), run.ink))
+            .map(|run| (inside(run.columns, width), run.fill))
             .filter(|([first, end], _)| first < end);
         let halved = runs
             .clone()
@@ -276,14 +276,14 @@ impl<'a> Canvas<'a> {
         let (rows, half_rows) = (top..bottom, top / 2..bottom.div_ceil(2));
         // One of brightness and of the two differences.
         let of =
-            |index: usize| move |(run, ink): ([usize; 2], Ink)| (run, [ink.yuv[index]], ink.alpha);
+            |index: usize| move |(run, ink): ([usize; 2], Fill)| (run, [ink.yuv[index]], ink.alpha);
         match &mut self.planes {
             Planes::Packed(plane, _) => {
                 plane.paint(rows, runs.map(|(run, ink)| (run, ink.packed, ink.alpha)));
             }
             Planes::Nv12 { luma, chroma } => {
                 luma.paint(rows, runs.map(of(0)));
-                let pair = |ink: Ink| [ink.yuv[1], ink.yuv[2]];
+                let pair = |ink: Fill| [ink.yuv[1], ink.yuv[2]];
                 let pairs = halved.map(|(run, ink)| (run, pair(ink), ink.alpha));
                 chroma.paint(half_rows, pairs);
             }

@@ -38,7 +38,7 @@ pub(super) enum Matrix {
 
 impl Matrix {
     /// The one that players and GStreamer take for a picture of this height when nothing else is said.
-    pub(super) const fn of_height(height: u32) -> Self {
+    pub(super) const fn for_height(height: u32) -> Self {
         if height > 576 {
             Self::Bt709
         } else {
@@ -61,7 +61,7 @@ impl Color {
 
     /// The color of a class, the same in every run; colors repeat after twelve classes.
     #[must_use]
-    pub const fn of_class(class: u16) -> Self {
+    pub const fn for_class(class: u16) -> Self {
         CLASSES[class as usize % CLASSES.len()]
     }
 
@@ -99,20 +99,20 @@ mod tests {
             assert_eq!(color.to_yuv(Matrix::Bt601), sd, "{color:?}");
             assert_eq!(color.to_yuv(Matrix::Bt709), hd, "{color:?}");
         }
-        assert_eq!(Matrix::of_height(576), Matrix::Bt601);
-        assert_eq!(Matrix::of_height(720), Matrix::Bt709);
+        assert_eq!(Matrix::for_height(576), Matrix::Bt601);
+        assert_eq!(Matrix::for_height(720), Matrix::Bt709);
     }
 
     #[test]
     fn colors_of_classes_differ_and_repeat() {
-        assert_eq!(Color::of_class(0), Color::of_class(12));
+        assert_eq!(Color::for_class(0), Color::for_class(12));
         for class in 0..12 {
             for other in 0..class {
-                assert_ne!(Color::of_class(class), Color::of_class(other));
+                assert_ne!(Color::for_class(class), Color::for_class(other));
             }
-            let [luma, ..] = Color::of_class(class).to_yuv(Matrix::Bt709);
+            let [luma, ..] = Color::for_class(class).to_yuv(Matrix::Bt709);
             assert!(luma > 115, "black text is read on class {class}: {luma}");
         }
-        let _ = Color::of_class(u16::MAX);
+        let _ = Color::for_class(u16::MAX);
     }
 }

@@ -31,7 +31,7 @@ impl Container {
     ///
     /// # Errors
     /// It has none of those that are known.
-    pub fn of(path: &Path) -> Result<Self, RenderError> {
+    pub fn from_path(path: &Path) -> Result<Self, RenderError> {
         let suffix = path.extension().map(|suffix| suffix.to_string_lossy());
         match suffix.as_deref().map(str::to_ascii_lowercase).as_deref() {
             Some("mp4") => Ok(Self::Mp4),
@@ -63,7 +63,7 @@ impl Container {
         }
     }
 
-    fn holds(self, codec: Codec) -> bool {
+    fn supports(self, codec: Codec) -> bool {
         match self {
             Self::Mp4 => codec != Codec::Vp8,
             Self::Matroska => true,
@@ -175,7 +175,7 @@ const ENCODERS: &[Encoder] = &[
 
 /// A file, its kind, and what encodes for it.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub struct EncoderChoice {
     /// The file.
     pub path: PathBuf,
     /// Its kind.
@@ -184,20 +184,20 @@ pub struct Choice {
     pub encoder: &'static Encoder,
 }
 
-impl Choice {
+impl EncoderChoice {
     /// Picks an encoder for a file. GStreamer must have been started.
     ///
     /// # Errors
     /// The file's ending says nothing, or no encoder is installed that its kind can hold.
-    pub fn make(path: &Path) -> Result<Self, RenderError> {
-        Self::among(path, &|element| {
+    pub fn select(path: &Path) -> Result<Self, RenderError> {
+        Self::select_from(path, &|element| {
             gst::ElementFactory::find(element).is_some()
         })
     }
 
-    fn among(path: &Path, is_installed: &dyn Fn(&str) -> bool) -> Result<Self, RenderError> {
-        let container = Container::of(path)?;
-        let fits = |encoder: &&Encoder| container.holds(encoder.codec);
+    fn select_from(path: &Path, is_installed: &dyn Fn(&str) -> bool) -> Result<Self, RenderError> {
+        let container = Container::from_path(path)?;
+        let fits = |encoder: &&Encoder| container.supports(encoder.codec);
         let usable = |encoder: &&Encoder| {
             is_installed(encoder.element)
                 && encoder.parser.is_none_or(is_installed)
@@ -238,14 +238,15 @@ mod tests {
     use super::*;
 
     fn chosen(name: &str, installed: &[&str]) -> Result<&'static str, String> {
-        let choice = Choice::among(Path::new(name), &|element| installed.contains(&element));
+        let choice =
+            EncoderChoice::select_from(Path::new(name), &|element| installed.contains(&element));
         choice
             .map(|choice| choice.encoder.element)
             .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn the_best_that_is_installed_and_fits_is_taken() {
+    fn best_installed_encoder_is_selected() {
         let all: Vec<&str> = ENCODERS.iter().map(|encoder| encoder.element).collect();
         let all = [all.as_slice(), &["h264parse"]].concat();
         let with_converter = [all.as_slice(), &["nvvidconv"]].concat();
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn no_encoder_and_no_ending_are_said() {
+    fn a_missing_encoder_and_a_missing_suffix_are_errors() {
         let cases: [(&str, &[&str], &str); 5] = [
             (
                 "a.mp4",

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_is_the_one_that_was_asked_for() {
+    fn font_returns_requested_character() {
         assert_eq!(
             drawn('T'),
             "#####\n..#..\n..#..\n..#..\n..#..\n..#..\n..#.."

@@ -1,7 +1,7 @@
 //! FLOOR 2: pictures drawn on and recorded, without a GPU.
 //!
 //! [`Canvas`] is a picture in NV12, I420, RGBA or BGRx in the processor's memory, of which only the pixels that are drawn are touched.
-//! [`Pen`] draws frames, lines and text on it, [`Overlay`] what is known of a frame. [`Grid`] lays the pictures of several sources
+//! [`Painter`] draws frames, lines and text on it, [`Overlay`] what is known of a frame. [`Grid`] lays the pictures of several sources
 //! side by side. [`Recording`] does all of that on a thread of its own and gives the pictures to the encoder that is there.
 //!
 //! ```text
@@ -11,24 +11,24 @@
 
 mod canvas;
 mod color;
+mod draw;
 mod encoders;
 mod error;
-mod film;
 mod font;
+mod image_budget;
 mod overlay;
-mod pen;
+mod recorder_thread;
 mod recording;
-mod scribe;
-mod seats;
-mod shelf;
 mod tiler;
+mod tiles;
+mod video_writer;
 
-pub use canvas::{Canvas, Ink, Rectangle, Run};
+pub use canvas::{Canvas, Fill, PixelRun, Rectangle};
 pub use color::Color;
-pub use encoders::{Choice, Container, Encoder};
+pub use draw::{Colors, Painter};
+pub use encoders::{Container, Encoder, EncoderChoice};
 pub use error::RenderError;
+pub use image_budget::{BudgetObserver, BudgetedImage, ImageBudget};
 pub use overlay::{Overlay, Viewport};
-pub use pen::{Inks, Pen};
-pub use recording::{Lag, Recording, RecordingEnd, RecordingReport};
-pub use shelf::{KeptView, Shelf, Watch};
-pub use tiler::{Grid, Place, copy_into};
+pub use recording::{OverflowPolicy, Recording, RecordingEnd, RecordingReport};
+pub use tiler::{Grid, TileRect, copy_into};

@@ -9,7 +9,7 @@ use jetwatch_types::{Region, Size, Track, TrackId, TrackState, Xyxy};
 
 use super::canvas::Canvas;
 use super::color::Color;
-use super::pen::{Inks, Pen};
+use super::draw::{Colors, Painter};
 
 /// Frames that the way of a track goes back.
 const TRAIL_FRAMES: usize = 32;
@@ -29,15 +29,15 @@ pub struct Viewport {
     /// Size of the picture to which boxes refer.
     pub source: Size,
     /// Size in which it lies on the canvas.
-    pub shown: Size,
+    pub drawn_size: Size,
 }
 
 impl Viewport {
     fn factors(&self) -> [f32; 2] {
-        let factor = |shown: u32, source: u32| shown as f32 / source.max(1) as f32;
+        let factor = |drawn: u32, source: u32| drawn as f32 / source.max(1) as f32;
         [
-            factor(self.shown.width, self.source.width),
-            factor(self.shown.height, self.source.height),
+            factor(self.drawn_size.width, self.source.width),
+            factor(self.drawn_size.height, self.source.height),
         ]
     }
 }
@@ -46,8 +46,8 @@ impl Viewport {
 struct Trail {
     id: TrackId,
     /// Middles of the lower edges of its boxes, in source pixels, the oldest first.
-    feet: VecDeque<[f32; 2]>,
-    is_seen: bool,
+    positions: VecDeque<[f32; 2]>,
+    is_current: bool,
 }
 
 /// What is drawn over one source's frames, with what it remembers of the frames before.
@@ -89,41 +89,41 @@ impl Overlay {
     /// Draws over a frame whose tracks are `tracks`: those that are lost fainter than those that are seen, others not at all. The
     /// canvas is the picture alone, from its first pixel on.
     pub fn draw(&mut self, canvas: &mut Canvas<'_>, viewport: Viewport, tracks: &[Track]) {
-        let pen = Pen::of(canvas.size());
+        let pen = Painter::for_size(canvas.size());
         let factors = viewport.factors();
         self.draw_rules(canvas, pen);
-        self.follow(tracks);
+        self.update_trails(tracks);
         for trail in &self.trails {
             let class = tracks.iter().find(|track| track.id == trail.id);
-            let color = Color::of_class(class.map_or(0, |track| track.class));
-            let ink = canvas.ink(color, 255);
-            let feet = trail.feet.iter().zip(trail.feet.iter().skip(1));
+            let color = Color::for_class(class.map_or(0, |track| track.class));
+            let ink = canvas.color_fill(color, 255);
+            let feet = trail.positions.iter().zip(trail.positions.iter().skip(1));
             for (from, to) in feet {
                 let place = |foot: &[f32; 2]| [foot[0] * factors[0], foot[1] * factors[1]];
-                pen.line(canvas, place(from), place(to), &ink);
+                pen.draw_line(canvas, place(from), place(to), &ink);
             }
         }
         let [fx, fy] = factors;
-        let shown = |track: &Track| {
+        let to_canvas = |track: &Track| {
             let [left, top, right, bottom] = track.xyxy;
             [left * fx, top * fy, right * fx, bottom * fy]
         };
         let boxes: Vec<_> = tracks
             .iter()
             .filter_map(|track| {
-                let ink = canvas.ink(Color::of_class(track.class), alpha_of(track)?);
-                Some((shown(track), ink))
+                let ink = canvas.color_fill(Color::for_class(track.class), alpha_of(track)?);
+                Some((to_canvas(track), ink))
             })
             .collect();
-        pen.frames(canvas, boxes.into_iter());
+        pen.draw_boxes(canvas, boxes.into_iter());
         for track in tracks {
-            self.name(canvas, pen, &shown(track), track);
+            self.draw_label(canvas, pen, &to_canvas(track), track);
         }
     }
 
     /// The label of one track above its box.
-    fn name(&mut self, canvas: &mut Canvas<'_>, pen: Pen, xyxy: &Xyxy, track: &Track) {
-        let (Some(outer), Some(alpha)) = (super::pen::pixels(xyxy), alpha_of(track)) else {
+    fn draw_label(&mut self, canvas: &mut Canvas<'_>, pen: Painter, xyxy: &Xyxy, track: &Track) {
+        let (Some(outer), Some(alpha)) = (super::draw::pixels(xyxy), alpha_of(track)) else {
             return;
         };
         self.text.clear();
@@ -133,21 +133,21 @@ impl Overlay {
             Some(label) => write!(self.text, "{label} {} {score}%", track.id),
             None => write!(self.text, "class {} {} {score}%", track.class, track.id),
         };
-        let inks = Inks {
-            background: canvas.ink(Color::of_class(track.class), alpha.min(LABEL_ALPHA)),
-            text: canvas.ink(Color::BLACK, 255),
+        let inks = Colors {
+            background: canvas.color_fill(Color::for_class(track.class), alpha.min(LABEL_ALPHA)),
+            text: canvas.color_fill(Color::BLACK, 255),
         };
-        pen.label(canvas, outer.left, outer.top, &self.text, &inks);
+        pen.draw_label(canvas, outer.left, outer.top, &self.text, &inks);
     }
 
     /// Zones as their borders, and lines, each with its name where it begins.
-    fn draw_rules(&self, canvas: &mut Canvas<'_>, pen: Pen) {
+    fn draw_rules(&self, canvas: &mut Canvas<'_>, pen: Painter) {
         let size = canvas.size();
         let place =
             |point: &[f32; 2]| [point[0] * size.width as f32, point[1] * size.height as f32];
-        let ink = canvas.ink(RULES, 255);
-        let inks = Inks {
-            background: canvas.ink(Color::BLACK, LABEL_ALPHA),
+        let ink = canvas.color_fill(RULES, 255);
+        let inks = Colors {
+            background: canvas.color_fill(Color::BLACK, LABEL_ALPHA),
             text: ink,
         };
         if let Some(roi) = &self.roi {
@@ -155,30 +155,30 @@ impl Overlay {
             let [right, bottom] = [left + roi.width, top + roi.height];
             let corners = [[left, top], [right, top], [right, bottom], [left, bottom]];
             for (from, to) in corners.iter().zip(corners.iter().cycle().skip(1)) {
-                pen.line(canvas, place(from), place(to), &ink);
+                pen.draw_line(canvas, place(from), place(to), &ink);
             }
         }
         for zone in &self.rules.zones {
             let points = zone.area.points();
             let ends = points.iter().skip(1).chain(points.first());
             for (from, to) in points.iter().zip(ends) {
-                pen.line(canvas, place(from), place(to), &ink);
+                pen.draw_line(canvas, place(from), place(to), &ink);
             }
             if let Some([x, y]) = points.first().map(place) {
-                pen.label(canvas, x as i32, y as i32, &zone.name, &inks);
+                pen.draw_label(canvas, x as i32, y as i32, &zone.name, &inks);
             }
         }
         for rule in &self.rules.lines {
             let [from, to] = [rule.line.from, rule.line.to].map(|point| place(&point));
-            pen.line(canvas, from, to, &ink);
-            pen.label(canvas, from[0] as i32, from[1] as i32, &rule.name, &inks);
+            pen.draw_line(canvas, from, to, &ink);
+            pen.draw_label(canvas, from[0] as i32, from[1] as i32, &rule.name, &inks);
         }
     }
 
     /// Remembers where the tracks are, and forgets those that are not there any more.
-    fn follow(&mut self, tracks: &[Track]) {
+    fn update_trails(&mut self, tracks: &[Track]) {
         for trail in &mut self.trails {
-            trail.is_seen = false;
+            trail.is_current = false;
         }
         for track in tracks {
             if !matches!(track.state, TrackState::Active | TrackState::Lost) {
@@ -188,22 +188,22 @@ impl Overlay {
             let foot = [(left + right) / 2.0, bottom];
             let known = self.trails.iter_mut().find(|trail| trail.id == track.id);
             if let Some(trail) = known {
-                if trail.feet.len() == TRAIL_FRAMES {
-                    trail.feet.pop_front();
+                if trail.positions.len() == TRAIL_FRAMES {
+                    trail.positions.pop_front();
                 }
-                trail.feet.push_back(foot);
-                trail.is_seen = true;
+                trail.positions.push_back(foot);
+                trail.is_current = true;
             } else {
                 let mut feet = VecDeque::with_capacity(TRAIL_FRAMES);
                 feet.push_back(foot);
                 self.trails.push(Trail {
                     id: track.id,
-                    feet,
-                    is_seen: true,
+                    positions: feet,
+                    is_current: true,
                 });
             }
         }
-        self.trails.retain(|trail| trail.is_seen);
+        self.trails.retain(|trail| trail.is_current);
     }
 }
 

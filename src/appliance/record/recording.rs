@@ -15,46 +15,46 @@ use jetwatch_telemetry::{self as telemetry, Recorder, thread_names};
 use jetwatch_types::{FrameMeta, SourceId, Track};
 
 use super::RenderError;
-use super::encoders::Choice;
+use super::encoders::EncoderChoice;
+use super::image_budget::{BudgetedImage, ImageBudget};
 use super::overlay::Overlay;
-use super::scribe::{Drawn, Scribe, Shot, Task};
-use super::seats::Seats;
-use super::shelf::{KeptView, Shelf};
+use super::recorder_thread::{Command, DrawRequest, RecorderThread, RecordingStats};
+use super::tiles::TileAssignment;
 
 /// Frames that may wait to be drawn, where fewer come at once.
-const QUEUE: usize = 4;
+const QUEUE_CAPACITY: usize = 4;
 
 /// Views that are kept beyond those in the queue: they are on their way through the follower.
-const ON_THEIR_WAY: usize = 4;
+const IN_FLIGHT_IMAGES: usize = 4;
 
 /// What becomes of frames that the recording cannot keep up with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lag {
+pub enum OverflowPolicy {
     /// They are dropped, and counted.
-    Drops,
+    Drop,
     /// They wait, as many as there are: whoever offers them bounds them.
-    Waits,
+    Block,
 }
 
-impl Lag {
+impl OverflowPolicy {
     /// Most frames that may wait, of which `burst` may come at once.
-    fn room(self, burst: usize) -> usize {
+    fn queue_capacity(self, burst: usize) -> usize {
         match self {
-            Self::Drops => QUEUE.max(burst),
-            Self::Waits => usize::MAX,
+            Self::Drop => QUEUE_CAPACITY.max(burst),
+            Self::Block => usize::MAX,
         }
     }
 }
 
 /// A running recording.
 pub struct Recording {
-    choice: Choice,
-    tasks: Sender<Task>,
+    choice: EncoderChoice,
+    commands: Sender<Command>,
     /// Most tasks that wait when one more frame is taken.
-    room: usize,
-    seats: Seats,
+    queue_capacity: usize,
+    tiles: TileAssignment,
     offered: u64,
-    thread: JoinHandle<Drawn>,
+    thread: JoinHandle<RecordingStats>,
     ended: Receiver<()>,
     deadline: Duration,
 }
@@ -88,13 +88,13 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be made, or nothing here encodes for it.
-    pub fn prepare(path: &Path) -> Result<Choice, RenderError> {
+    pub fn prepare(path: &Path) -> Result<EncoderChoice, RenderError> {
         gst::init().map_err(|error| RenderError::Element {
             element: "GStreamer",
             reason: error.to_string(),
             package: "libgstreamer1.0-0",
         })?;
-        let choice = Choice::make(path)?;
+        let choice = EncoderChoice::select(path)?;
         let file = File::options().append(true).create(true).open(path);
         file.map_err(|cause| RenderError::File {
             path: path.to_owned(),
@@ -105,27 +105,28 @@ impl Recording {
 
     /// Starts the thread; `sources` are the names of those that share the picture, in the order of their places. The encoder starts
     /// with the first frame, which tells the size. At the end, it may take `deadline` to complete the file. Stage times go to
-    /// `recorder`; `lag` says what becomes of what it cannot keep up with: of more than `burst` frames, which may come at once
+    /// `recorder`; `overflow` says what becomes of what it cannot keep up with: of more than `burst` frames, which may come at once
     /// and be drawn before the next ones come.
     ///
     /// # Errors
     /// There is no thread.
     pub fn start(
-        choice: Choice,
+        choice: EncoderChoice,
         sources: Vec<String>,
         recorder: Recorder,
-        (lag, burst): (Lag, usize),
+        (overflow, burst): (OverflowPolicy, usize),
         deadline: Duration,
     ) -> Result<Self, RenderError> {
         // What is no frame must come through, and is little: frames are bounded where they are taken.
-        let (tasks, waiting) = unbounded();
+        let (commands, waiting) = unbounded();
         let (end, ended) = bounded::<()>(0);
-        let scribe = Scribe::new(choice.clone(), sources.len(), recorder, deadline);
+        let recorder_thread =
+            RecorderThread::new(choice.clone(), sources.len(), recorder, deadline);
         let thread = thread::Builder::new().name(thread_names::RECORD.to_owned());
         let thread = thread
             .spawn(move || {
                 telemetry::name_thread(thread_names::RECORD);
-                let drawn = scribe.run(&waiting);
+                let drawn = recorder_thread.run(&waiting);
                 drop(end);
                 drawn
             })
@@ -133,9 +134,9 @@ impl Recording {
         log::info!(encoder = choice.encoder.element; "recording to {}", choice.path.display());
         Ok(Self {
             choice,
-            tasks,
-            room: lag.room(burst),
-            seats: Seats::new(sources),
+            commands,
+            queue_capacity: overflow.queue_capacity(burst),
+            tiles: TileAssignment::new(sources),
             offered: 0,
             thread,
             ended,
@@ -146,14 +147,14 @@ impl Recording {
     /// A shelf for the views that go to a recording, of which `in_hand` may be in the hands of the detector's workers at once, and
     /// `burst` come to the recording at once.
     #[must_use]
-    pub fn shelf(in_hand: usize, burst: usize) -> Shelf {
-        Shelf::new(QUEUE.max(burst) + ON_THEIR_WAY + in_hand)
+    pub fn image_budget(in_hand: usize, burst: usize) -> ImageBudget {
+        ImageBudget::new(QUEUE_CAPACITY.max(burst) + IN_FLIGHT_IMAGES + in_hand)
     }
 
     /// A source is there, and `overlay` draws over it. It gets the place of its name: one that is started anew goes on where it was. Others
     /// are not recorded, and told so.
-    pub fn join(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) {
-        if !self.seats.take(source, name, overlay) {
+    pub fn add_source(&mut self, source: SourceId, name: &str, overlay: Box<Overlay>) {
+        if !self.tiles.assign(source, name, overlay) {
             log::warn!(source = name; "joined after the recording began, so that it has no place in it; restart the daemon to record it");
         }
     }
@@ -162,50 +163,52 @@ impl Recording {
     /// is there now.
     ///
     /// Frames of it that are still on their way are not drawn any more.
-    pub fn away(&mut self, source: SourceId) {
-        self.seats.set_away(source);
-        self.empty(self.seats.of(source));
+    pub fn set_offline(&mut self, source: SourceId) {
+        self.tiles.set_offline(source);
+        self.clear_tile(self.tiles.tile_of(source));
     }
 
     /// A source is there again, or may be soon.
-    pub fn back(&mut self, source: SourceId) {
-        self.seats.set_back(source);
+    pub fn set_online(&mut self, source: SourceId) {
+        self.tiles.set_online(source);
     }
 
     /// A source is gone for good, and its part of the picture is black until another of its name joins.
-    pub fn leave(&mut self, source: SourceId) {
-        let seat = self.seats.give_up(source);
-        self.empty(seat);
+    pub fn remove_source(&mut self, source: SourceId) {
+        let tile = self.tiles.release(source);
+        self.clear_tile(tile);
     }
 
-    fn empty(&self, seat: Option<usize>) {
-        if let Some(seat) = seat {
+    fn clear_tile(&self, tile: Option<usize>) {
+        if let Some(seat) = tile {
             let since = Instant::now();
             // Refused where the thread has ended with an error, which it has told.
-            let _ = self.tasks.send(Task::Empty { seat, since });
+            let _ = self.commands.send(Command::ClearTile { tile: seat, since });
         }
     }
 
     /// Takes a frame with the tracks seen in it. Without its view, or while the recording is behind, it is dropped.
-    pub fn offer(&mut self, meta: &FrameMeta, view: Option<KeptView>, tracks: &[Track]) {
-        let Some(seat) = self.seats.of(meta.source) else {
+    pub fn push(&mut self, meta: &FrameMeta, full_image: Option<BudgetedImage>, tracks: &[Track]) {
+        let Some(tile) = self.tiles.tile_of(meta.source) else {
             return;
         };
         self.offered += 1;
         // A picture of another size shows the boxes elsewhere.
-        let is_away = self.seats.is_away(meta.source);
-        let fits = |view: &KeptView| {
-            !is_away && view.size == meta.source_size && self.tasks.len() < self.room
+        let is_offline = self.tiles.is_offline(meta.source);
+        let fits = |view: &BudgetedImage| {
+            !is_offline
+                && view.size == meta.source_size
+                && self.commands.len() < self.queue_capacity
         };
-        let Some(view) = view.filter(fits) else {
+        let Some(full_image) = full_image.filter(fits) else {
             return;
         };
         // Refused where the thread has ended with an error, which it has told.
-        let _ = self.tasks.send(Task::Draw(Box::new(Shot {
+        let _ = self.commands.send(Command::Draw(Box::new(DrawRequest {
             meta: *meta,
-            seat,
-            overlay: self.seats.fresh[seat].take(),
-            view,
+            tile,
+            overlay: self.tiles.new_overlays[tile].take(),
+            full_image,
             tracks: tracks.to_vec(),
         })));
     }
@@ -213,16 +216,16 @@ impl Recording {
     /// Draws what waits, and completes the file; each takes at most as long as [`start`](Self::start) was told.
     #[must_use]
     pub fn close(self) -> RecordingEnd {
-        drop(self.tasks);
-        let patience = self.deadline * 2;
-        let ended = self.ended.recv_timeout(patience);
+        drop(self.commands);
+        let timeout = self.deadline * 2;
+        let ended = self.ended.recv_timeout(timeout);
         let drawn = match ended {
-            Err(crossbeam_channel::RecvTimeoutError::Timeout) => Drawn {
+            Err(crossbeam_channel::RecvTimeoutError::Timeout) => RecordingStats {
                 failure: Some(RenderError::Late {
                     path: self.choice.path.clone(),
-                    waited_ms: patience.as_millis(),
+                    waited_ms: timeout.as_millis(),
                 }),
-                ..Drawn::default()
+                ..RecordingStats::default()
             },
             // Its panic, if any, was told by the hook.
             _ => self.thread.join().unwrap_or_default(),
@@ -233,7 +236,7 @@ impl Recording {
                 encoder: self.choice.encoder.element,
                 frames: drawn.frames,
                 dropped: self.offered - drawn.frames,
-                pictures: drawn.pictures,
+                pictures: drawn.images,
             },
             failure: drawn.failure,
         }
@@ -243,16 +246,21 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jetwatch_types::{Picture, Size};
+    use jetwatch_types::{Image, Size};
 
     #[test]
-    fn as_many_frames_may_wait_as_come_at_once() {
-        assert_eq!([1, 4, 16].map(|burst| Lag::Drops.room(burst)), [4, 4, 16]);
-        assert_eq!(Lag::Waits.room(1), usize::MAX);
+    fn recorder_queue_holds_one_batch() {
+        assert_eq!(
+            [1, 4, 16].map(|burst| OverflowPolicy::Drop.queue_capacity(burst)),
+            [4, 4, 16]
+        );
+        assert_eq!(OverflowPolicy::Block.queue_capacity(1), usize::MAX);
         // While a batch waits, the next one is on its way.
-        let picture = || Picture::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
-        let shelf = Recording::shelf(16, 16);
-        let kept: Vec<_> = (0..100).map_while(|_| shelf.keep(picture())).collect();
-        assert_eq!(kept.len(), 16 + 16 + ON_THEIR_WAY);
+        let picture = || Image::new(Size::new(1, 1), 4, Box::new([0_u8; 4])).expect("4 bytes");
+        let shelf = Recording::image_budget(16, 16);
+        let kept: Vec<_> = (0..100)
+            .map_while(|_| shelf.try_acquire(picture()))
+            .collect();
+        assert_eq!(kept.len(), 16 + 16 + IN_FLIGHT_IMAGES);
     }
 }

@@ -3,14 +3,14 @@
 //! Pure: where cells lie, and pixels scaled into them. A grid of one cell is the picture itself, with even sides, which
 //! encoders want.
 
-use jetwatch_types::{Letterbox, PIXEL_BYTES, Picture, Placement, Size};
+use jetwatch_types::{Image, Letterbox, PIXEL_BYTES, Placement, Size};
 
 /// Size of the picture when it shows more than one source.
-const TILED: Size = Size::new(1280, 720);
+const MOSAIC_SIZE: Size = Size::new(1280, 720);
 
 /// A part of the whole picture, in its pixels; it lies inside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TileRect {
     /// First column.
     pub left: u32,
     /// First row.
@@ -44,11 +44,14 @@ impl Grid {
         }
         let columns = sources.isqrt() + u32::from(sources.isqrt().pow(2) < sources);
         let rows = sources.div_ceil(columns);
-        let cell = Size::new((TILED.width / columns).max(1), (TILED.height / rows).max(1));
+        let cell = Size::new(
+            (MOSAIC_SIZE.width / columns).max(1),
+            (MOSAIC_SIZE.height / rows).max(1),
+        );
         Self {
             columns,
             cell,
-            whole: TILED,
+            whole: MOSAIC_SIZE,
         }
     }
 
@@ -60,11 +63,11 @@ impl Grid {
 
     /// The cell of a source.
     #[must_use]
-    pub fn cell(&self, source: usize) -> Place {
+    pub fn cell(&self, source: usize) -> TileRect {
         let source = u32::try_from(source).unwrap_or(u32::MAX);
         let left = (source % self.columns).saturating_mul(self.cell.width);
         let top = (source / self.columns).saturating_mul(self.cell.height);
-        Place {
+        TileRect {
             left: left.min(self.whole.width - self.cell.width),
             top: top.min(self.whole.height - self.cell.height),
             size: self.cell,
@@ -74,18 +77,18 @@ impl Grid {
     /// Where a picture of the size `source` lies in its cell: as it is where it fits in but for one row or column, else as large as
     /// the cell allows and in the middle.
     #[must_use]
-    pub fn place(&self, index: usize, source: Size) -> Place {
+    pub fn fit(&self, index: usize, source: Size) -> TileRect {
         let cell = self.cell(index);
         let spare =
             |cell: u32, source: u32| cell.checked_sub(source).is_some_and(|spare| spare < 2);
         if spare(cell.size.width, source.width) && spare(cell.size.height, source.height) {
-            return Place {
+            return TileRect {
                 size: source,
                 ..cell
             };
         }
         let fit = Letterbox::new(source, cell.size, Placement::Center);
-        Place {
+        TileRect {
             left: cell.left + fit.left,
             top: cell.top + fit.top,
             size: fit.inner,
@@ -93,26 +96,26 @@ impl Grid {
     }
 }
 
-/// Writes `picture` to `place` of a `BGRx` picture whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the mean of
+/// Writes `image` to `tile` of a `BGRx` picture whose rows have `stride` bytes, scaled where sizes differ. Each pixel is the mean of
 /// four of the picture's that lie evenly in the part that it stands for.
 ///
 /// # Panics
-/// When `place` is not inside of `pixels`.
-pub fn copy_into(picture: &Picture, place: Place, pixels: &mut [u8], stride: usize) {
-    let (from, to) = (picture.size, place.size);
+/// When `tile` is not inside of `pixels`.
+pub fn copy_into(image: &Image, tile: TileRect, pixels: &mut [u8], stride: usize) {
+    let (from, to) = (image.size, tile.size);
     if from.width == 0 || from.height == 0 {
         return;
     }
     let row_bytes = to.width as usize * PIXEL_BYTES;
-    let start = place.left as usize * PIXEL_BYTES;
-    let rows = pixels.chunks_mut(stride).skip(place.top as usize);
+    let start = tile.left as usize * PIXEL_BYTES;
+    let rows = pixels.chunks_mut(stride).skip(tile.top as usize);
     for (y, row) in (0..to.height).zip(rows) {
         let row = &mut row[start..start + row_bytes];
         if from == to {
-            row.copy_from_slice(picture.row(y));
+            row.copy_from_slice(image.row(y));
             continue;
         }
-        let [upper, lower] = quarters(y, from.height, to.height).map(|y| picture.row(y));
+        let [upper, lower] = quarters(y, from.height, to.height).map(|y| image.row(y));
         let (to_pixels, _) = row.as_chunks_mut::<PIXEL_BYTES>();
         for (x, pixel) in (0..to.width).zip(to_pixels) {
             let [left, right] = quarters(x, from.width, to.width).map(|x| x as usize * PIXEL_BYTES);
@@ -142,12 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_apart_inside_and_enough() {
+    fn tiles_are_disjoint_inside_and_sufficient() {
         for sources in 1..=64 {
             let grid = Grid::new(sources, Size::new(641, 359));
             let whole = grid.size();
             assert_eq!((whole.width % 2, whole.height % 2), (0, 0), "{sources}");
-            let cells: Vec<Place> = (0..sources).map(|index| grid.cell(index)).collect();
+            let cells: Vec<TileRect> = (0..sources).map(|index| grid.cell(index)).collect();
             for (index, cell) in cells.iter().enumerate() {
                 assert!(
                     cell.left + cell.size.width <= whole.width,
@@ -157,22 +160,22 @@ mod tests {
                     cell.top + cell.size.height <= whole.height,
                     "{sources}: {cell:?}"
                 );
-                let is_apart = |other: &Place| {
+                let is_apart = |other: &TileRect| {
                     other.left.abs_diff(cell.left) >= cell.size.width
                         || other.top.abs_diff(cell.top) >= cell.size.height
                 };
                 assert!(cells[..index].iter().all(is_apart), "{sources}: {cells:?}");
             }
         }
-        let columns = |sources| Grid::new(sources, TILED).columns;
+        let columns = |sources| Grid::new(sources, MOSAIC_SIZE).columns;
         assert_eq!([2, 4, 5, 9, 10, 64].map(columns), [2, 2, 3, 3, 4, 8]);
     }
 
     #[test]
-    fn one_source_has_its_own_size_made_even() {
+    fn single_source_keeps_even_size() {
         let grid = Grid::new(1, Size::new(641, 359));
         assert_eq!(grid.size(), Size::new(642, 360));
-        let place = grid.place(0, Size::new(641, 359));
+        let place = grid.fit(0, Size::new(641, 359));
         assert_eq!(
             (place.left, place.top, place.size),
             (0, 0, Size::new(641, 359))
@@ -181,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_keeps_its_aspect_in_its_cell() {
-        let grid = Grid::new(4, TILED);
+    fn an_image_keeps_its_aspect_in_its_cell() {
+        let grid = Grid::new(4, MOSAIC_SIZE);
         let cases = [
             (0, Size::new(1920, 1080), (0, 0, 640, 360)),
             (1, Size::new(640, 480), (640 + 80, 0, 480, 360)),
@@ -192,19 +195,19 @@ mod tests {
         for (index, source, (left, top, width, height)) in cases {
             let size = Size::new(width, height);
             assert_eq!(
-                grid.place(index, source),
-                Place { left, top, size },
+                grid.fit(index, source),
+                TileRect { left, top, size },
                 "{source}"
             );
         }
     }
 
     /// A picture whose pixel at column x and row y has the values x, y, 7 and 0.
-    fn picture(width: u32, height: u32) -> Picture {
+    fn image(width: u32, height: u32) -> Image {
         let pixels: Vec<u8> = (0..height)
             .flat_map(|y| (0..width).flat_map(move |x| [x as u8, y as u8, 7, 0]))
             .collect();
-        Picture::new(
+        Image::new(
             Size::new(width, height),
             width as usize * 4,
             Box::new(pixels),
@@ -213,16 +216,16 @@ mod tests {
     }
 
     #[test]
-    fn pixels_come_to_their_place_and_nowhere_else() {
+    fn tile_copy_writes_only_its_tile() {
         for (width, height) in [(8, 6), (16, 12), (200, 150), (3, 2), (1, 1), (255, 1)] {
-            let place = Place {
+            let place = TileRect {
                 left: 3,
                 top: 2,
                 size: Size::new(8, 6),
             };
             let stride = 60;
             let mut pixels = vec![99_u8; stride * 10];
-            copy_into(&picture(width, height), place, &mut pixels, stride);
+            copy_into(&image(width, height), place, &mut pixels, stride);
             for (index, pixel) in pixels.as_chunks::<4>().0.iter().enumerate() {
                 let (x, y) = (index % 15, index / 15);
                 let is_inside = (3..11).contains(&x) && (2..8).contains(&y);
@@ -246,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_of_the_same_size_is_copied_as_it_is() {
-        let place = Place {
+    fn an_image_of_the_same_size_is_copied_unchanged() {
+        let place = TileRect {
             left: 0,
             top: 0,
             size: Size::new(5, 4),
         };
         let mut pixels = vec![0; 80];
-        let picture = picture(5, 4);
+        let picture = image(5, 4);
         copy_into(&picture, place, &mut pixels, 20);
         for y in 0..4 {
             assert_eq!(&pixels[y as usize * 20..][..20], picture.row(y));

@@ -16,17 +16,17 @@ use super::{SourceCounters, SourceError};
 const REQUEST: &str = "/run/jetwatch/restart-argus";
 
 /// Sessions that must fail one after the other in the way of a service that hangs.
-const FAILURES: u32 = 2;
+const FAILURE_THRESHOLD: u32 = 2;
 
 /// From one request to the next, also after one that helped: the camera service needs some seconds to come back, a broken camera
 /// is not mended by it, and the unit refuses who asks too often.
-const FIRST_WAIT: Duration = Duration::from_secs(90);
+const INITIAL_WAIT: Duration = Duration::from_secs(90);
 
 /// Longest wait between requests; it doubles from the first while nothing helps.
-const LONGEST_WAIT: Duration = Duration::from_secs(1800);
+const MAX_WAIT: Duration = Duration::from_secs(1800);
 
 /// What the element says when the service behind it does not answer, in lower case. Often it says nothing and ends its stream.
-const SIGNS: [&str; 6] = [
+const HANG_SIGNS: [&str; 6] = [
     "ended the stream",
     "timeout",
     "timed out",
@@ -37,18 +37,18 @@ const SIGNS: [&str; 6] = [
 
 /// What follows from a failed session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum Action {
     /// Nothing: it may be the camera.
     Wait,
     /// The service hangs; it was asked for a restart not long ago.
-    Asked,
+    AlreadyRequested,
     /// The service hangs.
-    Ask,
+    Request,
 }
 
 /// One for all sources of a daemon, since they share the service: while one of them delivers frames, it answers.
 #[derive(Debug)]
-pub struct ArgusRestarts {
+pub struct ArgusSupervisor {
     /// `None`: nobody is asked, as in a check of the configuration.
     request: Option<PathBuf>,
     state: Mutex<State>,
@@ -62,7 +62,7 @@ struct State {
     frames: u64,
     /// Failures since the last frame.
     failures: u32,
-    asked_at: Option<Instant>,
+    requested_at: Option<Instant>,
     /// Whether frames came for a good while since.
     helped: bool,
     wait: Duration,
@@ -74,62 +74,62 @@ impl Default for State {
             sources: Vec::new(),
             frames: 0,
             failures: 0,
-            asked_at: None,
+            requested_at: None,
             helped: false,
-            wait: FIRST_WAIT,
+            wait: INITIAL_WAIT,
         }
     }
 }
 
 impl State {
     /// A session failed at `now`; `hangs`: in the way of a service that hangs. `frames`: of all sources so far.
-    fn after_failure(&mut self, hangs: bool, frames: u64, now: Instant) -> Verdict {
+    fn after_failure(&mut self, hangs: bool, frames: u64, now: Instant) -> Action {
         if std::mem::replace(&mut self.frames, frames) < frames {
             self.failures = 0;
         }
         if !hangs {
-            return Verdict::Wait;
+            return Action::Wait;
         }
         self.failures += 1;
-        if self.failures < FAILURES {
-            return Verdict::Wait;
+        if self.failures < FAILURE_THRESHOLD {
+            return Action::Wait;
         }
         if self
-            .asked_at
+            .requested_at
             .is_some_and(|asked| now.saturating_duration_since(asked) < self.wait)
         {
-            return Verdict::Asked;
+            return Action::AlreadyRequested;
         }
-        if self.asked_at.is_some() && !self.helped {
-            self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        if self.requested_at.is_some() && !self.helped {
+            self.wait = (self.wait * 2).min(MAX_WAIT);
         }
-        self.asked_at = Some(now);
+        self.requested_at = Some(now);
         self.helped = false;
         self.failures = 0;
-        Verdict::Ask
+        Action::Request
     }
 
     /// A session worked for a good while: an earlier request helped.
     fn after_steady_work(&mut self) {
         self.helped = true;
-        self.wait = FIRST_WAIT;
+        self.wait = INITIAL_WAIT;
     }
 }
 
-impl ArgusRestarts {
+impl ArgusSupervisor {
     /// For the daemon: asks through the file that the system's unit watches.
     #[must_use]
-    pub fn by_unit() -> Self {
-        Self::through(Some(PathBuf::from(REQUEST)))
+    pub fn with_restart_unit() -> Self {
+        Self::with_request_file(Some(PathBuf::from(REQUEST)))
     }
 
     /// For a check: a hanging service is told, and left alone.
     #[must_use]
-    pub fn never() -> Self {
-        Self::through(None)
+    pub fn disabled() -> Self {
+        Self::with_request_file(None)
     }
 
-    fn through(request: Option<PathBuf>) -> Self {
+    fn with_request_file(request: Option<PathBuf>) -> Self {
         Self {
             request,
             state: Mutex::default(),
@@ -137,29 +137,34 @@ impl ArgusRestarts {
     }
 
     /// One more source whose frames prove that the service answers.
-    pub(super) fn join(&self, counters: &Arc<SourceCounters>) {
+    pub(super) fn add_source(&self, counters: &Arc<SourceCounters>) {
         self.state().sources.push(Arc::clone(counters));
     }
 
     /// A CSI session failed with `error`; `steady`: after it had delivered frames for a good while. Asks for a restart when
     /// it must be the service; what to add to the error's text.
-    pub(super) fn failed(&self, error: &SourceError, steady: bool, now: Instant) -> Option<String> {
+    pub(super) fn on_failure(
+        &self,
+        error: &SourceError,
+        steady: bool,
+        now: Instant,
+    ) -> Option<String> {
         let verdict = {
             let mut state = self.state();
             if steady {
                 state.after_steady_work();
             }
             let frames = state.sources.iter().map(|source| source.frames()).sum();
-            state.after_failure(looks_hung(error), frames, now)
+            state.after_failure(is_hung(error), frames, now)
         };
         let by_hand = "restart it: sudo systemctl restart nvargus-daemon";
         match (verdict, &self.request) {
-            (Verdict::Wait, _) => None,
+            (Action::Wait, _) => None,
             (_, None) => Some(format!("nvargus-daemon does not answer; {by_hand}")),
-            (Verdict::Asked, _) => Some(
+            (Action::AlreadyRequested, _) => Some(
                 "nvargus-daemon does not answer, and its restart was asked for already".to_owned(),
             ),
-            (Verdict::Ask, Some(request)) => Some(match fs::write(request, format!("{error}\n")) {
+            (Action::Request, Some(request)) => Some(match fs::write(request, format!("{error}\n")) {
                 Ok(()) => {
                     "nvargus-daemon does not answer; asked jetwatch-argus.service for its restart"
                         .to_owned()
@@ -173,19 +178,19 @@ impl ArgusRestarts {
     }
 }
 
-impl ArgusRestarts {
+impl ArgusSupervisor {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether a session failed as it does when the service hangs: no frame came, or the element says that nobody answers.
-fn looks_hung(error: &SourceError) -> bool {
+fn is_hung(error: &SourceError) -> bool {
     match error {
         SourceError::Stalled { .. } | SourceError::Empty => true,
         SourceError::Element { message, .. } => {
             let message = message.to_ascii_lowercase();
-            SIGNS.iter().any(|sign| message.contains(sign))
+            HANG_SIGNS.iter().any(|sign| message.contains(sign))
         }
         _ => false,
     }
@@ -201,7 +206,7 @@ mod tests {
         }
     }
 
-    fn says(message: &str) -> SourceError {
+    fn element_error(message: &str) -> SourceError {
         SourceError::Element {
             element: "camera".to_owned(),
             message: message.to_owned(),
@@ -210,26 +215,26 @@ mod tests {
     }
 
     #[test]
-    fn a_hanging_service_is_asked_for_after_two_failures_and_then_rarely() {
+    fn argus_restart_is_requested_after_two_failures_and_rate_limited() {
         let start = Instant::now();
         let mut state = State::default();
         let mut fails_at =
             |seconds| state.after_failure(true, 0, start + Duration::from_secs(seconds));
-        assert_eq!(fails_at(0), Verdict::Wait);
-        assert_eq!(fails_at(5), Verdict::Ask);
-        assert_eq!(fails_at(10), Verdict::Wait);
-        assert_eq!(fails_at(20), Verdict::Asked);
-        assert_eq!(fails_at(96), Verdict::Ask);
+        assert_eq!(fails_at(0), Action::Wait);
+        assert_eq!(fails_at(5), Action::Request);
+        assert_eq!(fails_at(10), Action::Wait);
+        assert_eq!(fails_at(20), Action::AlreadyRequested);
+        assert_eq!(fails_at(96), Action::Request);
         // The wait has doubled.
-        assert_eq!(fails_at(200), Verdict::Wait);
-        assert_eq!(fails_at(270), Verdict::Asked);
-        assert_eq!(fails_at(277), Verdict::Ask);
+        assert_eq!(fails_at(200), Action::Wait);
+        assert_eq!(fails_at(270), Action::AlreadyRequested);
+        assert_eq!(fails_at(277), Action::Request);
         // One that works for some seconds after each restart is not asked for oftener than the first wait.
         let mut asked = Vec::new();
         for seconds in 280..880 {
             state.after_steady_work();
             let verdict = state.after_failure(true, 0, start + Duration::from_secs(seconds));
-            if verdict == Verdict::Ask {
+            if verdict == Action::Request {
                 asked.push(seconds);
             }
         }
@@ -237,57 +242,62 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_any_camera_mean_that_the_service_answers() {
-        let restarts = ArgusRestarts::never();
+    fn frames_of_any_camera_reset_argus_failures() {
+        let restarts = ArgusSupervisor::disabled();
         let other = Arc::new(SourceCounters::default());
-        restarts.join(&Arc::default());
-        restarts.join(&other);
+        restarts.add_source(&Arc::default());
+        restarts.add_source(&other);
         for _ in 0..4 {
             other.next_seq();
-            assert_eq!(restarts.failed(&stall(), false, Instant::now()), None);
+            assert_eq!(restarts.on_failure(&stall(), false, Instant::now()), None);
         }
-        assert!(restarts.failed(&stall(), false, Instant::now()).is_some());
+        assert!(
+            restarts
+                .on_failure(&stall(), false, Instant::now())
+                .is_some()
+        );
     }
 
     #[test]
-    fn only_some_failures_are_those_of_a_hanging_service() {
-        assert!(looks_hung(&stall()));
-        assert!(looks_hung(&says("CANCELLED (Argus Error Status)")));
-        assert!(looks_hung(&says("Failed to create CaptureSession")));
-        assert!(looks_hung(&says("the source ended the stream")));
-        assert!(looks_hung(&SourceError::Empty));
-        assert!(!looks_hung(&says("Internal data stream error")));
-        assert!(!looks_hung(&SourceError::Init(String::new())));
+    fn only_specific_failures_count_as_argus_hang() {
+        assert!(is_hung(&stall()));
+        assert!(is_hung(&element_error("CANCELLED (Argus Error Status)")));
+        assert!(is_hung(&element_error("Failed to create CaptureSession")));
+        assert!(is_hung(&element_error("the source ended the stream")));
+        assert!(is_hung(&SourceError::Empty));
+        assert!(!is_hung(&element_error("Internal data stream error")));
+        assert!(!is_hung(&SourceError::Init(String::new())));
         let mut state = State::default();
         for _ in 0..4 {
             let verdict = state.after_failure(false, 0, Instant::now());
-            assert_eq!(verdict, Verdict::Wait);
+            assert_eq!(verdict, Action::Wait);
         }
     }
 
     #[test]
-    fn the_request_is_a_file_with_the_reason_and_a_check_asks_nobody() {
+    fn the_request_is_a_file_with_the_reason_and_a_check_writes_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("restart-argus");
-        let restarts = ArgusRestarts::through(Some(file.clone()));
+        let restarts = ArgusSupervisor::with_request_file(Some(file.clone()));
         let now = Instant::now();
-        assert_eq!(restarts.failed(&stall(), false, now), None);
-        let told = restarts.failed(&stall(), false, now).expect("it hangs");
+        assert_eq!(restarts.on_failure(&stall(), false, now), None);
+        let told = restarts.on_failure(&stall(), false, now).expect("it hangs");
         assert!(told.contains("asked jetwatch-argus.service"), "{told}");
         let written = fs::read_to_string(&file).expect("the request");
         assert!(written.contains("no frame for 5000 ms"), "{written}");
 
-        let missing = ArgusRestarts::through(Some(folder.path().join("no/restart-argus")));
-        missing.failed(&stall(), false, now);
-        let told = missing.failed(&stall(), false, now).expect("it hangs");
+        let missing =
+            ArgusSupervisor::with_request_file(Some(folder.path().join("no/restart-argus")));
+        missing.on_failure(&stall(), false, now);
+        let told = missing.on_failure(&stall(), false, now).expect("it hangs");
         assert!(
             told.contains("sudo systemctl restart nvargus-daemon"),
             "{told}"
         );
 
-        let check = ArgusRestarts::never();
-        check.failed(&stall(), false, now);
-        let told = check.failed(&stall(), false, now).expect("it hangs");
+        let check = ArgusSupervisor::disabled();
+        check.on_failure(&stall(), false, now);
+        let told = check.on_failure(&stall(), false, now).expect("it hangs");
         assert!(told.contains("restart it"), "{told}");
     }
 }

@@ -12,7 +12,7 @@ use jetwatch_config::DecoderChoice;
 
 /// An element that the code names.
 #[derive(Debug, Clone, Copy)]
-pub struct ElementFacts {
+pub struct ElementSpec {
     /// Factory name.
     pub name: &'static str,
     /// Debian and Ubuntu package with its plug-in.
@@ -21,10 +21,10 @@ pub struct ElementFacts {
     pub properties: &'static [&'static str],
 }
 
-impl ElementFacts {
+impl ElementSpec {
     /// Whether it comes with NVIDIA's L4T, and so is on a Jetson alone.
     #[must_use]
-    pub fn is_of_l4t(&self) -> bool {
+    pub fn is_from_l4t(&self) -> bool {
         self.package == L4T
     }
 }
@@ -36,12 +36,12 @@ const LIBAV: &str = "gstreamer1.0-libav";
 const CORE: &str = "libgstreamer1.0-0";
 const L4T: &str = "nvidia-l4t-gstreamer";
 
-const fn facts(
+const fn element(
     name: &'static str,
     package: &'static str,
     properties: &'static [&'static str],
-) -> ElementFacts {
-    ElementFacts {
+) -> ElementSpec {
+    ElementSpec {
         name,
         package,
         properties,
@@ -49,24 +49,24 @@ const fn facts(
 }
 
 /// All of them.
-pub const ELEMENTS: &[ElementFacts] = &[
-    facts("filesrc", CORE, &["location"]),
-    facts("capsfilter", CORE, &["caps"]),
-    facts("identity", CORE, &[]),
-    facts("tee", CORE, &[]),
-    facts("decodebin", BASE, &["caps", "expose-all-streams"]),
-    facts("videoscale", BASE, &["add-borders"]),
-    facts("videoconvert", BASE, &[]),
-    facts("videocrop", GOOD, &["left", "right", "top", "bottom"]),
-    facts("appsrc", BASE, &["format"]),
-    facts(
+pub const ELEMENTS: &[ElementSpec] = &[
+    element("filesrc", CORE, &["location"]),
+    element("capsfilter", CORE, &["caps"]),
+    element("identity", CORE, &[]),
+    element("tee", CORE, &[]),
+    element("decodebin", BASE, &["caps", "expose-all-streams"]),
+    element("videoscale", BASE, &["add-borders"]),
+    element("videoconvert", BASE, &[]),
+    element("videocrop", GOOD, &["left", "right", "top", "bottom"]),
+    element("appsrc", BASE, &["format"]),
+    element(
         "appsink",
         BASE,
         &["caps", "sync", "async", "max-buffers", "enable-last-sample"],
     ),
     // Made by decodebin, for H.264; the other decoders of its family have the same property.
-    facts("avdec_h264", LIBAV, &["max-threads"]),
-    facts(
+    element("avdec_h264", LIBAV, &["max-threads"]),
+    element(
         "rtspsrc",
         GOOD,
         &[
@@ -79,15 +79,15 @@ pub const ELEMENTS: &[ElementFacts] = &[
             "timeout",
         ],
     ),
-    facts("v4l2src", GOOD, &["device"]),
+    element("v4l2src", GOOD, &["device"]),
     // Before a Jetson's decoder, which wants whole pictures with their headers.
-    facts("h264parse", BAD, &[]),
-    facts("h265parse", BAD, &[]),
-    facts("jpegparse", BAD, &[]),
-    facts("nvarguscamerasrc", L4T, &["sensor-id", "sensor-mode"]),
-    facts("nvv4l2decoder", L4T, &["mjpeg", "enable-max-performance"]),
-    facts("nvjpegdec", L4T, &[]),
-    facts(
+    element("h264parse", BAD, &[]),
+    element("h265parse", BAD, &[]),
+    element("jpegparse", BAD, &[]),
+    element("nvarguscamerasrc", L4T, &["sensor-id", "sensor-mode"]),
+    element("nvv4l2decoder", L4T, &["mjpeg", "enable-max-performance"]),
+    element("nvjpegdec", L4T, &[]),
+    element(
         "nvvidconv",
         L4T,
         &[
@@ -150,8 +150,8 @@ const TYPES: &[(&str, &str, &str)] = &[
 
 /// Looks at an element of the table. GStreamer must have been started.
 #[must_use]
-pub fn examine_element(facts: &ElementFacts) -> ElementState {
-    let found = gst::ElementFactory::find(facts.name).and_then(|found| found.load().ok());
+pub fn inspect_element(entry: &ElementSpec) -> ElementState {
+    let found = gst::ElementFactory::find(entry.name).and_then(|found| found.load().ok());
     let class = found
         .as_ref()
         .and_then(|found| glib::Class::<glib::Object>::from_type(found.element_type()));
@@ -159,7 +159,7 @@ pub fn examine_element(facts: &ElementFacts) -> ElementState {
         return ElementState::Missing;
     };
     let (mut properties, mut wrong) = (Vec::new(), Vec::new());
-    for property in facts.properties {
+    for property in entry.properties {
         let Some(spec) = class.find_property(property) else {
             wrong.push(format!("{property} is missing"));
             continue;
@@ -167,7 +167,7 @@ pub fn examine_element(facts: &ElementFacts) -> ElementState {
         let kind = spec.value_type().name().to_owned();
         let wanted = TYPES
             .iter()
-            .find(|(element, name, _)| *element == facts.name && name == property);
+            .find(|(element, name, _)| *element == entry.name && name == property);
         if let Some((.., wanted)) = wanted
             && kind != *wanted
         {
@@ -186,7 +186,7 @@ pub fn examine_element(facts: &ElementFacts) -> ElementState {
 }
 
 /// Whether GStreamer has the element, with a property that takes a word if one is asked for; else why not.
-pub(super) fn look_for(
+pub(super) fn require_element(
     factory: &'static str,
     setting: Option<(&'static str, &'static str)>,
 ) -> Result<(), String> {
@@ -207,7 +207,7 @@ pub(super) fn look_for(
         None => Err(format!(
             "GStreamer element {factory} of this release has no property {property}, so that nothing says what it would run on"
         )),
-        Some(spec) if spelled(&spec, word).is_none() => Err(format!(
+        Some(spec) if format_setting(&spec, word).is_none() => Err(format!(
             "property {property} of GStreamer element {factory} does not know {word}"
         )),
         Some(_) => Ok(()),
@@ -215,10 +215,10 @@ pub(super) fn look_for(
 }
 
 /// Sets a property that not every release of the element has, or not with this word; says whether it did.
-pub(super) fn set_if_known(property: &'static str, element: &gst::Element, word: &str) -> bool {
+pub(super) fn set_if_supported(property: &'static str, element: &gst::Element, word: &str) -> bool {
     let known = element
         .find_property(property)
-        .and_then(|spec| spelled(&spec, word));
+        .and_then(|spec| format_setting(&spec, word));
     if let Some(word) = &known {
         element.set_property_from_str(property, word);
     }
@@ -241,19 +241,19 @@ pub(super) fn set_number(property: &'static str, element: &gst::Element, number:
 
 /// Whether decodebin must leave a factory out: NVIDIA's decoders are put in place by us alone, and where the processor is to
 /// decode, so are all others that the GPU or another unit runs.
-pub(super) fn is_left_to_us(factory: &glib::Value, choice: DecoderChoice) -> bool {
+pub(super) fn is_excluded_from_autoplug(factory: &glib::Value, choice: DecoderChoice) -> bool {
     let Ok(factory) = factory.get::<gst::ElementFactory>() else {
         return false;
     };
     let name = factory.name();
     let is_of_l4t = ELEMENTS
         .iter()
-        .any(|facts| facts.is_of_l4t() && facts.name == name);
+        .any(|facts| facts.is_from_l4t() && facts.name == name);
     is_of_l4t || (choice == DecoderChoice::Software && factory.klass().contains("Hardware"))
 }
 
 /// A word as this property spells it; `None` where it does not take it. Releases differ in large and small letters.
-fn spelled(spec: &glib::ParamSpec, word: &str) -> Option<String> {
+fn format_setting(spec: &glib::ParamSpec, word: &str) -> Option<String> {
     let Some(class) = glib::EnumClass::with_type(spec.value_type()) else {
         let taken = glib::Value::deserialize(word, spec.value_type()).is_ok();
         return taken.then(|| word.to_owned());
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_element_counts_only_with_its_property_and_word() {
+    fn element_needs_its_property_and_value() {
         gst::init().expect("GStreamer starts");
         let cases = [
             ("videoscale", None, None),
@@ -337,7 +337,7 @@ mod tests {
             ),
         ];
         for (factory, setting, wanted) in cases {
-            match (look_for(factory, setting), wanted) {
+            match (require_element(factory, setting), wanted) {
                 (Ok(()), None) => {}
                 (Err(reason), Some(wanted)) => assert!(reason.contains(wanted), "{reason}"),
                 (found, wanted) => panic!("{factory} {setting:?}: {found:?}, not {wanted:?}"),
@@ -349,9 +349,9 @@ mod tests {
     fn a_property_is_set_only_where_it_is_known() {
         gst::init().expect("GStreamer starts");
         let scale = make("videoscale", "x").expect("it is installed");
-        assert!(set_if_known("add-borders", &scale, "false"));
+        assert!(set_if_supported("add-borders", &scale, "false"));
         assert!(!scale.property::<bool>("add-borders"));
-        assert!(!set_if_known("compute-hw", &scale, "VIC"));
-        assert!(!set_if_known("add-borders", &scale, "perhaps"));
+        assert!(!set_if_supported("compute-hw", &scale, "VIC"));
+        assert!(!set_if_supported("add-borders", &scale, "perhaps"));
     }
 }

@@ -71,7 +71,7 @@ pub enum SourceError {
     #[error(
         "a picture in NVMM cannot be read in place (the log says why); it is opened again, with copies"
     )]
-    NotInPlace,
+    ZeroCopyFailed,
     /// Frames stopped coming.
     #[error("no frame for {} ms (stall_timeout_ms)", waited.as_millis())]
     Stalled {

@@ -11,7 +11,7 @@ const END: u8 = 0xd9;
 const SCAN: u8 = 0xda;
 
 /// Markers that stand alone: restarts, which also divide coded pixels, and a temporary one.
-const fn stands_alone(marker: u8) -> bool {
+const fn has_no_length(marker: u8) -> bool {
     matches!(marker, 0x01 | 0xd0..=0xd7)
 }
 
@@ -21,14 +21,14 @@ pub(super) fn is_jpeg(bytes: &[u8]) -> bool {
 }
 
 /// Whether the end marker of the JPEG in `bytes` is there, behind at least one scan. What follows it does not matter.
-pub(super) fn is_whole(bytes: &[u8]) -> bool {
+pub(super) fn is_complete(bytes: &[u8]) -> bool {
     let mut at = 2;
     let mut scans = 0;
     while let Some((marker, next)) = next_marker(bytes, at) {
         at = next;
         match marker {
             END => return scans > 0,
-            _ if stands_alone(marker) || marker == START => {}
+            _ if has_no_length(marker) || marker == START => {}
             _ => {
                 // The length counts its own two bytes.
                 let Some(length) = bytes.get(at..at + 2) else {
@@ -73,33 +73,33 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_off_anywhere_is_not_whole() {
+    fn truncated_jpeg_is_incomplete() {
         let bytes = noise();
-        assert!(is_jpeg(&bytes) && is_whole(&bytes));
+        assert!(is_jpeg(&bytes) && is_complete(&bytes));
         assert!(
             bytes.windows(2).any(|pair| pair == [0xff, 0x00]),
             "stuffing"
         );
         for end in 0..bytes.len() {
-            assert!(!is_whole(&bytes[..end]), "{end} of {}", bytes.len());
+            assert!(!is_complete(&bytes[..end]), "{end} of {}", bytes.len());
         }
         let padded = [&bytes[..], b"something behind"].concat();
-        assert!(is_whole(&padded));
+        assert!(is_complete(&padded));
     }
 
     #[test]
-    fn a_small_picture_inside_the_header_does_not_end_the_large_one() {
+    fn a_thumbnail_in_the_header_does_not_end_the_image() {
         let bytes = noise();
         let inner: &[u8] = &[0xff, START, 0xff, END];
         // An application segment behind the start marker, as cameras write it.
         let header = [&[0xff, START, 0xff, 0xe1, 0, 6], inner].concat();
         let whole = [&header[..], &bytes[2..]].concat();
-        assert!(is_whole(&whole));
-        assert!(!is_whole(&whole[..whole.len() - 2]));
+        assert!(is_complete(&whole));
+        assert!(!is_complete(&whole[..whole.len() - 2]));
     }
 
     #[test]
-    fn markers_without_a_picture_are_not_whole() {
+    fn markers_without_an_image_are_not_complete() {
         for bytes in [
             &[][..],
             &[0xff, START],
@@ -107,7 +107,7 @@ mod tests {
             &[0xff, START, 0xff, SCAN, 0xff],
             &[0xff, START, 0xff, SCAN, 0xff, 0xff, 1, 2],
         ] {
-            assert!(!is_whole(bytes), "{bytes:?}");
+            assert!(!is_complete(bytes), "{bytes:?}");
         }
     }
 }

@@ -2,34 +2,35 @@
 //!
 //! [`start`] runs one source on a thread of its own, the supervisor: it opens the source, watches it, and opens it anew
 //! with growing waits when it fails or stalls, without touching any other source. Behind it are one GStreamer pipeline
-//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`Deliver`] function that the
-//! pipeline room gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
-//! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`Plan`].
+//! per source ([`gst`]), still pictures, or the built-in scene ([`synthetic`]). Frames leave through the [`FrameHandler`] that the
+//! pipeline gives; whether it waits or replaces older frames is decided there. Who decodes and scales, the units of a
+//! Jetson or the processor, is chosen by the machine and the configuration, and told as a [`ProcessingPlan`].
 //!
 //! ```text
-//!   supervisor ── run_once ──► [ elements of the URI → decoder → steps that scale → appsink ] ── Deliver ──►
+//!   supervisor ── run_once ──► [ elements of the URI → decoder → steps that scale → appsink ] ── FrameHandler::frame ──►
 //!        ▲            │
 //!        └── wait ◄───┘  error, stall, end
 //! ```
 
 mod argus;
-mod cap;
-mod clip;
-mod cutting;
+mod convert_plan;
+mod crop_resize;
+pub mod dataset;
 mod elements;
 mod error;
+mod frame_handler;
 pub mod gst;
-mod images;
+pub mod image_codec;
+mod image_folder;
 mod jpeg;
-pub mod pictures;
 mod plan;
 mod pool;
+mod rate_limit;
 pub mod scene;
-pub mod scenes;
-mod steps;
 mod stop;
 mod supervisor;
 pub mod synthetic;
+mod test_clip;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,56 +38,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use jetwatch_nvidia::surface::SurfaceReader as Surfaces;
-use jetwatch_platform::{Machine, Root};
-use jetwatch_telemetry::{Pulse, Pulses, Recorder};
-use jetwatch_types::{
-    Crop, Frame, FrameMeta, Letterbox, Picture, Placement, Size, SourceId, SourceState,
-};
+use jetwatch_platform::{Machine, SysRoot};
+use jetwatch_telemetry::{Heartbeat, Heartbeats, Recorder};
+use jetwatch_types::{Crop, Letterbox, Placement, Size, SourceId};
 
-pub use argus::ArgusRestarts;
-pub use elements::{ELEMENTS, ElementFacts, ElementState, examine_element};
+pub use argus::ArgusSupervisor;
+pub use elements::{ELEMENTS, ElementSpec, ElementState, inspect_element};
 pub use error::SourceError;
-pub use images::{Unreadable, start_images};
-pub use plan::{Plan, PlanStep, Work};
+pub use frame_handler::{Flow, FrameHandler};
+pub use image_folder::{UnreadableHandler, start_image_source};
+pub use plan::{PlanStep, ProcessingPlan, StepKind};
 pub use pool::{PixelPool, PooledPixels};
 pub use stop::StopToken;
 pub use supervisor::{SourceHandle, start};
 
-/// Takes a frame. It may wait (files) or drop an older frame (live sources); `Stop` means that no more are wanted.
-pub type Deliver = Arc<dyn Fn(Frame) -> Flow + Send + Sync>;
-
-/// Decides of the next frame of a source, once, whether it skips the network.
-pub type Skips = Arc<dyn Fn(SourceId) -> bool + Send + Sync>;
-
-/// Takes a frame that skips the network, with its view where one was asked for and came.
-pub type Carry = Arc<dyn Fn(FrameMeta, Option<Picture>) + Send + Sync>;
-
-/// What becomes of the frames of a source of which some skip the network.
-#[derive(Clone)]
-pub struct Skipping {
-    /// Asked before the pixels of a frame are scaled or drawn. What skips the network is not delivered.
-    pub skips: Skips,
-    /// Where those frames go.
-    pub carry: Carry,
-    /// The picture that they have.
-    pub view: ViewWish,
-}
-
-/// Hears of changes of state, on the supervisor's thread.
-pub type Observe = Arc<dyn Fn(SourceId, SourceState, Option<String>) + Send + Sync>;
-
-/// Whether the source should go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// More frames are wanted.
-    Continue,
-    /// The chain is stopping.
-    Stop,
-}
-
 /// How one session with a source ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum SessionEnd {
     /// The media is over.
     EndOfMedia,
     /// A stop was asked for.
@@ -95,22 +63,22 @@ pub enum End {
 
 /// Which picture a frame carries beside the one for the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ViewWish {
+pub enum FullImage {
     /// None: no later step looks at pixels.
     #[default]
-    Nothing,
+    None,
     /// The picture at the size in which the source delivers it, in `BGRx`, in the processor's memory.
     SourceSize,
 }
 
 /// In which size a frame's picture comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PictureWish {
+pub enum ImageSize {
     /// In that of the network: the inner size of its letterbox.
     #[default]
-    ForNetwork,
+    Network,
     /// In that of the source, for a detector's worker that scales it.
-    SourceSize,
+    Source,
 }
 
 /// What every source needs besides its configuration.
@@ -125,15 +93,11 @@ pub struct SourceContext {
     /// Placement in the network's input.
     pub placement: Placement,
     /// In which size pictures come.
-    pub picture: PictureWish,
-    /// Where frames go.
-    pub deliver: Deliver,
-    /// Where some frames skip the network: which, and what becomes of them.
-    pub skipping: Option<Skipping>,
-    /// Who hears of changes of state.
-    pub observe: Observe,
-    /// Called once, last, on the supervisor's thread: no frame follows.
-    pub on_end: Arc<dyn Fn(SourceId) + Send + Sync>,
+    pub image_size: ImageSize,
+    /// Receives frames, states and the processing plan.
+    pub handler: Arc<dyn FrameHandler>,
+    /// Where some frames skip the network: the full image that those have. `None`: each frame goes through the network.
+    pub skipped_image: Option<FullImage>,
     /// Asks the source to end.
     pub stop: StopToken,
     /// Stage times.
@@ -143,68 +107,62 @@ pub struct SourceContext {
     /// Shared counters.
     pub counters: Arc<SourceCounters>,
     /// Whether the supervisor makes progress.
-    pub pulse: Arc<Pulse>,
+    pub heartbeat: Arc<Heartbeat>,
     /// For CSI cameras: whether the service behind them hangs.
-    pub argus: Arc<ArgusRestarts>,
+    pub argus: Arc<ArgusSupervisor>,
     /// The machine whose units may work on the video.
     pub machine: Arc<Machine>,
     /// Where the detector reads a Jetson's surfaces in place: what makes pictures of them. Then the VIC leaves pictures in NVMM.
-    pub surfaces: Option<Arc<Surfaces>>,
-    /// What [`Frame::view`] holds; where nothing is asked for, nothing is done for it.
-    pub view: ViewWish,
-    /// Hears, on the supervisor's thread, who does what in a session that has given its first frame.
-    pub on_plan: Arc<dyn Fn(&Plan) + Send + Sync>,
+    pub nvmm_reader: Option<Arc<Surfaces>>,
+    /// What [`Frame::full_image`] holds; where nothing is asked for, nothing is done for it.
+    pub full_image: FullImage,
 }
 
 impl SourceContext {
     /// For a source that runs alone, for a check or to load frames: nobody counts, times or draws it.
     #[must_use]
-    pub fn alone(
+    pub fn standalone(
         name: &str,
         input: Size,
         placement: Placement,
         stop: &StopToken,
-        deliver: Deliver,
-        observe: Observe,
+        handler: Arc<dyn FrameHandler>,
     ) -> Self {
         Self {
             id: SourceId(0),
             name: name.to_owned(),
             input,
             placement,
-            picture: PictureWish::default(),
-            deliver,
-            skipping: None,
-            observe,
-            on_end: Arc::new(|_| {}),
+            image_size: ImageSize::default(),
+            handler,
+            skipped_image: None,
             stop: stop.clone(),
             recorder: Recorder::default(),
             dot: Dot::default(),
             counters: Arc::default(),
-            pulse: Arc::new(Pulses::default().join(name)),
-            argus: Arc::new(ArgusRestarts::never()),
-            machine: Arc::new(Machine::find(&Root::default())),
-            surfaces: None,
-            view: ViewWish::Nothing,
-            on_plan: Arc::new(|_| {}),
+            heartbeat: Arc::new(Heartbeats::default().register(name)),
+            argus: Arc::new(ArgusSupervisor::disabled()),
+            machine: Arc::new(Machine::find(&SysRoot::default())),
+            nvmm_reader: None,
+            full_image: FullImage::None,
         }
     }
 
     /// The size in which a picture of the size `source` is handed on, of which the network sees `crop` or all.
-    fn picture_size(&self, source: Size, crop: Option<Crop>) -> Size {
-        match self.picture {
-            PictureWish::ForNetwork => {
-                Letterbox::of_part(source, crop, self.input, self.placement).inner
+    fn output_size(&self, source: Size, crop: Option<Crop>) -> Size {
+        match self.image_size {
+            ImageSize::Network => {
+                Letterbox::with_crop(source, crop, self.input, self.placement).inner
             }
-            PictureWish::SourceSize => source,
+            ImageSize::Source => source,
         }
     }
 
     /// The part that the source cuts out, of which the network sees `crop` or all.
-    fn part(&self, crop: Option<Crop>) -> Option<Crop> {
-        match self.picture {
-            PictureWish::ForNetwork => crop,
-            PictureWish::SourceSize => None,
+    fn source_crop(&self, crop: Option<Crop>) -> Option<Crop> {
+        match self.image_size {
+            ImageSize::Network => crop,
+            ImageSize::Source => None,
         }
     }
 }
@@ -251,8 +209,8 @@ trait Source {
         &mut self,
         context: &SourceContext,
         first_frame: &dyn Fn(),
-    ) -> Result<End, SourceError>;
+    ) -> Result<SessionEnd, SourceError>;
 }
 
 /// Longest that a supervisor sleeps before it looks at its stop token again.
-const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -7,7 +7,7 @@ use jetwatch_platform::VideoUnit;
 
 /// The work of a source, in the order of the data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plan {
+pub struct ProcessingPlan {
     /// Its steps.
     pub steps: Vec<PlanStep>,
     /// What was refused to better units, and why; a sentence each.
@@ -18,7 +18,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStep {
     /// What is done.
-    pub work: Work,
+    pub kind: StepKind,
     /// Who does it.
     pub unit: VideoUnit,
     /// The GStreamer element that has it done; `jetwatch` for what is done without one.
@@ -29,7 +29,7 @@ pub struct PlanStep {
 
 /// Kinds of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum StepKind {
     /// Pictures of a camera.
     Capture,
     /// Media of a server.
@@ -50,7 +50,7 @@ pub enum Work {
     Draw,
 }
 
-impl Work {
+impl StepKind {
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -68,10 +68,10 @@ impl Work {
     }
 }
 
-impl Plan {
+impl ProcessingPlan {
     /// What of this plan the configuration does not accept, as a sentence.
     #[must_use]
-    pub fn refused_by(&self, decoder: DecoderChoice, scaling: Scaling) -> Option<String> {
+    pub fn rejected_by(&self, decoder: DecoderChoice, scaling: Scaling) -> Option<String> {
         let wanted = match scaling {
             Scaling::Auto => None,
             Scaling::Vic => Some(VideoUnit::Vic),
@@ -79,12 +79,12 @@ impl Plan {
             Scaling::Cpu => Some(VideoUnit::Cpu),
         };
         self.steps.iter().find_map(|step| {
-            let asked = match step.work {
-                Work::Scale | Work::Color => {
+            let requested = match step.kind {
+                StepKind::Scale | StepKind::Color => {
                     let wanted = wanted.filter(|wanted| *wanted != step.unit)?;
                     format!("scaling is to run on the {}", wanted.name())
                 }
-                Work::Decode => match decoder {
+                StepKind::Decode => match decoder {
                     DecoderChoice::Hardware if step.unit == VideoUnit::Cpu => {
                         "decoder is hardware".to_owned()
                     }
@@ -97,7 +97,7 @@ impl Plan {
             };
             let notes: String = self.notes.iter().map(|note| format!("; {note}")).collect();
             Some(format!(
-                "{asked}, but the pipeline does this: {step}{notes}"
+                "{requested}, but the pipeline does this: {step}{notes}"
             ))
         })
     }
@@ -105,7 +105,7 @@ impl Plan {
 
 impl fmt::Display for PlanStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (work, unit) = (self.work.name(), self.unit.name());
+        let (work, unit) = (self.kind.name(), self.unit.name());
         write!(f, "{work} by {unit} ({}", self.element)?;
         if !self.detail.is_empty() {
             write!(f, ", {}", self.detail)?;
@@ -114,7 +114,7 @@ impl fmt::Display for PlanStep {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for ProcessingPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
             if index > 0 {
@@ -130,40 +130,40 @@ impl fmt::Display for Plan {
 mod tests {
     use super::*;
 
-    fn plan(work: Work, unit: VideoUnit) -> Plan {
+    fn plan(work: StepKind, unit: VideoUnit) -> ProcessingPlan {
         let step = PlanStep {
-            work,
+            kind: work,
             unit,
             element: "x".to_owned(),
             detail: "1×1 to 2×2".to_owned(),
         };
-        Plan {
+        ProcessingPlan {
             steps: vec![step],
             notes: vec!["the reason".to_owned()],
         }
     }
 
     #[test]
-    fn what_runs_elsewhere_than_told_is_refused() {
+    fn a_plan_on_another_unit_than_configured_is_rejected() {
         use VideoUnit::{Cpu, Gpu, Nvdec, Vic};
         let auto = (DecoderChoice::Auto, Scaling::Auto);
         let vic = (DecoderChoice::Auto, Scaling::Vic);
         let hardware = (DecoderChoice::Hardware, Scaling::Auto);
         let software = (DecoderChoice::Software, Scaling::Cpu);
         let cases = [
-            (Work::Scale, Cpu, auto, false),
-            (Work::Scale, Vic, vic, false),
-            (Work::Scale, Cpu, vic, true),
-            (Work::Color, Gpu, vic, true),
-            (Work::Copy, Cpu, vic, false),
-            (Work::Decode, Cpu, vic, false),
-            (Work::Decode, Cpu, hardware, true),
-            (Work::Decode, Nvdec, hardware, false),
-            (Work::Decode, Nvdec, software, true),
-            (Work::Scale, Vic, software, true),
+            (StepKind::Scale, Cpu, auto, false),
+            (StepKind::Scale, Vic, vic, false),
+            (StepKind::Scale, Cpu, vic, true),
+            (StepKind::Color, Gpu, vic, true),
+            (StepKind::Copy, Cpu, vic, false),
+            (StepKind::Decode, Cpu, vic, false),
+            (StepKind::Decode, Cpu, hardware, true),
+            (StepKind::Decode, Nvdec, hardware, false),
+            (StepKind::Decode, Nvdec, software, true),
+            (StepKind::Scale, Vic, software, true),
         ];
         for (work, unit, (decoder, scaling), refused) in cases {
-            let reason = plan(work, unit).refused_by(decoder, scaling);
+            let reason = plan(work, unit).rejected_by(decoder, scaling);
             assert_eq!(reason.is_some(), refused, "{work:?} {unit:?}");
             if let Some(reason) = reason {
                 assert!(
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_one_line() {
-        let mut plan = plan(Work::Decode, VideoUnit::Nvdec);
+        let mut plan = plan(StepKind::Decode, VideoUnit::Nvdec);
         plan.steps.extend(plan.clone().steps);
         plan.steps[1].detail.clear();
         assert_eq!(

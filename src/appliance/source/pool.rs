@@ -11,7 +11,7 @@ pub struct PixelPool {
 impl PixelPool {
     /// A buffer of exactly `bytes` bytes with whatever was in it; zeros when it is new.
     #[must_use]
-    pub fn take(&self, bytes: usize) -> PooledPixels {
+    pub fn acquire(&self, bytes: usize) -> PooledPixels {
         let mut pixels = self
             .free
             .lock()
@@ -21,7 +21,7 @@ impl PixelPool {
         pixels.resize(bytes, 0);
         PooledPixels {
             pixels,
-            home: Arc::clone(&self.free),
+            pool: Arc::clone(&self.free),
         }
     }
 }
@@ -29,7 +29,7 @@ impl PixelPool {
 /// A lent buffer, which goes back when it is dropped.
 pub struct PooledPixels {
     pixels: Vec<u8>,
-    home: Arc<Mutex<Vec<Vec<u8>>>>,
+    pool: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 impl AsRef<[u8]> for PooledPixels {
@@ -46,7 +46,7 @@ impl AsMut<[u8]> for PooledPixels {
 
 impl Drop for PooledPixels {
     fn drop(&mut self) {
-        self.home
+        self.pool
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(std::mem::take(&mut self.pixels));
@@ -58,12 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_buffer_is_lent_again() {
+    fn dropped_buffer_is_reused() {
         let pool = PixelPool::default();
-        let first = pool.take(64);
+        let first = pool.acquire(64);
         let address = first.as_ref().as_ptr();
         drop(first);
-        let (again, other) = (pool.take(64), pool.take(64));
+        let (again, other) = (pool.acquire(64), pool.acquire(64));
         assert_eq!(again.as_ref().as_ptr(), address);
         assert_ne!(other.as_ref().as_ptr(), address);
     }

@@ -17,7 +17,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    asked: bool,
+    requested: bool,
     /// Who is stopped along with this one.
     children: Vec<Weak<Shared>>,
 }
@@ -27,7 +27,7 @@ impl StopToken {
     pub fn stop(&self) {
         let children = {
             let mut state = self.lock();
-            state.asked = true;
+            state.requested = true;
             std::mem::take(&mut state.children)
         };
         self.shared.changed.notify_all();
@@ -41,7 +41,7 @@ impl StopToken {
     pub fn child(&self) -> Self {
         let child = Self::default();
         let mut state = self.lock();
-        if state.asked {
+        if state.requested {
             child.stop();
         } else {
             state.children.retain(|known| known.strong_count() > 0);
@@ -54,7 +54,7 @@ impl StopToken {
     /// Whether the stop was asked for.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.lock().asked
+        self.lock().requested
     }
 
     /// Waits at most `timeout`, less when the stop comes; returns whether it came.
@@ -62,10 +62,10 @@ impl StopToken {
     pub fn wait(&self, timeout: Duration) -> bool {
         self.shared
             .changed
-            .wait_timeout_while(self.lock(), timeout, |state| !state.asked)
+            .wait_timeout_while(self.lock(), timeout, |state| !state.requested)
             .unwrap_or_else(PoisonError::into_inner)
             .0
-            .asked
+            .requested
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_stops_alone_or_along() {
+    fn child_token_stops_with_parent_or_alone() {
         let parent = StopToken::default();
         let (alone, along) = (parent.child(), parent.child());
         alone.stop();

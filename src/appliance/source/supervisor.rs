@@ -11,8 +11,10 @@ use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_telemetry as telemetry;
 use jetwatch_types::SourceState;
 
-use super::images::ImagesSource;
-use super::{End, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource};
+use super::image_folder::ImageFolderSource;
+use super::{
+    SessionEnd, Source, SourceContext, SourceError, gst::GstSource, synthetic::SyntheticSource,
+};
 
 /// A session that delivered frames for at least this long starts the waits anew.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
@@ -42,10 +44,11 @@ pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<S
     let opened = config.clone();
     spawn(config, context, move || match &opened.uri {
         SourceUri::Synthetic(scene) => {
-            let source = SyntheticSource::new(scene, opened.loop_at_end).capped(opened.max_fps);
-            Box::new(source.confined(opened.roi))
+            let source =
+                SyntheticSource::new(scene, opened.loop_at_end).with_max_fps(opened.max_fps);
+            Box::new(source.with_roi(opened.roi))
         }
-        SourceUri::Images(folder) => Box::new(ImagesSource::of_folder(&opened, folder)),
+        SourceUri::Images(folder) => Box::new(ImageFolderSource::from_folder(&opened, folder)),
         _ => Box::new(GstSource::new(&opened)),
     })
 }
@@ -67,8 +70,8 @@ pub(super) fn spawn(
         .spawn(move || {
             telemetry::name_thread(&thread_name);
             let result = supervise(make().as_mut(), &config, &context);
-            context.pulse.waits();
-            (context.on_end)(context.id);
+            context.heartbeat.idle();
+            context.handler.ended(context.id);
             result
         })?;
     Ok(SourceHandle { thread })
@@ -82,36 +85,48 @@ fn supervise(
     let live = config.uri.is_live();
     let is_csi = matches!(config.uri, SourceUri::Csi { .. });
     if is_csi {
-        context.argus.join(&context.counters);
+        context.argus.add_source(&context.counters);
     }
     let mut wait = config.reconnect_wait;
-    (context.observe)(context.id, SourceState::Connecting, None);
+    context
+        .handler
+        .state_changed(context.id, SourceState::Connecting, None);
     loop {
-        context.pulse.works();
+        context.heartbeat.busy();
         let online_since: Cell<Option<Instant>> = Cell::new(None);
         let result = source.run_once(context, &|| {
             online_since.set(Some(Instant::now()));
             log::info!(source = context.name.as_str(); "online");
-            (context.observe)(context.id, SourceState::Online, None);
+            context
+                .handler
+                .state_changed(context.id, SourceState::Online, None);
         });
         let error = match result {
-            Ok(End::Stopped) => {
-                (context.observe)(context.id, SourceState::Ended, Some("stopped".to_owned()));
+            Ok(SessionEnd::Stopped) => {
+                context.handler.state_changed(
+                    context.id,
+                    SourceState::Ended,
+                    Some("stopped".to_owned()),
+                );
                 return Ok(());
             }
-            Ok(End::EndOfMedia) if !live || matches!(config.uri, SourceUri::Synthetic(_)) => {
+            Ok(SessionEnd::EndOfMedia)
+                if !live || matches!(config.uri, SourceUri::Synthetic(_)) =>
+            {
                 log::info!(source = context.name.as_str(), frames = context.counters.frames(); "end of media");
-                (context.observe)(context.id, SourceState::Ended, None);
+                context
+                    .handler
+                    .state_changed(context.id, SourceState::Ended, None);
                 return Ok(());
             }
             // A camera or server does not end by itself: somebody closed it.
-            Ok(End::EndOfMedia) => SourceError::Element {
+            Ok(SessionEnd::EndOfMedia) => SourceError::Element {
                 element: context.name.clone(),
                 message: "the source ended the stream".to_owned(),
                 hint: None,
             },
             // The next session copies, so that this happens once and is no failure of the source.
-            Err(SourceError::NotInPlace) => {
+            Err(SourceError::ZeroCopyFailed) => {
                 log::info!(source = context.name.as_str(); "opened again, with copies");
                 continue;
             }
@@ -120,7 +135,9 @@ fn supervise(
         let mut text = error.to_string();
         if error.is_permanent(live) {
             log::error!(source = context.name.as_str(); "failed: {text}");
-            (context.observe)(context.id, SourceState::Offline, Some(text));
+            context
+                .handler
+                .state_changed(context.id, SourceState::Offline, Some(text));
             return Err(error);
         }
         let is_steady = online_since
@@ -129,18 +146,26 @@ fn supervise(
         if is_steady {
             wait = config.reconnect_wait;
         }
-        if is_csi && let Some(fault) = context.argus.failed(&error, is_steady, Instant::now()) {
+        if is_csi && let Some(fault) = context.argus.on_failure(&error, is_steady, Instant::now()) {
             text = format!("{text}; {fault}");
         }
         log::warn!(source = context.name.as_str(), retry_ms = wait.as_millis() as u64; "{text}");
-        (context.observe)(context.id, SourceState::Offline, Some(text));
-        context.pulse.waits();
+        context
+            .handler
+            .state_changed(context.id, SourceState::Offline, Some(text));
+        context.heartbeat.idle();
         if context.stop.wait(wait) {
-            (context.observe)(context.id, SourceState::Ended, Some("stopped".to_owned()));
+            context.handler.state_changed(
+                context.id,
+                SourceState::Ended,
+                Some("stopped".to_owned()),
+            );
             return Ok(());
         }
         wait = (wait * 2).min(config.reconnect_max_wait);
         context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
-        (context.observe)(context.id, SourceState::Connecting, None);
+        context
+            .handler
+            .state_changed(context.id, SourceState::Connecting, None);
     }
 }

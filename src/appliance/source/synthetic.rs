@@ -4,13 +4,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_telemetry::{Level, Stage};
-use jetwatch_types::{Frame, FrameMeta, PIXEL_BYTES, Picture, Region, Size};
+use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Region, Size};
 
-use super::cap::Cap;
-use super::cutting::cut;
+use super::crop_resize::crop_resize;
 use super::pool::PixelPool;
+use super::rate_limit::RateLimiter;
 use super::scene::Scene;
-use super::{End, Flow, Skipping, Source, SourceContext, SourceError, ViewWish};
+use super::{Flow, FullImage, SessionEnd, Source, SourceContext, SourceError};
 
 /// Draws frames of one scene.
 pub struct SyntheticSource {
@@ -18,9 +18,9 @@ pub struct SyntheticSource {
     settings: SyntheticScene,
     pool: PixelPool,
     /// The same scene with the pool of its views, once one was asked for: a scene keeps its backdrop in one size.
-    views: Option<(Scene, PixelPool)>,
+    full_image: Option<(Scene, PixelPool)>,
     loop_at_end: bool,
-    cap: Option<Cap>,
+    rate_limiter: Option<RateLimiter>,
     roi: Option<Region>,
 }
 
@@ -32,24 +32,24 @@ impl SyntheticSource {
             scene: Scene::new(settings),
             settings: settings.clone(),
             pool: PixelPool::default(),
-            views: None,
+            full_image: None,
             loop_at_end,
-            cap: None,
+            rate_limiter: None,
             roi: None,
         }
     }
 
     /// Shows the network this part of the scene alone.
     #[must_use]
-    pub fn confined(mut self, roi: Option<Region>) -> Self {
+    pub fn with_roi(mut self, roi: Option<Region>) -> Self {
         self.roi = roi;
         self
     }
 
     /// Draws at most so many frames a second of the scene's time.
     #[must_use]
-    pub fn capped(mut self, max_fps: Option<f32>) -> Self {
-        self.cap = max_fps.map(Cap::new);
+    pub fn with_max_fps(mut self, max_fps: Option<f32>) -> Self {
+        self.rate_limiter = max_fps.map(RateLimiter::new);
         self
     }
 
@@ -66,7 +66,7 @@ impl SyntheticSource {
             seq: context.counters.next_seq(),
             pts: Some(self.time_of(index)),
             captured_at: SystemTime::now(),
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             source_size: Size::new(self.settings.width, self.settings.height),
         }
     }
@@ -78,20 +78,20 @@ impl SyntheticSource {
         let _range = context
             .recorder
             .range_with_payload(Stage::Source, 1, meta.seq);
-        let crop = self.roi.and_then(|roi| roi.of(source_size));
-        let inner = context.picture_size(source_size, crop);
-        let part = context.part(crop);
-        let mut view = match (context.view, part) {
-            (ViewWish::Nothing, None) => None,
+        let crop = self.roi.and_then(|roi| roi.to_crop(source_size));
+        let inner = context.output_size(source_size, crop);
+        let part = context.source_crop(crop);
+        let mut full_image = match (context.full_image, part) {
+            (FullImage::None, None) => None,
             // A part is cut out of the whole.
-            _ => Some(self.paint_view(index)?),
+            _ => Some(self.paint_full_image(index)?),
         };
-        let picture = match (part, &view) {
-            (Some(crop), Some(whole)) => cut(whole, crop, inner, &self.pool)?,
+        let image = match (part, &full_image) {
+            (Some(crop), Some(whole)) => crop_resize(whole, crop, inner, &self.pool)?,
             _ => paint(&mut self.scene, index, inner, &self.pool)?,
         };
-        if context.view == ViewWish::Nothing {
-            view = None;
+        if context.full_image == FullImage::None {
+            full_image = None;
         }
         let mut truth = Vec::with_capacity(self.settings.objects as usize);
         self.scene.truth_into(index, &mut truth);
@@ -109,23 +109,23 @@ impl SyntheticSource {
         // Drawing stands for what happens in front of a camera's lens: a frame is captured when it is drawn.
         let meta = FrameMeta {
             captured_at: SystemTime::now(),
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             ..meta
         };
         Some(Frame {
             meta,
             crop,
-            picture,
-            view,
+            image,
+            full_image,
             truth,
         })
     }
 
     /// Draws frame `index` at source size.
-    fn paint_view(&mut self, index: u64) -> Option<Picture> {
+    fn paint_full_image(&mut self, index: u64) -> Option<Image> {
         let settings = &self.settings;
         let (scene, pool) = self
-            .views
+            .full_image
             .get_or_insert_with(|| (Scene::new(settings), PixelPool::default()));
         paint(
             scene,
@@ -136,17 +136,18 @@ impl SyntheticSource {
     }
 
     /// Hands on frame `index` without the network's picture.
-    fn carry(
+    fn skip_frame(
         &mut self,
         index: u64,
         meta: FrameMeta,
-        skipping: &Skipping,
+        context: &SourceContext,
+        skipped_image: FullImage,
     ) -> Result<(), SourceError> {
-        let view = match skipping.view {
-            ViewWish::Nothing => None,
-            ViewWish::SourceSize => Some(self.paint_view(index).ok_or_else(wrong_size)?),
+        let full_image = match skipped_image {
+            FullImage::None => None,
+            FullImage::SourceSize => Some(self.paint_full_image(index).ok_or_else(wrong_size)?),
         };
-        (skipping.carry)(meta, view);
+        context.handler.skipped(meta, full_image);
         Ok(())
     }
 }
@@ -156,11 +157,11 @@ fn wrong_size() -> SourceError {
 }
 
 /// Draws frame `index` at one size.
-fn paint(scene: &mut Scene, index: u64, size: Size, pool: &PixelPool) -> Option<Picture> {
+fn paint(scene: &mut Scene, index: u64, size: Size, pool: &PixelPool) -> Option<Image> {
     let stride = size.width as usize * PIXEL_BYTES;
-    let mut pixels = pool.take(stride * size.height as usize);
+    let mut pixels = pool.acquire(stride * size.height as usize);
     scene.draw(index, size, pixels.as_mut(), stride);
-    Picture::new(size, stride, Box::new(pixels))
+    Image::new(size, stride, Box::new(pixels))
 }
 
 impl Source for SyntheticSource {
@@ -168,7 +169,7 @@ impl Source for SyntheticSource {
         &mut self,
         context: &SourceContext,
         first_frame: &dyn Fn(),
-    ) -> Result<End, SourceError> {
+    ) -> Result<SessionEnd, SourceError> {
         let period = Duration::from_secs(1) / self.settings.fps.max(1);
         let mut due = Instant::now();
         let mut index = 0;
@@ -179,7 +180,7 @@ impl Source for SyntheticSource {
                     return if index == 0 {
                         Err(SourceError::Empty)
                     } else {
-                        Ok(End::EndOfMedia)
+                        Ok(SessionEnd::EndOfMedia)
                     };
                 }
                 index = 0;
@@ -189,25 +190,29 @@ impl Source for SyntheticSource {
                     .stop
                     .wait(due.saturating_duration_since(Instant::now()))
                 {
-                    return Ok(End::Stopped);
+                    return Ok(SessionEnd::Stopped);
                 }
                 due = next_tick(due, period, Instant::now());
             } else if context.stop.is_stopped() {
-                return Ok(End::Stopped);
+                return Ok(SessionEnd::Stopped);
             }
             let time = self.time_of(index);
-            if self.cap.as_mut().is_some_and(|cap| !cap.takes(time)) {
+            if self
+                .rate_limiter
+                .as_mut()
+                .is_some_and(|cap| !cap.admit(time))
+            {
                 index += 1;
                 continue;
             }
-            context.pulse.works();
+            context.heartbeat.busy();
             let meta = self.meta(index, context);
             // The first is always drawn, so that a source which cannot draw says so at once.
             if announced
-                && let Some(skipping) = &context.skipping
-                && (skipping.skips)(context.id)
+                && let Some(skipped_image) = context.skipped_image
+                && context.handler.should_skip(context.id)
             {
-                self.carry(index, meta, skipping)?;
+                self.skip_frame(index, meta, context, skipped_image)?;
                 index += 1;
                 continue;
             }
@@ -218,9 +223,9 @@ impl Source for SyntheticSource {
                 due = Instant::now() + period;
                 first_frame();
             }
-            context.pulse.waits();
-            if (context.deliver)(frame) == Flow::Stop {
-                return Ok(End::Stopped);
+            context.heartbeat.idle();
+            if context.handler.frame(frame) == Flow::Stop {
+                return Ok(SessionEnd::Stopped);
             }
             index += 1;
         }
@@ -245,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beat_stays_and_what_was_missed_never_comes() {
+    fn synthetic_source_keeps_rate_and_skips_missed_frames() {
         let period = Duration::from_millis(10);
         let due = Instant::now();
         let tick = |late_ms| next_tick(due, period, due + Duration::from_millis(late_ms)) - due;

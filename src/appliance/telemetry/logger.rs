@@ -14,7 +14,7 @@ use systemd_journal_logger::JournalLog;
 
 /// Which home the log found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogHome {
+pub enum LogTarget {
     /// journald, through its native protocol.
     Journal,
     /// Standard error.
@@ -29,11 +29,11 @@ const OWN_TARGETS: [&str; 2] = ["jetwatch", "gstreamer"];
 /// The journal is used when standard error is the stream that systemd named in `JOURNAL_STREAM`, so a shell below a
 /// service still logs to its own terminal. On a terminal, `RUST_LOG` overrides `level`, then and later; parts of it that
 /// cannot be read are named on standard error and left out.
-pub fn start(level: LevelFilter) -> LogHome {
+pub fn start(level: LevelFilter) -> LogTarget {
     static STARTED: OnceLock<Started> = OnceLock::new();
     let started = STARTED.get_or_init(|| install(level));
     log::set_max_level(started.rust_log.unwrap_or(level));
-    started.home
+    started.target
 }
 
 /// An error's text as it is to be written to standard error: where that is the journal, each line begins with the
@@ -41,16 +41,16 @@ pub fn start(level: LevelFilter) -> LogHome {
 ///
 /// For what ends the program, also before the log has started; everything else is logged.
 #[must_use]
-pub fn marked_as_error(text: &str) -> Cow<'_, str> {
+pub fn with_error_prefix(text: &str) -> Cow<'_, str> {
     if systemd_journal_logger::connected_to_journal() {
-        Cow::Owned(with_mark(text))
+        Cow::Owned(with_line_prefix(text))
     } else {
         Cow::Borrowed(text)
     }
 }
 
 /// Each line is an entry of its own in the journal, so each needs the mark.
-fn with_mark(text: &str) -> String {
+fn with_line_prefix(text: &str) -> String {
     text.lines()
         .map(|line| format!("<3>{line}"))
         .collect::<Vec<_>>()
@@ -58,7 +58,7 @@ fn with_mark(text: &str) -> String {
 }
 
 struct Started {
-    home: LogHome,
+    target: LogTarget,
     /// Most verbose level that `RUST_LOG` names, where it decides.
     rust_log: Option<LevelFilter>,
 }
@@ -69,9 +69,9 @@ fn install(level: LevelFilter) -> Started {
     {
         let journal = journal.with_syslog_identifier("jetwatch".to_owned());
         // Only a logger that someone else installed first makes this fail; then there is nothing left to choose.
-        let _ = log::set_boxed_logger(Box::new(Own(journal)));
+        let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(journal)));
         return Started {
-            home: LogHome::Journal,
+            target: LogTarget::Journal,
             rust_log: None,
         };
     }
@@ -94,21 +94,21 @@ fn install(level: LevelFilter) -> Started {
         Some(most)
     } else {
         let terminal = builder.filter_level(LevelFilter::Trace).build();
-        let _ = log::set_boxed_logger(Box::new(Own(terminal)));
+        let _ = log::set_boxed_logger(Box::new(OwnTargetFilter(terminal)));
         None
     };
     Started {
-        home: LogHome::Terminal,
+        target: LogTarget::Terminal,
         rust_log,
     }
 }
 
 /// A logger behind our rule of who is heard.
-struct Own<L>(L);
+struct OwnTargetFilter<L>(L);
 
-impl<L: Log> Log for Own<L> {
+impl<L: Log> Log for OwnTargetFilter<L> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        is_heard(metadata.target(), metadata.level(), log::max_level())
+        is_enabled_for(metadata.target(), metadata.level(), log::max_level())
     }
 
     fn log(&self, record: &Record<'_>) {
@@ -122,14 +122,14 @@ impl<L: Log> Log for Own<L> {
     }
 }
 
-/// Whether a record of `target` counts while ours are heard up to `most`.
-fn is_heard(target: &str, level: Level, most: LevelFilter) -> bool {
+/// Whether a record of `target` counts while ours are heard up to `max`.
+fn is_enabled_for(target: &str, level: Level, max: LevelFilter) -> bool {
     let is_own = is_own(target);
     level
         <= if is_own {
-            most
+            max
         } else {
-            most.min(LevelFilter::Warn)
+            max.min(LevelFilter::Warn)
         }
 }
 
@@ -224,15 +224,15 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_an_error_for_the_journal_has_its_priority() {
+    fn journal_error_lines_have_priority_prefix() {
         let text = "jetwatch: a.yaml:1: sources: found nothing\n\n1 problem in a.yaml";
         let marked = "<3>jetwatch: a.yaml:1: sources: found nothing\n<3>\n<3>1 problem in a.yaml";
-        assert_eq!(with_mark(text), marked);
-        assert_eq!(with_mark("out of memory\n"), "<3>out of memory");
+        assert_eq!(with_line_prefix(text), marked);
+        assert_eq!(with_line_prefix("out of memory\n"), "<3>out of memory");
     }
 
     #[test]
-    fn other_crates_are_heard_from_warnings_up() {
+    fn other_crates_log_from_warning_level() {
         let cases = [
             (
                 "jetwatch_source::gst",
@@ -249,7 +249,7 @@ mod tests {
         ];
         for (target, level, most, wanted) in cases {
             assert_eq!(
-                is_heard(target, level, most),
+                is_enabled_for(target, level, most),
                 wanted,
                 "{target} {level} {most}"
             );
@@ -259,14 +259,14 @@ mod tests {
     /// In the child process: starts logging, writes a few lines to standard error, and names the home it found there.
     fn child() {
         let home = start(LevelFilter::Info);
-        if home == LogHome::Terminal {
+        if home == LogTarget::Terminal {
             log::info!(source = "street"; "first");
             log::debug!("hidden");
             log::info!(target: "mqtt5", "chatter");
             start(LevelFilter::Debug);
             log::debug!("second");
         }
-        eprintln!("{}", marked_as_error(&format!("home {home:?}")));
+        eprintln!("{}", with_error_prefix(&format!("home {home:?}")));
     }
 
     /// What a process writes to standard error that starts logging with these variables.
@@ -300,12 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn the_terminal_shows_our_level_and_follows_a_change() {
+    fn terminal_log_level_follows_changes() {
         if is_child() {
             return child();
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let test = "the_terminal_shows_our_level_and_follows_a_change";
+        let test = "terminal_log_level_follows_changes";
         for variables in [
             vec![],
             vec![("JOURNAL_STREAM", "1:1")],
@@ -323,12 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn rust_log_overrides_the_level_and_its_mistakes_are_named() {
+    fn rust_log_overrides_level_and_reports_mistakes() {
         if is_child() {
             return child();
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let test = "rust_log_overrides_the_level_and_its_mistakes_are_named";
+        let test = "rust_log_overrides_level_and_reports_mistakes";
         let text = standard_error(
             test,
             folder.path(),
@@ -346,12 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_is_used_only_when_it_is_our_standard_error() {
+    fn journal_is_used_only_when_stderr_is_journal() {
         if is_child() {
             return child();
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let test = "the_journal_is_used_only_when_it_is_our_standard_error";
+        let test = "journal_is_used_only_when_stderr_is_journal";
         let text = standard_error(test, folder.path(), &[("JOURNAL_STREAM", "{stderr}")]);
         // Where no journald runs, the terminal has to do.
         let has_journal = Path::new("/run/systemd/journal/socket").exists();

@@ -86,13 +86,13 @@ impl Stage {
 
     /// Whether reports have it only where it ran.
     #[must_use]
-    pub const fn may_be_missing(self) -> bool {
-        self.is_on_gpu() || self.is_in_elements() || self.is_beside()
+    pub const fn is_optional(self) -> bool {
+        self.is_on_gpu() || self.is_in_elements() || self.is_asynchronous()
     }
 
     /// Whether it happens beside the chain, which does not wait for it: secondary networks and the recording.
     #[must_use]
-    pub const fn is_beside(self) -> bool {
+    pub const fn is_asynchronous(self) -> bool {
         matches!(
             self,
             Self::SecondaryWait | Self::Secondary | Self::Render | Self::Encode
@@ -132,13 +132,13 @@ impl Stage {
 }
 
 /// The NVTX side: registered once, since registering takes a lock inside the tool.
-struct Marks {
+struct NvtxNames {
     domain: &'static nvtx::Domain,
     stages: [(RegisteredString<'static>, Category<'static>); Stage::ALL.len()],
     batches: [(RegisteredString<'static>, Category<'static>); Level::ALL.len()],
 }
 
-static MARKS: LazyLock<Marks> = LazyLock::new(|| {
+static NVTX: LazyLock<NvtxNames> = LazyLock::new(|| {
     let domain: &'static nvtx::Domain = Box::leak(Box::new(nvtx::Domain::new(c"jetwatch")));
     let mark = |name| {
         let name = nvtx::Str::from_str_lossy(name);
@@ -147,7 +147,7 @@ static MARKS: LazyLock<Marks> = LazyLock::new(|| {
             domain.register_category(name),
         )
     };
-    Marks {
+    NvtxNames {
         domain,
         stages: Stage::ALL.map(|stage| mark(stage.name())),
         batches: Level::ALL.map(|level| mark(level.batch_name())),
@@ -159,8 +159,7 @@ fn attributes(
     (message, category): &(RegisteredString<'static>, Category<'static>),
     payload: u64,
 ) -> EventAttributes<'static> {
-    MARKS
-        .domain
+    NVTX.domain
         .event_attributes_builder()
         .message(*message)
         .category(*category)
@@ -177,14 +176,14 @@ pub fn name_thread(name: &str) {
 /// Collects stage times. Cheap to clone; all clones feed the same histograms.
 #[derive(Clone, Default)]
 pub struct Recorder {
-    stages: Arc<[Mutex<Times>; Stage::ALL.len()]>,
+    stages: Arc<[Mutex<StageTimes>; Stage::ALL.len()]>,
     /// There only where somebody wants every single range.
     trace: Option<Trace>,
     /// Its ranges are on no timeline.
     is_silent: bool,
 }
 
-struct Times {
+struct StageTimes {
     /// Microseconds, three significant digits, up to 10 minutes.
     wall_us: Histogram<u64>,
     cpu: Duration,
@@ -193,9 +192,9 @@ struct Times {
 }
 
 /// Longer times are counted as this one, 10 minutes.
-const LONGEST_US: u64 = 600_000_000;
+const MAX_US: u64 = 600_000_000;
 
-impl Default for Times {
+impl Default for StageTimes {
     fn default() -> Self {
         let wall_us = Histogram::new(3).expect("three digits are valid");
         Self {
@@ -237,9 +236,9 @@ impl Recorder {
             cpu_before: thread_cpu_time(),
         };
         BatchRange {
-            _nvtx: MARKS
+            _nvtx: NVTX
                 .domain
-                .local_range(attributes(&MARKS.batches[level as usize], items as u64)),
+                .local_range(attributes(&NVTX.batches[level as usize], items as u64)),
             items: Some(items),
             open: self.trace.as_ref().map(open),
         }
@@ -256,9 +255,8 @@ impl Recorder {
     pub fn range_with_payload(&self, stage: Stage, items: usize, payload: u64) -> Range<'_> {
         Range {
             _nvtx: (!self.is_silent).then(|| {
-                MARKS
-                    .domain
-                    .local_range(attributes(&MARKS.stages[stage as usize], payload))
+                NVTX.domain
+                    .local_range(attributes(&NVTX.stages[stage as usize], payload))
             }),
             recorder: self,
             stage,
@@ -273,9 +271,9 @@ impl Recorder {
     #[must_use = "the span ends with `end`"]
     pub fn span(&self, stage: Stage, payload: u64) -> Span {
         Span {
-            _nvtx: MARKS
+            _nvtx: NVTX
                 .domain
-                .range(attributes(&MARKS.stages[stage as usize], payload)),
+                .range(attributes(&NVTX.stages[stage as usize], payload)),
             stage,
             started: Instant::now(),
         }
@@ -290,7 +288,7 @@ impl Recorder {
     pub fn record(&self, stage: Stage, items: usize, wall: Duration) {
         self.add(stage, items, wall, Duration::ZERO);
         if let Some(trace) = &self.trace {
-            trace.keep(Some(stage), items, Instant::now(), wall, Duration::ZERO);
+            trace.push(Some(stage), items, Instant::now(), wall, Duration::ZERO);
         }
     }
 
@@ -301,7 +299,7 @@ impl Recorder {
         let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         times
             .wall_us
-            .record(wall_us.min(LONGEST_US))
+            .record(wall_us.min(MAX_US))
             .expect("it grows as far as that");
         times.sum += wall;
         times.cpu += cpu;
@@ -311,7 +309,7 @@ impl Recorder {
     /// Forgets what was recorded so far: the end of a warm-up.
     pub fn reset(&self) {
         for stage in self.stages.iter() {
-            *stage.lock().unwrap_or_else(PoisonError::into_inner) = Times::default();
+            *stage.lock().unwrap_or_else(PoisonError::into_inner) = StageTimes::default();
         }
     }
 
@@ -339,7 +337,7 @@ impl Recorder {
                         max_ms: ms(times.wall_us.max()),
                     }
                 })
-                .filter(|summary| summary.count > 0 || !summary.stage.may_be_missing())
+                .filter(|summary| summary.count > 0 || !summary.stage.is_optional())
                 .collect(),
         }
     }
@@ -379,7 +377,7 @@ impl Drop for Range<'_> {
         let wall = self.started.elapsed();
         self.recorder.add(self.stage, items, wall, cpu);
         if let Some(trace) = &self.recorder.trace {
-            trace.keep(Some(self.stage), items, self.started, wall, cpu);
+            trace.push(Some(self.stage), items, self.started, wall, cpu);
         }
     }
 }
@@ -420,7 +418,7 @@ impl Drop for BatchRange<'_> {
 /// Times of all stages.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Summary {
-    /// In the order of [`Stage::ALL`], without those of elements, of a GPU and beside the chain that were not used.
+    /// In the order of [`Stage::ALL_TABLES`], without those of elements, of a GPU and beside the chain that were not used.
     pub stages: Vec<StageSummary>,
 }
 

@@ -39,7 +39,7 @@ impl Level {
 
     /// Whether its threads work beside the chain, which does not wait for them.
     #[must_use]
-    pub const fn is_beside(self) -> bool {
+    pub const fn is_asynchronous(self) -> bool {
         matches!(self, Self::Secondary | Self::Record)
     }
 
@@ -93,7 +93,7 @@ pub struct Trace {
 }
 
 struct Inner {
-    made: Instant,
+    created: Instant,
     next: [AtomicU64; Level::ALL.len()],
     entries: Mutex<Vec<Entry>>,
 }
@@ -107,7 +107,7 @@ impl Default for Trace {
     fn default() -> Self {
         Self {
             inner: Arc::new(Inner {
-                made: Instant::now(),
+                created: Instant::now(),
                 next: Default::default(),
                 entries: Mutex::default(),
             }),
@@ -118,7 +118,7 @@ impl Default for Trace {
 impl Trace {
     /// All ranges so far, in the order of their ends; they are forgotten here.
     #[must_use]
-    pub fn take(&self) -> Vec<Entry> {
+    pub fn drain(&self) -> Vec<Entry> {
         let mut entries = self
             .inner
             .entries
@@ -140,13 +140,13 @@ impl Trace {
         times: Option<(usize, Instant, Duration, Duration)>,
     ) {
         if let Some((items, started, wall, cpu)) = times {
-            self.keep(None, items, started, wall, cpu);
+            self.push(None, items, started, wall, cpu);
         }
         OPEN.set(before);
     }
 
     /// Keeps a range of the open batch.
-    pub(super) fn keep(
+    pub(super) fn push(
         &self,
         stage: Option<Stage>,
         items: usize,
@@ -162,7 +162,7 @@ impl Trace {
             batch,
             stage,
             items,
-            started: started.saturating_duration_since(self.inner.made),
+            started: started.saturating_duration_since(self.inner.created),
             wall,
             cpu,
         };

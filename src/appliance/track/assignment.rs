@@ -6,11 +6,11 @@
 
 use jetwatch_config::Association;
 
-use super::hungarian::MaximumWeight;
-use super::sparse::SparseWeight;
+use super::hungarian::HungarianSolver;
+use super::sparse_assignment::SparseAssignment;
 
 /// Groups with more pairs of a track and a detection than this, open or not, are solved by lists of the open ones.
-const LARGEST_MATRIX: usize = 1024;
+const MAX_MATRIX_SIZE: usize = 1024;
 
 /// A track and a detection that may be paired.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ pub struct Assigner {
     first_of_track: Vec<u128>,
     first_of_detection: Vec<u128>,
     groups: Groups,
-    solver: MaximumWeight,
+    solver: HungarianSolver,
 }
 
 impl Assigner {
@@ -76,7 +76,7 @@ impl Assigner {
             first_of_track: Vec::new(),
             first_of_detection: Vec::new(),
             groups: Groups::default(),
-            solver: MaximumWeight::default(),
+            solver: HungarianSolver::default(),
         }
     }
 
@@ -119,13 +119,13 @@ impl Assigner {
             ..
         } = self;
         order.clear();
-        order.extend(candidates.iter().map(place));
+        order.extend(candidates.iter().map(sort_key));
         first_of_track.clear();
         first_of_track.resize(pairing.detection_of_track.len(), u128::MAX);
         first_of_detection.clear();
         first_of_detection.resize(pairing.track_of_detection.len(), u128::MAX);
         for place in &*order {
-            let [track, detection] = who(*place);
+            let [track, detection] = decode_key(*place);
             let (of_track, of_detection) = (
                 &mut first_of_track[track],
                 &mut first_of_detection[detection],
@@ -135,19 +135,19 @@ impl Assigner {
         }
         for place in &*first_of_track {
             if *place != u128::MAX {
-                let [track, detection] = who(*place);
+                let [track, detection] = decode_key(*place);
                 if first_of_detection[detection] == *place {
                     pairing.pair(track, detection);
                 }
             }
         }
         order.retain(|place| {
-            let [track, detection] = who(*place);
+            let [track, detection] = decode_key(*place);
             pairing.is_free(track, detection)
         });
         order.sort_unstable();
         for place in &*order {
-            let [track, detection] = who(*place);
+            let [track, detection] = decode_key(*place);
             if pairing.is_free(track, detection) {
                 pairing.pair(track, detection);
             }
@@ -157,7 +157,7 @@ impl Assigner {
 
 /// The place of a candidate as one number, which is sorted much faster than candidates are compared: lowest rank, greatest
 /// IOU, lowest track, lowest detection. The bits of floats that are not negative have the order of the floats.
-fn place(candidate: &Candidate) -> u128 {
+fn sort_key(candidate: &Candidate) -> u128 {
     let worse = !candidate.iou.max(0.0).to_bits();
     let first = u64::from(candidate.rank) << 32 | u64::from(worse);
     // An index beyond 32 bits would need a frame with four thousand million boxes.
@@ -166,8 +166,8 @@ fn place(candidate: &Candidate) -> u128 {
 }
 
 /// The track and the detection in such a number.
-fn who(place: u128) -> [usize; 2] {
-    [place >> 32, place].map(|half| (half & u128::from(u32::MAX)) as usize)
+fn decode_key(key: u128) -> [usize; 2] {
+    [key >> 32, key].map(|half| (half & u128::from(u32::MAX)) as usize)
 }
 
 /// Candidates in groups that share no track and no detection. Most hold one pair, which needs no solver, and the rest
@@ -187,7 +187,7 @@ struct Groups {
     /// The same for a large group: the open pairs by row, and where each row's begin.
     edges: Vec<(usize, f64)>,
     starts: Vec<usize>,
-    sparse: SparseWeight,
+    sparse: SparseAssignment,
 }
 
 impl Groups {
@@ -224,7 +224,7 @@ impl Groups {
     }
 
     /// Pairs each group for its greatest total IOU, which together is the greatest of all.
-    fn solve_each(&mut self, solver: &mut MaximumWeight, pairing: &mut Pairing) {
+    fn solve_each(&mut self, solver: &mut HungarianSolver, pairing: &mut Pairing) {
         let Self {
             open,
             parents,
@@ -254,7 +254,7 @@ impl Groups {
             for (column, detection) in columns.iter().enumerate() {
                 column_of_detection[*detection] = column;
             }
-            if rows.len() * columns.len() > LARGEST_MATRIX {
+            if rows.len() * columns.len() > MAX_MATRIX_SIZE {
                 edges.clear();
                 starts.clear();
                 starts.push(0);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_rank_chooses_first_whatever_the_overlap() {
+    fn lower_rank_is_matched_first_for_any_overlap() {
         let candidates = vec![
             candidate(1, 0, 0, 0.99),
             candidate(0, 1, 0, 0.31),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_pair() {
+    fn empty_input_has_no_pairs() {
         for association in [Association::Greedy, Association::Optimal] {
             assert_eq!(
                 assign(association, Vec::new(), 2, 3),
@@ -435,7 +435,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn greedy_takes_one_after_the_other(candidates in sparse(), ranks in prop::collection::vec(0..3_u8, 16)) {
+        fn greedy_matches_in_weight_order(candidates in sparse(), ranks in prop::collection::vec(0..3_u8, 16)) {
             let mut candidates = candidates;
             for (candidate, rank) in candidates.iter_mut().zip(ranks) {
                 candidate.rank = rank;
@@ -458,7 +458,7 @@ mod tests {
         }
 
         #[test]
-        fn optimal_is_as_good_as_trying_everything(candidates in sparse()) {
+        fn optimal_matches_brute_force(candidates in sparse()) {
             let pairs = assign(Association::Optimal, candidates.clone(), 6, 6);
             let iou_of = |track, detection| candidates.iter().find(|c| (c.track, c.detection) == (track, detection)).map(|c| c.iou);
             let mut sum = 0.0;
@@ -472,7 +472,7 @@ mod tests {
         }
 
         #[test]
-        fn greedy_never_leaves_a_better_free_pair(candidates in sparse()) {
+        fn greedy_leaves_no_better_free_pair(candidates in sparse()) {
             let pairs = assign(Association::Greedy, candidates.clone(), 6, 6);
             let iou_of = |track: usize, detection: usize| {
                 candidates.iter().find(|c| (c.track, c.detection) == (track, detection)).map_or(0.0, |c| c.iou)

@@ -11,7 +11,7 @@ const FREE: usize = usize::MAX;
 
 /// Finds assignments of greatest total weight. Allocates only when a matrix is larger than any before.
 #[derive(Debug, Default)]
-pub struct MaximumWeight {
+pub struct HungarianSolver {
     /// Dual values: for every row and column their sum is at most the pair's cost (its negated weight).
     row_dual: Vec<f64>,
     column_dual: Vec<f64>,
@@ -24,7 +24,7 @@ pub struct MaximumWeight {
     column_of_row: Vec<Option<usize>>,
 }
 
-impl MaximumWeight {
+impl HungarianSolver {
     /// Returns the column of each row, such that no column is used twice and the sum of the weights is the greatest possible.
     ///
     /// `weights` is row-major, `rows` × `columns`, every value finite and at least 0; zero means that the two may not be
@@ -149,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn known_matrices() {
-        let mut solver = MaximumWeight::default();
+    fn hungarian_solves_known_matrices() {
+        let mut solver = HungarianSolver::default();
         assert_eq!(solver.solve(0, 0, &[]), &[]);
         assert_eq!(solver.solve(2, 0, &[]), &[None, None]);
         assert_eq!(solver.solve(1, 1, &[0.0]), &[None]);
@@ -167,13 +167,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_assignment_weighs_more(
+        fn hungarian_weight_is_maximal(
             (rows, columns, weights) in (0..=6_usize, 0..=6_usize).prop_flat_map(|(rows, columns)| {
                 let weight = prop_oneof![2 => Just(0.0), 1 => Just(0.5), 4 => 0.3..=1.0];
                 (Just(rows), Just(columns), prop::collection::vec(weight, rows * columns))
             })
         ) {
-            let mut solver = MaximumWeight::default();
+            let mut solver = HungarianSolver::default();
             // A larger matrix before it must leave nothing behind.
             solver.solve(7, 7, &[1.0; 49]);
             let found = solver.solve(rows, columns, &weights).to_vec();

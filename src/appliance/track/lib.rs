@@ -1,7 +1,7 @@
 //! FLOOR 2: detections to tracks. Pure: no threads, no clock, no I/O but the MOTChallenge text format's parser and writer.
 //!
 //! One [`Tracker`] per source turns the detections of each frame into [`Track`](jetwatch_types::Track)s, and one
-//! [`Lifecycle`] behind it turns the tracks of consecutive frames into the events that subscribers hear of. Both are
+//! [`TrackEventGenerator`] behind it turns the tracks of consecutive frames into the events that subscribers hear of. Both are
 //! plain functions of what they are given in order: the same frames give the same ids and the same events. The pipeline
 //! calls them on one thread per chain; [`track_offline`] does the same for a file of detections, for `jetwatch track`.
 //!
@@ -23,24 +23,24 @@
 //! two frames; until then a track carries [`UNCONFIRMED`]. An Active track with `max_lost_frames: 0` goes straight to Ended.
 
 mod assignment;
+mod events;
 mod hungarian;
-mod lifecycle;
+mod iou_index;
+mod kalman;
 mod metrics;
 mod mot;
-mod motion;
+mod mot_truth;
 mod offline;
-mod overlaps;
 mod reassociate;
-mod sparse;
+mod sparse_assignment;
 mod stages;
 mod tracker;
-mod truth;
 
 pub use assignment::{Assigner, Candidate, Pairing};
-pub use hungarian::MaximumWeight;
-pub use lifecycle::{ClassCount, Lifecycle};
+pub use events::{ClassCount, TrackEventGenerator};
+pub use hungarian::HungarianSolver;
 pub use metrics::Metrics;
 pub use mot::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
+pub use mot_truth::{TruthRow, parse_truth};
 pub use offline::{TentativeFrames, track_offline};
 pub use tracker::{Tracker, UNCONFIRMED};
-pub use truth::{TruthRow, parse_truth};

@@ -16,7 +16,7 @@ pub const NO_CLASS: u16 = u16::MAX;
 const FIELDS: std::ops::RangeInclusive<usize> = 7..=10;
 
 /// Greatest frame number and coordinate taken: whole numbers up to here are exact in `f32` and `f64`, and sums stay finite.
-pub(super) const GREATEST: f64 = 16_777_216.0;
+pub(super) const MAX_VALUE: f64 = 16_777_216.0;
 
 /// One line of a file of detections.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,7 +87,7 @@ pub enum MotError {
 ///
 /// The result is sorted by frame; detections of one frame keep their order. The first line that cannot be read is the error.
 pub fn parse_detections(text: &str) -> Result<Vec<MotDetection>, MotError> {
-    let mut detections = Line::all(text)
+    let mut detections = Line::lines(text)
         .map(|line| line?.detection())
         .collect::<Result<Vec<_>, _>>()?;
     detections.sort_by_key(|detection| detection.frame);
@@ -128,7 +128,7 @@ pub(super) struct Line<'t> {
 
 impl<'t> Line<'t> {
     /// The lines of a file, without the empty ones.
-    pub(super) fn all(text: &'t str) -> impl Iterator<Item = Result<Self, MotError>> {
+    pub(super) fn lines(text: &'t str) -> impl Iterator<Item = Result<Self, MotError>> {
         // Some editors begin a file with a byte order mark, which is no part of the first number.
         let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
         lines
@@ -156,7 +156,7 @@ impl<'t> Line<'t> {
     }
 
     /// Its number in the file, from 1.
-    pub(super) fn place(&self) -> usize {
+    pub(super) fn line_number(&self) -> usize {
         self.line
     }
 
@@ -183,7 +183,7 @@ impl<'t> Line<'t> {
     /// and checked to be whole.
     pub(super) fn frame(&self) -> Result<u32, MotError> {
         let frame = self.number(0, "frame", "a whole number from 1 to 16777216", |v| {
-            v.fract() == 0.0 && (1.0..=GREATEST).contains(&v)
+            v.fract() == 0.0 && (1.0..=MAX_VALUE).contains(&v)
         })?;
         // The check makes this cast exact.
         Ok(frame as u32)
@@ -191,13 +191,13 @@ impl<'t> Line<'t> {
 
     /// The box; boxes are `f32` everywhere.
     pub(super) fn xyxy(&self) -> Result<Xyxy, MotError> {
-        let left = self.number(2, "x", "a number of pixels", |v| v.abs() <= GREATEST)?;
-        let top = self.number(3, "y", "a number of pixels", |v| v.abs() <= GREATEST)?;
+        let left = self.number(2, "x", "a number of pixels", |v| v.abs() <= MAX_VALUE)?;
+        let top = self.number(3, "y", "a number of pixels", |v| v.abs() <= MAX_VALUE)?;
         let width = self.number(4, "width", "a number of pixels above 0", |v| {
-            v > 0.0 && v <= GREATEST
+            v > 0.0 && v <= MAX_VALUE
         })?;
         let height = self.number(5, "height", "a number of pixels above 0", |v| {
-            v > 0.0 && v <= GREATEST
+            v > 0.0 && v <= MAX_VALUE
         })?;
         Ok([
             left as f32,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_are_read() {
+    fn accepted_mot_formats_are_parsed() {
         let boxed = [10.0, 20.5, 40.0, 60.5];
         let cases = [
             "1,-1,10,20.5,30,40,0.5",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_line_field_and_form() {
+    fn errors_name_line_field_and_format() {
         let cases = [
             (
                 "1,-1,1,1,1,1,1\n\nx,-1,1,1,1,1,1",

@@ -59,7 +59,7 @@ fn collect(
     held: &mut HashMap<u64, Vec<TrackRow>>,
     rows: &mut Vec<TrackRow>,
 ) {
-    for (track, birth) in tracker.tracks().iter().zip(tracker.births()) {
+    for (track, birth) in tracker.tracks().iter().zip(tracker.creation_ids()) {
         match track.state {
             TrackState::Active => {
                 let past = held.remove(birth).unwrap_or_default();
@@ -76,7 +76,7 @@ fn collect(
         }
     }
     // Those that were forgotten never come back.
-    held.retain(|birth, _| tracker.births().binary_search(birth).is_ok());
+    held.retain(|birth, _| tracker.creation_ids().binary_search(birth).is_ok());
 }
 
 fn row(frame: u32, track: &Track) -> TrackRow {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_track_broken_in_its_probation_is_dropped() {
+    fn track_missed_during_probation_is_dropped() {
         assert_eq!(
             track(
                 &[at(1, 0.0), at(2, 0.0), at(4, 0.0), at(5, 0.0)],

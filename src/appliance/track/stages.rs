@@ -17,11 +17,11 @@ use jetwatch_types::TrackState;
 
 /// Least overlap at which ByteTrack takes a second detection for one that was seen once. Its authors' own, and above the
 /// least of other pairs: who has no velocity yet is expected to be where it was.
-const SECOND_SIGHT: f32 = 0.3;
+const TENTATIVE_MIN_IOU: f32 = 0.3;
 
 /// The rules of one tracker.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stages {
+pub(super) struct AssociationStages {
     kind: TrackerKind,
     min_iou: f32,
     min_score: f32,
@@ -31,46 +31,46 @@ pub(super) struct Stages {
 
 /// On what terms a track and a detection may be paired.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Stage {
+pub(super) struct AssociationStage {
     /// Lower ranks choose first.
     pub(super) rank: u8,
     /// How their overlap is counted, and how much of it is enough.
-    pub(super) overlap: Overlap,
-    pub(super) least: f32,
-    pub(super) sum: Sum,
+    pub(super) similarity: SimilarityKind,
+    pub(super) min_similarity: f32,
+    pub(super) weight_kind: WeightKind,
 }
 
 /// How an overlap is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Overlap {
+pub(super) enum SimilarityKind {
     /// Intersection over union.
-    Plain,
+    Iou,
     /// The same times the score of the detection, so that a sure one is preferred.
-    TimesScore,
+    IouTimesScore,
 }
 
-impl Stage {
+impl AssociationStage {
     /// What a pair with this overlap counts for in a sum. ByteTrack's assignment has a price of not pairing, which is
     /// that of a pair at the limit: two pairs that barely overlap enough are then worth less than one that overlaps well.
-    pub(super) fn worth(&self, overlap: f32) -> f32 {
-        match self.sum {
-            Sum::Whole => overlap,
+    pub(super) fn weight(&self, similarity: f32) -> f32 {
+        match self.weight_kind {
+            WeightKind::Full => similarity,
             // A pair exactly at the limit is still better than none.
-            Sum::AboveLimit => (overlap - self.least).max(f32::EPSILON),
+            WeightKind::AboveThreshold => (similarity - self.min_similarity).max(f32::EPSILON),
         }
     }
 }
 
 /// What of an overlap counts in a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sum {
+pub(super) enum WeightKind {
     /// All of it.
-    Whole,
+    Full,
     /// What it has above the least.
-    AboveLimit,
+    AboveThreshold,
 }
 
-impl Stages {
+impl AssociationStages {
     pub(super) fn new(config: &TrackerConfig) -> Self {
         Self {
             kind: config.kind,
@@ -82,12 +82,12 @@ impl Stages {
     }
 
     /// Detections below this score are not looked at.
-    pub(super) fn least_score(&self) -> Option<f32> {
+    pub(super) fn min_detection_score(&self) -> Option<f32> {
         (self.kind == TrackerKind::ByteTrack).then_some(self.min_score)
     }
 
     /// Pairs that overlap less than this are open to each other on no terms.
-    pub(super) fn least_overlap(&self) -> f32 {
+    pub(super) fn min_similarity(&self) -> f32 {
         match self.kind {
             TrackerKind::Iou | TrackerKind::Sort => self.min_iou,
             TrackerKind::ByteTrack => self.min_iou.min(self.tentative_min_iou),
@@ -95,35 +95,35 @@ impl Stages {
     }
 
     /// The terms for a track in this state and a detection with this score; `None` when they are not open to each other.
-    pub(super) fn stage(&self, state: TrackState, score: f32) -> Option<Stage> {
-        let plain = |rank| Stage {
+    pub(super) fn stage(&self, state: TrackState, score: f32) -> Option<AssociationStage> {
+        let by_iou = |rank| AssociationStage {
             rank,
-            overlap: Overlap::Plain,
-            least: self.min_iou,
-            sum: match self.kind {
-                TrackerKind::Iou | TrackerKind::Sort => Sum::Whole,
-                TrackerKind::ByteTrack => Sum::AboveLimit,
+            similarity: SimilarityKind::Iou,
+            min_similarity: self.min_iou,
+            weight_kind: match self.kind {
+                TrackerKind::Iou | TrackerKind::Sort => WeightKind::Full,
+                TrackerKind::ByteTrack => WeightKind::AboveThreshold,
             },
         };
-        let by_score = |rank| Stage {
-            overlap: Overlap::TimesScore,
-            ..plain(rank)
+        let by_score = |rank| AssociationStage {
+            similarity: SimilarityKind::IouTimesScore,
+            ..by_iou(rank)
         };
         let is_weak = score < self.tentative_score;
         match (self.kind, state) {
             (_, TrackState::Ended) => None,
-            (TrackerKind::Iou, TrackState::Active) | (TrackerKind::Sort, _) => Some(plain(0)),
-            (TrackerKind::Iou, TrackState::Lost) => Some(plain(1)),
-            (TrackerKind::Iou, TrackState::Tentative) => Some(plain(2)),
-            (TrackerKind::ByteTrack, TrackState::Active) if is_weak => Some(Stage {
-                least: self.tentative_min_iou,
-                ..plain(2)
+            (TrackerKind::Iou, TrackState::Active) | (TrackerKind::Sort, _) => Some(by_iou(0)),
+            (TrackerKind::Iou, TrackState::Lost) => Some(by_iou(1)),
+            (TrackerKind::Iou, TrackState::Tentative) => Some(by_iou(2)),
+            (TrackerKind::ByteTrack, TrackState::Active) if is_weak => Some(AssociationStage {
+                min_similarity: self.tentative_min_iou,
+                ..by_iou(2)
             }),
             (TrackerKind::ByteTrack, _) if is_weak => None,
             (TrackerKind::ByteTrack, TrackState::Active) => Some(by_score(0)),
             (TrackerKind::ByteTrack, TrackState::Lost) => Some(by_score(1)),
-            (TrackerKind::ByteTrack, TrackState::Tentative) => Some(Stage {
-                least: self.min_iou.max(SECOND_SIGHT),
+            (TrackerKind::ByteTrack, TrackState::Tentative) => Some(AssociationStage {
+                min_similarity: self.min_iou.max(TENTATIVE_MIN_IOU),
                 ..by_score(3)
             }),
         }
@@ -137,7 +137,7 @@ mod tests {
 
     /// Rank and least overlap for a strong and a weak detection.
     fn terms(kind: TrackerKind, state: TrackState) -> [Option<(u8, f32)>; 2] {
-        let stages = Stages::new(&TrackerConfig {
+        let stages = AssociationStages::new(&TrackerConfig {
             min_iou: 0.2,
             low_scores: LowScores {
                 min_score: 0.1,
@@ -149,13 +149,13 @@ mod tests {
         [0.6, 0.5].map(|score| {
             let stage = stages.stage(state, score)?;
             let by_score = kind == TrackerKind::ByteTrack && score >= 0.6;
-            assert_eq!(stage.overlap == Overlap::TimesScore, by_score);
-            Some((stage.rank, stage.least))
+            assert_eq!(stage.similarity == SimilarityKind::IouTimesScore, by_score);
+            Some((stage.rank, stage.min_similarity))
         })
     }
 
     #[test]
-    fn who_is_open_to_whom() {
+    fn each_track_state_and_score_has_its_stage() {
         use TrackState::{Active, Ended, Lost, Tentative};
         use TrackerKind::{ByteTrack, Iou, Sort};
         let both = |rank| [Some((rank, 0.2)); 2];
@@ -179,17 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn one_good_pair_outweighs_two_at_the_limit() {
-        let stages = Stages::new(&TrackerConfig::new(TrackerKind::ByteTrack));
+    fn one_good_pair_outweighs_two_at_the_threshold() {
+        let stages = AssociationStages::new(&TrackerConfig::new(TrackerKind::ByteTrack));
         let stage = stages
             .stage(TrackState::Active, 0.9)
             .expect("active tracks are open");
-        assert!(stage.worth(0.9) > 2.0 * stage.worth(0.5));
-        assert!(stage.worth(stage.least) > 0.0);
-        let stages = Stages::new(&TrackerConfig::new(TrackerKind::Sort));
+        assert!(stage.weight(0.9) > 2.0 * stage.weight(0.5));
+        assert!(stage.weight(stage.min_similarity) > 0.0);
+        let stages = AssociationStages::new(&TrackerConfig::new(TrackerKind::Sort));
         let stage = stages
             .stage(TrackState::Active, 0.9)
             .expect("active tracks are open");
-        assert_eq!(stage.worth(0.5), 0.5);
+        assert_eq!(stage.weight(0.5), 0.5);
     }
 }

@@ -1,9 +1,9 @@
 //! One source's tracker: IOU, SORT or ByteTrack behind one constructor. Detections in, tracks out, frame by frame.
 //!
 //! All three keep one list of tracks, one life and one way of choosing pairs. They differ in three places: what box a track
-//! is expected to have (its last one, or what [`motion`](super::motion) predicts), which pairs are open at which rank
+//! is expected to have (its last one, or what [`kalman`](super::motion) predicts), which pairs are open at which rank
 //! ([`stages`](super::stages)), and which box is told. The pipeline calls [`Tracker::update`] once for every frame of
-//! one source, in order, frames without detections too, and [`Tracker::carry`] for those that skipped the network.
+//! one source, in order, frames without detections too, and [`Tracker::coast`] for those that skipped the network.
 //!
 //! The order of the detections in a frame means nothing: they are sorted first, so that ids do not depend on how a
 //! detector happens to list them.
@@ -14,49 +14,49 @@ use jetwatch_config::{ClassMatch, TrackerConfig, TrackerKind};
 use jetwatch_types::{Detection, Track, TrackId, TrackState, Xyxy, intersection_over_union};
 
 use super::assignment::{Assigner, Candidate};
-use super::motion::{InSight, Motion, MotionModel};
-use super::overlaps::Overlaps;
-use super::reassociate::Path;
-use super::stages::{Overlap, Stages};
+use super::iou_index::IouIndex;
+use super::kalman::{KalmanBox, MotionModel, Visibility};
+use super::reassociate::Trajectory;
+use super::stages::{AssociationStages, SimilarityKind};
 
 /// The id of a track that has none yet, because it is [`TrackState::Tentative`].
 pub const UNCONFIRMED: TrackId = TrackId(0);
 
 /// A score at which one look at an object is enough to publish it, once its probation is over: ByteTrack's for new tracks.
-const SURE: f32 = 0.6;
+const CONFIRM_SCORE: f32 = 0.6;
 
 /// Rank of pairs that overlap only when both boxes are made larger: behind all others.
-const DISTANT: u8 = 8;
+const BUFFERED_IOU_RANK: u8 = 8;
 
 /// By how much they are made larger, as in buffered IOU (C-BIoU): on each side, a quarter of their width and height for each
 /// frame since the object was seen, which is that paper's half with every second frame, and at most the whole.
-const REACH: f32 = 0.25;
-const MOST_REACH: f32 = 1.0;
+const BUFFER_RATIO: f32 = 0.25;
+const MAX_BUFFER_RATIO: f32 = 1.0;
 
 /// Tracks the objects of one source. Allocates only when a frame holds more than any before.
 #[derive(Debug)]
 pub struct Tracker {
     config: TrackerConfig,
-    stages: Stages,
+    stages: AssociationStages,
     model: Option<MotionModel>,
     /// Frames come that nobody looked at.
-    is_carrying: bool,
+    is_coasting: bool,
     /// Frames that nobody looked at before the last look, and since then.
-    skipped: u32,
-    unseen: u32,
+    frames_before_update: u32,
+    frames_since_update: u32,
     /// The frame's detections in an order that does not depend on the detector.
     detections: Vec<Detection>,
     /// Their boxes.
-    overlaps: Overlaps,
+    iou_index: IouIndex,
     /// All tracks in the order of their first detection; Ended ones stay until the next call so that they are reported once.
     tracks: Vec<Track>,
     /// The birth number of each of them.
-    births: Vec<u64>,
+    creation_ids: Vec<u64>,
     /// The motion of each of them; empty where nothing is predicted.
-    motions: Vec<Motion>,
+    kalman_boxes: Vec<KalmanBox>,
     /// The way of each of them; empty where nobody who was lost is looked for.
-    paths: Vec<Path>,
-    next_birth: u64,
+    trajectories: Vec<Trajectory>,
+    next_creation_id: u64,
     next_id: u64,
     candidates: Vec<Candidate>,
     assigner: Assigner,
@@ -68,22 +68,22 @@ impl Tracker {
     pub fn new(config: &TrackerConfig) -> Self {
         Self {
             config: config.clone(),
-            stages: Stages::new(config),
+            stages: AssociationStages::new(config),
             model: match config.kind {
                 TrackerKind::Iou => None,
                 TrackerKind::Sort => Some(MotionModel::AreaAspect),
                 TrackerKind::ByteTrack => Some(MotionModel::AspectHeight),
             },
-            is_carrying: false,
-            skipped: 0,
-            unseen: 0,
+            is_coasting: false,
+            frames_before_update: 0,
+            frames_since_update: 0,
             detections: Vec::new(),
-            overlaps: Overlaps::default(),
+            iou_index: IouIndex::default(),
             tracks: Vec::new(),
-            births: Vec::new(),
-            motions: Vec::new(),
-            paths: Vec::new(),
-            next_birth: 0,
+            creation_ids: Vec::new(),
+            kalman_boxes: Vec::new(),
+            trajectories: Vec::new(),
+            next_creation_id: 0,
             next_id: 1,
             candidates: Vec::new(),
             assigner: Assigner::new(config.association),
@@ -93,20 +93,20 @@ impl Tracker {
     /// The same, which also knows where its tracks are in frames without detections: for sources of which not every frame
     /// goes through the network. All of them, [`iou`](TrackerKind::Iou) too, then predict width and height each for itself.
     #[must_use]
-    pub fn with_carrying(config: &TrackerConfig) -> Self {
+    pub fn with_coasting(config: &TrackerConfig) -> Self {
         let mut tracker = Self::new(config);
         tracker.model = Some(MotionModel::WidthHeight);
-        tracker.is_carrying = true;
+        tracker.is_coasting = true;
         tracker
     }
 
     /// Takes a frame that nobody looked at, and returns all tracks as they stand in it. They go on at their velocity; nothing
     /// is missed, found or ended by it, and only [`age_frames`](Track::age_frames) counts it. A tentative track whose
     /// detection had a score of 0.6 or more may end its probation.
-    pub fn carry(&mut self) -> &[Track] {
-        self.forget(|track| track.state == TrackState::Ended);
+    pub fn coast(&mut self) -> &[Track] {
+        self.remove_where(|track| track.state == TrackState::Ended);
         self.predict();
-        self.unseen = self.unseen.saturating_add(1);
+        self.frames_since_update = self.frames_since_update.saturating_add(1);
         for track in &mut self.tracks {
             track.age_frames = track.age_frames.saturating_add(1);
         }
@@ -120,13 +120,13 @@ impl Tracker {
     /// The box of a track in sight is that of its detection with IOU, and the filter's estimate with the others; that of a
     /// lost one its last box, or the predicted one.
     pub fn update(&mut self, detections: &[Detection]) -> &[Track] {
-        self.forget(|track| track.state == TrackState::Ended);
+        self.remove_where(|track| track.state == TrackState::Ended);
         self.sort(detections);
         self.predict();
-        self.skipped = std::mem::take(&mut self.unseen);
+        self.frames_before_update = std::mem::take(&mut self.frames_since_update);
         self.find_candidates();
-        if self.is_carrying {
-            self.find_distant_candidates();
+        if self.is_coasting {
+            self.find_buffered_candidates();
         }
         let pairing = self.assigner.assign(
             &mut self.candidates,
@@ -138,34 +138,36 @@ impl Tracker {
             track.age_frames = track.age_frames.saturating_add(1);
             match detection {
                 Some(detection) => {
-                    see(track, &self.detections[*detection]);
-                    if let Some(path) = self.paths.get_mut(index) {
-                        path.see(&track.xyxy, track.age_frames);
+                    on_match(track, &self.detections[*detection]);
+                    if let Some(path) = self.trajectories.get_mut(index) {
+                        path.observe(&track.xyxy, track.age_frames);
                     }
-                    if let Some(motion) = self.motions.get_mut(index) {
+                    if let Some(motion) = self.kalman_boxes.get_mut(index) {
                         motion.correct(&track.xyxy);
                         if self.config.kind != TrackerKind::Iou {
                             track.xyxy = motion.xyxy();
                         }
                     }
                 }
-                None => miss(track, self.config.most_lost_frames()),
+                None => on_miss(track, self.config.most_lost_frames()),
             }
         }
         for (detection, track) in self.detections.iter().zip(&pairing.track_of_detection) {
             if track.is_none() && detection.score >= self.config.min_new_track_score {
-                self.tracks.push(begin(detection));
-                self.births.push(self.next_birth);
-                self.motions
-                    .extend(self.model.map(|model| Motion::new(model, &detection.xyxy)));
+                self.tracks.push(start(detection));
+                self.creation_ids.push(self.next_creation_id);
+                self.kalman_boxes.extend(
+                    self.model
+                        .map(|model| KalmanBox::new(model, &detection.xyxy)),
+                );
                 if self.config.reassociate_frames > 0 {
-                    self.paths.push(Path::new(&detection.xyxy));
+                    self.trajectories.push(Trajectory::new(&detection.xyxy));
                 }
-                self.next_birth += 1;
+                self.next_creation_id += 1;
             }
         }
         // Nobody was told of a tentative track that ends, so it is not reported either.
-        self.forget(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
+        self.remove_where(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
         self.confirm();
         &self.tracks
     }
@@ -174,7 +176,7 @@ impl Tracker {
     ///
     /// The tracker can go on afterwards, as when a file starts over; ids are not used again.
     pub fn finish(&mut self) -> &[Track] {
-        self.forget(|track| matches!(track.state, TrackState::Ended | TrackState::Tentative));
+        self.remove_where(|track| matches!(track.state, TrackState::Ended | TrackState::Tentative));
         for track in &mut self.tracks {
             track.state = TrackState::Ended;
         }
@@ -191,29 +193,29 @@ impl Tracker {
     ///
     /// Who looks back from a confirmed track to its tentative frames, which have no id, finds them by this.
     #[must_use]
-    pub fn births(&self) -> &[u64] {
-        &self.births
+    pub fn creation_ids(&self) -> &[u64] {
+        &self.creation_ids
     }
 
     /// Takes the detections that the tracker looks at, best first.
     fn sort(&mut self, detections: &[Detection]) {
-        let least = self.stages.least_score();
+        let min_score = self.stages.min_detection_score();
         self.detections.clear();
         self.detections.extend(
             detections
                 .iter()
-                .filter(|detection| least.is_none_or(|least| detection.score >= least)),
+                .filter(|detection| min_score.is_none_or(|least| detection.score >= least)),
         );
         self.detections.sort_unstable_by(canonical);
     }
 
     /// Moves every track to where it is expected in this frame.
     fn predict(&mut self) {
-        for (track, motion) in self.tracks.iter_mut().zip(&mut self.motions) {
+        for (track, motion) in self.tracks.iter_mut().zip(&mut self.kalman_boxes) {
             motion.predict(if track.state == TrackState::Lost {
-                InSight::No
+                Visibility::Hidden
             } else {
-                InSight::Yes
+                Visibility::Visible
             });
             track.xyxy = motion.xyxy();
         }
@@ -222,14 +224,14 @@ impl Tracker {
     /// Lists all pairs that are open to each other.
     fn find_candidates(&mut self) {
         self.candidates.clear();
-        self.overlaps.take(&self.detections);
-        let least = self.stages.least_overlap();
+        self.iou_index.build(&self.detections);
+        let min_iou = self.stages.min_similarity();
         for (track, known) in self.tracks.iter().enumerate() {
             if known.lost_frames > self.config.max_lost_frames {
                 // Only a new track can be this one again.
                 continue;
             }
-            for (detection, iou) in self.overlaps.with(&known.xyxy, least) {
+            for (detection, iou) in self.iou_index.query(&known.xyxy, min_iou) {
                 let seen = &self.detections[detection];
                 if self.config.class_match == ClassMatch::Same && seen.class != known.class {
                     continue;
@@ -237,16 +239,16 @@ impl Tracker {
                 let Some(stage) = self.stages.stage(known.state, seen.score) else {
                     continue;
                 };
-                let iou = match stage.overlap {
-                    Overlap::Plain => iou,
-                    Overlap::TimesScore => iou * seen.score.clamp(0.0, 1.0),
+                let iou = match stage.similarity {
+                    SimilarityKind::Iou => iou,
+                    SimilarityKind::IouTimesScore => iou * seen.score.clamp(0.0, 1.0),
                 };
-                if iou >= stage.least {
+                if iou >= stage.min_similarity {
                     self.candidates.push(Candidate {
                         rank: stage.rank,
                         track,
                         detection,
-                        iou: stage.worth(iou),
+                        iou: stage.weight(iou),
                     });
                 }
             }
@@ -255,14 +257,14 @@ impl Tracker {
 
     /// Lists pairs of detections with tracks that were seen once, whose velocity nobody knows yet: between two looks a small
     /// object goes farther than its own size. They overlap when both are made larger, and choose after all others.
-    fn find_distant_candidates(&mut self) {
+    fn find_buffered_candidates(&mut self) {
         for (track, known) in self.tracks.iter().enumerate() {
             // Without frames in between, a box moves little from one look to the next.
             let is_known = known.hits > 1 || known.age_frames < 2;
             if is_known || known.state == TrackState::Lost {
                 continue;
             }
-            let reach = (REACH * known.age_frames as f32).min(MOST_REACH);
+            let ratio = (BUFFER_RATIO * known.age_frames as f32).min(MAX_BUFFER_RATIO);
             for (detection, seen) in self.detections.iter().enumerate() {
                 let Some(stage) = self.stages.stage(known.state, seen.score) else {
                     continue;
@@ -271,15 +273,15 @@ impl Tracker {
                     continue;
                 }
                 let iou = intersection_over_union(
-                    &enlarged(&known.xyxy, reach),
-                    &enlarged(&seen.xyxy, reach),
+                    &enlarge(&known.xyxy, ratio),
+                    &enlarge(&seen.xyxy, ratio),
                 );
-                if iou >= stage.least {
+                if iou >= stage.min_similarity {
                     self.candidates.push(Candidate {
-                        rank: stage.rank.saturating_add(DISTANT),
+                        rank: stage.rank.saturating_add(BUFFERED_IOU_RANK),
                         track,
                         detection,
-                        iou: stage.worth(iou),
+                        iou: stage.weight(iou),
                     });
                 }
             }
@@ -291,21 +293,25 @@ impl Tracker {
     /// A tentative track was matched in every frame that was looked at, so its age is what counts: with frames between that
     /// were not, a new object is published little later than without. One look is enough only for who is surely there.
     fn confirm(&mut self) {
-        let least = self.config.probation_frames;
+        let min_frames = self.config.probation_frames;
         let mut found_again = false;
         for index in 0..self.tracks.len() {
             let track = &self.tracks[index];
-            let is_sure = self.is_carrying && track.score >= SURE;
+            let is_sure = self.is_coasting && track.score >= CONFIRM_SCORE;
             // Who was found by the last look came in one of the frames before it that nobody looked at, on average in the middle.
-            let head_start = if track.hits == 1 { self.skipped / 2 } else { 0 };
+            let head_start = if track.hits == 1 {
+                self.frames_before_update / 2
+            } else {
+                0
+            };
             let age = track.age_frames.saturating_add(head_start);
-            let has_passed = age >= least && (is_sure || track.hits >= least.min(2));
+            let has_passed = age >= min_frames && (is_sure || track.hits >= min_frames.min(2));
             if track.state != TrackState::Tentative || !has_passed {
                 continue;
             }
             self.tracks[index].state = TrackState::Active;
-            if let Some(lost) = self.lost_one(index) {
-                self.take_over(lost, index);
+            if let Some(lost) = self.find_lost_match(index) {
+                self.adopt(lost, index);
                 found_again = true;
             } else {
                 self.tracks[index].id = TrackId(self.next_id);
@@ -313,21 +319,24 @@ impl Tracker {
             }
         }
         if found_again {
-            self.forget(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
+            self.remove_where(|track| track.state == TrackState::Ended && track.id == UNCONFIRMED);
         }
     }
 
     /// The lost track that the new one at `index` most likely is.
-    fn lost_one(&self, index: usize) -> Option<usize> {
-        let (new, path) = (&self.tracks[index], self.paths.get(index)?);
+    fn find_lost_match(&self, index: usize) -> Option<usize> {
+        let (new, trajectory) = (&self.tracks[index], self.trajectories.get(index)?);
         let mut best: Option<(f32, usize)> = None;
-        for (at, (lost, lost_path)) in self.tracks.iter().zip(&self.paths).enumerate() {
+        for (at, (lost, lost_trajectory)) in self.tracks.iter().zip(&self.trajectories).enumerate()
+        {
             let other_class =
                 self.config.class_match == ClassMatch::Same && lost.class != new.class;
             if lost.state != TrackState::Lost || other_class {
                 continue;
             }
-            let Some(distance) = lost_path.distance(lost.age_frames, path, new.age_frames) else {
+            let Some(distance) =
+                lost_trajectory.distance(lost.age_frames, trajectory, new.age_frames)
+            else {
                 continue;
             };
             // Of equals the older one.
@@ -339,7 +348,7 @@ impl Tracker {
     }
 
     /// The track at `new` is the lost one, which is no track of its own any more.
-    fn take_over(&mut self, lost: usize, new: usize) {
+    fn adopt(&mut self, lost: usize, new: usize) {
         let before = &mut self.tracks[lost];
         let (id, age, hits) = (before.id, before.age_frames, before.hits);
         let (top_score, attributes) = (before.top_score, std::mem::take(&mut before.attributes));
@@ -351,39 +360,39 @@ impl Tracker {
         track.top_score = track.top_score.max(top_score);
         track.attributes = attributes;
         // The path goes on in the age of the whole.
-        self.paths[new].age_by(age.saturating_sub(track.age_frames));
+        self.trajectories[new].shift_age(age.saturating_sub(track.age_frames));
         track.age_frames = age;
     }
 
-    /// Removes the tracks for which `gone` holds; the others keep their order.
-    fn forget(&mut self, gone: impl Fn(&Track) -> bool) {
+    /// Removes the tracks for which `remove` holds; the others keep their order.
+    fn remove_where(&mut self, remove: impl Fn(&Track) -> bool) {
         let mut kept = 0;
         for index in 0..self.tracks.len() {
-            if gone(&self.tracks[index]) {
+            if remove(&self.tracks[index]) {
                 continue;
             }
             if kept != index {
                 self.tracks.swap(kept, index);
-                self.births.swap(kept, index);
+                self.creation_ids.swap(kept, index);
                 if self.model.is_some() {
-                    self.motions.swap(kept, index);
+                    self.kalman_boxes.swap(kept, index);
                 }
-                if !self.paths.is_empty() {
-                    self.paths.swap(kept, index);
+                if !self.trajectories.is_empty() {
+                    self.trajectories.swap(kept, index);
                 }
             }
             kept += 1;
         }
         self.tracks.truncate(kept);
-        self.births.truncate(kept);
-        self.motions.truncate(kept);
-        self.paths.truncate(kept);
+        self.creation_ids.truncate(kept);
+        self.kalman_boxes.truncate(kept);
+        self.trajectories.truncate(kept);
     }
 }
 
 /// A box made larger on each side by this share of its width and height.
-fn enlarged([left, top, right, bottom]: &Xyxy, reach: f32) -> Xyxy {
-    let (across, down) = ((right - left) * reach, (bottom - top) * reach);
+fn enlarge([left, top, right, bottom]: &Xyxy, ratio: f32) -> Xyxy {
+    let (across, down) = ((right - left) * ratio, (bottom - top) * ratio);
     [left - across, top - down, right + across, bottom + down]
 }
 
@@ -400,7 +409,7 @@ fn canonical(a: &Detection, b: &Detection) -> Ordering {
 }
 
 /// A new track in its first frame.
-fn begin(detection: &Detection) -> Track {
+fn start(detection: &Detection) -> Track {
     Track {
         id: UNCONFIRMED,
         state: TrackState::Tentative,
@@ -416,7 +425,7 @@ fn begin(detection: &Detection) -> Track {
 }
 
 /// A frame in which the track was matched.
-fn see(track: &mut Track, detection: &Detection) {
+fn on_match(track: &mut Track, detection: &Detection) {
     track.class = detection.class;
     track.score = detection.score;
     track.top_score = track.top_score.max(detection.score);
@@ -429,7 +438,7 @@ fn see(track: &mut Track, detection: &Detection) {
 }
 
 /// A frame in which it was not.
-fn miss(track: &mut Track, max_lost_frames: u32) {
+fn on_miss(track: &mut Track, max_lost_frames: u32) {
     track.lost_frames = track.lost_frames.saturating_add(1);
     track.state = match track.state {
         TrackState::Active | TrackState::Lost if track.lost_frames <= max_lost_frames => {

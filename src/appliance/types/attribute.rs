@@ -26,7 +26,7 @@ pub struct Attributes(Option<Arc<[Attribute]>>);
 impl Attributes {
     /// Whether the same networks say the same labels, whatever their scores and boxes.
     #[must_use]
-    pub fn says_the_same(&self, other: &Self) -> bool {
+    pub fn same_labels(&self, other: &Self) -> bool {
         let same = |(a, b): (&Attribute, &Attribute)| a.name == b.name && a.label == b.label;
         self.len() == other.len() && self.iter().zip(other.iter()).all(same)
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_and_boxes_do_not_change_what_is_said() {
+    fn only_names_and_labels_decide_whether_attributes_are_the_same() {
         let all = |label: &str, score| {
             Attributes::from(vec![Attribute {
                 name: "color".into(),
@@ -60,9 +60,9 @@ mod tests {
                 xyxy: None,
             }])
         };
-        assert!(all("red", 0.5).says_the_same(&all("red", 0.9)));
-        assert!(!all("red", 0.5).says_the_same(&all("blue", 0.5)));
-        assert!(!all("red", 0.5).says_the_same(&Attributes::default()));
+        assert!(all("red", 0.5).same_labels(&all("red", 0.9)));
+        assert!(!all("red", 0.5).same_labels(&all("blue", 0.5)));
+        assert!(!all("red", 0.5).same_labels(&Attributes::default()));
         assert_eq!(Attributes::from(Vec::new()), Attributes::default());
     }
 }

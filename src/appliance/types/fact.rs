@@ -7,9 +7,9 @@ use super::TrackId;
 
 /// Something that has become true.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fact {
+pub struct AnalyticsEvent {
     /// What.
-    pub kind: FactKind,
+    pub kind: AnalyticsEventKind,
     /// Whom it is about; `None` for facts about a whole zone.
     pub track: Option<TrackId>,
     /// That track's class.
@@ -20,7 +20,7 @@ pub struct Fact {
 
 /// The kinds of facts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum FactKind {
+pub enum AnalyticsEventKind {
     /// An object entered a zone.
     ZoneEntered {
         /// The zone's place among the rules.
@@ -48,7 +48,7 @@ pub enum FactKind {
         count: u32,
     },
     /// A zone is overcrowded no more.
-    Cleared {
+    OvercrowdingEnded {
         /// The zone's place among the rules.
         zone: usize,
         /// Objects in it.
@@ -86,7 +86,7 @@ pub enum Side {
 
 /// Objects of one class in a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Presence {
+pub struct ZoneCount {
     /// Index into the model's labels.
     pub class: u16,
     /// Objects.

@@ -22,14 +22,14 @@ pub struct FrameMeta {
     /// Wall-clock time at which the frame reached jetwatch.
     pub captured_at: SystemTime,
     /// The same moment on the monotonic clock, for latencies.
-    pub entered_at: Instant,
+    pub received_at: Instant,
     /// Size of the picture as the source delivered it, in pixels; boxes refer to it.
     pub source_size: Size,
 }
 
 /// The true place and identity of an object, known for synthetic scenes only.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TruthBox {
+pub struct GroundTruthBox {
     /// Identity over the whole scene.
     pub id: u32,
     /// Name of its class, as in COCO: `person`, `car`, `bus`, `truck`, `bicycle`, …
@@ -41,7 +41,7 @@ pub struct TruthBox {
 }
 
 /// Pixels in `BGRx`, scaled to the network's inner size (letterbox without its padding).
-pub struct Picture {
+pub struct Image {
     /// Width and height in pixels.
     pub size: Size,
     /// Bytes from one row to the next, at least `size.width * PIXEL_BYTES`; 0 when the rows lie elsewhere.
@@ -55,10 +55,10 @@ enum Pixels {
     /// In memory of the processor.
     Rows(Box<dyn AsRef<[u8]> + Send + Sync>),
     /// In memory that only its maker and the detector know how to read.
-    Elsewhere(Box<dyn Any + Send + Sync>),
+    Handle(Box<dyn Any + Send + Sync>),
 }
 
-impl Picture {
+impl Image {
     /// Wraps memory of `size.height` rows of `stride` bytes; `None` when it is too small for them.
     pub fn new(
         size: Size,
@@ -79,17 +79,17 @@ impl Picture {
 
     /// A picture whose pixels do not lie in the processor's memory. `handle` is what its reader knows it by; only a detector that
     /// asked its sources for such pictures gets any.
-    pub fn elsewhere(size: Size, handle: impl Any + Send + Sync) -> Self {
+    pub fn from_handle(size: Size, handle: impl Any + Send + Sync) -> Self {
         Self {
             size,
             stride: 0,
-            pixels: Pixels::Elsewhere(Box::new(handle)),
+            pixels: Pixels::Handle(Box::new(handle)),
         }
     }
 
     /// Whether [`row`](Self::row) works: the rows lie in the processor's memory.
     #[must_use]
-    pub fn has_rows(&self) -> bool {
+    pub fn is_cpu_readable(&self) -> bool {
         matches!(self.pixels, Pixels::Rows(_))
     }
 
@@ -98,7 +98,7 @@ impl Picture {
     pub fn handle<H: Any>(&self) -> Option<&H> {
         match &self.pixels {
             Pixels::Rows(_) => None,
-            Pixels::Elsewhere(handle) => handle.downcast_ref(),
+            Pixels::Handle(handle) => handle.downcast_ref(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Picture {
     }
 }
 
-impl fmt::Debug for Picture {
+impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Picture({}, stride {})", self.size, self.stride)
     }
@@ -130,15 +130,15 @@ impl fmt::Debug for Picture {
 pub struct Frame {
     /// Source, number, times, source size.
     pub meta: FrameMeta,
-    /// The part of the source's picture that `picture` shows; `None`: all of it.
+    /// The part of the source's picture that `image_size` shows; `None`: all of it.
     pub crop: Option<Crop>,
     /// The picture at the letterbox's inner size.
-    pub picture: Picture,
+    pub image: Image,
     /// The same picture at the size in which the source delivered it, where a later step asked the source for it: crops for
     /// secondary networks, rendering. It lies in the processor's memory.
-    pub view: Option<Picture>,
+    pub full_image: Option<Image>,
     /// Ground truth of a synthetic scene; empty for every other source.
-    pub truth: Vec<TruthBox>,
+    pub truth: Vec<GroundTruthBox>,
 }
 
 #[cfg(any(test, feature = "test-support"))]
@@ -150,7 +150,7 @@ impl FrameMeta {
             seq,
             pts: None,
             captured_at: SystemTime::UNIX_EPOCH,
-            entered_at: Instant::now(),
+            received_at: Instant::now(),
             source_size,
         }
     }
@@ -165,8 +165,8 @@ impl Frame {
         Self {
             meta: FrameMeta::for_test(source, seq, size),
             crop: None,
-            picture: Picture::new(size, stride, Box::new(pixels)).expect("whole rows"),
-            view: None,
+            image: Image::new(size, stride, Box::new(pixels)).expect("whole rows"),
+            full_image: None,
             truth: Vec::new(),
         }
     }
@@ -177,28 +177,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_elsewhere_is_known_by_its_handle() {
+    fn an_image_from_a_handle_returns_that_handle() {
         let size = Size {
             width: 3,
             height: 2,
         };
-        let picture = Picture::elsewhere(size, 7_u64);
-        assert_eq!(picture.handle::<u64>(), Some(&7));
-        assert_eq!(picture.handle::<u32>(), None);
-        assert_eq!(format!("{picture:?}"), "Picture(3×2, stride 0)");
-        let rows = Picture::new(size, 12, Box::new(vec![0; 24])).expect("large enough");
+        let image = Image::from_handle(size, 7_u64);
+        assert_eq!(image.handle::<u64>(), Some(&7));
+        assert_eq!(image.handle::<u32>(), None);
+        assert_eq!(format!("{image:?}"), "Picture(3×2, stride 0)");
+        let rows = Image::new(size, 12, Box::new(vec![0; 24])).expect("large enough");
         assert_eq!(rows.handle::<u64>(), None);
     }
 
     #[test]
-    fn a_picture_refuses_memory_that_is_too_small() {
+    fn an_image_rejects_memory_that_is_too_small() {
         let size = Size {
             width: 3,
             height: 2,
         };
-        assert!(Picture::new(size, 12, Box::new(vec![0; 23])).is_none());
-        assert!(Picture::new(size, 11, Box::new(vec![0; 64])).is_none());
-        let padded = Picture::new(size, 16, Box::new((0..28).collect::<Vec<u8>>()))
+        assert!(Image::new(size, 12, Box::new(vec![0; 23])).is_none());
+        assert!(Image::new(size, 11, Box::new(vec![0; 64])).is_none());
+        let padded = Image::new(size, 16, Box::new((0..28).collect::<Vec<u8>>()))
             .expect("28 bytes hold a padded row and a bare one");
         assert_eq!(padded.row(1), (16..28).collect::<Vec<u8>>());
     }

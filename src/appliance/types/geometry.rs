@@ -107,7 +107,7 @@ impl Letterbox {
 
     /// Lays a part of a source picture into `input`; `None` is all of `source`.
     #[must_use]
-    pub fn of_part(source: Size, crop: Option<Crop>, input: Size, placement: Placement) -> Self {
+    pub fn with_crop(source: Size, crop: Option<Crop>, input: Size, placement: Placement) -> Self {
         match crop {
             None => Self::new(source, input, placement),
             Some(crop) => Self {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_sizes() {
+    fn letterbox_has_known_sizes() {
         let cases = [
             (
                 (480, 360),
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_picture_lies_where_it_was_cut_out() {
+    fn a_crop_maps_back_to_its_place_in_the_image() {
         let crop = Crop {
             left: 160,
             top: 90,
             size: Size::new(320, 180),
         };
         let (source, input) = (Size::new(640, 360), Size::new(416, 416));
-        let part = Letterbox::of_part(source, Some(crop), input, Placement::TopLeft);
+        let part = Letterbox::with_crop(source, Some(crop), input, Placement::TopLeft);
         assert_eq!(part.inner, Size::new(416, 234));
         let whole = part.to_source(&[0.0, 0.0, 416.0, 234.0]);
         assert_eq!(whole, [160.0, 90.0, 480.0, 270.0]);
@@ -261,7 +261,7 @@ mod tests {
             assert!((found - wanted).abs() < 1e-3, "{back:?}");
         }
         assert_eq!(
-            Letterbox::of_part(source, None, input, Placement::Center),
+            Letterbox::with_crop(source, None, input, Placement::Center),
             Letterbox::new(source, input, Placement::Center)
         );
     }

@@ -44,10 +44,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_grow_from_zero_also_when_the_medium_begins_again() {
+    fn media_time_increases_across_restarts() {
         let mut clock = MediaClock::default();
         let times = [500, 533, 700, 100, 133, 133, 134];
-        let shown = times.map(|time| clock.next(Duration::from_millis(time)).as_millis());
-        assert_eq!(shown, [0, 33, 200, 240, 273, 313, 314]);
+        let times_ms = times.map(|time| clock.next(Duration::from_millis(time)).as_millis());
+        assert_eq!(times_ms, [0, 33, 200, 240, 273, 313, 314]);
     }
 }

@@ -33,11 +33,11 @@ impl Region {
     ///
     /// Its edges are even, as the colors of most video have half the pixels.
     #[must_use]
-    pub fn of(&self, picture: Size) -> Option<Crop> {
-        let (left, right) = edges(self.left, self.width, picture.width);
-        let (top, bottom) = edges(self.top, self.height, picture.height);
+    pub fn to_crop(&self, image_size: Size) -> Option<Crop> {
+        let (left, right) = edges(self.left, self.width, image_size.width);
+        let (top, bottom) = edges(self.top, self.height, image_size.height);
         let size = Size::new(right - left, bottom - top);
-        (size != picture).then_some(Crop { left, top, size })
+        (size != image_size).then_some(Crop { left, top, size })
     }
 }
 
@@ -114,14 +114,14 @@ mod tests {
             ),
         ];
         for (region, (width, height), wanted) in cases {
-            let crop = region.of(Size::new(width, height));
+            let crop = region.to_crop(Size::new(width, height));
             let found = crop.map(|crop| crop.to_string());
             assert_eq!(found.as_deref(), wanted, "{region:?} of {width}×{height}");
         }
     }
 
     #[test]
-    fn boxes_are_cut_at_the_edges() {
+    fn boxes_are_clipped_at_region_edges() {
         let crop = Crop {
             left: 100,
             top: 50,

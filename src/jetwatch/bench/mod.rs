@@ -3,11 +3,11 @@
 //! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`) are processes of their
 //! own, so that one that fails does not take the others with it, and none finds the caches of another.
 
-mod about;
-mod ladder;
+mod ablation;
 mod layers;
+mod run;
 mod series;
-mod single;
+mod system_info;
 mod table;
 
 use std::fs;
@@ -22,8 +22,8 @@ use rustix::thread::CpuSet;
 use jetwatch_bench::Axis;
 use jetwatch_config::{Config, ConfigError};
 use jetwatch_pipeline as pipeline;
-use jetwatch_platform::Root;
-use jetwatch_platform::tune::{self, HeldClocks};
+use jetwatch_platform::SysRoot;
+use jetwatch_platform::tune::{self, ClockBoost};
 use jetwatch_telemetry as telemetry;
 
 use super::{Exit, parse_duration};
@@ -54,7 +54,7 @@ pub(super) struct BenchArgs {
     settings: Vec<String>,
     /// Measure one part alone, the others fed from memory or left out.
     #[arg(long, value_enum, value_name = "PART")]
-    only: Option<Part>,
+    only: Option<PartArg>,
     /// End after this many batches, warm-up included.
     #[arg(long, value_name = "N", conflicts_with_all = ["frames", "duration"], value_parser = clap::value_parser!(u64).range(1..))]
     batches: Option<u64>,
@@ -117,7 +117,7 @@ pub(super) struct BenchArgs {
 
 /// Parts that can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum PartArg {
     /// The sources: decoding, scaling, and what is between.
     Decode,
     /// Scaling of one picture of the first source's size, repeated from memory.
@@ -132,15 +132,15 @@ enum Part {
     Layers,
 }
 
-impl Part {
+impl PartArg {
     /// As the chain knows it; `None` for layers, which are measured in another way.
-    fn of_chain(self) -> Option<pipeline::Part> {
+    fn stage(self) -> Option<pipeline::BenchStage> {
         match self {
-            Self::Decode => Some(pipeline::Part::Decode),
-            Self::Scale => Some(pipeline::Part::Scale),
-            Self::Detect => Some(pipeline::Part::Detect),
-            Self::Track => Some(pipeline::Part::Track),
-            Self::Publish => Some(pipeline::Part::Publish),
+            Self::Decode => Some(pipeline::BenchStage::Decode),
+            Self::Scale => Some(pipeline::BenchStage::Scale),
+            Self::Detect => Some(pipeline::BenchStage::Detect),
+            Self::Track => Some(pipeline::BenchStage::Track),
+            Self::Publish => Some(pipeline::BenchStage::Publish),
             Self::Layers => None,
         }
     }
@@ -156,15 +156,15 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     pin(&args.cores)?;
     let settings = args.settings()?;
     let config = args.config(args.config.as_deref(), &settings)?;
-    if args.only == Some(Part::Layers) {
+    if args.only == Some(PartArg::Layers) {
         let runs = usize::try_from(args.frames.unwrap_or(FRAMES))?;
         return layers::run(&config, usize::from(args.preload), runs);
     }
-    let plan = series::Plan::new(args, &settings)?;
+    let plan = series::RunPlan::new(args, &settings)?;
     prepare_folder(&args.output)?;
-    let root = Root::new(&args.root);
+    let root = SysRoot::new(&args.root);
     if !args.one_of_several {
-        for restored in tune::end_of_crashed(&root)? {
+        for restored in tune::restore_after_crash(&root)? {
             let name = restored.setting.name();
             eprintln!(
                 "{name}: {} again; a benchmark that was killed had held them",
@@ -173,15 +173,15 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
         }
     }
     let held = match args.maximize_clocks {
-        true => Some(HeldClocks::hold(&root)?),
+        true => Some(ClockBoost::acquire(&root)?),
         false => None,
     };
     let result = match plan {
         Some(plan) => plan.run(),
-        None => single::run(args, config, &settings),
+        None => run::run(args, config, &settings),
     };
     if let Some(held) = held {
-        held.give_back()?;
+        held.restore()?;
     }
     result
 }
@@ -225,7 +225,7 @@ impl BenchArgs {
     }
 
     /// Frames, where neither batches nor a time were given.
-    fn most_frames(&self) -> Option<u64> {
+    fn max_frames(&self) -> Option<u64> {
         let is_open = self.batches.is_none() && self.duration.is_none();
         let usual = if self.ablation {
             ABLATION_FRAMES

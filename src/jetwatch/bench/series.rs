@@ -15,18 +15,18 @@ use rustix::process::{Pid, Signal};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use jetwatch_bench::{Comparison, Noise, Rung, Statistics, cross, mean};
+use jetwatch_bench::{AblationStep, Comparison, Noise, Statistics, cartesian, mean};
 use jetwatch_source::StopToken;
 
 use super::super::{Exit, signals};
-use super::single::{FILE, Speed, write};
-use super::{BenchArgs, Part, ladder};
+use super::run::{FILE, Speed, write};
+use super::{BenchArgs, PartArg, ablation};
 
 /// How often is looked whether the processes have ended.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All runs of this call.
-pub(super) struct Plan<'a> {
+pub(super) struct RunPlan<'a> {
     args: &'a BenchArgs,
     points: Vec<Point>,
     rounds: u32,
@@ -39,7 +39,7 @@ struct Point {
     config: Option<PathBuf>,
     settings: Vec<(String, String)>,
     /// The step of the ablation that it is.
-    rung: Option<Rung>,
+    step: Option<AblationStep>,
 }
 
 /// What became of one point.
@@ -67,7 +67,7 @@ pub(super) struct RunResult {
     pub(super) error: Option<String>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> RunPlan<'a> {
     /// The runs that `args` ask for; `None`: a single one, which needs no process of its own. Every point's configuration
     /// is read here, so that nothing runs before all are right.
     pub(super) fn new(
@@ -78,10 +78,10 @@ impl<'a> Plan<'a> {
             name: name.to_owned(),
             config: config.clone(),
             settings: [settings, more].concat(),
-            rung: None,
+            step: None,
         };
-        let step = |rung: Rung| Point {
-            rung: Some(rung),
+        let step = |rung: AblationStep| Point {
+            step: Some(rung),
             ..point(rung.name(), &args.config, &[])
         };
         let mut points: Vec<Point> = match &args.compare {
@@ -89,18 +89,18 @@ impl<'a> Plan<'a> {
                 point("a", &args.config, &[]),
                 point("b", &args.compare, &[]),
             ],
-            None if args.ablation => Rung::ALL.map(step).into(),
-            None => cross(&args.axes()?)?
+            None if args.ablation => AblationStep::ALL.map(step).into(),
+            None => cartesian(&args.axes()?)?
                 .iter()
-                .map(|more| point(&name_of(more), &args.config, more))
+                .map(|more| point(&folder_name(more), &args.config, more))
                 .collect(),
         };
         let mut runtime = None;
         for point in &points {
             let config = args.config(point.config.as_deref(), &point.settings)?;
-            if point.rung == Some(Rung::Naive) {
-                ladder::look(args, &config)?;
-                runtime = ladder::one_runtime(&config)?;
+            if point.step == Some(AblationStep::Naive) {
+                ablation::check_prerequisites(args, &config)?;
+                runtime = ablation::common_runtime(&config)?;
             }
         }
         for point in &mut points {
@@ -135,13 +135,13 @@ impl<'a> Plan<'a> {
                 }
                 let point = &self.points[index];
                 let result = self.run_point(point, round, &stop);
-                self.tell(point, &result);
+                self.print_result(point, &result);
                 results[index].push(result);
             }
         }
-        let results: Vec<PointResult> = self.points.iter().zip(results).map(described).collect();
+        let results: Vec<PointResult> = self.points.iter().zip(results).map(summarize).collect();
         if self.args.ablation {
-            return ladder::tell(self.args, &results, self.rounds);
+            return ablation::write_result(self.args, &results, self.rounds);
         }
         let comparison = self.comparison(&results);
         let document = json!({
@@ -188,20 +188,23 @@ impl<'a> Plan<'a> {
         let pairs = first.runs.iter().zip(&second.runs);
         let pairs = pairs.filter_map(|(first, second)| Some((first.fps?, second.fps?)));
         let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        Comparison::of(&first, &second)
+        Comparison::paired(&first, &second)
     }
 
-    fn tell(&self, point: &Point, result: &RunResult) {
+    fn print_result(&self, point: &Point, result: &RunResult) {
         let name = if point.name.is_empty() {
             "run"
         } else {
             &point.name
         };
-        let told = match (&result.error, result.fps) {
+        let reported = match (&result.error, result.fps) {
             (Some(error), _) => format!("failed: {error}"),
             (None, fps) => format!("{:.1} frames/s", fps.unwrap_or_default()),
         };
-        eprintln!("{name}, round {} of {}: {told}", result.round, self.rounds);
+        eprintln!(
+            "{name}, round {} of {}: {reported}",
+            result.round, self.rounds
+        );
     }
 
     /// One round of one point: all of its processes, side by side.
@@ -255,7 +258,7 @@ impl<'a> Plan<'a> {
                 // What an earlier call left here must not pass for this one's result.
                 let _ = fs::remove_file(own.join(FILE));
                 let mut command = self.command(point, &own)?;
-                if point.rung.is_some_and(Rung::is_on_one_core) {
+                if point.step.is_some_and(AblationStep::is_on_one_core) {
                     command.arg("--cores").args(cores[place].first());
                 }
                 if count > 1 {
@@ -313,14 +316,14 @@ impl<'a> Plan<'a> {
             ("--batches", args.batches.map(|batches| batches.to_string())),
             (
                 "--frames",
-                args.most_frames().map(|frames| frames.to_string()),
+                args.max_frames().map(|frames| frames.to_string()),
             ),
             (
                 "--duration",
                 args.duration
                     .map(|time| format!("{}ms", time.as_millis().max(1))),
             ),
-            ("--only", args.only.map(name_of_part)),
+            ("--only", args.only.map(part_name)),
         ];
         for (option, value) in texts {
             if let Some(value) = value {
@@ -330,7 +333,7 @@ impl<'a> Plan<'a> {
         for (key, value) in &point.settings {
             command.arg(format!("--set={key}={value}"));
         }
-        if let Some(rung) = point.rung {
+        if let Some(rung) = point.step {
             command.arg(format!("--ablation-step={}", rung.number()));
         }
         if args.no_record {
@@ -347,7 +350,7 @@ impl Speed {
     }
 }
 
-fn name_of_part(part: Part) -> String {
+fn part_name(part: PartArg) -> String {
     format!("{part:?}").to_lowercase()
 }
 
@@ -378,7 +381,7 @@ fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()
             }
         }
         // A stop in the meantime is seen in the next turn.
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -401,7 +404,7 @@ fn shares(cores: &[String], count: usize) -> Vec<Vec<String>> {
 }
 
 /// `detector.workers=2,batch_size=4` as the name of a folder.
-fn name_of(settings: &[(String, String)]) -> String {
+fn folder_name(settings: &[(String, String)]) -> String {
     let part = |(key, value): &(String, String)| format!("{key}={value}");
     let name = settings.iter().map(part).collect::<Vec<_>>().join(",");
     let is_plain = |c: char| c.is_alphanumeric() || "=,._-".contains(c);
@@ -410,7 +413,7 @@ fn name_of(settings: &[(String, String)]) -> String {
         .collect()
 }
 
-fn described((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
+fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
     let fps: Vec<f64> = runs.iter().filter_map(|run| run.fps).collect();
     let inference: Vec<f64> = runs.iter().filter_map(|run| run.inference_fps).collect();
     PointResult {
@@ -420,9 +423,9 @@ fn described((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
             .iter()
             .map(|(key, value)| format!("{key}={value}"))
             .collect(),
-        warnings: Noise::of(&fps).iter().map(Noise::describe).collect(),
-        fps: Statistics::of(&fps),
-        inference_fps: Statistics::of(&inference),
+        warnings: Noise::detect(&fps).iter().map(Noise::describe).collect(),
+        fps: Statistics::from_values(&fps),
+        inference_fps: Statistics::from_values(&inference),
         runs,
     }
 }
@@ -485,16 +488,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cores_are_shared() {
+    fn cores_are_split_between_processes() {
         let cores: Vec<String> = (0..5).map(|core| core.to_string()).collect();
         assert_eq!(shares(&cores, 2), [["0", "1"], ["2", "3"]]);
         assert_eq!(shares(&cores[..2], 3), [["0"], ["1"], ["0"]]);
     }
 
     #[test]
-    fn a_point_has_a_folder_of_its_own() {
+    fn sweep_point_has_own_folder() {
         let settings = [("a.b", "1"), ("uri", "x:/y z")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        assert_eq!(name_of(&settings), "a.b=1,uri=x__y_z");
-        assert_eq!(name_of(&[]), "");
+        assert_eq!(folder_name(&settings), "a.b=1,uri=x__y_z");
+        assert_eq!(folder_name(&[]), "");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::single::Speed;
+use super::run::Speed;
 
 /// Prints the ranges of a `benchmark.json`, its speeds, and what limits them.
 pub(super) fn print(document: &Value, speed: &Speed) {

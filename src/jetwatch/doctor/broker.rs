@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use super::subject::Subject;
-use crate::lines::Lines;
+use super::subject::DoctorContext;
+use crate::check_report::CheckReport;
 use jetwatch_config::{Broker, MqttConfig};
 use jetwatch_publish::{self as publish, PublishError};
 
 /// Longest that each step may take.
-const LIMIT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "broker";
-    let Some(config) = subject.config() else {
-        lines.unknown(WHAT, subject.without_config());
+    let Some(config) = context.config() else {
+        report.unknown(WHAT, context.without_config());
         return;
     };
     let Some(mqtt) = &config.publish.mqtt else {
-        lines.ok(WHAT, "publish.mqtt is off");
+        report.ok(WHAT, "publish.mqtt is off");
         return;
     };
     let mut mqtt = mqtt.clone();
@@ -29,14 +29,20 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
                 mqtt.broker = url(broker.local_addr());
                 own = Some(broker);
             }
-            Err(error) if subject.daemons.is_empty() => {
-                lines.wrong(WHAT, &error.to_string());
+            Err(error) if context.daemons.is_empty() => {
+                report.failed(WHAT, &error.to_string());
                 return;
             }
             Err(_) => mqtt.broker = url(listen),
         }
     }
-    reach(subject, config.device.as_str(), &mqtt, own.is_some(), lines);
+    check_connection(
+        context,
+        config.device.as_str(),
+        &mqtt,
+        own.is_some(),
+        report,
+    );
     if let Some(broker) = own {
         broker.stop();
     }
@@ -55,20 +61,26 @@ fn url(listen: std::net::SocketAddr) -> Broker {
     }
 }
 
-fn reach(subject: &Subject, device: &str, mqtt: &MqttConfig, is_own: bool, lines: &mut Lines) {
-    let info = match publish::probe(mqtt, LIMIT) {
+fn check_connection(
+    context: &DoctorContext,
+    device: &str,
+    mqtt: &MqttConfig,
+    is_own: bool,
+    report: &mut CheckReport,
+) {
+    let info = match publish::probe(mqtt, TIMEOUT) {
         Ok(info) => info,
         // The file of a password is for root and the daemon alone.
         Err(error) if error.is_units_alone() => {
-            lines.unknown("broker", &error.to_string());
+            report.unknown("broker", &error.to_string());
             return;
         }
-        Err(error @ PublishError::Password { .. }) if !subject.is_root => {
-            subject.unreadable(lines, "broker", &error.to_string());
+        Err(error @ PublishError::Password { .. }) if !context.is_root => {
+            context.unreadable(report, "broker", &error.to_string());
             return;
         }
         Err(error) => {
-            lines.wrong("broker", &error.to_string());
+            report.failed("broker", &error.to_string());
             return;
         }
     };
@@ -76,7 +88,7 @@ fn reach(subject: &Subject, device: &str, mqtt: &MqttConfig, is_own: bool, lines
         true => "embedded, its address is free: ",
         false => "",
     };
-    lines.ok(
+    report.ok(
         "broker",
         &format!(
             "{kind}{} speaks MQTT {} and accepts us after {:.0} ms",
@@ -85,11 +97,11 @@ fn reach(subject: &Subject, device: &str, mqtt: &MqttConfig, is_own: bool, lines
             info.connect_time.as_secs_f64() * 1e3
         ),
     );
-    match publish::round_trip(mqtt, device, LIMIT) {
-        Ok(time) => lines.ok(
+    match publish::round_trip(mqtt, device, TIMEOUT) {
+        Ok(time) => report.ok(
             "message to the broker and back",
             &format!("{:.1} ms", time.as_secs_f64() * 1e3),
         ),
-        Err(error) => lines.wrong("message to the broker and back", &error.to_string()),
+        Err(error) => report.failed("message to the broker and back", &error.to_string()),
     }
 }

@@ -4,11 +4,11 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::subject::Subject;
-use crate::lines::Lines;
+use super::subject::DoctorContext;
+use crate::check_report::CheckReport;
 use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_platform::Process;
-use jetwatch_source::gst::trial;
+use jetwatch_source::gst::video_selftest;
 
 /// The daemon's user, as the package makes it.
 const USER: &str = "jetwatch";
@@ -26,8 +26,8 @@ const UNITS: [&str; 6] = [
     "/dev/dri/renderD129",
 ];
 
-pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
-    let names = subject.root.names("/dev").unwrap_or_default();
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
+    let names = context.root.names("/dev").unwrap_or_default();
     let is_camera = |name: &&String| {
         let number = name.strip_prefix("video");
         number.is_some_and(|number| number.parse::<u32>().is_ok())
@@ -38,27 +38,27 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
         .map(|name| format!("/dev/{name}"))
         .collect();
     if devices.is_empty() {
-        lines.ok("V4L2 cameras", "none: there is no /dev/video*");
+        report.ok("V4L2 cameras", "none: there is no /dev/video*");
     }
     for device in &devices {
-        v4l2(subject, lines, device);
+        v4l2(context, report, device);
     }
-    if subject.machine.is_jetson() {
-        argus(subject, lines);
+    if context.machine.is_jetson() {
+        argus(context, report);
         for device in UNITS {
-            if let Ok(metadata) = fs::metadata(subject.root.path(device)) {
-                permission(subject, lines, device, &metadata);
+            if let Ok(metadata) = fs::metadata(context.root.path(device)) {
+                check_permission(context, report, device, &metadata);
             }
         }
     }
-    configured(subject, lines, &devices);
+    check_configured(context, report, &devices);
 }
 
-fn v4l2(subject: &Subject, lines: &mut Lines, device: &str) {
+fn v4l2(context: &DoctorContext, report: &mut CheckReport, device: &str) {
     let what = format!("camera {device}");
-    let path = subject.root.path(device);
+    let path = context.root.path(device);
     let name = device.trim_start_matches("/dev/");
-    let name = subject
+    let name = context
         .root
         .text(&format!("/sys/class/video4linux/{name}/name"));
     let name = name
@@ -68,18 +68,18 @@ fn v4l2(subject: &Subject, lines: &mut Lines, device: &str) {
     let metadata = match fs::metadata(&path) {
         Ok(metadata) => metadata,
         Err(error) => {
-            subject.unreadable(lines, &what, &error.to_string());
+            context.unreadable(report, &what, &error.to_string());
             return;
         }
     };
-    permission(subject, lines, device, &metadata);
-    let holders = Process::holders(&subject.root, Path::new(device)).unwrap_or_default();
+    check_permission(context, report, device, &metadata);
+    let holders = Process::open_file_owners(&context.root, Path::new(device)).unwrap_or_default();
     if !holders.processes.is_empty() {
         let users = holders.processes.iter();
         let users: Vec<String> = users
             .map(|process| format!("{} (process {})", process.name, process.id))
             .collect();
-        lines.ok(
+        report.ok(
             &what,
             &format!(
                 "{name}, in use by {}, so it is left alone",
@@ -88,36 +88,41 @@ fn v4l2(subject: &Subject, lines: &mut Lines, device: &str) {
         );
         return;
     }
-    if !subject.daemons.is_empty() && !holders.is_complete {
-        subject.unreadable(
-            lines,
+    if !context.daemons.is_empty() && !holders.is_complete {
+        context.unreadable(
+            report,
             &what,
             &format!("{name}; the daemon runs and may use it, so it is left alone"),
         );
         return;
     }
     if !metadata.file_type().is_char_device() {
-        lines.unknown(
+        report.unknown(
             &what,
             &format!("{name}; {device} is no device, so its formats are not asked for"),
         );
         return;
     }
-    match trial::camera_offers(device) {
-        Ok(offers) => lines.ok(&what, &format!("{name}, {offers}")),
-        Err(error) => subject.unreadable(lines, &what, &format!("{name}: {error}")),
+    match video_selftest::camera_offers(device) {
+        Ok(offers) => report.ok(&what, &format!("{name}, {offers}")),
+        Err(error) => context.unreadable(report, &what, &format!("{name}: {error}")),
     }
 }
 
 /// Whether the daemon's user may open a device.
-fn permission(subject: &Subject, lines: &mut Lines, device: &str, of: &Metadata) {
+fn check_permission(
+    context: &DoctorContext,
+    report: &mut CheckReport,
+    device: &str,
+    of: &Metadata,
+) {
     let what = format!("permission {device}");
-    let text = |path| subject.root.text(path).ok().flatten().unwrap_or_default();
+    let text = |path| context.root.text(path).ok().flatten().unwrap_or_default();
     let users = text("/etc/passwd");
     let fields = |line: &str| -> Vec<String> { line.split(':').map(str::to_owned).collect() };
     let user = users.lines().map(fields).find(|fields| fields[0] == USER);
     let Some(user) = user else {
-        lines.unknown(
+        report.unknown(
             &what,
             &format!("there is no user {USER}: the package is not installed"),
         );
@@ -148,34 +153,34 @@ fn permission(subject: &Subject, lines: &mut Lines, device: &str, of: &Metadata)
     };
     let rights = format!("group {group_name}, mode {:o}", mode & 0o777);
     if may {
-        lines.ok(&what, &format!("{USER} may read and write it ({rights})"));
+        report.ok(&what, &format!("{USER} may read and write it ({rights})"));
     } else if is_member {
-        lines.wrong(&what, &format!("{USER} may not read and write it ({rights}), although it is in that group; expected mode 660: sudo chmod 660 {device}, and look for the udev rule that says otherwise"));
+        report.failed(&what, &format!("{USER} may not read and write it ({rights}), although it is in that group; expected mode 660: sudo chmod 660 {device}, and look for the udev rule that says otherwise"));
     } else {
-        lines.wrong(&what, &format!("{USER} may not read and write it ({rights}): sudo usermod -aG {group_name} {USER} && sudo systemctl restart jetwatch"));
+        report.failed(&what, &format!("{USER} may not read and write it ({rights}): sudo usermod -aG {group_name} {USER} && sudo systemctl restart jetwatch"));
     }
 }
 
 /// CSI cameras, and the service that gives their pictures.
-fn argus(subject: &Subject, lines: &mut Lines) {
-    let modules = subject.root.names(MODULES).unwrap_or_default();
+fn argus(context: &DoctorContext, report: &mut CheckReport) {
+    let modules = context.root.names(MODULES).unwrap_or_default();
     let badges: Vec<String> = modules
         .iter()
         .filter_map(|module| {
-            subject
+            context
                 .root
                 .text(&format!("{MODULES}/{module}/badge"))
                 .ok()?
         })
         .collect();
     match badges.is_empty() {
-        true => lines.ok("CSI cameras", "none in the device tree; a camera that is plugged in needs its overlay (sudo /opt/nvidia/jetson-io/jetson-io.py)"),
-        false => lines.ok("CSI cameras", &format!("in the device tree: {}", badges.join(", "))),
+        true => report.ok("CSI cameras", "none in the device tree; a camera that is plugged in needs its overlay (sudo /opt/nvidia/jetson-io/jetson-io.py)"),
+        false => report.ok("CSI cameras", &format!("in the device tree: {}", badges.join(", "))),
     }
     const WHAT: &str = "nvargus-daemon";
-    let unit = match subject.unit("nvargus-daemon.service") {
+    let unit = match context.unit("nvargus-daemon.service") {
         Ok(unit) => unit,
-        Err(error) => return subject.unreadable(lines, WHAT, &error),
+        Err(error) => return context.unreadable(report, WHAT, &error),
     };
     let text = match unit.is_known {
         false => {
@@ -183,7 +188,7 @@ fn argus(subject: &Subject, lines: &mut Lines) {
         }
         true if unit.active == "active" => {
             let text = format!("active, started anew {} times by systemd", unit.restarts);
-            return lines.ok(WHAT, &text);
+            return report.ok(WHAT, &text);
         }
         true => format!(
             "{} ({}): sudo systemctl restart nvargus-daemon, and journalctl -u nvargus-daemon",
@@ -191,17 +196,17 @@ fn argus(subject: &Subject, lines: &mut Lines) {
         ),
     };
     let is_csi = |source: &SourceConfig| matches!(source.uri, SourceUri::Csi { .. });
-    match subject.config() {
-        Some(config) if config.sources.iter().any(is_csi) => lines.wrong(WHAT, &text),
+    match context.config() {
+        Some(config) if config.sources.iter().any(is_csi) => report.failed(WHAT, &text),
         // Machines without CSI cameras have it switched off, and rightly so.
-        Some(_) => lines.ok(WHAT, "does not run, and no source is a CSI camera"),
-        None => lines.unknown(WHAT, &text),
+        Some(_) => report.ok(WHAT, "does not run, and no source is a CSI camera"),
+        None => report.unknown(WHAT, &text),
     }
 }
 
 /// Cameras that the configuration names and the machine lacks.
-fn configured(subject: &Subject, lines: &mut Lines, devices: &[String]) {
-    for source in subject
+fn check_configured(context: &DoctorContext, report: &mut CheckReport, devices: &[String]) {
+    for source in context
         .config()
         .map(|config| config.sources.as_slice())
         .unwrap_or_default()
@@ -210,14 +215,14 @@ fn configured(subject: &Subject, lines: &mut Lines, devices: &[String]) {
         match &source.uri {
             SourceUri::V4l2 { device, .. } => {
                 let device = device.display().to_string();
-                let is_there = devices.contains(&device) || subject.root.exists(&device);
+                let is_there = devices.contains(&device) || context.root.exists(&device);
                 match is_there {
-                    true => lines.ok(&what, &format!("{device} is here")),
-                    false => lines.wrong(&what, &format!("{device} is missing: plug the camera in; `v4l2-ctl --list-devices` names those that are here")),
+                    true => report.ok(&what, &format!("{device} is here")),
+                    false => report.failed(&what, &format!("{device} is missing: plug the camera in; `v4l2-ctl --list-devices` names those that are here")),
                 }
             }
-            SourceUri::Csi { .. } if !subject.machine.is_jetson() => {
-                lines.wrong(&what, "csi:// needs a Jetson");
+            SourceUri::Csi { .. } if !context.machine.is_jetson() => {
+                report.failed(&what, "csi:// needs a Jetson");
             }
             _ => {}
         }

@@ -9,23 +9,23 @@ use serde::Serialize;
 
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::engines::EngineError;
-use jetwatch_detect::{self as detect, DetectError, Prepared};
-use jetwatch_eval::{Agreement, Golden, GoldenPicture, GoldenSet, SameBox, agreement};
+use jetwatch_detect::{self as detect, DetectError, DetectorFactory};
+use jetwatch_eval::{Agreement, Golden, GoldenImage, GoldenSet, MatchCriteria, agreement};
 use jetwatch_pipeline::{
-    DetectorAlone, GOLDEN_SCORE, PipelineError, detections_of, detector_alone, golden_frames,
-    picture_hash,
+    DetectorAlone, GOLDEN_SCORE, PipelineError, bench_detector, detections_of, golden_frames,
+    image_hash,
 };
 use jetwatch_telemetry::{Recorder, StageSummary};
 use jetwatch_types::{Detection, Frame};
 
 use super::super::Exit;
-use super::super::lines::Lines;
+use super::super::check_report::CheckReport;
 
 /// Name of the recorded detections in a model folder.
 const GOLDEN: &str = "golden.json";
 
 /// Least share of sure boxes that a runtime must share with what was recorded in the same numbers.
-const LEAST_SHARE: f64 = 0.95;
+const MIN_SHARE: f64 = 0.95;
 
 /// Frames that are timed, and those before them that are not.
 const TIMED_FRAMES: u64 = 300;
@@ -37,22 +37,22 @@ const PRELOADED: usize = 32;
 
 /// What was measured.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Numbers {
+pub(super) struct DetectorResults {
     /// Whether TensorRT ran and agreed.
     pub(super) is_proven: bool,
     /// Name of the model.
     model: String,
     /// Precision that was examined.
     precision: String,
-    tensorrt: Option<OfBackend>,
-    onnx: Option<OfBackend>,
+    tensorrt: Option<BackendResults>,
+    onnx: Option<BackendResults>,
     /// TensorRT and ONNX Runtime with each other.
     each_other: Option<Agreement>,
 }
 
 /// Numbers of one backend.
 #[derive(Debug, Serialize)]
-struct OfBackend {
+struct BackendResults {
     /// Backend, model, precision and what runs it.
     what: String,
     /// From the library's opening to the first picture, in ms; an engine's build is part of it.
@@ -72,14 +72,14 @@ struct Run {
     backend: Backend,
     /// As it was asked for.
     precision: Option<String>,
-    prepared: Prepared,
+    prepared: DetectorFactory,
     load_ms: f64,
     found: Vec<Vec<Detection>>,
     frames: Vec<Frame>,
 }
 
 /// Examines the detector of `config` with every runtime that is here.
-pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numbers> {
+pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<DetectorResults> {
     let Some(folder) = &config.detector.model else {
         bail!("detector.backend is `scripted`, which looks at no pixel: name a model with --model");
     };
@@ -97,12 +97,12 @@ pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numb
         None if names.contains(&"int8") => "int8".to_owned(),
         None => names[0].to_owned(),
     };
-    let mut numbers = Numbers {
+    let mut numbers = DetectorResults {
         model: spec.name.clone(),
         precision: precision.clone(),
-        ..Numbers::default()
+        ..DetectorResults::default()
     };
-    let golden = golden(folder, lines);
+    let golden = golden(folder, report);
     let settings = |backend| DetectorConfig {
         backend,
         precision: Some(precision.clone()),
@@ -110,20 +110,20 @@ pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numb
         classes: Vec::new(),
         ..config.detector.clone()
     };
-    let tensorrt = start(settings(Backend::TensorRt), "tensorrt", lines);
+    let tensorrt = load(settings(Backend::TensorRt), "tensorrt", report);
     // Numbers that the folder has no file for, as fp16, are compared with fp32.
     let has_file = names.contains(&precision.as_str());
     let reference = if has_file { &precision } else { names[0] };
-    let onnx = start(
+    let onnx = load(
         DetectorConfig {
             precision: Some(reference.to_owned()),
             ..settings(Backend::Onnx)
         },
         "onnx",
-        lines,
+        report,
     );
     if tensorrt.is_none() && onnx.is_none() {
-        lines.wrong(
+        report.failed(
             "detector",
             "neither TensorRT nor ONNX Runtime works here; install one of them",
         );
@@ -132,9 +132,9 @@ pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numb
     let recorded = golden.as_ref().and_then(|golden| golden.set(reference));
     for (name, run) in [("tensorrt", &tensorrt), ("onnx", &onnx)] {
         let Some(run) = run else { continue };
-        let agreement = recorded.and_then(|set| compare_recorded(name, run, set, lines));
-        let alone = time(config, run, lines)?;
-        let of_backend = OfBackend {
+        let agreement = recorded.and_then(|set| compare_recorded(name, run, set, report));
+        let alone = measure_speed(config, run, report)?;
+        let of_backend = BackendResults {
             what: run.prepared.describe(),
             load_ms: run.load_ms,
             recorded: agreement,
@@ -149,8 +149,8 @@ pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numb
         }
     }
     if let (Some(first), Some(second)) = (&tensorrt, &onnx) {
-        let found = agreement(&first.found, &second.found, &SameBox::default());
-        say_agreement("tensorrt and onnx", "each other", &found, lines);
+        let found = agreement(&first.found, &second.found, &MatchCriteria::default());
+        add_agreement("tensorrt and onnx", "each other", &found, report);
         numbers.each_other = Some(found);
     }
     let compared = numbers.each_other.is_some()
@@ -158,12 +158,12 @@ pub(super) fn examine(config: &Config, lines: &mut Lines) -> anyhow::Result<Numb
             .tensorrt
             .as_ref()
             .is_some_and(|of| of.recorded.is_some());
-    numbers.is_proven = tensorrt.is_some() && compared && lines.is_right();
+    numbers.is_proven = tensorrt.is_some() && compared && report.is_ok();
     Ok(numbers)
 }
 
 /// The recorded detections of the model, if it has some.
-fn golden(folder: &Path, lines: &mut Lines) -> Option<Golden> {
+fn golden(folder: &Path, report: &mut CheckReport) -> Option<Golden> {
     let path = folder.join(GOLDEN);
     if !path.exists() {
         let text = format!(
@@ -171,7 +171,7 @@ fn golden(folder: &Path, lines: &mut Lines) -> Option<Golden> {
             path.display(),
             path.display()
         );
-        lines.unknown("recorded", &text);
+        report.unknown("recorded", &text);
         return None;
     }
     let read = fs::read_to_string(&path).map_err(|error| error.to_string());
@@ -179,24 +179,24 @@ fn golden(folder: &Path, lines: &mut Lines) -> Option<Golden> {
     match parsed {
         Ok(golden) => Some(golden),
         Err(error) => {
-            lines.wrong("recorded", &format!("{}: {error}", path.display()));
+            report.failed("recorded", &format!("{}: {error}", path.display()));
             None
         }
     }
 }
 
 /// Loads a backend and shows it the pictures; says what came of it.
-fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run> {
+fn load(settings: DetectorConfig, name: &str, report: &mut CheckReport) -> Option<Run> {
     let started = Instant::now();
-    let prepared = match detect::prepare(&settings, &Recorder::default()) {
+    let prepared = match detect::load(&settings, &Recorder::default()) {
         Ok(prepared) => prepared,
         // What is not installed or not built is not wrong; what is and does not work, is.
         Err(error) if error.is_absence() || is_unbuilt(&error) => {
-            lines.unknown(name, &error.to_string());
+            report.unknown(name, &error.to_string());
             return None;
         }
         Err(error) => {
-            lines.wrong(name, &error.to_string());
+            report.failed(name, &error.to_string());
             return None;
         }
     };
@@ -206,7 +206,7 @@ fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run>
     match found {
         Ok((found, frames)) => {
             let text = format!("{}, loaded in {load_ms:.0} ms", prepared.describe());
-            lines.ok(name, &text);
+            report.ok(name, &text);
             Some(Run {
                 backend: settings.backend,
                 precision: settings.precision,
@@ -217,7 +217,7 @@ fn start(settings: DetectorConfig, name: &str, lines: &mut Lines) -> Option<Run>
             })
         }
         Err(error) => {
-            lines.wrong(name, &error.to_string());
+            report.failed(name, &error.to_string());
             None
         }
     }
@@ -233,9 +233,9 @@ fn compare_recorded(
     name: &str,
     run: &Run,
     set: &GoldenSet,
-    lines: &mut Lines,
+    report: &mut CheckReport,
 ) -> Option<Agreement> {
-    let hashes = run.frames.iter().map(picture_hash);
+    let hashes = run.frames.iter().map(image_hash);
     let differ = hashes
         .zip(&set.pictures)
         .filter(|(hash, picture)| *hash != picture.sha256)
@@ -246,16 +246,16 @@ fn compare_recorded(
             run.frames.len(),
             set.pictures.len()
         );
-        lines.unknown(&format!("{name} against recorded"), &text);
+        report.unknown(&format!("{name} against recorded"), &text);
         return None;
     }
-    let recorded: Vec<_> = set.pictures.iter().map(GoldenPicture::detections).collect();
-    let found = agreement(&run.found, &recorded, &SameBox::default());
-    say_agreement(name, "the recorded ones", &found, lines);
+    let recorded: Vec<_> = set.pictures.iter().map(GoldenImage::detections).collect();
+    let found = agreement(&run.found, &recorded, &MatchCriteria::default());
+    add_agreement(name, "the recorded ones", &found, report);
     Some(found)
 }
 
-fn say_agreement(name: &str, other: &str, found: &Agreement, lines: &mut Lines) {
+fn add_agreement(name: &str, other: &str, found: &Agreement, report: &mut CheckReport) {
     let what = format!("{name} detections");
     let text = format!(
         "{:.1} % of {} and {:.1} % of {} sure boxes agree with {other} on {} pictures (expected {:.0} %), mean overlap {:.3}, scores within {:.3}",
@@ -264,22 +264,26 @@ fn say_agreement(name: &str, other: &str, found: &Agreement, lines: &mut Lines) 
         100.0 * found.second.share(),
         found.second.boxes,
         found.pictures,
-        100.0 * LEAST_SHARE,
+        100.0 * MIN_SHARE,
         found.mean_iou,
         found.worst_score_difference
     );
     if found.first.boxes == 0 && found.second.boxes == 0 {
-        lines.unknown(&what, &format!("{text}; nothing was found at all"));
-    } else if found.share() >= LEAST_SHARE {
-        lines.ok(&what, &text);
+        report.unknown(&what, &format!("{text}; nothing was found at all"));
+    } else if found.share() >= MIN_SHARE {
+        report.ok(&what, &text);
     } else {
         let advice = "the precision may lose too much: compare with --precision fp32, and measure with `jetwatch eval`";
-        lines.wrong(&what, &format!("{text}; {advice}"));
+        report.failed(&what, &format!("{text}; {advice}"));
     }
 }
 
 /// Times a backend on preloaded pictures.
-fn time(config: &Config, run: &Run, lines: &mut Lines) -> anyhow::Result<DetectorAlone> {
+fn measure_speed(
+    config: &Config,
+    run: &Run,
+    report: &mut CheckReport,
+) -> anyhow::Result<DetectorAlone> {
     let mut config = config.clone();
     let street = "synthetic://traffic?realtime=false&width=1280&height=720";
     config.sources = Config::for_source(street, None)?.sources;
@@ -289,7 +293,7 @@ fn time(config: &Config, run: &Run, lines: &mut Lines) -> anyhow::Result<Detecto
         Backend::TensorRt => TIMED_FRAMES,
         _ => TIMED_FRAMES_ONNX,
     };
-    let alone = detector_alone(&config, PRELOADED, WARMUP_FRAMES, frames)?;
+    let alone = bench_detector(&config, PRELOADED, WARMUP_FRAMES, frames)?;
     let gpu: Vec<String> = alone
         .stages
         .iter()
@@ -304,7 +308,7 @@ fn time(config: &Config, run: &Run, lines: &mut Lines) -> anyhow::Result<Detecto
         "{:.0} frames/s with {} worker(s), {:.2} ms CPU a frame{gpu}",
         alone.fps, alone.workers, alone.cpu_ms_per_frame
     );
-    lines.ok(&format!("{} speed", run.prepared.backend()), &text);
+    report.ok(&format!("{} speed", run.prepared.backend()), &text);
     Ok(alone)
 }
 
@@ -326,7 +330,7 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
             ..config.detector.clone()
         };
         let prepared =
-            detect::prepare(&settings, &Recorder::default()).map_err(PipelineError::Detect)?;
+            detect::load(&settings, &Recorder::default()).map_err(PipelineError::Detect)?;
         let frames = golden_frames(&prepared)?;
         let found = detections_of(&prepared, &frames)?;
         let boxes: usize = found.iter().map(Vec::len).sum();
@@ -340,7 +344,7 @@ pub(super) fn record(config: &Config, path: &Path) -> anyhow::Result<Exit> {
             pictures: frames
                 .iter()
                 .zip(&found)
-                .map(|(frame, found)| GoldenPicture::new(picture_hash(frame), found))
+                .map(|(frame, found)| GoldenImage::new(image_hash(frame), found))
                 .collect(),
         });
     }

@@ -1,21 +1,21 @@
 //! The engines that were built, and the detector at work.
 
 use super::detector;
-use super::subject::Subject;
-use crate::lines::Lines;
+use super::subject::DoctorContext;
+use crate::check_report::CheckReport;
 use jetwatch_detect::engines::{EngineCache, ListedState, device};
 
-pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
-    let config = match &subject.detector {
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
+    let config = match &context.detector {
         Ok(config) => config,
         Err(error) => {
-            lines.wrong("model", error);
+            report.failed("model", error);
             return;
         }
     };
     let folder = &config.detector.tensorrt.engines;
     match EngineCache::new(folder).list() {
-        Ok(engines) if engines.is_empty() => lines.unknown(
+        Ok(engines) if engines.is_empty() => report.unknown(
             "engines",
             &format!("none in {} yet; `jetwatch engine build --config FILE` builds the one of a configuration", folder.display()),
         ),
@@ -28,31 +28,31 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
                         let text = manifest.map_or_else(String::new, |of| {
                             format!("{} in {} for {}, by {} {}", of.model, of.precision, of.gpu, of.builder, of.builder_version)
                         });
-                        lines.ok(&what, &format!("whole: {text}"));
+                        report.ok(&what, &format!("whole: {text}"));
                     }
                     ListedState::Damaged(why) | ListedState::Incomplete(why) => {
-                        lines.wrong(&what, &format!("{why}; remove it and build it anew with `jetwatch engine build`"));
+                        report.failed(&what, &format!("{why}; remove it and build it anew with `jetwatch engine build`"));
                     }
                 }
             }
         }
-        Err(error) => subject.unreadable(lines, "engines", &error.to_string()),
+        Err(error) => context.unreadable(report, "engines", &error.to_string()),
     }
     if let Ok(memory) = device().and_then(|device| Ok(device.memory()?)) {
         let (free, total) = (memory.free >> 20, memory.total >> 20);
-        lines.ok(
+        report.ok(
             "memory of the GPU",
             &format!("{free} MiB of {total} MiB are free"),
         );
     }
-    if !subject.daemons.is_empty() {
-        lines.unknown("detector", "the daemon runs and would be slowed down: stop it (sudo systemctl stop jetwatch), then `jetwatch doctor --detector`");
+    if !context.daemons.is_empty() {
+        report.unknown("detector", "the daemon runs and would be slowed down: stop it (sudo systemctl stop jetwatch), then `jetwatch doctor --detector`");
         return;
     }
-    if let Err(error) = detector::examine(config, lines) {
+    if let Err(error) = detector::run(config, report) {
         match config.detector.model.is_none() {
-            true => lines.unknown("detector", &format!("{error:#}")),
-            false => lines.wrong("detector", &format!("{error:#}")),
+            true => report.unknown("detector", &format!("{error:#}")),
+            false => report.failed("detector", &format!("{error:#}")),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use super::subject::Subject;
-use crate::lines::Lines;
+use super::subject::DoctorContext;
+use crate::check_report::CheckReport;
 use jetwatch_detect::engines::{device, open_library};
-use jetwatch_detect::{DetectError, runtime};
+use jetwatch_detect::{DetectError, ort_library};
 use jetwatch_platform as platform;
 use jetwatch_source as source;
 
@@ -41,21 +41,21 @@ const SURFACES: [&str; 3] = [
     "/usr/lib/aarch64-linux-gnu/libnvbufsurface.so.1.0.0",
 ];
 
-pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
-    cuda(subject, lines);
-    tensorrt(subject, lines);
-    onnxruntime(subject, lines);
-    surfaces(subject, lines);
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
+    cuda(context, report);
+    tensorrt(context, report);
+    onnxruntime(context, report);
+    surfaces(context, report);
     match source::gst::init("*:1") {
         Ok(()) => {
             let version = source::gst::version().unwrap_or_default();
-            lines.ok("GStreamer", &version);
+            report.ok("GStreamer", &version);
         }
-        Err(error) => lines.wrong("GStreamer", &error.to_string()),
+        Err(error) => report.failed("GStreamer", &error.to_string()),
     }
 }
 
-fn cuda(subject: &Subject, lines: &mut Lines) {
+fn cuda(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "libcuda";
     match device() {
         Ok(device) => {
@@ -64,26 +64,32 @@ fn cuda(subject: &Subject, lines: &mut Lines) {
             let text = format!(
                 "CUDA {version} by the driver, {} (compute capability {major}.{minor}){}",
                 device.name(),
-                from("libcuda.so")
+                origin("libcuda.so")
             );
-            let expected = expected(subject).map(|expected| expected.cuda);
-            versioned(lines, WHAT, &text, (version.major, version.minor), expected);
+            let expected = expected(context).map(|expected| expected.cuda);
+            add_version(
+                report,
+                WHAT,
+                &text,
+                (version.major, version.minor),
+                expected,
+            );
         }
         Err(error) => {
             let error = DetectError::Engine(error);
             let advice = "on a Jetson it comes with the package nvidia-l4t-cuda; the user needs the groups video and render";
             let text = format!("{error}; {advice}");
             match error.is_absence() {
-                true => subject.missing(lines, WHAT, &text),
-                false => lines.wrong(WHAT, &text),
+                true => context.missing(report, WHAT, &text),
+                false => report.failed(WHAT, &text),
             }
         }
     }
 }
 
-fn tensorrt(subject: &Subject, lines: &mut Lines) {
+fn tensorrt(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "TensorRT";
-    let configured = subject.detector.as_ref().ok();
+    let configured = context.detector.as_ref().ok();
     let configured = configured.and_then(|config| config.detector.tensorrt.library.clone());
     let library = match open_library(configured.as_deref()) {
         Ok(library) => library,
@@ -91,8 +97,8 @@ fn tensorrt(subject: &Subject, lines: &mut Lines) {
             let error = DetectError::Engine(error);
             let text = format!("{error}; on a Jetson: sudo apt install tensorrt-libs");
             match error.is_absence() {
-                true => subject.missing(lines, WHAT, &text),
-                false => lines.wrong(WHAT, &text),
+                true => context.missing(report, WHAT, &text),
+                false => report.failed(WHAT, &text),
             }
             return;
         }
@@ -104,10 +110,10 @@ fn tensorrt(subject: &Subject, lines: &mut Lines) {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let text = format!("{} {version}{}", library.flavor(), from(&file));
-    let expected = expected(subject).map(|expected| expected.tensorrt);
-    versioned(
-        lines,
+    let text = format!("{} {version}{}", library.flavor(), origin(&file));
+    let expected = expected(context).map(|expected| expected.tensorrt);
+    add_version(
+        report,
         WHAT,
         &text,
         (version.major.into(), version.minor.into()),
@@ -116,58 +122,58 @@ fn tensorrt(subject: &Subject, lines: &mut Lines) {
     match library.parser() {
         Ok(path) => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            lines.ok("ONNX parser", &format!("{name}{}", from(&name)));
+            report.ok("ONNX parser", &format!("{name}{}", origin(&name)));
         }
-        Err(error) => lines.wrong("ONNX parser", &format!("{error}; on a Jetson: sudo apt install libnvonnxparsers8 (JetPack 5) or libnvonnxparsers10 (JetPack 6)")),
+        Err(error) => report.failed("ONNX parser", &format!("{error}; on a Jetson: sudo apt install libnvonnxparsers8 (JetPack 5) or libnvonnxparsers10 (JetPack 6)")),
     }
 }
 
-fn onnxruntime(subject: &Subject, lines: &mut Lines) {
+fn onnxruntime(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "ONNX Runtime";
-    let configured = subject.detector.as_ref().ok();
+    let configured = context.detector.as_ref().ok();
     let configured = configured.and_then(|config| config.detector.onnxruntime.clone());
-    let found = runtime::find(configured.as_deref());
-    match found.and_then(|path| runtime::open(&path).map(|_| path)) {
+    let found = ort_library::find(configured.as_deref());
+    match found.and_then(|path| ort_library::open(&path).map(|_| path)) {
         Ok(path) => {
             let real = fs::canonicalize(&path).unwrap_or(path);
-            lines.ok(
+            report.ok(
                 WHAT,
-                &format!("{} ({} or newer)", real.display(), runtime::OLDEST),
+                &format!("{} ({} or newer)", real.display(), ort_library::MIN_VERSION),
             );
         }
         // It is one of two, and a Jetson has the other.
-        Err(error @ runtime::RuntimeError::Missing { .. }) => {
-            lines.unknown(WHAT, &error.to_string())
+        Err(error @ ort_library::RuntimeError::Missing { .. }) => {
+            report.unknown(WHAT, &error.to_string())
         }
-        Err(error) => lines.wrong(WHAT, &error.to_string()),
+        Err(error) => report.failed(WHAT, &error.to_string()),
     }
 }
 
-fn surfaces(subject: &Subject, lines: &mut Lines) {
+fn surfaces(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "libnvbufsurface";
-    if !subject.machine.is_jetson() {
-        lines.unknown(WHAT, "not looked for: this machine is no Jetson");
+    if !context.machine.is_jetson() {
+        report.unknown(WHAT, "not looked for: this machine is no Jetson");
         return;
     }
-    match SURFACES.iter().find(|path| subject.root.exists(path)) {
-        Some(path) => lines.ok(WHAT, path),
-        None => lines.wrong(
+    match SURFACES.iter().find(|path| context.root.exists(path)) {
+        Some(path) => report.ok(WHAT, path),
+        None => report.failed(
             WHAT,
             "not found where L4T puts it; install it with: sudo apt install nvidia-l4t-multimedia nvidia-l4t-multimedia-utils",
         ),
     }
 }
 
-fn expected(subject: &Subject) -> Option<Expected> {
-    let release = subject.machine.release?;
+fn expected(context: &DoctorContext) -> Option<Expected> {
+    let release = context.machine.release?;
     EXPECTED
         .into_iter()
         .find(|expected| expected.release == release.major)
 }
 
 /// Says a version, and whether the machine's release brings it.
-fn versioned(
-    lines: &mut Lines,
+fn add_version(
+    report: &mut CheckReport,
     what: &str,
     text: &str,
     found: (u32, u32),
@@ -179,14 +185,14 @@ fn versioned(
                 true => format!("{}.{}", from.0, from.1),
                 false => format!("{}.{} to {}.{}", from.0, from.1, to.0, to.1),
             };
-            lines.unknown(what, &format!("{text}; this release of L4T brings {range}: it may have been changed on purpose"));
+            report.unknown(what, &format!("{text}; this release of L4T brings {range}: it may have been changed on purpose"));
         }
-        _ => lines.ok(what, text),
+        _ => report.ok(what, text),
     }
 }
 
 /// Where the loader found an open library, by the part of its name before the version.
-fn from(name: &str) -> String {
+fn origin(name: &str) -> String {
     let stem = name.split_inclusive(".so").next().unwrap_or(name);
     let path = platform::open_libraries().into_iter().find(|path| {
         let file = path.file_name().and_then(|name| name.to_str());

@@ -1,14 +1,14 @@
 //! `jetwatch doctor`: what can only be proven on the machine itself, proven there by one command.
 //!
-//! Each [`Part`] gives lines that begin with `ok`, `wrong` or `unknown`; the last is what could not be seen from here, by this user or
+//! Each [`Check`] gives lines that begin with `ok`, `failed` or `unknown`; the last is what could not be seen from here, by this user or
 //! without disturbing a daemon that runs. Nothing is changed, and nothing is built unless the detector alone is asked for.
 
 mod broker;
 mod cameras;
+mod checks;
 mod detector;
 mod engine;
 mod libraries;
-mod parts;
 mod platform;
 mod power;
 mod profiling;
@@ -25,14 +25,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use jetwatch_config::{Config, EngineBuild};
-use jetwatch_platform::Root;
+use jetwatch_platform::SysRoot;
 use jetwatch_telemetry as telemetry;
 
-use self::parts::Part;
-use self::subject::Subject;
+use self::checks::Check;
+use self::subject::DoctorContext;
 
 use super::Exit;
-use super::lines::Lines;
+use super::check_report::CheckReport;
 
 /// Where a model may lie when none is named: beside the sources, and where the package puts it.
 const MODELS: [&str; 2] = [
@@ -49,7 +49,7 @@ pub(super) struct DoctorArgs {
     detector: bool,
     /// Examine these parts alone.
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',', conflicts_with_all = ["detector", "record"])]
-    only: Vec<Part>,
+    only: Vec<Check>,
     /// Configuration file; by default /etc/jetwatch/jetwatch.yaml where it is there.
     #[arg(short, long, value_name = "FILE", conflicts_with = "model")]
     config: Option<PathBuf>,
@@ -83,11 +83,11 @@ pub(super) struct DoctorArgs {
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
     if args.detector || args.record.is_some() {
-        return examine_detector(args);
+        return check_detector(args);
     }
     // Results tell what is wrong; what libraries complain of meanwhile is in them, or in the log of the daemon.
     telemetry::start_logging(log::LevelFilter::Off);
-    let root = Root::new(&args.root);
+    let root = SysRoot::new(&args.root);
     let installed = Some(root.path(subject::CONFIG)).filter(|path| path.exists());
     let of_detector = args
         .config
@@ -96,10 +96,10 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
         .filter(|_| args.model.is_none());
     let detector = detector_config(args, of_detector.as_deref());
     let detector = detector.map_err(|error| format!("{error:#}"));
-    let subject = Arc::new(Subject::find(root, args.config.clone(), detector));
-    let mut lines = Lines::default();
-    for part in parts(args) {
-        part.examine(&subject, &mut lines)?;
+    let subject = Arc::new(DoctorContext::find(root, args.config.clone(), detector));
+    let mut lines = CheckReport::default();
+    for part in checks(args) {
+        part.run(&subject, &mut lines)?;
     }
     let count = |state| {
         lines
@@ -113,7 +113,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
         count("ok"),
         count("wrong"),
         count("unknown"),
-        match lines.is_right() {
+        match lines.is_ok() {
             true => "nothing is wrong as far as it could be seen",
             false => "see the lines that begin with `wrong`",
         }
@@ -123,7 +123,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
         "version": env!("CARGO_PKG_VERSION"),
         "machine": subject.machine,
         "verdict": verdict,
-        "right": lines.is_right(),
+        "right": lines.is_ok(),
         "lines": lines.all(),
     });
     write(args, &document)?;
@@ -131,8 +131,8 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
 }
 
 /// The parts to examine, in their own order.
-fn parts(args: &DoctorArgs) -> Vec<Part> {
-    let all = Part::value_variants().iter().copied();
+fn checks(args: &DoctorArgs) -> Vec<Check> {
+    let all = Check::value_variants().iter().copied();
     all.filter(|part| args.only.is_empty() || args.only.contains(part))
         .collect()
 }
@@ -155,16 +155,16 @@ fn detector_config(args: &DoctorArgs, file: Option<&Path>) -> anyhow::Result<Con
 }
 
 /// The detector alone; a missing engine is built.
-fn examine_detector(args: &DoctorArgs) -> anyhow::Result<Exit> {
+fn check_detector(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut config = detector_config(args, args.config.as_deref())?;
     // Whoever asks for a proof wants the engine.
     config.detector.tensorrt.build = EngineBuild::Allow;
     if let Some(path) = &args.record {
         return detector::record(&config, path);
     }
-    let mut lines = Lines::default();
-    let numbers = detector::examine(&config, &mut lines)?;
-    let verdict = match (lines.is_right(), numbers.is_proven) {
+    let mut lines = CheckReport::default();
+    let numbers = detector::run(&config, &mut lines)?;
+    let verdict = match (lines.is_ok(), numbers.is_proven) {
         (false, _) => {
             "the detector does not work as it should on this machine: see the lines that begin with `wrong`"
         }
@@ -177,7 +177,7 @@ fn examine_detector(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let document = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "verdict": verdict,
-        "right": lines.is_right(),
+        "right": lines.is_ok(),
         "lines": lines.all(),
         "numbers": numbers,
     });

@@ -1,39 +1,39 @@
 //! Whether the machine is set as the configuration wants it, and what slows it down.
 
-use super::subject::Subject;
-use crate::lines::Lines;
-use crate::tune::wanted;
-use jetwatch_platform::throttling::held_gpu;
+use super::subject::DoctorContext;
+use crate::check_report::CheckReport;
+use crate::tune::desired_settings;
+use jetwatch_platform::throttling::capped_gpu;
 use jetwatch_platform::tune::{StepState, plan};
-use jetwatch_platform::{PowerModes, Readings};
+use jetwatch_platform::{PowerModes, SensorSnapshot};
 
-pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
-    settings(subject, lines);
-    let readings = Readings::read(&subject.root, &subject.machine);
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
+    settings(context, report);
+    let readings = SensorSnapshot::read(&context.root, &context.machine);
     let mut causes = readings.throttled();
     if causes.is_empty() {
-        let seen = readings.throttles.len() + readings.rails.len();
-        match seen {
-            0 => lines.unknown("throttling", "this machine tells of none"),
-            _ => lines.ok("throttling", "nothing slows the machine down now"),
+        let observed = readings.throttles.len() + readings.rails.len();
+        match observed {
+            0 => report.unknown("throttling", "this machine tells of none"),
+            _ => report.ok("throttling", "nothing slows the machine down now"),
         }
     }
     causes.sort();
     for cause in causes {
-        lines.wrong("throttling", &format!("{cause}; see to the cooling, the power supply and the power mode (`jetwatch tune status`)"));
+        report.failed("throttling", &format!("{cause}; see to the cooling, the power supply and the power mode (`jetwatch tune status`)"));
     }
     for counter in &readings.over_current {
         let what = format!("over-current {}", counter.name);
         match counter.count {
-            0 => lines.ok(&what, "never since the machine started"),
-            count => lines.unknown(&what, &format!("{count} times since the machine started; a stronger power supply or a lower power mode helps, where it goes on")),
+            0 => report.ok(&what, "never since the machine started"),
+            count => report.unknown(&what, &format!("{count} times since the machine started; a stronger power supply or a lower power mode helps, where it goes on")),
         }
     }
-    if let Some(gpu) = held_gpu(&readings) {
+    if let Some(gpu) = capped_gpu(&readings) {
         let mhz = |hz: Option<u64>| hz.unwrap_or_default() / 1_000_000;
-        let mode = PowerModes::current(&subject.root).ok();
+        let mode = PowerModes::current(&context.root).ok();
         let mode = mode.map_or_else(String::new, |mode| format!(" {mode}"));
-        lines.ok(
+        report.ok(
             "clock of the GPU",
             &format!(
                 "held at {} MHz by the power mode{mode}; its highest is {} MHz",
@@ -43,33 +43,33 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
         );
     }
     for unreadable in &readings.unreadable {
-        subject.unreadable(lines, "readings", &unreadable.reason);
+        context.unreadable(report, "readings", &unreadable.reason);
     }
 }
 
-fn settings(subject: &Subject, lines: &mut Lines) {
-    let Some(config) = subject.config() else {
-        lines.unknown("settings", subject.without_config());
+fn settings(context: &DoctorContext, report: &mut CheckReport) {
+    let Some(config) = context.config() else {
+        report.unknown("settings", context.without_config());
         return;
     };
-    let steps = plan(&subject.root, &wanted(&config.tune));
+    let steps = plan(&context.root, &desired_settings(&config.tune));
     if steps.is_empty() {
-        lines.ok("settings", "the configuration names none below `tune`");
+        report.ok("settings", "the configuration names none below `tune`");
     }
     for step in steps {
         let what = format!("setting {}", step.setting.name());
         let real = step.real.as_deref().unwrap_or("unknown");
         match step.state {
-            StepState::Right => lines.ok(&what, real),
-            StepState::Differs => lines.wrong(
+            StepState::Right => report.ok(&what, real),
+            StepState::Differs => report.failed(
                 &what,
                 &format!("{real}, wanted {}: sudo jetwatch tune apply", step.wanted),
             ),
             // Some of what is asked only root may see.
-            StepState::Refused(reason) if step.real.is_none() && !subject.is_root => {
-                subject.unreadable(lines, &what, &reason);
+            StepState::Refused(reason) if step.real.is_none() && !context.is_root => {
+                context.unreadable(report, &what, &reason);
             }
-            StepState::Refused(reason) => lines.wrong(&what, &reason),
+            StepState::Refused(reason) => report.failed(&what, &reason),
         }
     }
 }

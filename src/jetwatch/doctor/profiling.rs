@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::subject::Subject;
-use crate::lines::Lines;
+use super::subject::DoctorContext;
+use crate::check_report::CheckReport;
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
 /// Where its packages put it.
 const FOLDER: &str = "/opt/nvidia";
 
-pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "profiling";
-    match subject.root.number::<i32>(PARANOID) {
+    match context.root.number::<i32>(PARANOID) {
         Ok(Some(level)) => {
             let how = "tune.perf_event_paranoid sets it";
             let text = match level {
@@ -26,21 +26,21 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
                 }
             };
             let text = format!("perf_event_paranoid is {level}: {text}");
-            match level > 2 && !subject.is_root {
-                true => lines.unknown(WHAT, &format!("{text}; {how}")),
-                false => lines.ok(WHAT, &text),
+            match level > 2 && !context.is_root {
+                true => report.unknown(WHAT, &format!("{text}; {how}")),
+                false => report.ok(WHAT, &text),
             }
         }
-        Ok(None) => lines.unknown(WHAT, "this kernel has no perf events"),
-        Err(error) => subject.unreadable(lines, WHAT, &error.to_string()),
+        Ok(None) => report.unknown(WHAT, "this kernel has no perf events"),
+        Err(error) => context.unreadable(report, WHAT, &error.to_string()),
     }
-    let Some(path) = find(subject) else {
-        lines.unknown("nsys", "Nsight Systems is not found; on a Jetson: sudo apt install nsight-systems-cli, or it comes with JetPack's nvidia-nsight-sys");
+    let Some(path) = find(context) else {
+        report.unknown("nsys", "Nsight Systems is not found; on a Jetson: sudo apt install nsight-systems-cli, or it comes with JetPack's nvidia-nsight-sys");
         return;
     };
     match version(&path) {
-        Ok(version) => lines.ok("nsys", &format!("{version}, {}", path.display())),
-        Err(error) => lines.wrong(
+        Ok(version) => report.ok("nsys", &format!("{version}, {}", path.display())),
+        Err(error) => report.failed(
             "nsys",
             &format!("{}: {error}; install it anew", path.display()),
         ),
@@ -48,19 +48,19 @@ pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
 }
 
 /// The program: in a folder of programs, else where NVIDIA's packages keep it.
-fn find(subject: &Subject) -> Option<PathBuf> {
+fn find(context: &DoctorContext) -> Option<PathBuf> {
     let usual = ["/usr/local/bin/nsys", "/usr/bin/nsys"];
     let mut paths: Vec<String> = usual.map(str::to_owned).into();
-    for name in subject.root.names(FOLDER).unwrap_or_default() {
+    for name in context.root.names(FOLDER).unwrap_or_default() {
         if name.starts_with("nsight-systems") {
             let folder = format!("{FOLDER}/{name}");
             paths.push(format!("{folder}/bin/nsys"));
-            for version in subject.root.names(&folder).unwrap_or_default() {
+            for version in context.root.names(&folder).unwrap_or_default() {
                 paths.push(format!("{folder}/{version}/bin/nsys"));
             }
         }
     }
-    let paths = paths.iter().map(|path| subject.root.path(path));
+    let paths = paths.iter().map(|path| context.root.path(path));
     paths.into_iter().find(|path| path.is_file())
 }
 

@@ -1,25 +1,25 @@
 //! systemd's unit of the daemon, and the journal that its log goes to.
 
-use super::subject::Subject;
-use crate::lines::Lines;
+use super::subject::DoctorContext;
+use crate::check_report::CheckReport;
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-pub(super) fn examine(subject: &Subject, lines: &mut Lines) {
-    if !subject.root.exists("/run/systemd/system") {
-        lines.unknown("systemd", "it does not run here");
+pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
+    if !context.root.exists("/run/systemd/system") {
+        report.unknown("systemd", "it does not run here");
     } else {
-        unit(subject, lines);
+        unit(context, report);
     }
-    journal(subject, lines);
+    journal(context, report);
 }
 
-fn unit(subject: &Subject, lines: &mut Lines) {
+fn unit(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "jetwatch.service";
-    let unit = match subject.unit(WHAT) {
+    let unit = match context.unit(WHAT) {
         Ok(unit) => unit,
         Err(error) => {
-            subject.unreadable(lines, WHAT, &error);
+            context.unreadable(report, WHAT, &error);
             return;
         }
     };
@@ -29,29 +29,29 @@ fn unit(subject: &Subject, lines: &mut Lines) {
     );
     match unit.active.as_str() {
         _ if !unit.is_known => {
-            lines.unknown(WHAT, "systemd does not know it: the package is not installed");
+            report.unknown(WHAT, "systemd does not know it: the package is not installed");
             return;
         }
-        "active" => lines.ok(WHAT, &state),
-        "failed" => lines.wrong(WHAT, &format!("{state}, the last time because of {}; see journalctl -u jetwatch -p warning -b, then sudo systemctl restart jetwatch", unit.result)),
-        _ => lines.unknown(WHAT, &format!("{state}; start it with: sudo systemctl start jetwatch")),
+        "active" => report.ok(WHAT, &state),
+        "failed" => report.failed(WHAT, &format!("{state}, the last time because of {}; see journalctl -u jetwatch -p warning -b, then sudo systemctl restart jetwatch", unit.result)),
+        _ => report.unknown(WHAT, &format!("{state}; start it with: sudo systemctl start jetwatch")),
     }
     match &unit.watchdog {
-        Some(interval) => lines.ok(
+        Some(interval) => report.ok(
             "watchdog",
             &format!("a daemon that makes no progress for {interval} is started anew"),
         ),
-        None => lines.wrong(
+        None => report.failed(
             "watchdog",
             "off: WatchdogSec= is set to nothing in a drop-in; see systemctl cat jetwatch",
         ),
     }
 }
 
-fn journal(subject: &Subject, lines: &mut Lines) {
+fn journal(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "journal";
-    if !subject.root.exists(JOURNAL) {
-        lines.unknown(
+    if !context.root.exists(JOURNAL) {
+        report.unknown(
             WHAT,
             &format!(
                 "{JOURNAL} is not there: journald does not run, and the log goes to the terminal"
@@ -59,7 +59,7 @@ fn journal(subject: &Subject, lines: &mut Lines) {
         );
         return;
     }
-    let settings = subject.root.text("/etc/systemd/journald.conf");
+    let settings = context.root.text("/etc/systemd/journald.conf");
     let settings = settings.ok().flatten().unwrap_or_default();
     let of = |key: &str| {
         let lines = settings.lines().map(str::trim);
@@ -70,17 +70,17 @@ fn journal(subject: &Subject, lines: &mut Lines) {
     let storage = of("Storage").unwrap_or_else(|| "auto".to_owned());
     let is_kept = match storage.as_str() {
         "persistent" => true,
-        "auto" => subject.root.exists("/var/log/journal"),
+        "auto" => context.root.exists("/var/log/journal"),
         _ => false,
     };
     match is_kept {
-        true => lines.ok(WHAT, "kept over a restart of the machine, in /var/log/journal"),
-        false => lines.unknown(WHAT, "lost when the machine restarts; to keep it: sudo mkdir -p /var/log/journal && sudo systemctl restart systemd-journald"),
+        true => report.ok(WHAT, "kept over a restart of the machine, in /var/log/journal"),
+        false => report.unknown(WHAT, "lost when the machine restarts; to keep it: sudo mkdir -p /var/log/journal && sudo systemctl restart systemd-journald"),
     }
     let interval = of("RateLimitIntervalSec").unwrap_or_else(|| "30s".to_owned());
     let burst = of("RateLimitBurst").unwrap_or_else(|| "10000".to_owned());
     match interval.as_str() == "0" || burst == "0" {
-        true => lines.ok("rate of the journal", "without limit"),
-        false => lines.ok("rate of the journal", &format!("up to {burst} lines of one service in {interval}; the daemon writes some in a minute")),
+        true => report.ok("rate of the journal", "without limit"),
+        false => report.ok("rate of the journal", &format!("up to {burst} lines of one service in {interval}; the daemon writes some in a minute")),
     }
 }

@@ -4,17 +4,17 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::lines::Lines;
+use crate::check_report::CheckReport;
 use jetwatch_config::{Config, ConfigError};
-use jetwatch_platform::{Machine, PlatformError, Process, Root, Unit};
+use jetwatch_platform::{Machine, PlatformError, Process, SysRoot, SystemdUnit};
 
 /// Where the package puts the configuration.
 pub(super) const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// What all parts look at.
-pub(super) struct Subject {
+pub(super) struct DoctorContext {
     /// Where the system begins.
-    pub(super) root: Root,
+    pub(super) root: SysRoot,
     /// What it is.
     pub(super) machine: Machine,
     /// The configuration: that of the command line, else the package's, if it is there.
@@ -28,10 +28,10 @@ pub(super) struct Subject {
     pub(super) daemons: Vec<Process>,
 }
 
-impl Subject {
+impl DoctorContext {
     /// Looks for the configuration, and for what the machine is.
     pub(super) fn find(
-        root: Root,
+        root: SysRoot,
         config: Option<PathBuf>,
         detector: Result<Config, String>,
     ) -> Self {
@@ -63,8 +63,8 @@ impl Subject {
     }
 
     /// Asks systemd for a unit; a sentence where it does not tell.
-    pub(super) fn unit(&self, name: &str) -> Result<Unit, String> {
-        Unit::find(&self.root, name).map_err(|error| match error {
+    pub(super) fn unit(&self, name: &str) -> Result<SystemdUnit, String> {
+        SystemdUnit::find(&self.root, name).map_err(|error| match error {
             PlatformError::NoTool { .. } => {
                 format!("systemctl is not here, so nobody can be asked for {name}")
             }
@@ -73,34 +73,34 @@ impl Subject {
     }
 
     /// Says what does not need to be here on a machine that is no Jetson, and must be on one.
-    pub(super) fn missing(&self, lines: &mut Lines, what: &str, text: &str) {
+    pub(super) fn missing(&self, report: &mut CheckReport, what: &str, text: &str) {
         if self.machine.is_jetson() {
-            lines.wrong(what, text);
+            report.failed(what, text);
         } else {
-            lines.unknown(what, text);
+            report.unknown(what, text);
         }
     }
 
     /// Says why something could not be read; who is not root may not read all.
-    pub(super) fn unreadable(&self, lines: &mut Lines, what: &str, text: &str) {
+    pub(super) fn unreadable(&self, report: &mut CheckReport, what: &str, text: &str) {
         if self.is_root {
-            lines.unknown(what, text);
+            report.unknown(what, text);
         } else {
-            lines.unknown(
+            report.unknown(
                 what,
                 &format!("{text}; ask again as root: sudo jetwatch doctor"),
             );
         }
     }
 
-    pub(super) fn examine_config(&self, lines: &mut Lines) {
+    pub(super) fn check_config(&self, report: &mut CheckReport) {
         let path = self.config_path.display();
         match &self.config {
-            None => lines.unknown(
+            None => report.unknown(
                 "configuration",
                 &format!("{path} is not there; name another with --config"),
             ),
-            Some(Ok(config)) => lines.ok(
+            Some(Ok(config)) => report.ok(
                 "configuration",
                 &format!(
                     "{path}: {} source(s), device {}",
@@ -109,11 +109,11 @@ impl Subject {
                 ),
             ),
             Some(Err(error)) if is_forbidden(&self.config_path) => {
-                self.unreadable(lines, "configuration", &error.to_string());
+                self.unreadable(report, "configuration", &error.to_string());
             }
             Some(Err(error)) => {
                 let problems: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
-                lines.wrong("configuration", &problems.join("; "));
+                report.failed("configuration", &problems.join("; "));
             }
         }
     }

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 
-use super::{BuildArgs, Exit, layers_in_words};
+use super::{BuildArgs, Exit, describe_layers};
 use crate::{progress, signals};
 use jetwatch_config::{Config, DetectorConfig};
 use jetwatch_detect::DetectError;
 use jetwatch_detect::engines::{
-    self, EngineCache, EngineError, EngineState, Gpu, Lookup, Order, Recipe, Stored,
+    self, BuildOptions, EngineCache, EngineError, EngineSpec, EngineState, Gpu, Lookup, Stored,
 };
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_pipeline::{CalibrationPictures, PipelineError};
+use jetwatch_pipeline::{CalibrationImages, PipelineError};
 use jetwatch_source::StopToken;
 use jetwatch_telemetry as telemetry;
 
@@ -41,19 +41,19 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         ),
         None => {
             let device = engines::device()?;
-            let gpu = Gpu::of(&device);
+            let gpu = Gpu::from_device(&device);
             (Some(device), gpu)
         }
     };
     let cache = EngineCache::new(&settings.engines);
     let recipe = match calibration_path(args, &detector, &spec) {
-        Some(path) => Recipe::to_be_calibrated(&detector, &spec, &library, gpu, &path)?,
-        None => Recipe::new(&detector, &spec, &library, gpu)?,
+        Some(path) => EngineSpec::with_pending_calibration(&detector, &spec, &library, gpu, &path)?,
+        None => EngineSpec::new(&detector, &spec, &library, gpu)?,
     };
     let mut pictures = match &args.calibration_images {
         Some(images) => {
             let batch = engines::calibration_batch(&recipe)?;
-            Some(CalibrationPictures::start(images, &spec, batch)?)
+            Some(CalibrationImages::start(images, &spec, batch)?)
         }
         None => None,
     };
@@ -65,7 +65,7 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         .calibration
         .as_ref()
         .is_none_or(|calibration| calibration.sha256.is_some())
-        && let Lookup::Missing(missing) = cache.find(&recipe)?
+        && let Lookup::Miss(missing) = cache.find(&recipe)?
     {
         println!("why        {}", missing.reason);
     }
@@ -75,9 +75,9 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
         progress::show_build(&state);
     };
     // TensorRT 8 asks nobody whether to go on: there the signal ends the process, which leaves nothing half-written either.
-    let order = Order {
-        pictures: pictures.as_mut().map(|pictures| pictures as _),
-        is_forced: args.force,
+    let order = BuildOptions {
+        images: pictures.as_mut().map(|pictures| pictures as _),
+        force: args.force,
         stop: &|| stop.is_stopped(),
         notify: &notify,
     };
@@ -87,16 +87,16 @@ pub(super) fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
     if was_there.get() {
         println!("found      it is there already; --force builds it anew");
     }
-    say(
+    print_engine(
         &stored,
         &recipe,
-        pictures.as_ref().map(CalibrationPictures::handed_over),
+        pictures.as_ref().map(CalibrationImages::delivered),
     );
     if let Some(output) = &args.output {
         stored.copy_to(output)?;
         println!("copied     to {}", output.display());
     }
-    say_outdated(args, &cache, &stored)?;
+    handle_outdated(args, &cache, &stored)?;
     Ok(Exit::Success)
 }
 
@@ -166,7 +166,7 @@ fn calibration_path(
     }))
 }
 
-fn say(stored: &Stored, recipe: &Recipe, calibrated: Option<usize>) {
+fn print_engine(stored: &Stored, recipe: &EngineSpec, calibrated: Option<usize>) {
     let manifest = &stored.manifest;
     let of = &manifest.recipe;
     println!("engine     {}", stored.path.display());
@@ -181,7 +181,7 @@ fn say(stored: &Stored, recipe: &Recipe, calibrated: Option<usize>) {
         manifest.plan_bytes as f64 / 1e6
     );
     match &manifest.layers {
-        Some(layers) => println!("layers     {}", layers_in_words(layers)),
+        Some(layers) => println!("layers     {}", describe_layers(layers)),
         None => println!("layers     unknown: the engine could not be loaded here to be asked"),
     }
     if let (Some(pictures), Some(calibration)) = (calibrated, &recipe.calibration) {
@@ -193,7 +193,7 @@ fn say(stored: &Stored, recipe: &Recipe, calibrated: Option<usize>) {
 }
 
 /// Removes engines of other versions when that was asked for, else says how.
-fn say_outdated(args: &BuildArgs, cache: &EngineCache, stored: &Stored) -> anyhow::Result<()> {
+fn handle_outdated(args: &BuildArgs, cache: &EngineCache, stored: &Stored) -> anyhow::Result<()> {
     if args.prune {
         for path in cache.prune(&stored.manifest)? {
             println!("removed    {}", path.display());

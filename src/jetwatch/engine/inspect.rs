@@ -5,25 +5,27 @@ use std::fs;
 use anyhow::Context;
 use serde_json::json;
 
-use super::{Exit, InspectArgs, layers_in_words};
+use super::{Exit, InspectArgs, describe_layers};
 use jetwatch_detect::engines::{self, Layers, Manifest, PlanFile, PlanKind};
 
 /// Prints what is known. Fails when the file is no engine, or not the one that its manifest describes.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
-    let file = engines::look_into(&args.file)?;
+    let file = engines::inspect_file(&args.file)?;
     let layers = if args.load { load(args, &file)? } else { None };
     if args.json {
         let report = json!({ "file": file, "layers": layers });
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        say(&file, layers.as_ref());
+        print_plan(&file, layers.as_ref());
     }
     let is_known = file.manifest.is_some() || is_plan(&file.kind);
-    Ok(if is_known && file.mismatch.is_none() && is_whole(&file) {
-        Exit::Success
-    } else {
-        Exit::Failure
-    })
+    Ok(
+        if is_known && file.mismatch.is_none() && is_complete(&file) {
+            Exit::Success
+        } else {
+            Exit::Failure
+        },
+    )
 }
 
 fn is_plan(kind: &PlanKind) -> bool {
@@ -34,7 +36,7 @@ fn is_plan(kind: &PlanKind) -> bool {
     }
 }
 
-fn is_whole(file: &PlanFile) -> bool {
+fn is_complete(file: &PlanFile) -> bool {
     match &file.kind {
         PlanKind::Versioned { stated_bytes, .. } => *stated_bytes == file.bytes as u64,
         PlanKind::Empty => false,
@@ -56,20 +58,24 @@ fn load(args: &InspectArgs, file: &PlanFile) -> anyhow::Result<Option<Layers>> {
     Ok(engines::inspect(&library, &device, plan, args.dla)?)
 }
 
-fn say(file: &PlanFile, layers: Option<&Layers>) {
+fn print_plan(file: &PlanFile, layers: Option<&Layers>) {
     println!(
         "file       {} bytes: {}",
         file.bytes,
-        file.kind.in_words(file.bytes)
+        file.kind.describe(file.bytes)
     );
     if let PlanKind::Wrapped { description, .. } = &file.kind {
         for (key, value) in description.as_object().into_iter().flatten() {
             let value: String = value.to_string().chars().take(80).collect();
-            println!("           {}: {}", plain(key), plain(&value));
+            println!(
+                "           {}: {}",
+                strip_control(key),
+                strip_control(&value)
+            );
         }
     }
     match &file.manifest {
-        Some(manifest) => say_manifest(manifest),
+        Some(manifest) => print_manifest(manifest),
         None => println!(
             "manifest   none beside it: jetwatch did not build it, or the build was cut off"
         ),
@@ -78,7 +84,7 @@ fn say(file: &PlanFile, layers: Option<&Layers>) {
         println!("WRONG      {mismatch}");
     }
     match (layers, &file.manifest) {
-        (Some(layers), _) => println!("layers     {}", layers_in_words(layers)),
+        (Some(layers), _) => println!("layers     {}", describe_layers(layers)),
         (
             None,
             Some(Manifest {
@@ -86,26 +92,26 @@ fn say(file: &PlanFile, layers: Option<&Layers>) {
                 ..
             }),
         ) => {
-            println!("layers     {} (when it was built)", layers_in_words(layers));
+            println!("layers     {} (when it was built)", describe_layers(layers));
         }
         _ => println!("layers     unknown; --load asks TensorRT on this machine's GPU"),
     }
 }
 
-fn say_manifest(manifest: &Manifest) {
+fn print_manifest(manifest: &Manifest) {
     let of = &manifest.recipe;
     println!(
         "manifest   built {} by jetwatch {} in {:.1} s",
-        plain(&manifest.built_at),
-        plain(&manifest.jetwatch),
+        strip_control(&manifest.built_at),
+        strip_control(&manifest.jetwatch),
         manifest.build_seconds
     );
     println!(
         "for        {} {} on {} (compute capability {}){}",
-        plain(&of.builder),
-        plain(&of.builder_version),
-        plain(&of.gpu),
-        plain(&of.compute_capability),
+        strip_control(&of.builder),
+        strip_control(&of.builder_version),
+        strip_control(&of.gpu),
+        strip_control(&of.compute_capability),
         match (of.dla, of.gpu_fallback) {
             (false, _) => "",
             (true, true) => ", DLA with the GPU's help",
@@ -114,19 +120,19 @@ fn say_manifest(manifest: &Manifest) {
     );
     println!(
         "of         {} in {}{}, batches of 1 to {}, network SHA-256 {}",
-        plain(&of.model),
-        plain(&of.precision),
+        strip_control(&of.model),
+        strip_control(&of.precision),
         if of.calibration_sha256.is_some() {
             ", calibrated"
         } else {
             ""
         },
         of.batch,
-        plain(&of.onnx_sha256)
+        strip_control(&of.onnx_sha256)
     );
 }
 
 /// Texts come from a file: what would move the cursor is not printed.
-fn plain(text: &str) -> String {
+fn strip_control(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }

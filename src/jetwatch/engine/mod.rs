@@ -133,9 +133,9 @@ fn parse_capability(text: &str) -> Result<(u32, u32), String> {
 }
 
 /// Layers by precision and device as a line, and what fell back from a DLA as more of them.
-fn layers_in_words(layers: &Layers) -> String {
+fn describe_layers(layers: &Layers) -> String {
     /// Most layers that are named.
-    const MOST: usize = 20;
+    const MAX_LAYERS: usize = 20;
     let counts = |counts: &std::collections::BTreeMap<String, usize>| {
         let counts: Vec<String> = counts
             .iter()
@@ -153,10 +153,10 @@ fn layers_in_words(layers: &Layers) -> String {
         let named: Vec<&str> = layers
             .fell_back
             .iter()
-            .take(MOST)
+            .take(MAX_LAYERS)
             .map(String::as_str)
             .collect();
-        let more = layers.fell_back.len().saturating_sub(MOST);
+        let more = layers.fell_back.len().saturating_sub(MAX_LAYERS);
         text += &format!("\n           fell back to the GPU: {}", named.join(", "));
         if more > 0 {
             text += &format!(", and {more} more (--json names all)");
@@ -179,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_fell_back_are_named() {
+    fn gpu_fallback_layers_are_listed() {
         let json = r#"{"Layers": [
             {"Name": "a", "LayerType": "DLA", "Precision": "Int8"}, {"Name": "resize", "LayerType": "Resize", "Precision": "Half"}
         ]}"#;
         let layers = Layers::read(json).expect("it has layers");
         assert_eq!(
-            layers_in_words(&layers),
+            describe_layers(&layers),
             "2 layers by what they give: fp16 1, int8 1; by device: DLA 1, GPU 1\n           fell back to the GPU: resize"
         );
     }

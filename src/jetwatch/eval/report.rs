@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use jetwatch_eval::{
-    Accuracy, Category, ClassAccuracy, ClassMap, Judgement, MatchedBy, Operating, Spread, Truth,
+    Accuracy, Category, ClassAccuracy, ClassMap, ConfidenceIntervals, Evaluation, MatchedBy,
+    OperatingPoint, Truth,
 };
-use jetwatch_pipeline::Examined;
+use jetwatch_pipeline::EvaluationRun;
 
 /// Everything that was measured. Field names carry their units; shares are 0 to 1.
 #[derive(Debug, Serialize)]
@@ -25,7 +26,7 @@ pub(super) struct Report<'a> {
     pub(super) crowds: usize,
     /// Pictures left out.
     pub(super) unreadable: Vec<Unreadable<'a>>,
-    /// `name` or `order`.
+    /// `name` or `request`.
     pub(super) matched_by: &'static str,
     /// Which label is which category.
     pub(super) classes: Vec<ClassPair<'a>>,
@@ -78,9 +79,9 @@ pub(super) struct Network<'a> {
     #[serde(flatten)]
     accuracy: Accuracy,
     #[serde(flatten)]
-    operating: Operating,
+    operating: OperatingPoint,
     /// 95 % intervals.
-    interval: Option<Spread>,
+    interval: Option<ConfidenceIntervals>,
     /// This network minus the first, with 95 % intervals on the same draws; `None` for the first itself.
     against_first: Option<Difference<'a>>,
     classes: &'a [ClassAccuracy],
@@ -92,11 +93,11 @@ struct Difference<'a> {
     first: &'a str,
     ap: Option<f64>,
     ap50: Option<f64>,
-    interval: Option<Spread>,
+    interval: Option<ConfidenceIntervals>,
 }
 
 /// The pictures left out, by name.
-pub(super) fn unreadable<'a>(examined: &'a Examined, truth: &'a Truth) -> Vec<Unreadable<'a>> {
+pub(super) fn unreadable<'a>(examined: &'a EvaluationRun, truth: &'a Truth) -> Vec<Unreadable<'a>> {
     let named = examined.unreadable.iter().map(|(place, reason)| {
         let image = &truth.images[*place];
         Unreadable {
@@ -143,20 +144,20 @@ pub(super) fn classes<'a>(
 }
 
 /// Per second.
-pub(super) fn rate(count: usize, took: Duration) -> f64 {
-    count as f64 / took.as_secs_f64().max(1e-9)
+pub(super) fn rate(count: usize, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64().max(1e-9)
 }
 
 /// Numbers of each network.
 pub(super) fn networks<'a>(
     precisions: &'a [String],
-    judgements: &'a [Judgement],
-    examined: &Examined,
-    spreads: Option<&(Vec<Spread>, Vec<Spread>)>,
+    judgements: &'a [Evaluation],
+    examined: &EvaluationRun,
+    spreads: Option<&(Vec<ConfidenceIntervals>, Vec<ConfidenceIntervals>)>,
 ) -> Vec<Network<'a>> {
     let first = judgements.first().map(|judgement| judgement.accuracy);
     let numbered = precisions.iter().zip(judgements).enumerate();
-    let network = |(index, (precision, judgement)): (usize, (&'a String, &'a Judgement))| {
+    let network = |(index, (precision, judgement)): (usize, (&'a String, &'a Evaluation))| {
         let accuracy = judgement.accuracy;
         let minus = |own: Option<f64>, first: Option<f64>| Some(own? - first?);
         let against_first = first.filter(|_| index > 0).map(|first| Difference {
@@ -180,7 +181,7 @@ pub(super) fn networks<'a>(
 
 impl Report<'_> {
     /// As tables for a terminal.
-    pub(super) fn in_words(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -217,11 +218,11 @@ impl Report<'_> {
             ("Written differently", renamed.collect::<Vec<_>>()),
             (
                 "Not annotated, so not judged",
-                self.alone(|pair| pair.category.is_none().then_some(pair.label?)),
+                self.unmatched(|pair| pair.category.is_none().then_some(pair.label?)),
             ),
             (
                 "Not taught to the model, so not judged",
-                self.alone(|pair| pair.label.is_none().then_some(pair.category?)),
+                self.unmatched(|pair| pair.label.is_none().then_some(pair.category?)),
             ),
         ];
         for (what, names) in lines {
@@ -231,7 +232,7 @@ impl Report<'_> {
         }
     }
 
-    fn alone<'a>(&'a self, name: impl Fn(&'a ClassPair<'a>) -> Option<&'a str>) -> Vec<String> {
+    fn unmatched<'a>(&'a self, name: impl Fn(&'a ClassPair<'a>) -> Option<&'a str>) -> Vec<String> {
         let names = self.classes.iter().filter_map(name);
         names.map(str::to_owned).collect()
     }
@@ -261,7 +262,7 @@ impl Report<'_> {
             .iter()
             .any(|network| network.interval.is_some())
         {
-            let interval = |of: fn(&Spread) -> jetwatch_eval::Interval| {
+            let interval = |of: fn(&ConfidenceIntervals) -> jetwatch_eval::Interval| {
                 move |network: &Network<'_>| {
                     network
                         .interval
@@ -289,7 +290,7 @@ impl Report<'_> {
         self.write_row(text, "Recall", |network| number(network.operating.recall));
         self.write_row(text, "F1", |network| number(network.operating.f1));
         self.write_row(text, "Right, wrong, missed", |network| {
-            let Operating {
+            let OperatingPoint {
                 right,
                 wrong,
                 missed,
@@ -343,7 +344,7 @@ impl Report<'_> {
                 network.precision, "objects", "AP", "AP50", "precision", "recall", "F1"
             );
             for class in network.classes.iter().filter(|class| class.objects > 0) {
-                let Operating {
+                let OperatingPoint {
                     precision,
                     recall,
                     f1,

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Exit, FetchArgs, place};
+use super::{Exit, FetchArgs, atomic_write};
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
-use jetwatch_models::catalog::{self, Download, Entry, Patience, Progress};
+use jetwatch_models::model_zoo::{self, Download, Entry, Progress, RetryPolicy};
 use jetwatch_telemetry as telemetry;
 
 /// Name of the labels file in the folder.
@@ -17,7 +17,7 @@ const LABELS: &str = "labels.txt";
 /// Fetches the file, then writes what describes it: a folder with a `model.yaml` is complete.
 pub(super) fn run(args: &FetchArgs) -> Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
-    let entries = catalog::entries()?;
+    let entries = model_zoo::entries()?;
     let Some(entry) = entries.iter().find(|entry| entry.name == args.name) else {
         let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
         bail!(
@@ -41,12 +41,12 @@ pub(super) fn run(args: &FetchArgs) -> Result<Exit> {
         sha256: entry.sha256.as_deref(),
         path: &path,
     };
-    let fetched = catalog::download(
+    let fetched = model_zoo::download(
         &download,
-        &Patience::default(),
-        &mut Line::default().teller(),
+        &RetryPolicy::default(),
+        &mut ProgressLine::default().into_callback(),
     )?;
-    let what = if fetched.was_there {
+    let what = if fetched.was_present {
         "is there already"
     } else {
         "fetched"
@@ -59,8 +59,8 @@ pub(super) fn run(args: &FetchArgs) -> Result<Exit> {
         ),
     }
     if !described {
-        place::write(&folder.join(LABELS), entry.labels.as_bytes())?;
-        place::write(
+        atomic_write::write(&folder.join(LABELS), entry.labels.as_bytes())?;
+        atomic_write::write(
             &folder.join(FILE_NAME),
             entry.model_yaml(&fetched.sha256).as_bytes(),
         )?;
@@ -127,27 +127,27 @@ fn check_folder(entry: &Entry, folder: &Path, path: &PathBuf, is_forced: bool) -
         };
     }
     // A file with the right hash is taken as it is.
-    if path.exists() && entry.sha256.as_deref() != place::hash(path).ok().as_deref() {
-        place::refuse_existing([path])?;
+    if path.exists() && entry.sha256.as_deref() != atomic_write::hash(path).ok().as_deref() {
+        atomic_write::reject_existing([path])?;
     }
-    place::refuse_existing([&folder.join(LABELS)])?;
+    atomic_write::reject_existing([&folder.join(LABELS)])?;
     Ok(false)
 }
 
 /// The progress line on a terminal; without one, only failures are told.
 #[derive(Default)]
-struct Line {
-    shown: u64,
+struct ProgressLine {
+    drawn_bytes: u64,
 }
 
-impl Line {
-    fn teller(mut self) -> impl FnMut(Progress) {
+impl ProgressLine {
+    fn into_callback(mut self) -> impl FnMut(Progress) {
         let is_terminal = stderr().is_terminal();
         move |progress| match progress {
-            Progress::Received { bytes, of } if is_terminal => self.show(bytes, of),
+            Progress::Received { bytes, of } if is_terminal => self.draw(bytes, of),
             Progress::Received { .. } => {}
             Progress::Waiting { reason, wait } => {
-                self.shown = 0;
+                self.drawn_bytes = 0;
                 let clear = if is_terminal { "\x1b[K" } else { "" };
                 eprintln!(
                     "{clear}{reason}; next attempt in {:.0} s",
@@ -158,12 +158,12 @@ impl Line {
     }
 
     /// Draws when a hundredth, or half a megabyte, has come since the last time.
-    fn show(&mut self, bytes: u64, of: Option<u64>) {
+    fn draw(&mut self, bytes: u64, of: Option<u64>) {
         let step = of.map_or(500_000, |of| of / 100).max(1);
-        if bytes < self.shown.saturating_add(step) && Some(bytes) != of {
+        if bytes < self.drawn_bytes.saturating_add(step) && Some(bytes) != of {
             return;
         }
-        self.shown = bytes;
+        self.drawn_bytes = bytes;
         let _ = write!(stderr(), "\x1b[K{}\r", bar(bytes, of));
         if Some(bytes) == of {
             let _ = write!(stderr(), "\x1b[K");
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bar_grows_with_the_file() {
+    fn progress_bar_grows_with_received_bytes() {
         assert_eq!(
             bar(0, Some(2_000_000)),
             format!("[{}]   0 %  0.0 of 2.0 MB", " ".repeat(30))
@@ -207,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_hash_needs_consent_and_https() {
-        let mut entry = catalog::entries().expect("all are right").remove(0);
+    fn file_without_hash_needs_flag_and_https() {
+        let mut entry = model_zoo::entries().expect("all are right").remove(0);
         assert!(check_hash(&entry, "http://mirror/x", false).is_ok());
         entry.sha256 = None;
         let error = check_hash(&entry, "https://h/x", false)

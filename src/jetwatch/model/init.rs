@@ -5,15 +5,15 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Exit, InitArgs, place};
-use jetwatch_detect::graph::{self, Draft, Network, Origin, Severity};
+use super::{Exit, InitArgs, atomic_write};
+use jetwatch_detect::graph::{self, ModelYamlTemplate, Network, Origin, Severity};
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 
 /// Reads the file, drafts its description, and writes the folder; the description comes last and completes it.
 pub(super) fn run(args: &InitArgs) -> Result<Exit> {
     let network = graph::read(&args.file)?;
     let labels = args.labels.as_deref().map(read_labels).transpose()?;
-    let draft = Draft::new(&network, args.layout.as_deref(), args.size, labels)
+    let draft = ModelYamlTemplate::new(&network, args.layout.as_deref(), args.size, labels)
         .with_context(|| args.file.display().to_string())?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
@@ -29,15 +29,19 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit> {
     println!(
         "{}: layout {} (a guess: {})",
         folder.display(),
-        draft.guess().layout,
-        draft.guess().reason
+        draft.inferred().layout,
+        draft.inferred().reason
     );
-    println!("{} classes: {}", spec.labels.len(), beginning(&spec.labels));
+    println!(
+        "{} classes: {}",
+        spec.labels.len(),
+        first_labels(&spec.labels)
+    );
     println!(
         "Look at the lines of {} that say GUESS before you trust it.",
         folder.join(FILE_NAME).display()
     );
-    for finding in graph::findings(&network) {
+    for finding in graph::lint(&network) {
         let word = if finding.severity == Severity::Note {
             "note"
         } else {
@@ -52,7 +56,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit> {
 fn write_folder(
     args: &InitArgs,
     network: &Network,
-    draft: &Draft,
+    draft: &ModelYamlTemplate,
     folder: &Path,
 ) -> Result<Vec<PathBuf>> {
     let file_name = args
@@ -74,13 +78,13 @@ fn write_folder(
         for file in &network.external {
             copies.push((
                 source_folder.join(&file.location),
-                folder.join(inside(&file.location)?),
+                folder.join(relative_path(&file.location)?),
             ));
         }
         targets.extend(copies.iter().map(|(_, to)| to.clone()));
     }
     if !args.force {
-        place::refuse_existing(&targets)?;
+        atomic_write::reject_existing(&targets)?;
     }
     let written: Vec<PathBuf> = targets.into_iter().filter(|path| !path.exists()).collect();
     let write = || {
@@ -92,15 +96,15 @@ fn write_folder(
                         fs::create_dir_all(parent)
                             .with_context(|| format!("cannot make {}", parent.display()))?;
                     }
-                    place::copy(from, to)?
+                    atomic_write::copy(from, to)?
                 }
-                None => place::hash(&source_folder.join(inside(&file.location)?))?,
+                None => atomic_write::hash(&source_folder.join(relative_path(&file.location)?))?,
             };
             weights.push((file.location.clone(), sha256));
         }
         let sha256 = match copies.first() {
-            Some((from, to)) => place::copy(from, to)?,
-            None => place::hash(&args.file)?,
+            Some((from, to)) => atomic_write::copy(from, to)?,
+            None => atomic_write::hash(&args.file)?,
         };
         let name = stem(&args.file)?;
         let origin = Origin {
@@ -110,7 +114,7 @@ fn write_folder(
             weights: &weights,
             labels_file: None,
         };
-        place::write(&description, draft.text(origin).as_bytes())
+        atomic_write::write(&description, draft.text(origin).as_bytes())
     };
     write().inspect_err(|_| {
         for path in &written {
@@ -145,7 +149,7 @@ fn stem(path: &Path) -> Result<String> {
 }
 
 /// A path that a network gives for a file beside it, which must not lead anywhere else.
-fn inside(location: &str) -> Result<&Path> {
+fn relative_path(location: &str) -> Result<&Path> {
     let path = Path::new(location);
     if path
         .components()
@@ -171,7 +175,7 @@ fn same(a: &Path, b: &Path) -> bool {
     real(a).is_some() && real(a) == real(b)
 }
 
-fn beginning(labels: &[String]) -> String {
+fn first_labels(labels: &[String]) -> String {
     let first: Vec<&str> = labels.iter().take(6).map(String::as_str).collect();
     let more = if labels.len() > first.len() {
         ", …"

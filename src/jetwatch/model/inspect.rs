@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::{Exit, InspectArgs};
-use jetwatch_detect::graph::{self, Finding, Guess, Network, Severity, Tensor};
+use jetwatch_detect::graph::{self, Diagnostic, InferredLayout, Network, Severity, Tensor};
 
 /// Operators on a line of their own each would fill the screen; the rest is in the JSON.
-const MOST_OPERATORS: usize = 12;
+const MAX_OPERATORS: usize = 12;
 
 /// Prints a report, or JSON. Fails when no runtime can run the network as it is.
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     let network = graph::read(&args.file)?;
-    let findings = graph::findings(&network);
-    let guesses = graph::guesses(&network, None);
+    let findings = graph::lint(&network);
+    let guesses = graph::candidate_layouts(&network, None);
     if args.json {
         let report = json!({ "network": network, "findings": findings, "layouts": guesses });
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -31,7 +31,7 @@ pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn report(network: &Network, findings: &[Finding], guesses: &[Guess]) -> String {
+fn report(network: &Network, findings: &[Diagnostic], guesses: &[InferredLayout]) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write_report(&mut text, network, findings, guesses);
@@ -44,8 +44,8 @@ fn report(network: &Network, findings: &[Finding], guesses: &[Guess]) -> String 
 fn write_report(
     text: &mut String,
     network: &Network,
-    findings: &[Finding],
-    guesses: &[Guess],
+    findings: &[Diagnostic],
+    guesses: &[InferredLayout],
 ) -> std::fmt::Result {
     let opsets: Vec<String> = network
         .opsets
@@ -64,10 +64,10 @@ fn write_report(
     write_tensors(text, "output", &network.outputs)?;
     writeln!(text, "parameters  {}", network.parameters)?;
     let mut nodes = Vec::new();
-    for operator in network.operators.iter().take(MOST_OPERATORS) {
+    for operator in network.operators.iter().take(MAX_OPERATORS) {
         nodes.push(format!("{} {}×", operator.name, operator.count));
     }
-    let rest = network.operators.len().saturating_sub(MOST_OPERATORS);
+    let rest = network.operators.len().saturating_sub(MAX_OPERATORS);
     if rest > 0 {
         nodes.push(format!("{rest} more kinds"));
     }

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::{Exit, ListArgs};
-use jetwatch_models::catalog;
+use jetwatch_models::model_zoo;
 
 /// Prints a table, or JSON.
 pub(super) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
-    let entries = catalog::entries()?;
+    let entries = model_zoo::entries()?;
     if args.json {
         let entries: Vec<_> = entries
             .iter()

@@ -1,10 +1,10 @@
 //! `jetwatch model`: networks to fetch, to look into, and to describe for the daemon.
 
+mod atomic_write;
 mod fetch;
 mod init;
 mod inspect;
 mod list;
-mod place;
 
 use std::path::PathBuf;
 

@@ -26,15 +26,16 @@ pub enum Noise {
 impl Noise {
     /// What is wrong with runs at these speeds, in the order in which they ran. Fewer than three say nothing.
     #[must_use]
-    pub fn of(speeds: &[f64]) -> Vec<Self> {
-        let Some(statistics) = Statistics::of(speeds).filter(|found| found.count >= 3) else {
+    pub fn detect(speeds: &[f64]) -> Vec<Self> {
+        let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3)
+        else {
             return Vec::new();
         };
         let distances: Vec<f64> = speeds
             .iter()
             .map(|speed| (speed - statistics.median).abs())
             .collect();
-        let deviation = Statistics::of(&distances).map_or(0.0, |found| found.median);
+        let deviation = Statistics::from_values(&distances).map_or(0.0, |found| found.median);
         // Runs that are all alike but one have no deviation: any distance that can be seen is far then.
         let deviation = deviation.max(statistics.median.abs() * 1e-3);
         let is_outlier = |distance: f64| 0.674_490_759 * distance / deviation > OUTLIER;
@@ -92,14 +93,14 @@ pub struct Comparison {
 impl Comparison {
     /// Compares speeds pair by pair; `None` where no pair is complete.
     #[must_use]
-    pub fn of(first: &[f64], second: &[f64]) -> Option<Self> {
+    pub fn paired(first: &[f64], second: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = first
             .iter()
             .zip(second)
             .filter(|(first, _)| **first > 0.0)
             .map(|(first, second)| second / first)
             .collect();
-        let statistics = Statistics::of(&ratios)?;
+        let statistics = Statistics::from_values(&ratios)?;
         let is_clear = statistics.percentile_16 > 1.0 || statistics.percentile_84 < 1.0;
         Some(Self {
             ratios,
@@ -140,26 +141,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quiet_runs_give_no_warning() {
-        assert_eq!(Noise::of(&[100.0, 101.0, 99.0, 100.5, 99.5]), []);
-        assert_eq!(Noise::of(&[100.0, 10.0]), [], "two say nothing");
+    fn stable_runs_give_no_warning() {
+        assert_eq!(Noise::detect(&[100.0, 101.0, 99.0, 100.5, 99.5]), []);
+        assert_eq!(Noise::detect(&[100.0, 10.0]), [], "two say nothing");
     }
 
     #[test]
-    fn a_cold_start_and_outliers_are_seen() {
-        let cold = Noise::of(&[50.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
+    fn slow_first_run_and_outliers_are_detected() {
+        let cold = Noise::detect(&[50.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
         assert_eq!(cold[0], Noise::SlowFirstRun);
         assert!(matches!(cold[1], Noise::Varies(share) if share > 0.05));
-        let late = Noise::of(&[100.0, 100.0, 101.0, 40.0, 99.0, 100.0]);
+        let late = Noise::detect(&[100.0, 100.0, 101.0, 40.0, 99.0, 100.0]);
         assert_eq!(late[0], Noise::Outliers(vec![4]));
         // A run above the others is no cold start.
-        let fast = Noise::of(&[200.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
+        let fast = Noise::detect(&[200.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
         assert_eq!(fast[0], Noise::Outliers(vec![1]));
     }
 
     #[test]
-    fn ratios_are_of_pairs() {
-        let found = Comparison::of(&[100.0, 50.0, 200.0], &[110.0, 60.0, 210.0]).expect("pairs");
+    fn ratios_are_computed_per_pair() {
+        let found =
+            Comparison::paired(&[100.0, 50.0, 200.0], &[110.0, 60.0, 210.0]).expect("pairs");
         let wanted = [1.1, 1.2, 1.05];
         assert!(
             found
@@ -171,8 +173,9 @@ mod tests {
         );
         assert!((found.statistics.median - 1.1).abs() < 1e-12 && found.is_clear);
         assert!(found.describe("a", "b").ends_with("the second is faster"));
-        let alike = Comparison::of(&[100.0, 100.0, 100.0], &[90.0, 110.0, 100.0]).expect("pairs");
+        let alike =
+            Comparison::paired(&[100.0, 100.0, 100.0], &[90.0, 110.0, 100.0]).expect("pairs");
         assert!(!alike.is_clear);
-        assert_eq!(Comparison::of(&[0.0], &[1.0]), None);
+        assert_eq!(Comparison::paired(&[0.0], &[1.0]), None);
     }
 }

@@ -7,7 +7,7 @@ pub enum BenchmarkError {
     #[error(
         "no batch is left to measure: {batches} ran, and the warm-up drops {warmup} at the front and {warmup} at the end; run more of them (--batches, --frames or --duration, or a longer source) or drop fewer (--warmup)"
     )]
-    NothingLeft {
+    NoBatchesLeft {
         /// Batches that ran.
         batches: usize,
         /// Batches that the warm-up drops at each end.
@@ -15,19 +15,19 @@ pub enum BenchmarkError {
     },
     /// What was given to `--sweep` is no key with values.
     #[error("--sweep {text}: expected KEY=VALUE,VALUE…, such as detector.batch_size=1,2,4")]
-    NoAxis {
+    InvalidAxis {
         /// What was given.
         text: String,
     },
     /// One key was given twice.
     #[error("--sweep {key} is given twice; write all its values into one: {key}=VALUE,VALUE…")]
-    Twice {
+    DuplicateKey {
         /// The key.
         key: String,
     },
     /// A `benchmark.json` of a process is not what was written.
     #[error("the results of the processes cannot be joined: {what} is missing or of another kind")]
-    Foreign {
+    InvalidDocument {
         /// What.
         what: &'static str,
     },

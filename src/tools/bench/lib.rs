@@ -4,20 +4,22 @@
 //! `cli` runs the chain and hands its trace over. The layout of `benchmark.json` is that of CV-CUDA's benchmark script, so
 //! that the tools of its users read it.
 
+mod ablation;
+mod aggregate;
+mod benchmark_json;
 mod compare;
 mod error;
-mod ladder;
-mod layout;
-mod mean;
-mod measured;
 mod statistics;
 mod sweep;
+mod trace_stats;
 
+pub use ablation::{
+    AblationStep, Capabilities, CpuPerFrame, Gain, StepConfig, compute_gains, cpu_per_frame,
+};
+pub use aggregate::mean;
+pub use benchmark_json::{ROOT, document};
 pub use compare::{Comparison, Noise};
 pub use error::BenchmarkError;
-pub use ladder::{Climbed, Facts, Layout, Rung, Spent, climb, spent};
-pub use layout::{ROOT, document};
-pub use mean::mean;
-pub use measured::{Batch, LevelRun, Measured, RangeNumbers, Row, Times};
 pub use statistics::Statistics;
-pub use sweep::{Axis, cross};
+pub use sweep::{Axis, cartesian};
+pub use trace_stats::{Batch, LevelStats, RangeStats, Row, Times, TraceStats};

@@ -32,7 +32,7 @@ pub struct Statistics {
 impl Statistics {
     /// Describes `numbers`; `None` when there is none.
     #[must_use]
-    pub fn of(numbers: &[f64]) -> Option<Self> {
+    pub fn from_values(numbers: &[f64]) -> Option<Self> {
         if numbers.is_empty() {
             return None;
         }
@@ -65,9 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_computed_by_hand() {
+    fn values_equal_hand_computed_ones() {
         // Deviations from the mean 5: -3 -1 -1 -1 0 0 2 4; their squares sum up to 32.
-        let found = Statistics::of(&[9.0, 4.0, 2.0, 5.0, 4.0, 7.0, 5.0, 4.0]).expect("numbers");
+        let found =
+            Statistics::from_values(&[9.0, 4.0, 2.0, 5.0, 4.0, 7.0, 5.0, 4.0]).expect("numbers");
         assert_eq!(found.count, 8);
         close(found.mean, 5.0);
         close(found.std, 2.0);
@@ -82,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn one_number_is_all_of_them() {
-        let found = Statistics::of(&[3.0]).expect("a number");
+    fn statistics_of_single_number_are_that_number() {
+        let found = Statistics::from_values(&[3.0]).expect("a number");
         assert_eq!(
             (
                 found.mean,
@@ -93,6 +94,6 @@ mod tests {
             ),
             (3.0, 0.0, 3.0, 3.0)
         );
-        assert_eq!(Statistics::of(&[]), None);
+        assert_eq!(Statistics::from_values(&[]), None);
     }
 }

@@ -17,7 +17,7 @@ impl Axis {
     /// # Errors
     /// There is no key, or an empty value.
     pub fn read(text: &str) -> Result<Self, BenchmarkError> {
-        let no_axis = || BenchmarkError::NoAxis {
+        let no_axis = || BenchmarkError::InvalidAxis {
             text: text.to_owned(),
         };
         let (key, values) = text.split_once('=').ok_or_else(no_axis)?;
@@ -58,10 +58,10 @@ fn split(values: &str) -> Vec<String> {
 ///
 /// # Errors
 /// A key stands in two axes.
-pub fn cross(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
+pub fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
     for (index, axis) in axes.iter().enumerate() {
         if axes[..index].iter().any(|other| other.key == axis.key) {
-            return Err(BenchmarkError::Twice {
+            return Err(BenchmarkError::DuplicateKey {
                 key: axis.key.clone(),
             });
         }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_has_a_key_and_values() {
+    fn axis_parses_key_and_values() {
         let axis = Axis::read("detector.batch_size=1, 2,4").expect("an axis");
         assert_eq!(axis.key, "detector.batch_size");
         assert_eq!(axis.values, ["1", "2", "4"]);
@@ -99,9 +99,9 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_crossed() {
+    fn axes_form_cartesian_product() {
         let axes = ["a=1,2", "b=x,y,z"].map(|text| Axis::read(text).expect("an axis"));
-        let points = cross(&axes).expect("different keys");
+        let points = cartesian(&axes).expect("different keys");
         let shown: Vec<String> = points
             .iter()
             .map(|point| {
@@ -113,8 +113,10 @@ mod tests {
             shown,
             ["a1 bx", "a1 by", "a1 bz", "a2 bx", "a2 by", "a2 bz"]
         );
-        assert_eq!(cross(&[]).expect("no keys"), [vec![]]);
+        assert_eq!(cartesian(&[]).expect("no keys"), [vec![]]);
         let twice = [axes[0].clone(), axes[0].clone()];
-        assert!(matches!(cross(&twice), Err(BenchmarkError::Twice { key }) if key == "a"));
+        assert!(
+            matches!(cartesian(&twice), Err(BenchmarkError::DuplicateKey { key }) if key == "a")
+        );
     }
 }

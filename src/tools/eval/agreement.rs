@@ -7,35 +7,35 @@ use jetwatch_types::{Detection, intersection_over_union};
 
 /// What counts as the same box.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SameBox {
+pub struct MatchCriteria {
     /// Boxes with at least this score must be found on the other side, 0 to 1.
-    pub sure_score: f32,
+    pub confident_score: f32,
     /// Boxes of the other side with at least this score are looked at, 0 to 1.
-    pub least_score: f32,
+    pub min_score: f32,
     /// Least overlap (intersection over union), 0 to 1.
-    pub least_iou: f32,
+    pub min_iou: f32,
 }
 
-impl Default for SameBox {
+impl Default for MatchCriteria {
     fn default() -> Self {
         Self {
-            sure_score: 0.5,
-            least_score: 0.3,
-            least_iou: 0.8,
+            confident_score: 0.5,
+            min_score: 0.3,
+            min_iou: 0.8,
         }
     }
 }
 
 /// The sure boxes of one side, and what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Sure {
+pub struct ConfidentBoxes {
     /// How many there are.
     pub boxes: u64,
     /// How many the other side has too.
     pub matched: u64,
 }
 
-impl Sure {
+impl ConfidentBoxes {
     /// Share that the other side has, 0 to 1; 1 where there are none.
     #[must_use]
     pub fn share(self) -> f64 {
@@ -52,9 +52,9 @@ pub struct Agreement {
     /// Pictures compared.
     pub pictures: u64,
     /// Sure boxes of the first side.
-    pub first: Sure,
+    pub first: ConfidentBoxes,
     /// Sure boxes of the second side.
-    pub second: Sure,
+    pub second: ConfidentBoxes,
     /// Mean overlap of the pairs.
     pub mean_iou: f64,
     /// Greatest difference of two scores of a pair.
@@ -71,7 +71,11 @@ impl Agreement {
 
 /// Compares the detections of the same pictures. Lists of different lengths are compared as far as both go.
 #[must_use]
-pub fn agreement(first: &[Vec<Detection>], second: &[Vec<Detection>], rule: &SameBox) -> Agreement {
+pub fn agreement(
+    first: &[Vec<Detection>],
+    second: &[Vec<Detection>],
+    rule: &MatchCriteria,
+) -> Agreement {
     let mut agreement = Agreement::default();
     let (mut pairs, mut overlaps) = (0_u64, 0.0);
     for (first, second) in first.iter().zip(second) {
@@ -80,13 +84,13 @@ pub fn agreement(first: &[Vec<Detection>], second: &[Vec<Detection>], rule: &Sam
             (&mut agreement.first, first, second),
             (&mut agreement.second, second, first),
         ];
-        for (sure, ours, theirs) in sides {
+        for (confident, ours, theirs) in sides {
             for (of_ours, found) in matches(ours, theirs, rule) {
-                sure.boxes += 1;
+                confident.boxes += 1;
                 let Some((iou, of_theirs)) = found else {
                     continue;
                 };
-                sure.matched += 1;
+                confident.matched += 1;
                 pairs += 1;
                 overlaps += f64::from(iou);
                 let difference = (of_ours.score - of_theirs.score).abs();
@@ -104,20 +108,21 @@ pub fn agreement(first: &[Vec<Detection>], second: &[Vec<Detection>], rule: &Sam
 fn matches<'d>(
     ours: &'d [Detection],
     theirs: &'d [Detection],
-    rule: &SameBox,
+    rule: &MatchCriteria,
 ) -> Vec<(&'d Detection, Option<(f32, &'d Detection)>)> {
-    let mut sure: Vec<&Detection> = ours
+    let mut confident: Vec<&Detection> = ours
         .iter()
-        .filter(|detection| detection.score >= rule.sure_score)
+        .filter(|detection| detection.score >= rule.confident_score)
         .collect();
-    sure.sort_by(|a, b| b.score.total_cmp(&a.score));
+    confident.sort_by(|a, b| b.score.total_cmp(&a.score));
     let mut is_taken = vec![false; theirs.len()];
-    sure.into_iter()
+    confident
+        .into_iter()
         .map(|of_ours| {
             let candidates = theirs.iter().enumerate().filter(|(index, of_theirs)| {
                 !is_taken[*index]
                     && of_theirs.class == of_ours.class
-                    && of_theirs.score >= rule.least_score
+                    && of_theirs.score >= rule.min_score
             });
             let best = candidates
                 .map(|(index, of_theirs)| {
@@ -125,7 +130,7 @@ fn matches<'d>(
                     (iou, index, of_theirs)
                 })
                 .max_by(|a, b| a.0.total_cmp(&b.0))
-                .filter(|(iou, ..)| *iou >= rule.least_iou);
+                .filter(|(iou, ..)| *iou >= rule.min_iou);
             let found = best.map(|(iou, index, of_theirs)| {
                 is_taken[index] = true;
                 (iou, of_theirs)
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn sure_boxes_are_looked_for_on_the_other_side() {
+    fn confident_boxes_must_be_found_on_the_other_side() {
         let first = vec![
             // At the same place, one of them unsure on the other side; another class; only here; unsure here.
             vec![
@@ -169,7 +174,7 @@ mod tests {
             ],
             vec![detection(0, 0.2, 0.0)],
         ];
-        let found = agreement(&first, &second, &SameBox::default());
+        let found = agreement(&first, &second, &MatchCriteria::default());
         assert_eq!(found.pictures, 2);
         assert_eq!((found.first.boxes, found.first.matched), (4, 2));
         // Sure on the second side: at 0, at 80 (another class there) and at 160.
@@ -184,17 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn one_box_is_no_match_for_two() {
+    fn one_box_matches_only_one_box() {
         let first = vec![vec![detection(0, 0.9, 0.0), detection(0, 0.8, 0.5)]];
         let second = vec![vec![detection(0, 0.9, 0.0)]];
-        let found = agreement(&first, &second, &SameBox::default());
+        let found = agreement(&first, &second, &MatchCriteria::default());
         assert_eq!((found.first.matched, found.second.matched), (1, 1));
         assert!((found.share() - 0.5).abs() < 1e-9);
     }
 
     #[test]
-    fn nothing_agrees_with_nothing() {
-        let found = agreement(&[vec![]], &[vec![]], &SameBox::default());
+    fn empty_sets_agree() {
+        let found = agreement(&[vec![]], &[vec![]], &MatchCriteria::default());
         assert!((found.share() - 1.0).abs() < 1e-9);
     }
 }

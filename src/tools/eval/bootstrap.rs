@@ -11,9 +11,9 @@ use std::thread;
 
 use serde::Serialize;
 
-use super::average::{Points, curves, mean};
-use super::judgement::Judgement;
-use super::matching::MOST_FOUND;
+use super::average_precision::{Points, curves, mean};
+use super::evaluation::Evaluation;
+use super::matching::MAX_PREDICTIONS;
 use jetwatch_types::quantile;
 
 /// The range that holds 95 of 100 rounds.
@@ -27,7 +27,7 @@ pub struct Interval {
 
 /// Intervals of average precision at all overlaps, and at 0.5.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
+pub struct ConfidenceIntervals {
     /// Of [`ap`](super::Accuracy::ap).
     pub ap: Interval,
     /// Of [`ap50`](super::Accuracy::ap50).
@@ -38,17 +38,17 @@ pub struct Spread {
 type Round = Vec<[f64; 2]>;
 
 /// Intervals of each judgement, and of each one's difference to the first, over `rounds` draws of the `images` pictures
-/// that all of `judgements` were made on; by `threads` threads.
+/// that all of `evaluations` were made on; by `threads` threads.
 ///
 /// `None` without pictures or where no draw holds an object. The difference of the first to itself is left out.
 #[must_use]
 pub fn bootstrap(
-    judgements: &[&Judgement],
+    evaluations: &[&Evaluation],
     images: usize,
     rounds: u32,
     seed: u64,
     threads: usize,
-) -> Option<(Vec<Spread>, Vec<Spread>)> {
+) -> Option<(Vec<ConfidenceIntervals>, Vec<ConfidenceIntervals>)> {
     if images == 0 {
         return None;
     }
@@ -57,10 +57,10 @@ pub fn bootstrap(
         let workers: Vec<_> = (0..threads)
             .map(|first| {
                 scope.spawn(move || {
-                    let mut work = Work::new(images);
+                    let mut work = Workspace::new(images);
                     (first..rounds)
                         .step_by(threads as usize)
-                        .filter_map(|round| work.round(judgements, seed, round))
+                        .filter_map(|round| work.round(evaluations, seed, round))
                         .collect::<Vec<Round>>()
                 })
             })
@@ -77,22 +77,22 @@ pub fn bootstrap(
     }
     let spread = |of: &dyn Fn(&Round) -> [f64; 2]| {
         let [ap, ap50] = [0, 1].map(|kind| interval(drawn.iter().map(|round| of(round)[kind])));
-        Spread { ap, ap50 }
+        ConfidenceIntervals { ap, ap50 }
     };
-    let own = (0..judgements.len()).map(|index| spread(&|round| round[index]));
-    let differences = (1..judgements.len())
+    let own = (0..evaluations.len()).map(|index| spread(&|round| round[index]));
+    let differences = (1..evaluations.len())
         .map(|index| spread(&|round| [0, 1].map(|kind| round[index][kind] - round[0][kind])));
     Some((own.collect(), differences.collect()))
 }
 
 /// What one thread works with.
-struct Work {
+struct Workspace {
     /// How often each picture was drawn.
     weights: Vec<u32>,
     points: Points,
 }
 
-impl Work {
+impl Workspace {
     fn new(images: usize) -> Self {
         Self {
             weights: vec![0; images],
@@ -101,23 +101,23 @@ impl Work {
     }
 
     /// `None` when the draw holds no object.
-    fn round(&mut self, judgements: &[&Judgement], seed: u64, round: u32) -> Option<Round> {
+    fn round(&mut self, evaluations: &[&Evaluation], seed: u64, round: u32) -> Option<Round> {
         let Self { weights, points } = self;
         // Rounds are numbered, so that it does not matter which thread does them.
-        let mut state = mixed(seed ^ mixed(u64::from(round) + 1));
+        let mut state = splitmix64(seed ^ splitmix64(u64::from(round) + 1));
         weights.fill(0);
         for _ in 0..weights.len() {
             state = state.wrapping_add(STEP);
-            let drawn = below(mixed(state), weights.len());
+            let drawn = uniform_below(splitmix64(state), weights.len());
             weights[drawn] += 1;
         }
-        let of_network = |judgement: &&Judgement| {
+        let of_network = |judgement: &&Evaluation| {
             let classes: Vec<[f64; 2]> = judgement
-                .rankings
+                .scored_matches
                 .iter()
                 .filter_map(|ranking| {
                     let weight = |image: usize| weights[image];
-                    let curves = curves(ranking, MOST_FOUND, weight, points)?;
+                    let curves = curves(ranking, MAX_PREDICTIONS, weight, points)?;
                     let all = mean(curves.iter().map(|curve| curve.precision))?;
                     Some([all, curves[0].precision])
                 })
@@ -125,7 +125,7 @@ impl Work {
             let over = |kind: usize| mean(classes.iter().map(|class| class[kind]));
             Some([over(0)?, over(1)?])
         };
-        judgements.iter().map(of_network).collect()
+        evaluations.iter().map(of_network).collect()
     }
 }
 
@@ -133,7 +133,7 @@ impl Work {
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The mixing function of SplitMix64 (Steele, Lea and Flood, 2014).
-fn mixed(state: u64) -> u64 {
+fn splitmix64(state: u64) -> u64 {
     let mut bits = state;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -141,7 +141,7 @@ fn mixed(state: u64) -> u64 {
 }
 
 /// A number from 0 below `count`, by multiplication: the bias is `count` in 2⁶⁴.
-fn below(bits: u64, count: usize) -> usize {
+fn uniform_below(bits: u64, count: usize) -> usize {
     ((u128::from(bits) * count as u128) >> 64) as usize
 }
 
@@ -157,7 +157,7 @@ fn interval(values: impl Iterator<Item = f64>) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Category, Found, Image, Object, Truth};
+    use crate::{Category, Image, Object, Prediction, Truth};
     use jetwatch_types::Size;
 
     /// One object in each of `images` pictures.
@@ -186,26 +186,26 @@ mod tests {
         }
     }
 
-    /// Finds the object in the pictures for which `sees` is true.
-    fn judgement(truth: &Truth, sees: impl Fn(usize) -> bool) -> Judgement {
-        let found: Vec<Found> = (0..truth.images.len())
-            .filter(|image| sees(*image))
-            .map(|image| Found {
+    /// Finds the object in the pictures for which `detects` is true.
+    fn evaluation(truth: &Truth, detects: impl Fn(usize) -> bool) -> Evaluation {
+        let found: Vec<Prediction> = (0..truth.images.len())
+            .filter(|image| detects(*image))
+            .map(|image| Prediction {
                 image,
                 category: 0,
                 score: 0.9,
                 xywh: [0.0, 0.0, 32.0, 32.0],
             })
             .collect();
-        Judgement::new(truth, &found, 0.5)
+        Evaluation::new(truth, &found, 0.5)
     }
 
     #[test]
-    fn a_perfect_network_has_no_spread_and_a_middling_one_has_the_binomials() {
+    fn a_perfect_network_has_no_interval_and_an_average_one_has_the_binomials() {
         let truth = truth(400);
         let (perfect, half) = (
-            judgement(&truth, |_| true),
-            judgement(&truth, |image| image % 2 == 0),
+            evaluation(&truth, |_| true),
+            evaluation(&truth, |image| image % 2 == 0),
         );
         let (own, differences) =
             bootstrap(&[&perfect, &half], 400, 2000, 1, 2).expect("there are objects");
@@ -222,18 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_the_threads_do_not() {
+    fn bootstrap_depends_on_seed_not_on_thread_count() {
         let truth = truth(50);
-        let some = judgement(&truth, |image| image % 3 == 0);
+        let some = evaluation(&truth, |image| image % 3 == 0);
         let draw = |seed, threads| bootstrap(&[&some], 50, 101, seed, threads);
         assert_eq!(draw(7, 1), draw(7, 3));
         assert_ne!(draw(7, 1), draw(8, 1));
     }
 
     #[test]
-    fn a_difference_of_a_network_to_itself_is_none() {
+    fn difference_of_network_to_itself_is_zero() {
         let truth = truth(50);
-        let some = judgement(&truth, |image| image % 3 == 0);
+        let some = evaluation(&truth, |image| image % 3 == 0);
         let (_, differences) = bootstrap(&[&some, &some], 50, 100, 1, 1).expect("objects");
         assert_eq!(
             differences[0].ap,
@@ -245,19 +245,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_from_is_no_interval() {
-        let empty = judgement(&Truth::default(), |_| true);
+    fn interval_is_none_without_images() {
+        let empty = evaluation(&Truth::default(), |_| true);
         assert_eq!(bootstrap(&[&empty], 0, 100, 1, 1), None);
         let nothing = Truth {
             objects: Vec::new(),
             ..truth(3)
         };
-        let judged = judgement(&nothing, |_| true);
+        let judged = evaluation(&nothing, |_| true);
         assert_eq!(bootstrap(&[&judged], 3, 100, 1, 1), None);
     }
 
     #[test]
-    fn quantiles_lie_between_neighbors() {
+    fn quantiles_interpolate_between_neighbors() {
         let sorted = [0.0, 1.0, 2.0, 3.0, 4.0];
         assert_eq!(quantile(&sorted, 0.5), 2.0);
         assert_eq!(quantile(&sorted, 0.625), 2.5);

@@ -28,10 +28,10 @@ pub struct ClassMap {
 impl ClassMap {
     /// Matches `labels` with `categories`, which are sorted by id.
     pub fn new(labels: &[String], categories: &[Category]) -> Result<Self, AccuracyError> {
-        let wanted: Vec<String> = categories.iter().map(|one| plain(&one.name)).collect();
+        let wanted: Vec<String> = categories.iter().map(|one| normalized(&one.name)).collect();
         let by_name: Vec<Option<usize>> = labels
             .iter()
-            .map(|label| wanted.iter().position(|name| *name == plain(label)))
+            .map(|label| wanted.iter().position(|name| *name == normalized(label)))
             .collect();
         let without_label: Vec<usize> = (0..categories.len())
             .filter(|index| !by_name.contains(&Some(*index)))
@@ -94,7 +94,7 @@ impl ClassMap {
 }
 
 /// A name without its writing.
-fn plain(name: &str) -> String {
+fn normalized(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_enough_when_one_side_is_found_on_the_other() {
+    fn classes_match_by_name_when_one_set_contains_the_other() {
         let same = map(&["car", "traffic light"], &["Traffic_Light", "car"]).expect("same names");
         assert_eq!(same.by, MatchedBy::Name);
         assert_eq!((same.category(0), same.category(1)), (Some(1), Some(0)));
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn order_decides_where_names_differ_in_place() {
+    fn classes_match_by_order_when_names_differ() {
         let map = map(&["car", "motorbike"], &["car", "motorcycle"]).expect("same order");
         assert_eq!(map.by, MatchedBy::Order);
         assert_eq!((map.category(1), map.label(1)), (Some(1), Some(1)));
     }
 
     #[test]
-    fn what_cannot_be_matched_is_named_on_both_sides() {
+    fn unmatched_classes_are_listed_for_both_sides() {
         let text =
             |labels: &[&str], names: &[&str]| map(labels, names).expect_err("no match").to_string();
         let shuffled = text(&["car", "motorbike"], &["motorcycle", "car"]);

@@ -13,7 +13,7 @@ use jetwatch_types::{Xyxy, area, intersection_over_union};
 
 /// A known object in one frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KnownObject {
+pub struct GroundTruthObject {
     /// Its identity over the sequence.
     pub id: u32,
     /// Its class, in the numbering of the tracks.
@@ -77,43 +77,44 @@ impl ClearMot {
 /// Follows one sequence.
 #[derive(Debug)]
 pub struct ClearMotCounter {
-    least_iou: f32,
+    min_iou: f32,
     /// The last track of each object.
     last: HashMap<u32, u64>,
     counts: ClearMot,
 }
 
 impl ClearMotCounter {
-    /// Boxes match at an IOU of at least `least_iou`, usually 0.5, and only within a class.
+    /// Boxes match at an IOU of at least `min_iou`, usually 0.5, and only within a class.
     #[must_use]
-    pub fn new(least_iou: f32) -> Self {
+    pub fn new(min_iou: f32) -> Self {
         Self {
-            least_iou,
+            min_iou,
             last: HashMap::new(),
             counts: ClearMot::default(),
         }
     }
 
     /// Counts one frame; frames come in their order, left-out ones are simply not counted.
-    pub fn frame(&mut self, objects: &[KnownObject], tracks: &[Hypothesis]) {
-        let overlap = |object: &KnownObject, track: &Hypothesis| {
+    pub fn frame(&mut self, objects: &[GroundTruthObject], tracks: &[Hypothesis]) {
+        let overlap = |object: &GroundTruthObject, track: &Hypothesis| {
             if object.class == track.class {
                 intersection_over_union(&object.xyxy, &track.xyxy)
             } else {
                 0.0
             }
         };
-        let mut taken = vec![false; tracks.len()];
+        let mut is_matched = vec![false; tracks.len()];
         let mut found = vec![None; objects.len()];
         for (object, found) in objects.iter().zip(&mut found) {
             let Some(last) = self.last.get(&object.id) else {
                 continue;
             };
-            let same = (0..tracks.len()).find(|track| tracks[*track].id == *last && !taken[*track]);
+            let same =
+                (0..tracks.len()).find(|track| tracks[*track].id == *last && !is_matched[*track]);
             if let Some(track) = same
-                && overlap(object, &tracks[track]) >= self.least_iou
+                && overlap(object, &tracks[track]) >= self.min_iou
             {
-                (*found, taken[track]) = (Some(track), true);
+                (*found, is_matched[track]) = (Some(track), true);
             }
         }
         let mut pairs: Vec<(f32, usize, usize)> = Vec::new();
@@ -122,7 +123,7 @@ impl ClearMotCounter {
                 let near =
                     (0..tracks.len()).map(|track| (overlap(object, &tracks[track]), index, track));
                 pairs.extend(
-                    near.filter(|(iou, _, track)| *iou >= self.least_iou && !taken[*track]),
+                    near.filter(|(iou, _, track)| *iou >= self.min_iou && !is_matched[*track]),
                 );
             }
         }
@@ -135,8 +136,8 @@ impl ClearMotCounter {
                 .then((a.1, a.2).cmp(&(b.1, b.2)))
         });
         for (_, object, track) in pairs {
-            if found[object].is_none() && !taken[track] {
-                (found[object], taken[track]) = (Some(track), true);
+            if found[object].is_none() && !is_matched[track] {
+                (found[object], is_matched[track]) = (Some(track), true);
             }
         }
         for (object, found) in objects.iter().zip(found) {
@@ -154,11 +155,11 @@ impl ClearMotCounter {
                 None => self.counts.misses += 1,
             }
         }
-        let wrong = tracks.iter().zip(taken).filter(|(track, taken)| {
+        let wrong = tracks.iter().zip(is_matched).filter(|(track, taken)| {
             !taken
                 && !objects
                     .iter()
-                    .any(|object| object.ignored && mostly_within(track, object, self.least_iou))
+                    .any(|object| object.ignored && mostly_within(track, object, self.min_iou))
         });
         self.counts.false_positives += wrong.count() as u64;
         self.counts.frames += 1;
@@ -172,7 +173,7 @@ impl ClearMotCounter {
 }
 
 /// Whether at least `share` of the track's box lies in the ignored object's: a part of something hidden has no own box.
-fn mostly_within(track: &Hypothesis, object: &KnownObject, share: f32) -> bool {
+fn mostly_within(track: &Hypothesis, object: &GroundTruthObject, share: f32) -> bool {
     let (a, b) = (&track.xyxy, &object.xyxy);
     let both = [
         a[0].max(b[0]),
@@ -187,8 +188,8 @@ fn mostly_within(track: &Hypothesis, object: &KnownObject, share: f32) -> bool {
 mod tests {
     use super::*;
 
-    fn object(id: u32, left: f32) -> KnownObject {
-        KnownObject {
+    fn object(id: u32, left: f32) -> GroundTruthObject {
+        GroundTruthObject {
             id,
             class: 0,
             xyxy: [left, 0.0, left + 10.0, 10.0],
@@ -204,7 +205,7 @@ mod tests {
         }
     }
 
-    fn counted(frames: &[(&[KnownObject], &[Hypothesis])]) -> ClearMot {
+    fn counted(frames: &[(&[GroundTruthObject], &[Hypothesis])]) -> ClearMot {
         let mut counter = ClearMotCounter::new(0.5);
         for (objects, tracks) in frames {
             counter.frame(objects, tracks);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_counts_after_a_gap_too() {
+    fn identity_switch_counts_after_gap() {
         let counts = counted(&[
             (&[object(1, 0.0)], &[track(7, 0.0)]),
             (&[object(1, 0.0)], &[]),
@@ -265,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn ignored_objects_are_not_asked_for_and_their_tracks_are_not_wrong() {
-        let hidden = KnownObject {
+    fn ignored_objects_are_not_required_and_their_tracks_are_not_false_positives() {
+        let hidden = GroundTruthObject {
             ignored: true,
             ..object(3, 100.0)
         };

@@ -7,13 +7,13 @@ use std::path::{Component, Path};
 
 use serde::Deserialize;
 
-use super::error::MOST_LISTED;
+use super::error::MAX_LISTED;
 use super::fields::Field;
 use super::{AccuracyError, Category, Image, Object, Problem, Truth};
 use jetwatch_types::Size;
 
 /// Longest side of a picture: what JPEG can hold.
-const LONGEST_SIDE: i64 = 65_535;
+const MAX_SIDE: i64 = 65_535;
 
 /// Characters of text shown before the place of a syntax error.
 const EXCERPT: usize = 60;
@@ -89,7 +89,7 @@ struct Problems {
 
 impl Problems {
     fn add(&mut self, place: String, found: String, expected: &str) {
-        if self.listed.len() == MOST_LISTED {
+        if self.listed.len() == MAX_LISTED {
             self.more += 1;
             return;
         }
@@ -122,7 +122,7 @@ impl Entry<'_> {
     fn place(&self, key: &str) -> String {
         let Self { list, index, id } = self;
         match id {
-            Field::Whole(id) if key != "id" => format!("{list}[{index}] (id {id}): {key}"),
+            Field::Integer(id) if key != "id" => format!("{list}[{index}] (id {id}): {key}"),
             _ => format!("{list}[{index}]: {key}"),
         }
     }
@@ -138,14 +138,14 @@ impl Entry<'_> {
     ) -> Option<T> {
         let value = read(field);
         if value.is_none() {
-            problems.add(self.place(key), field.shown(), expected);
+            problems.add(self.place(key), field.quoted(), expected);
         }
         value
     }
 
     /// The id, if no other entry has it.
     fn id(&self, seen: &mut HashMap<i64, usize>, problems: &mut Problems) -> Option<i64> {
-        let id = self.read("id", self.id, "a whole number", problems, Field::whole)?;
+        let id = self.read("id", self.id, "a whole number", problems, Field::integer)?;
         if let Some(first) = seen.insert(id, self.index) {
             let found = format!("{id}, which {}[{first}] has too", self.list);
             problems.add(
@@ -172,13 +172,13 @@ fn images(raw: Vec<RawImage>, problems: &mut Problems) -> (Vec<Image>, HashMap<i
         let id = entry.id(&mut seen, problems);
         let name = "the name of a file below the folder of pictures, such as 000000000009.jpg";
         let file_name = entry.read("file_name", &raw.file_name, name, problems, |field| {
-            field.text().filter(|text| stays_below(text))
+            field.text().filter(|text| is_inside(text))
         });
         let mut side = |key, field: &Field| {
             entry.read(key, field, "1 to 65535 pixels", problems, |field| {
                 let side = field
-                    .whole()
-                    .filter(|side| (1..=LONGEST_SIDE).contains(side))?;
+                    .integer()
+                    .filter(|side| (1..=MAX_SIDE).contains(side))?;
                 u32::try_from(side).ok()
             })
         };
@@ -194,7 +194,7 @@ fn images(raw: Vec<RawImage>, problems: &mut Problems) -> (Vec<Image>, HashMap<i
         }
     }
     images.sort_by_key(|image| image.id);
-    places(images, |image| image.id, &seen)
+    sorted_indices(images, |image| image.id, &seen)
 }
 
 /// The categories by id, and the place of each id.
@@ -230,12 +230,12 @@ fn categories(
         });
     }
     categories.sort_by_key(|category| category.id);
-    places(categories, |category| category.id, &seen)
+    sorted_indices(categories, |category| category.id, &seen)
 }
 
 /// Items with the place of each one's id. An id whose entry was left out for another fault is known all the same, so that
 /// what refers to it is not called wrong too; its place is never used, since there is an error then.
-fn places<T>(
+fn sorted_indices<T>(
     items: Vec<T>,
     id: impl Fn(&T) -> i64,
     seen: &HashMap<i64, usize>,
@@ -270,14 +270,14 @@ fn objects(
             &raw.image_id,
             "the id of one of the images",
             problems,
-            |field| images.get(&field.whole()?).copied(),
+            |field| images.get(&field.integer()?).copied(),
         );
         let category = entry.read(
             "category_id",
             &raw.category_id,
             "the id of one of the categories",
             problems,
-            |field| categories.get(&field.whole()?).copied(),
+            |field| categories.get(&field.integer()?).copied(),
         );
         let xywh = entry.read(
             "bbox",
@@ -299,8 +299,8 @@ fn objects(
             "0 or 1",
             problems,
             |field| match field {
-                Field::Missing | Field::Whole(0) => Some(false),
-                Field::Whole(1) => Some(true),
+                Field::Missing | Field::Integer(0) => Some(false),
+                Field::Integer(1) => Some(true),
                 _ => None,
             },
         );
@@ -320,7 +320,7 @@ fn objects(
 }
 
 /// Whether a file name leads nowhere but down.
-fn stays_below(name: &str) -> bool {
+fn is_inside(name: &str) -> bool {
     !name.contains('\0')
         && Path::new(name)
             .components()

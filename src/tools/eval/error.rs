@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Most problems that an error lists; the others are counted.
-pub(super) const MOST_LISTED: usize = 20;
+pub(super) const MAX_LISTED: usize = 20;
 
 /// Why accuracy cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -89,8 +89,8 @@ fn names(all: &[String]) -> String {
     if all.is_empty() {
         return "none".to_owned();
     }
-    let shown = all.iter().take(MOST_LISTED).cloned();
-    let more = all.len().saturating_sub(MOST_LISTED);
+    let quoted_names = all.iter().take(MAX_LISTED).cloned();
+    let more = all.len().saturating_sub(MAX_LISTED);
     let rest = (more > 0).then(|| format!("and {more} more"));
-    shown.chain(rest).collect::<Vec<_>>().join(", ")
+    quoted_names.chain(rest).collect::<Vec<_>>().join(", ")
 }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// Longest text of a wrong value that is kept for the error.
-const SHOWN: usize = 60;
+const MAX_QUOTED_CHARS: usize = 60;
 
 /// Greatest coordinate and area taken: whole numbers up to here are exact in `f64`, and products stay finite.
-const GREATEST: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// One value of any kind.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -19,7 +19,7 @@ pub(super) enum Field {
     #[default]
     Missing,
     /// A whole number.
-    Whole(i64),
+    Integer(i64),
     /// Another finite number.
     Number(f64),
     /// A text.
@@ -40,16 +40,18 @@ impl From<Value> for Field {
     fn from(value: Value) -> Self {
         match &value {
             Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-                (Some(whole), _) => Self::Whole(whole),
+                (Some(whole), _) => Self::Integer(whole),
                 // Numeric tools write whole numbers as `1.0`.
-                (None, Some(number)) if number.fract() == 0.0 && number.abs() < GREATEST => {
-                    Self::Whole(number as i64)
+                (None, Some(number))
+                    if number.fract() == 0.0 && number.abs() < MAX_EXACT_INTEGER =>
+                {
+                    Self::Integer(number as i64)
                 }
                 (None, Some(number)) if number.is_finite() => Self::Number(number),
-                _ => Self::Other(shown(&value)),
+                _ => Self::Other(quoted(&value)),
             },
             // COCO's own files say 0 and 1, some tools false and true.
-            Value::Bool(yes) => Self::Whole(i64::from(*yes)),
+            Value::Bool(yes) => Self::Integer(i64::from(*yes)),
             Value::String(text) => Self::Text(text.as_str().into()),
             Value::Array(items) => {
                 let numbers: Option<Vec<f64>> = items.iter().map(Value::as_f64).collect();
@@ -57,34 +59,36 @@ impl From<Value> for Field {
                     Some(numbers) if numbers.iter().all(|number| number.is_finite()) => {
                         Self::Box(numbers)
                     }
-                    _ => Self::Other(shown(&value)),
+                    _ => Self::Other(quoted(&value)),
                 }
             }
-            Value::Null | Value::Object(_) => Self::Other(shown(&value)),
+            Value::Null | Value::Object(_) => Self::Other(quoted(&value)),
         }
     }
 }
 
 impl Field {
     /// A whole number.
-    pub(super) fn whole(&self) -> Option<i64> {
+    pub(super) fn integer(&self) -> Option<i64> {
         match self {
-            Self::Whole(whole) => Some(*whole),
+            Self::Integer(whole) => Some(*whole),
             _ => None,
         }
     }
 
-    /// A number from 0 to [`GREATEST`].
+    /// A number from 0 to [`MAX_VALUE`].
     pub(super) fn not_negative(&self) -> Option<f64> {
         let number = match self {
-            Self::Whole(whole) => *whole as f64,
+            Self::Integer(whole) => *whole as f64,
             Self::Number(number) => *number,
             _ => return None,
         };
-        (0.0..=GREATEST).contains(&number).then_some(number)
+        (0.0..=MAX_EXACT_INTEGER)
+            .contains(&number)
+            .then_some(number)
     }
 
-    /// A box whose sides are not negative and whose corners are within [`GREATEST`].
+    /// A box whose sides are not negative and whose corners are within [`MAX_VALUE`].
     pub(super) fn xywh(&self) -> Option<[f64; 4]> {
         match self {
             Self::Box(xywh @ [left, top, width, height])
@@ -92,7 +96,7 @@ impl Field {
                     && *height >= 0.0
                     && [left, top, &(left + width), &(top + height)]
                         .iter()
-                        .all(|edge| edge.abs() <= GREATEST) =>
+                        .all(|edge| edge.abs() <= MAX_EXACT_INTEGER) =>
             {
                 Some(*xywh)
             }
@@ -109,25 +113,25 @@ impl Field {
     }
 
     /// The value as an error shows it.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn quoted(&self) -> String {
         match self {
             Self::Missing => "nothing".to_owned(),
-            Self::Whole(whole) => whole.to_string(),
+            Self::Integer(whole) => whole.to_string(),
             Self::Number(number) => number.to_string(),
-            Self::Text(text) => cut(&format!("{text:?}")),
+            Self::Text(text) => truncate(&format!("{text:?}")),
             Self::Box(numbers) => format!("{numbers:?}"),
             Self::Other(text) => text.to_string(),
         }
     }
 }
 
-fn shown(value: &Value) -> Box<str> {
-    cut(&value.to_string()).into()
+fn quoted(value: &Value) -> Box<str> {
+    truncate(&value.to_string()).into()
 }
 
-/// At most [`SHOWN`] characters.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+/// At most [`MAX_QUOTED_CHARS`] characters.
+fn truncate(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -142,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_values() {
-        assert_eq!(field("7").whole(), Some(7));
-        assert_eq!(field("7.0").whole(), Some(7));
-        assert_eq!(field("true").whole(), Some(1));
-        assert_eq!(field("7.5").whole(), None);
-        assert_eq!(field("1e300").whole(), None);
-        assert_eq!(field("18446744073709551615").whole(), None);
+    fn value_kinds_are_described() {
+        assert_eq!(field("7").integer(), Some(7));
+        assert_eq!(field("7.0").integer(), Some(7));
+        assert_eq!(field("true").integer(), Some(1));
+        assert_eq!(field("7.5").integer(), None);
+        assert_eq!(field("1e300").integer(), None);
+        assert_eq!(field("18446744073709551615").integer(), None);
         assert_eq!(field("0.25").not_negative(), Some(0.25));
         assert_eq!(field("-0.25").not_negative(), None);
         assert_eq!(field("1e300").not_negative(), None);
@@ -168,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut() {
-        let text = field(&format!("[{}1]", "1,".repeat(1000))).shown();
+    fn long_values_are_truncated() {
+        let text = field(&format!("[{}1]", "1,".repeat(1000))).quoted();
         assert!(
-            text.chars().count() == SHOWN + 1 && text.ends_with('…'),
+            text.chars().count() == MAX_QUOTED_CHARS + 1 && text.ends_with('…'),
             "{text}"
         );
-        assert_eq!(field("{\"a\":null}").shown(), "{\"a\":null}");
-        assert_eq!(Field::Missing.shown(), "nothing");
+        assert_eq!(field("{\"a\":null}").quoted(), "{\"a\":null}");
+        assert_eq!(Field::Missing.quoted(), "nothing");
     }
 }

@@ -26,12 +26,12 @@ pub struct GoldenSet {
     /// The precision.
     pub precision: String,
     /// Each picture in order.
-    pub pictures: Vec<GoldenPicture>,
+    pub pictures: Vec<GoldenImage>,
 }
 
 /// One picture and what is on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GoldenPicture {
+pub struct GoldenImage {
     /// SHA-256 of its pixels, in hexadecimal digits.
     pub sha256: String,
     /// Each detection as `[class, score, left, top, right, bottom]`, in source pixels, best first.
@@ -45,7 +45,7 @@ pub enum GoldenError {
     #[error(
         "expected recorded detections as `jetwatch doctor --detector --record` writes them: {0}"
     )]
-    Form(#[from] serde_json::Error),
+    Syntax(#[from] serde_json::Error),
     /// It is of a later form.
     #[error(
         "recorded detections are in form {0}, expected {FORMAT}: update jetwatch, or record them anew"
@@ -81,7 +81,7 @@ impl Golden {
     }
 }
 
-impl GoldenPicture {
+impl GoldenImage {
     /// A picture with its detections; places are kept to a hundredth of a pixel, scores to a ten-thousandth.
     #[must_use]
     pub fn new(sha256: String, detections: &[Detection]) -> Self {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again_and_other_forms_are_refused() {
+    fn a_written_file_is_read_again_and_other_formats_are_rejected() {
         let detection = Detection {
             class: 2,
             score: 0.876_54,
@@ -125,7 +125,7 @@ mod tests {
         let mut golden = Golden::new("tiny", "onnx");
         golden.sets.push(GoldenSet {
             precision: "fp32".to_owned(),
-            pictures: vec![GoldenPicture::new("ab".to_owned(), &[detection])],
+            pictures: vec![GoldenImage::new("ab".to_owned(), &[detection])],
         });
         let text = serde_json::to_string(&golden).expect("it is JSON");
         let read = Golden::parse(&text).expect("its own form");

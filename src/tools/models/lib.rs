@@ -1,3 +1,3 @@
 //! Networks for the detector: the [`catalog`] and its downloads.
 
-pub mod catalog;
+pub mod model_zoo;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use jetwatch_config::{Broker, MqttConfig, TlsConfig};
 use tempfile::TempDir;
 
-use super::records::eventually;
+use super::records::wait_until;
 
 /// A running broker.
 pub struct Mosquitto {
@@ -22,18 +22,18 @@ pub struct Mosquitto {
 impl Mosquitto {
     /// Starts a broker that lets anybody in.
     pub fn start() -> Self {
-        Self::with(|_| "allow_anonymous true\n".to_owned())
+        Self::with_config(|_| "allow_anonymous true\n".to_owned())
     }
 
     /// Starts a broker with lines that may name files in the folder given to `lines`.
-    pub fn with(lines: impl FnOnce(&Path) -> String) -> Self {
-        let mut broker = Self::stopped(lines);
+    pub fn with_config(lines: impl FnOnce(&Path) -> String) -> Self {
+        let mut broker = Self::configured(lines);
         broker.restart();
         broker
     }
 
     /// A broker with its port chosen but not started yet.
-    pub fn stopped(lines: impl FnOnce(&Path) -> String) -> Self {
+    pub fn configured(lines: impl FnOnce(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let own = lines(folder.path());
         Self {
@@ -52,7 +52,7 @@ impl Mosquitto {
         // what is under way, nothing that was acknowledged waits inside the broker.
         let config = format!(
             "{}listener {} 127.0.0.1\npersistence false\nmax_inflight_messages 0\nmax_queued_messages 0\nlog_dest stderr\n{}",
-            if run_by_root() { "user root\n" } else { "" },
+            if is_root() { "user root\n" } else { "" },
             self.port,
             self.lines
         );
@@ -68,7 +68,7 @@ impl Mosquitto {
             .spawn()
             .expect("mosquitto starts");
         // Its port is open a little before it has read its certificates, and closes again when it cannot.
-        eventually("mosquitto runs", || {
+        wait_until("mosquitto runs", || {
             let log =
                 fs::read_to_string(self.folder.path().join("mosquitto.log")).unwrap_or_default();
             if let Some(status) = child.try_wait().expect("it is our child") {
@@ -150,7 +150,7 @@ fn free_port() -> u16 {
         .expect("a free port")
 }
 
-fn run_by_root() -> bool {
+fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }

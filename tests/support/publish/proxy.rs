@@ -51,7 +51,7 @@ impl Proxy {
     }
 
     /// Breaks all connections and, until [`open`](Self::open), every new one.
-    pub fn shut(&self) {
+    pub fn block(&self) {
         self.shared.open.store(false, Ordering::SeqCst);
         self.shared.cut_all();
     }
@@ -67,7 +67,7 @@ impl Proxy {
     }
 
     /// How often a connection was broken by [`cut_after`](Self::cut_after).
-    pub fn cuts(&self) -> u64 {
+    pub fn cut_count(&self) -> u64 {
         self.shared.cuts.load(Ordering::SeqCst)
     }
 }

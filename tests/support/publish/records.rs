@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jetwatch_platform::throttling::Cause;
-use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Readings, Temperature};
+use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, SensorSnapshot, Temperature};
 use jetwatch_publish::{
-    MachineStats, Record, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
+    MachineStats, Publication, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
 };
 use jetwatch_telemetry::{Stage, StageSummary};
 use jetwatch_types::SourceState;
@@ -15,16 +15,16 @@ use jetwatch_types::{
 };
 
 /// Generous: the tests share busy cores.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Polls until `done`, and fails the test after [`PATIENCE`].
-pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+/// Polls until `done`, and fails the test after [`ENQUEUE_TIMEOUT`].
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while !done() {
         assert!(
             Instant::now() < deadline,
             "not within {} s: {what}",
-            PATIENCE.as_secs()
+            TEST_TIMEOUT.as_secs()
         );
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -32,7 +32,7 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 
 /// The next message whose topic ends with `suffix`.
 pub fn next(subscriber: &Subscriber, suffix: &str) -> String {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let (topic, payload) = subscriber
@@ -51,7 +51,7 @@ pub fn frame(seq: u64) -> FrameMeta {
         seq,
         pts: Some(Duration::from_millis(33 * seq)),
         captured_at: at(seq),
-        entered_at: Instant::now(),
+        received_at: Instant::now(),
         source_size: Size::new(640, 480),
     }
 }
@@ -100,7 +100,7 @@ pub fn event(kind: EventKind, id: u64) -> TrackEvent {
 /// Publishes the event `new` of track `id`.
 pub fn publish_event(sink: &mut impl Sink, id: u64) {
     let events = [event(EventKind::New, id)];
-    sink.accept(&Record::Events {
+    sink.publish(&Publication::Events {
         source: "cam",
         frame: &frame(id),
         events: &events,
@@ -122,7 +122,7 @@ pub fn stats() -> Stats {
             fps: 29.97,
             tracks: 4,
             interval: 3,
-            carried: 1350,
+            skipped: 1350,
         }],
         secondary: vec![SecondaryStats {
             name: "color".to_owned(),
@@ -150,7 +150,7 @@ pub fn stats() -> Stats {
 }
 
 /// Statistics with a machine of which everything is known that can be.
-pub fn stats_of_a_machine() -> Stats {
+pub fn machine_stats() -> Stats {
     let cpu = |number, khz: Option<u64>| Cpu {
         number,
         is_online: khz.is_some(),
@@ -163,7 +163,7 @@ pub fn stats_of_a_machine() -> Stats {
         name: name.to_owned(),
         celsius,
     };
-    let readings = Readings {
+    let readings = SensorSnapshot {
         cpus: vec![cpu(0, Some(1_420_800)), cpu(1, None)],
         engines: vec![Engine {
             kind: EngineKind::Gpu,
@@ -186,7 +186,7 @@ pub fn stats_of_a_machine() -> Stats {
             name: "oc3".to_owned(),
             count: 4,
         }],
-        ..Readings::default()
+        ..SensorSnapshot::default()
     };
     Stats {
         machine: Some(MachineStats {

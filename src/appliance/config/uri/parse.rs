@@ -222,7 +222,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cameras_and_fragments() {
+    fn camera_and_launch_uris_are_parsed() {
         let any = V4l2Format::Any;
         let device = PathBuf::from("/dev/video0");
         assert_eq!(
@@ -267,7 +267,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_password_in_debug_or_display() {
+    fn uri_debug_and_display_hide_password() {
         for text in [
             "rtsp://admin:hunter2@cam/1",
             "rtsp://cam/?password=hunter2",

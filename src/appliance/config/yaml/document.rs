@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_not_text_are_refused() {
+    fn non_utf8_files_are_rejected() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("c.yaml");
         std::fs::write(&path, b"a: 1\nb: \xff\n").expect("written");
@@ -200,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_content() {
+    fn byte_order_mark_is_skipped() {
         let document = Document::parse("f.yaml", "\u{feff}a: 1\n").expect("a map");
         assert!(matches!(&document.root.value, YamlValue::Map(entries) if entries[0].key == "a"));
     }
 
     #[test]
-    fn none_without_a_problem_is_still_an_error() {
+    fn missing_value_without_problem_is_error() {
         let document = Document::parse("f.yaml", "a: 1\n").expect("a map");
         let error = document
             .finish(None::<()>)

@@ -123,7 +123,7 @@ kind: yolo
 ";
 
     #[test]
-    fn a_file_without_a_table_is_read_key_by_key_with_all_problems() {
+    fn fields_without_schema_report_all_problems() {
         let document = Document::parse("m/model.yaml", TEXT).expect("YAML");
         let root = document
             .root()
@@ -172,7 +172,7 @@ kind: yolo
     }
 
     #[test]
-    fn what_is_no_map_is_refused() {
+    fn non_map_root_is_rejected() {
         let document = Document::parse("f.yaml", "[1]").expect("YAML");
         assert!(document.root().with_keys(&["a"]).is_none());
         assert!(document.root().entries("a map of files").is_none());

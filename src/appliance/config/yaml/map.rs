@@ -33,6 +33,15 @@ impl<'d> Map<'d> {
     /// Records every entry whose key is not among `keys`.
     pub(crate) fn new(node: Node<'d>, keys: &'static [KeySpec], entries: &'d [MapEntry]) -> Self {
         node.refuse_unknown(entries, keys.iter().map(|key| key.name));
+        Self::unchecked(node, keys, entries)
+    }
+
+    /// As [`new`](Self::new), for entries that were checked already.
+    pub(super) fn unchecked(
+        node: Node<'d>,
+        keys: &'static [KeySpec],
+        entries: &'d [MapEntry],
+    ) -> Self {
         let span = node.span();
         Self {
             node,
@@ -238,6 +247,7 @@ impl<'d> Map<'d> {
         };
         match self.get(name) {
             Some(node) => node.map(keys),
+            None if self.key(name).default == DefaultValue::Required => None,
             None => {
                 let node = Node::new(self.node.document(), &LEFT_OUT, self.node.path_of(name));
                 Some(Map {
@@ -392,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_come_from_the_declaration() {
+    fn defaults_come_from_schema() {
         assert_eq!(read("labels: []", |map| map.duration("wait_ms")), "7ms");
         assert_eq!(read("labels: []", |map| map.number("share")), "0.5");
         assert_eq!(
@@ -405,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn values_outside_the_declared_range_are_refused() {
+    fn values_outside_schema_are_rejected() {
         let share = |text| read(text, |map| map.number("share"));
         assert_eq!(share("share: 1"), "1.0");
         assert_eq!(
@@ -476,7 +486,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "BUG: the section `` does not declare `labels` as a flag")]
-    fn reading_a_key_as_another_type_is_a_bug() {
+    fn reading_with_other_type_than_schema_panics() {
         read("labels: []", |map| map.boolean("labels"));
     }
 }

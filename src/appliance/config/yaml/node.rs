@@ -222,6 +222,19 @@ impl<'d> Node<'d> {
         }
     }
 
+    /// As [`map`](Self::map), with only those of `keys` known that are named in `known`: a key may exclude others.
+    #[must_use]
+    pub fn map_with(&self, keys: &'static [KeySpec], known: &[&str]) -> Option<Map<'d>> {
+        match &self.located.value {
+            YamlValue::Map(entries) => {
+                self.refuse_unknown(entries, known.iter().copied());
+                Some(Map::unchecked(self.clone(), keys, entries))
+            }
+            YamlValue::Null => Some(Map::unchecked(self.clone(), keys, &[])),
+            _ => self.expect(&ValueType::Map(keys).to_string()),
+        }
+    }
+
     /// Records that `expected` was to stand here, with what does; gives `None` for the caller to return.
     pub fn expect<T>(&self, expected: &str) -> Option<T> {
         self.refuse(Some(expected.to_owned()), None);
@@ -328,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_give_the_value_or_what_was_found_and_expected() {
+    fn readers_return_value_or_type_error() {
         let text = |text| read(text, |node| node.text("a label").map(str::to_owned));
         assert_eq!(text("car"), "\"car\"");
         assert_eq!(
@@ -401,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_paths_count_from_the_folder_of_the_file() {
+    fn relative_paths_resolve_against_config_folder() {
         let path = |text| read(text, |node| node.path_value());
         assert_eq!(path("a/b"), "\"conf/a/b\"");
         assert_eq!(path("/a/b"), "\"/a/b\"");
@@ -427,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_value_is_reported_once() {
+    fn rejected_value_is_reported_once() {
         let document = Document::parse("f.yaml", "k: !x 1\n").expect("YAML");
         let Value::Map(entries) = document.root().value() else {
             panic!("a map")

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_plain_document_is_rejected_with_its_line() {
+    fn non_plain_yaml_is_rejected_with_position() {
         let cases = [
             ("", "f.yaml: the file is empty"),
             ("# nothing but words\n", "f.yaml: the file is empty"),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_deep_files_are_refused_without_a_stack_overflow() {
+    fn long_and_deep_yaml_is_rejected_without_stack_overflow() {
         assert_eq!(
             refused(&" ".repeat((1 << 20) + 1)),
             "f.yaml: the file is longer than 1024 KiB\n1 problem in f.yaml"

@@ -9,8 +9,8 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use super::cache::{EngineCache, Lookup, Stored};
 use super::manifest::Manifest;
-use super::recipe::{Calibration, Recipe};
-use super::{EngineError, library, memory, place};
+use super::spec::{Calibration, EngineSpec};
+use super::{EngineError, atomic_file, library, memory};
 use jetwatch_config::EngineBuild;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_nvidia::tensorrt::{
@@ -18,16 +18,16 @@ use jetwatch_nvidia::tensorrt::{
 };
 
 /// How often the caller hears of a build.
-const TICK: Duration = Duration::from_millis(250);
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How often the log does.
-const LOGGED: Duration = Duration::from_secs(5);
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// TensorRT's parser and optimizer go deep.
 const STACK_BYTES: usize = 16 << 20;
 
 /// A plan is about as large as the network's file, or smaller; in FP32 with several kernels it may be larger.
-const PLAN_TIMES: u64 = 2;
+const PLAN_SIZE_FACTOR: u64 = 2;
 
 /// What becomes of an engine that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,11 +63,11 @@ pub enum EngineState {
 }
 
 /// How to build, besides the recipe.
-pub struct Order<'o> {
+pub struct BuildOptions<'o> {
     /// Pictures for a calibration; for a recipe [to be calibrated](Recipe::to_be_calibrated).
-    pub pictures: Option<&'o mut (dyn CalibrationInput + Send)>,
+    pub images: Option<&'o mut (dyn CalibrationInput + Send)>,
     /// Build also when the engine is there.
-    pub is_forced: bool,
+    pub force: bool,
     /// Whether to give up; asked from several threads, again and again.
     pub stop: &'o (dyn Fn() -> bool + Sync),
     /// Hears what becomes of it, on the calling thread.
@@ -80,11 +80,11 @@ pub fn can_cancel(library: &Library) -> bool {
     library.generation() != Generation::Eight
 }
 
-/// The plan of `recipe`: out of `cache`, or built into it where `policy` lets it. `notify` hears what becomes of it, on this thread.
+/// The plan of `spec`: out of `cache`, or built into it where `policy` lets it. `notify` hears what becomes of it, on this thread.
 /// A plan that is there is read and hashed; a build takes minutes on a Jetson.
-pub fn obtain(
+pub fn find_or_build(
     cache: &EngineCache,
-    recipe: &Recipe,
+    recipe: &EngineSpec,
     policy: EngineBuild,
     library: &Arc<Library>,
     device: &Arc<Device>,
@@ -99,7 +99,7 @@ pub fn obtain(
             });
             return Ok(found.plan);
         }
-        Lookup::Missing(missing) => missing,
+        Lookup::Miss(missing) => missing,
     };
     let reason = missing.to_string();
     notify(EngineState::Missing {
@@ -112,9 +112,9 @@ pub fn obtain(
                 "{}; building it now, as detector.tensorrt.build lets me",
                 missing.reason
             );
-            let order = Order {
-                pictures: None,
-                is_forced: false,
+            let order = BuildOptions {
+                images: None,
+                force: false,
                 stop: &|| false,
                 notify,
             };
@@ -123,20 +123,20 @@ pub fn obtain(
     }
 }
 
-/// Builds the engine of `recipe` and stores it in `cache`. While another process builds there, it waits; an engine that is there then is
+/// Builds the engine of `spec` and stores it in `cache`. While another process builds there, it waits; an engine that is there then is
 /// taken unless the order is forced.
 ///
 /// Without a `device` the recipe must be for any GPU of its compute capability, and TensorRT-RTX alone can do that.
 pub fn build(
     cache: &EngineCache,
-    recipe: &Recipe,
+    recipe: &EngineSpec,
     library: &Arc<Library>,
     device: Option<&Arc<Device>>,
-    order: Order<'_>,
+    order: BuildOptions<'_>,
 ) -> Result<Stored, EngineError> {
-    let Order {
-        pictures,
-        is_forced,
+    let BuildOptions {
+        images: pictures,
+        force: is_forced,
         stop,
         notify,
     } = order;
@@ -147,13 +147,13 @@ pub fn build(
                 "another jetwatch builds an engine in {}; waiting for it",
                 cache.folder().display()
             );
-            waited_until += LOGGED;
+            waited_until += LOG_INTERVAL;
         }
         notify(EngineState::Waiting { elapsed });
         !stop()
     })?;
     let lock = lock.ok_or(EngineError::Canceled)?;
-    place::remove_leftovers(cache.folder(), &lock)?;
+    atomic_file::remove_leftovers(cache.folder(), &lock)?;
     if !is_forced
         && pictures.is_none()
         && let Lookup::Found(found) = cache.find(recipe)?
@@ -172,10 +172,10 @@ pub fn build(
         onnx.len() as u64,
         workspace_bytes.unwrap_or(0),
     )?;
-    cache.check_room(PLAN_TIMES * onnx.len() as u64)?;
+    cache.check_disk_space(PLAN_SIZE_FACTOR * onnx.len() as u64)?;
     let began = Instant::now();
     let timing_cache = cache.timing_cache(recipe);
-    let work = Work {
+    let work = BuildJob {
         recipe,
         library,
         device,
@@ -183,11 +183,11 @@ pub fn build(
         timing_cache: timing_cache.as_deref(),
         workspace_bytes,
     };
-    let built = work.run(pictures, stop, notify, began)?;
+    let built = work.run_on_thread(pictures, stop, notify, began)?;
     if stop() {
         return Err(EngineError::Canceled);
     }
-    let recipe = keep_calibration(recipe, &built)?;
+    let recipe = save_calibration(recipe, &built)?;
     let layers = device.and_then(|device| {
         // The engine is as good without: this is only to be shown.
         library::inspect(library, device, &built.plan, recipe.dla).unwrap_or_else(|error| {
@@ -196,10 +196,10 @@ pub fn build(
         })
     });
     let seconds = began.elapsed().as_secs_f64();
-    let manifest = Manifest::new(recipe.ingredients(), &built.plan, seconds, layers);
+    let manifest = Manifest::new(recipe.cache_key_fields(), &built.plan, seconds, layers);
     let stored = cache.store(manifest, built.plan, &lock)?;
     if let Some(bytes) = &built.timing_cache
-        && let Err(error) = cache.keep_timing_cache(&recipe, bytes, &lock)
+        && let Err(error) = cache.save_timing_cache(&recipe, bytes, &lock)
     {
         log::warn!("the next build will take as long as this one: {error}");
     }
@@ -212,7 +212,7 @@ pub fn build(
 }
 
 /// Writes the calibration that was made, whose hash is a part of the recipe from now on.
-fn keep_calibration(recipe: &Recipe, built: &Built) -> Result<Recipe, EngineError> {
+fn save_calibration(recipe: &EngineSpec, built: &Built) -> Result<EngineSpec, EngineError> {
     let Some(Calibration { path, sha256: None }) = &recipe.calibration else {
         return Ok(recipe.clone());
     };
@@ -221,14 +221,14 @@ fn keep_calibration(recipe: &Recipe, built: &Built) -> Result<Recipe, EngineErro
             path: recipe.file.path.clone(),
         });
     };
-    place::write(path, bytes)?;
+    atomic_file::write(path, bytes)?;
     log::info!("calibration {}", path.display());
-    Ok(recipe.calibrated(bytes))
+    Ok(recipe.with_calibration(bytes))
 }
 
 /// What TensorRT is given.
-struct Work<'w> {
-    recipe: &'w Recipe,
+struct BuildJob<'w> {
+    recipe: &'w EngineSpec,
     library: &'w Arc<Library>,
     device: Option<&'w Arc<Device>>,
     onnx: &'w [u8],
@@ -238,26 +238,27 @@ struct Work<'w> {
 
 /// What TensorRT told last.
 #[derive(Default)]
-struct Told {
+struct LastReport {
     done: u32,
     steps: u32,
     phase: String,
 }
 
-impl Work<'_> {
+impl BuildJob<'_> {
     /// Builds on a thread of its own, so that this one can tell how it goes.
-    fn run(
+    fn run_on_thread(
         &self,
-        pictures: Option<&mut (dyn CalibrationInput + Send)>,
+        images: Option<&mut (dyn CalibrationInput + Send)>,
         stop: &(dyn Fn() -> bool + Sync),
         notify: &dyn Fn(EngineState),
         began: Instant,
     ) -> Result<Built, EngineError> {
-        let told = Mutex::new(Told::default());
-        let tell = |progress: &Progress| {
-            told.lock()
+        let last_report = Mutex::new(LastReport::default());
+        let on_progress = |progress: &Progress| {
+            last_report
+                .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .hear(progress);
+                .on_progress(progress);
             !stop()
         };
         let (ended, end) = bounded::<()>(0);
@@ -268,19 +269,19 @@ impl Work<'_> {
                 .spawn_scoped(scope, || {
                     // Dropped at the end, however it comes.
                     let _ended = ended;
-                    self.call(pictures, &tell)
+                    self.run_builder(images, &on_progress)
                 })
                 .map_err(EngineError::Thread)?;
-            let mut next_line = LOGGED;
-            while end.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            let mut next_line = LOG_INTERVAL;
+            while end.recv_timeout(NOTIFY_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let elapsed = began.elapsed();
-                let state = told
+                let state = last_report
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .state(elapsed);
                 if elapsed >= next_line {
                     log::info!("{}", line(&state));
-                    next_line = elapsed + LOGGED;
+                    next_line = elapsed + LOG_INTERVAL;
                 }
                 notify(state);
             }
@@ -290,10 +291,10 @@ impl Work<'_> {
         })
     }
 
-    fn call(
+    fn run_builder(
         &self,
-        pictures: Option<&mut (dyn CalibrationInput + Send)>,
-        tell: &(dyn Fn(&Progress) -> bool + Sync),
+        images: Option<&mut (dyn CalibrationInput + Send)>,
+        on_progress: &(dyn Fn(&Progress) -> bool + Sync),
     ) -> Result<Built, EngineError> {
         let recipe = self.recipe;
         if let Some(device) = self.device {
@@ -305,7 +306,7 @@ impl Work<'_> {
                     Some(_) => Some(Calibration::bytes(&calibration.path)?),
                     None => None,
                 },
-                pictures: pictures.map(|pictures| pictures as &mut dyn CalibrationInput),
+                images: images.map(|pictures| pictures as &mut dyn CalibrationInput),
             }),
             _ => None,
         };
@@ -322,7 +323,7 @@ impl Work<'_> {
                 Some(_) => None,
                 None => Some(recipe.gpu.capability),
             },
-            progress: Some(tell),
+            progress: Some(on_progress),
             device: self.device,
             ..BuildRequest::new(self.onnx, recipe.precision)
         };
@@ -330,8 +331,8 @@ impl Work<'_> {
     }
 }
 
-impl Told {
-    fn hear(&mut self, progress: &Progress) {
+impl LastReport {
+    fn on_progress(&mut self, progress: &Progress) {
         if progress.parent.is_empty() {
             (self.done, self.steps) = (progress.done, progress.steps);
         }
@@ -372,20 +373,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outermost_phase_is_counted_and_the_newest_is_named() {
+    fn build_progress_counts_outer_phase_and_names_latest() {
         let progress = |phase: &str, parent: &str, done, steps| Progress {
             phase: phase.to_owned(),
             parent: parent.to_owned(),
             done,
             steps,
         };
-        let mut told = Told::default();
+        let mut last_report = LastReport::default();
         let elapsed = Duration::from_secs(61);
-        assert_eq!(line(&told.state(elapsed)), "building the engine for 61 s");
-        told.hear(&progress("Building", "", 1, 4));
-        told.hear(&progress("Timing", "Building", 7, 90));
         assert_eq!(
-            line(&told.state(elapsed)),
+            line(&last_report.state(elapsed)),
+            "building the engine for 61 s"
+        );
+        last_report.on_progress(&progress("Building", "", 1, 4));
+        last_report.on_progress(&progress("Timing", "Building", 7, 90));
+        assert_eq!(
+            line(&last_report.state(elapsed)),
             "building the engine for 61 s: step 1 of 4, Timing"
         );
     }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::EngineError;
+use super::atomic_file::{self, AtomicFile, Lock, folder_error, manifest_of};
+use super::disk_space;
 use super::manifest::Manifest;
-use super::place::{self, Lock, Written, folder_error, manifest_of};
-use super::reason::{Missing, Reason, differences};
-use super::recipe::Recipe;
-use super::room;
+use super::miss::{CacheMiss, MissReason, differences};
+use super::spec::EngineSpec;
 
 /// Room on the disk beside the plan itself, for the manifest and the times of kernels.
 const SLACK_BYTES: u64 = 16 << 20;
@@ -27,7 +27,7 @@ pub enum Lookup {
     /// The engine.
     Found(Box<Stored>),
     /// None, and why.
-    Missing(Missing),
+    Miss(CacheMiss),
 }
 
 /// An engine whose bytes are those that were written.
@@ -47,8 +47,8 @@ type ReadManifest = Result<Manifest, String>;
 impl Stored {
     /// Copies the engine to `path`, and its manifest beside it.
     pub fn copy_to(&self, path: &Path) -> Result<(), EngineError> {
-        place::write(path, &self.plan)?;
-        place::write(&manifest_of(path), self.manifest.to_text().as_bytes())
+        atomic_file::write(path, &self.plan)?;
+        atomic_file::write(&manifest_of(path), self.manifest.to_text().as_bytes())
     }
 }
 
@@ -67,17 +67,17 @@ impl EngineCache {
         &self.folder
     }
 
-    /// The file that the engine of `recipe` has or would have.
+    /// The file that the engine of `spec` has or would have.
     #[must_use]
-    pub fn path_of(&self, recipe: &Recipe) -> PathBuf {
+    pub fn path_of(&self, recipe: &EngineSpec) -> PathBuf {
         self.folder.join(recipe.file_name())
     }
 
-    /// Reads the engine of `recipe` and compares its hash, or says why there is none. Fails when the folder cannot be read.
-    pub fn find(&self, recipe: &Recipe) -> Result<Lookup, EngineError> {
+    /// Reads the engine of `spec` and compares its hash, or says why there is none. Fails when the folder cannot be read.
+    pub fn find(&self, recipe: &EngineSpec) -> Result<Lookup, EngineError> {
         let path = self.path_of(recipe);
         let missing = |reason| {
-            Ok(Lookup::Missing(Missing {
+            Ok(Lookup::Miss(CacheMiss {
                 reason,
                 command: recipe.command(&self.folder),
             }))
@@ -88,23 +88,23 @@ impl EngineCache {
         };
         let manifest = manifest_of(&path);
         let Some(text) = read(&manifest)? else {
-            return missing(Reason::NoManifest { file });
+            return missing(MissReason::NoManifest { file });
         };
         let manifest = match Manifest::parse(&text) {
             Ok(manifest) => manifest,
             Err(what) => {
                 let file = file_name(&manifest);
-                return missing(Reason::BadManifest { file, what });
+                return missing(MissReason::BadManifest { file, what });
             }
         };
-        let wanted = recipe.ingredients();
+        let wanted = recipe.cache_key_fields();
         if manifest.recipe != wanted {
             // Its name is that of the recipe: somebody has renamed or changed it.
             let differences = differences(&manifest.recipe, &wanted);
-            return missing(Reason::Other { file, differences });
+            return missing(MissReason::Other { file, differences });
         }
-        if let Some(what) = manifest.refuses(&plan) {
-            return missing(Reason::Damaged { file, what });
+        if let Some(what) = manifest.mismatch(&plan) {
+            return missing(MissReason::Damaged { file, what });
         }
         Ok(Lookup::Found(Box::new(Stored {
             path,
@@ -113,9 +113,9 @@ impl EngineCache {
         })))
     }
 
-    /// Why there is no engine of `recipe`: what the nearest of the same model and precision differs in.
-    fn nearest(&self, recipe: &Recipe) -> Result<Reason, EngineError> {
-        let wanted = recipe.ingredients();
+    /// Why there is no engine of `spec`: what the nearest of the same model and precision differs in.
+    fn nearest(&self, recipe: &EngineSpec) -> Result<MissReason, EngineError> {
+        let wanted = recipe.cache_key_fields();
         let known = self
             .manifests()?
             .into_iter()
@@ -130,11 +130,11 @@ impl EngineCache {
             (one.len().cmp(&other.len())).then_with(|| other_built.cmp(one_built))
         });
         Ok(match nearest {
-            Some((differences, _, path)) => Reason::Other {
+            Some((differences, _, path)) => MissReason::Other {
                 file: file_name(&path),
                 differences,
             },
-            None => Reason::None {
+            None => MissReason::None {
                 model: recipe.model.clone(),
                 precision: recipe.precision_name(),
                 folder: self.folder.display().to_string(),
@@ -146,7 +146,7 @@ impl EngineCache {
     pub(super) fn manifests(&self) -> Result<Vec<(PathBuf, ReadManifest)>, EngineError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
-            Err(error) if is_not_there(&error) => return Ok(Vec::new()),
+            Err(error) if is_not_found(&error) => return Ok(Vec::new()),
             Err(source) => return Err(folder_error("read", &self.folder, source)),
         };
         let mut found = Vec::new();
@@ -171,17 +171,17 @@ impl EngineCache {
         Ok(found)
     }
 
-    /// The lock under which engines are built and stored; see [`place::lock`].
+    /// The lock under which engines are built and stored; see [`atomic_file::lock`].
     pub(super) fn lock(
         &self,
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Option<Lock>, EngineError> {
-        place::lock(&self.folder, wait)
+        atomic_file::lock(&self.folder, wait)
     }
 
     /// Fails when there is no room for a plan of about `plan_bytes`.
-    pub(super) fn check_room(&self, plan_bytes: u64) -> Result<(), EngineError> {
-        room::check(&self.folder, plan_bytes.saturating_add(SLACK_BYTES))
+    pub(super) fn check_disk_space(&self, plan_bytes: u64) -> Result<(), EngineError> {
+        disk_space::check(&self.folder, plan_bytes.saturating_add(SLACK_BYTES))
     }
 
     /// Puts the engine of `manifest` there: both files are written and synced first, then the plan gets its name, then the manifest.
@@ -193,13 +193,13 @@ impl EngineCache {
         _lock: &Lock,
     ) -> Result<Stored, EngineError> {
         let path = self.folder.join(manifest.recipe.file_name());
-        self.check_room(plan.len() as u64)?;
-        let written_plan = Written::new(path.clone(), &plan)?;
-        let written_manifest = Written::new(manifest_of(&path), manifest.to_text().as_bytes())?;
-        written_plan.place()?;
-        place::sync_folder(&self.folder)?;
-        written_manifest.place()?;
-        place::sync_folder(&self.folder)?;
+        self.check_disk_space(plan.len() as u64)?;
+        let written_plan = AtomicFile::new(path.clone(), &plan)?;
+        let written_manifest = AtomicFile::new(manifest_of(&path), manifest.to_text().as_bytes())?;
+        written_plan.commit()?;
+        atomic_file::sync_dir(&self.folder)?;
+        written_manifest.commit()?;
+        atomic_file::sync_dir(&self.folder)?;
         Ok(Stored {
             path,
             manifest,
@@ -224,11 +224,11 @@ impl EngineCache {
                 }
             }
         }
-        place::sync_folder(&self.folder)?;
+        atomic_file::sync_dir(&self.folder)?;
         Ok(old)
     }
 
-    /// Engines that differ from `kept` in nothing but the version of TensorRT.
+    /// Engines that differ from `accepted` in nothing but the version of TensorRT.
     pub fn outdated(&self, kept: &Manifest) -> Result<Vec<PathBuf>, EngineError> {
         let same_but_version = |manifest: &Manifest| {
             let mut recipe = manifest.recipe.clone();
@@ -246,19 +246,26 @@ impl EngineCache {
     }
 
     /// Times of kernels from earlier builds by the same version on the same GPU. What cannot be read only costs time.
-    pub(super) fn timing_cache(&self, recipe: &Recipe) -> Option<Vec<u8>> {
-        let path = self.folder.join(recipe.ingredients().timing_name());
+    pub(super) fn timing_cache(&self, recipe: &EngineSpec) -> Option<Vec<u8>> {
+        let path = self
+            .folder
+            .join(recipe.cache_key_fields().timing_cache_name());
         fs::read(path).ok().filter(|bytes| !bytes.is_empty())
     }
 
     /// Keeps the times of kernels for the next build.
-    pub(super) fn keep_timing_cache(
+    pub(super) fn save_timing_cache(
         &self,
-        recipe: &Recipe,
+        recipe: &EngineSpec,
         bytes: &[u8],
         _lock: &Lock,
     ) -> Result<(), EngineError> {
-        place::write(&self.folder.join(recipe.ingredients().timing_name()), bytes)
+        atomic_file::write(
+            &self
+                .folder
+                .join(recipe.cache_key_fields().timing_cache_name()),
+            bytes,
+        )
     }
 }
 
@@ -266,13 +273,13 @@ impl EngineCache {
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, EngineError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if is_not_there(&error) => Ok(None),
+        Err(error) if is_not_found(&error) => Ok(None),
         Err(source) => Err(folder_error("read", path, source)),
     }
 }
 
 /// Whether there is no such file, or no folder that it could lie in.
-fn is_not_there(error: &io::Error) -> bool {
+fn is_not_found(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::reason::Missing;
+use super::miss::CacheMiss;
 use crate::graph::GraphError;
 use crate::model::ModelError;
 use jetwatch_nvidia::cuda::CudaError;
@@ -14,7 +14,7 @@ use jetwatch_nvidia::tensorrt::TensorRtError;
 pub enum EngineError {
     /// There is none, and it may not be built.
     #[error("{0}; or set detector.tensorrt.build to `allow`")]
-    Missing(Box<Missing>),
+    Missing(Box<CacheMiss>),
     /// TensorRT cannot do it.
     #[error("{0}")]
     TensorRt(Box<TensorRtError>),
@@ -32,7 +32,7 @@ pub enum EngineError {
         "model {model}: precision `{wanted}` says nothing to TensorRT, expected a name that begins with fp32, fp16 or int8; \
          choose another with detector.precision or --precision"
     )]
-    UnknownNumbers {
+    UnknownPrecision {
         /// The model's name.
         model: String,
         /// What was asked for.
@@ -108,7 +108,7 @@ pub enum EngineError {
          detector.tensorrt.engines or --engines", path.display()
     )]
     Folder {
-        /// `write` or `read`.
+        /// `write` or `process`.
         what: &'static str,
         /// The folder or file.
         path: PathBuf,
@@ -168,7 +168,7 @@ impl EngineError {
             Self::Missing(_)
             | Self::Model(_)
             | Self::Graph(_)
-            | Self::UnknownNumbers { .. }
+            | Self::UnknownPrecision { .. }
             | Self::NoInt8 { .. }
             | Self::DlaFloats { .. }
             | Self::NothingToCalibrate { .. }

@@ -75,17 +75,19 @@ fn is_copy(entry: &Value) -> bool {
 }
 
 fn precision(entry: &Value) -> &'static str {
-    let said = text(entry, "Precision");
-    if !said.is_empty() {
-        return word(said);
+    let declared = text(entry, "Precision");
+    if !declared.is_empty() {
+        return precision_of_format(declared);
     }
     let outputs = entry.get("Outputs").and_then(Value::as_array);
     let format = outputs.and_then(|outputs| outputs.first());
-    format.map_or("unknown", |format| word(text(format, "Format/Datatype")))
+    format.map_or("unknown", |format| {
+        precision_of_format(text(format, "Format/Datatype"))
+    })
 }
 
 /// The type that a format in words speaks of.
-fn word(format: &str) -> &'static str {
+fn precision_of_format(format: &str) -> &'static str {
     let format = format.to_ascii_lowercase();
     // `bf16` and `fp16` before what is part of them.
     [
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_counted_by_what_they_give_and_where() {
+    fn layers_are_counted_by_precision_and_device() {
         let json = r#"{"Layers": [
             {"Name": "quantize", "LayerType": "Reformat", "Outputs": [{"Name": "a", "Format/Datatype": "Four wide channel vectorized row major Int8 format"}]},
             {"Name": "stem", "LayerType": "CaskConvolution", "Outputs": [{"Name": "b", "Format/Datatype": "Thirty-two wide channel vectorized row major Int8 format"}]},
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_gpu_computes_beside_a_dla_is_named_without_copies() {
+    fn gpu_fallback_layers_are_named_without_copies() {
         let json = r#"{"Layers": [
             {"Name": "to dla", "LayerType": "Reformat", "Outputs": [{"Format/Datatype": "DLA_HWC4 Int8"}]},
             {"Name": "{ForeignNode[conv1...conv9]}", "LayerType": "DLA", "Outputs": [{"Format/Datatype": "Int8"}]},
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_alone_are_counted_and_other_texts_are_not_read() {
+    fn layer_names_are_counted_and_other_formats_rejected() {
         let layers = Layers::read(r#"{"Layers": ["a", "b"], "Bindings": []}"#).expect("layers");
         assert_eq!(
             (layers.total, layers.precision),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_stands_for_the_newest_library_in_it_that_builds() {
+    fn folder_selects_newest_library_with_builder() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let with = |names: &[&str]| {
             for name in names {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_a_library_and_a_file_that_is_none_are_refused() {
+    fn folder_without_library_and_non_library_are_rejected() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let error = open_library(Some(folder.path())).expect_err("it is empty");
         assert!(error.is_configuration(), "{error}");

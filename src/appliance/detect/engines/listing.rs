@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::EngineError;
+use super::atomic_file::manifest_of;
 use super::cache::{EngineCache, read};
 use super::manifest::Manifest;
-use super::place::manifest_of;
-use super::recipe::is_engine_name;
+use super::spec::is_engine_name;
 
 /// One engine of a cache.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,7 +45,7 @@ impl EngineCache {
                     ListedState::Incomplete(format!("its manifest cannot be read: {what}"))
                 }
                 (Ok(_), None) => ListedState::Incomplete("there is a manifest alone".to_owned()),
-                (Ok(manifest), Some(plan)) => match manifest.refuses(&plan) {
+                (Ok(manifest), Some(plan)) => match manifest.mismatch(&plan) {
                     Some(what) => ListedState::Damaged(what),
                     None => ListedState::Whole,
                 },

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::layers::Layers;
-use super::recipe::Ingredients;
 use super::sha256;
+use super::spec::CacheKeyFields;
 
 /// Number of the manifest's form; others are of another jetwatch.
-const FORM: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// What is written beside an engine, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Manifest {
     /// SHA-256 of the plan.
     pub plan_sha256: String,
     /// All that decided it.
-    pub recipe: Ingredients,
+    pub recipe: CacheKeyFields,
     /// Layers by precision and device; `None` where the plan could not be loaded to be asked.
     pub layers: Option<Layers>,
 }
@@ -33,13 +33,13 @@ pub struct Manifest {
 impl Manifest {
     /// The manifest of `plan`, which was just built.
     pub(super) fn new(
-        recipe: Ingredients,
+        recipe: CacheKeyFields,
         plan: &[u8],
         build_seconds: f64,
         layers: Option<Layers>,
     ) -> Self {
         Self {
-            manifest: FORM,
+            manifest: FORMAT_VERSION,
             jetwatch: env!("CARGO_PKG_VERSION").to_owned(),
             built_at: jiff::Timestamp::now().to_string(),
             build_seconds,
@@ -53,9 +53,9 @@ impl Manifest {
     /// Reads what [`to_text`](Self::to_text) gave; the error is a reason in words.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        if manifest.manifest != FORM {
+        if manifest.manifest != FORMAT_VERSION {
             return Err(format!(
-                "found form {}, expected {FORM}: another jetwatch wrote it",
+                "found form {}, expected {FORMAT_VERSION}: another jetwatch wrote it",
                 manifest.manifest
             ));
         }
@@ -69,7 +69,7 @@ impl Manifest {
     }
 
     /// What is wrong with `plan`, if anything.
-    pub(super) fn refuses(&self, plan: &[u8]) -> Option<String> {
+    pub(super) fn mismatch(&self, plan: &[u8]) -> Option<String> {
         if plan.len() as u64 != self.plan_bytes {
             return Some(format!(
                 "it has {} bytes, and its manifest says {}",
@@ -89,33 +89,38 @@ impl Manifest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recipe::tests::recipe;
+    use super::super::spec::tests::engine_spec;
     use super::*;
 
     #[test]
-    fn a_manifest_is_read_as_it_was_written_and_knows_its_plan() {
+    fn manifest_roundtrips_and_verifies_plan() {
         let layers = Layers {
             total: 3,
             ..Layers::default()
         };
-        let manifest = Manifest::new(recipe().ingredients(), b"plan", 12.5, Some(layers));
+        let manifest = Manifest::new(
+            engine_spec().cache_key_fields(),
+            b"plan",
+            12.5,
+            Some(layers),
+        );
         let read = Manifest::parse(manifest.to_text().as_bytes()).expect("it was just written");
         assert_eq!(read, manifest);
-        assert_eq!(read.refuses(b"plan"), None);
+        assert_eq!(read.mismatch(b"plan"), None);
         assert_eq!(
-            read.refuses(b"pla").as_deref(),
+            read.mismatch(b"pla").as_deref(),
             Some("it has 3 bytes, and its manifest says 4")
         );
-        let said = read.refuses(b"plam").expect("a letter differs");
-        assert!(said.contains("and its manifest says"), "{said}");
+        let mismatch = read.mismatch(b"plam").expect("a letter differs");
+        assert!(mismatch.contains("and its manifest says"), "{mismatch}");
     }
 
     #[test]
-    fn other_forms_and_cut_off_ones_are_told() {
-        let text = Manifest::new(recipe().ingredients(), b"", 0.0, None).to_text();
+    fn other_formats_and_truncated_manifests_are_reported() {
+        let text = Manifest::new(engine_spec().cache_key_fields(), b"", 0.0, None).to_text();
         let other = text.replace("\"manifest\": 1", "\"manifest\": 2");
-        let said = Manifest::parse(other.as_bytes()).expect_err("another form");
-        assert!(said.contains("found form 2, expected 1"), "{said}");
+        let error = Manifest::parse(other.as_bytes()).expect_err("another form");
+        assert!(error.contains("found form 2, expected 1"), "{error}");
         assert!(Manifest::parse(&text.as_bytes()[..text.len() / 2]).is_err());
         assert!(Manifest::parse(b"").is_err());
     }

@@ -5,17 +5,17 @@ use std::fs;
 use super::EngineError;
 use jetwatch_nvidia::cuda::Device;
 
-/// Below this, plus [`FLOOR_TIMES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
-const FLOOR_BYTES: u64 = 256 << 20;
+/// Below this, plus [`MIN_WEIGHT_COPIES`] the network, no build is tried: TensorRT's libraries and kernels alone take about as much.
+const MIN_BYTES: u64 = 256 << 20;
 
 /// Copies of the weights that are about at the same time, at the least: the file, the parsed network, the engine, the plan.
-const FLOOR_TIMES: u64 = 4;
+const MIN_WEIGHT_COPIES: u64 = 4;
 
-/// Below this, plus [`GOOD_TIMES`] the network and the workspace, a warning is given.
-const GOOD_BYTES: u64 = 1 << 30;
+/// Below this, plus [`RECOMMENDED_WEIGHT_COPIES`] the network and the workspace, a warning is given.
+const RECOMMENDED_BYTES: u64 = 1 << 30;
 
 /// Copies of the weights when tactics are tried in several precisions.
-const GOOD_TIMES: u64 = 8;
+const RECOMMENDED_WEIGHT_COPIES: u64 = 8;
 
 /// Fails when there is far too little memory, and warns when there may be too little: of the GPU, or on a machine whose GPU has none of its
 /// own, or that has no GPU, of the machine.
@@ -35,34 +35,35 @@ pub(super) fn check(
             }
         }
     };
-    if let Some(warning) = judge(kind, free, network_bytes, workspace_bytes)? {
+    if let Some(warning) = assess(kind, free, network_bytes, workspace_bytes)? {
         log::warn!("{warning}");
     }
     Ok(())
 }
 
 /// An error, a warning, or nothing to say.
-fn judge(
+fn assess(
     kind: &'static str,
     free: u64,
     network_bytes: u64,
     workspace_bytes: u64,
 ) -> Result<Option<String>, EngineError> {
-    let floor = FLOOR_BYTES + FLOOR_TIMES * network_bytes;
-    let good = GOOD_BYTES + GOOD_TIMES * network_bytes + workspace_bytes;
-    if free < floor {
+    let required = MIN_BYTES + MIN_WEIGHT_COPIES * network_bytes;
+    let recommended =
+        RECOMMENDED_BYTES + RECOMMENDED_WEIGHT_COPIES * network_bytes + workspace_bytes;
+    if free < required {
         return Err(EngineError::Memory {
             kind,
             free: free >> 20,
-            floor: floor.div_ceil(1 << 20),
+            floor: required.div_ceil(1 << 20),
         });
     }
-    Ok((free < good).then(|| {
+    Ok((free < recommended).then(|| {
         format!(
             "{} MiB of {kind} are free, and a build may take {} MiB: if it fails, end other programs or set a smaller workspace \
              (detector.tensorrt.workspace_mib, --workspace)",
             free >> 20,
-            good.div_ceil(1 << 20)
+            recommended.div_ceil(1 << 20)
         )
     }))
 }
@@ -81,19 +82,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_memory_is_warned_of_and_too_little_is_refused() {
+    fn low_memory_warns_and_too_little_fails() {
         let mib = |mib: u64| mib << 20;
         assert_eq!(
-            judge("memory", mib(4096), mib(10), 0).expect("plenty"),
+            assess("memory", mib(4096), mib(10), 0).expect("plenty"),
             None
         );
-        let warning = judge("memory", mib(1000), mib(10), mib(500)).expect("enough to try");
+        let warning = assess("memory", mib(1000), mib(10), mib(500)).expect("enough to try");
         let warning = warning.expect("it may be too little");
         assert!(
             warning.starts_with("1000 MiB of memory are free, and a build may take 1604 MiB"),
             "{warning}"
         );
-        let error = judge("GPU memory", mib(200), mib(10), 0)
+        let error = assess("GPU memory", mib(200), mib(10), 0)
             .expect_err("too little")
             .to_string();
         assert!(
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_what_is_available() {
+    fn available_memory_is_read_from_meminfo() {
         let text = "MemTotal:       8000 kB\nMemFree:   10 kB\nMemAvailable:    2048 kB\n";
         assert_eq!(available(text), Some(2 << 20));
         assert_eq!(available("MemTotal: 8 kB\n"), None);

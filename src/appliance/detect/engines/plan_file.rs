@@ -9,16 +9,16 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::EngineError;
+use super::atomic_file::{folder_error, manifest_of};
 use super::cache::read;
 use super::manifest::Manifest;
-use super::place::{folder_error, manifest_of};
 use crate::graph;
 
 /// Compute capabilities in the order of the bits.
 const CAPABILITIES: [&str; 6] = ["7.5", "8.0", "8.6", "8.9", "12.0", "12.1"];
 
 /// Longest description that a wrapped plan is believed to have.
-const MOST_METADATA: usize = 1 << 20;
+const MAX_METADATA_BYTES: usize = 1 << 20;
 
 /// A file, as far as it can be known without loading it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -78,13 +78,13 @@ pub enum PlanKind {
 }
 
 /// Reads the file at `path` and the manifest beside it.
-pub fn look_into(path: &Path) -> Result<PlanFile, EngineError> {
+pub fn inspect_file(path: &Path) -> Result<PlanFile, EngineError> {
     let bytes = std::fs::read(path).map_err(|source| folder_error("read", path, source))?;
     let (manifest, mismatch) = match read(&manifest_of(path))? {
         None => (None, None),
         Some(text) => match Manifest::parse(&text) {
             Ok(manifest) => {
-                let mismatch = manifest.refuses(&bytes);
+                let mismatch = manifest.mismatch(&bytes);
                 (Some(manifest), mismatch)
             }
             Err(what) => (None, Some(format!("its manifest cannot be read: {what}"))),
@@ -92,7 +92,7 @@ pub fn look_into(path: &Path) -> Result<PlanFile, EngineError> {
     };
     Ok(PlanFile {
         bytes: bytes.len(),
-        kind: PlanKind::of(path, &bytes),
+        kind: PlanKind::identify(path, &bytes),
         manifest,
         mismatch,
     })
@@ -101,7 +101,7 @@ pub fn look_into(path: &Path) -> Result<PlanFile, EngineError> {
 impl PlanKind {
     /// What `bytes` are, those of the file at `path`.
     #[must_use]
-    pub fn of(path: &Path, bytes: &[u8]) -> Self {
+    pub fn identify(path: &Path, bytes: &[u8]) -> Self {
         if bytes.is_empty() {
             return Self::Empty;
         }
@@ -139,7 +139,7 @@ impl PlanKind {
 
     /// What it is, in a sentence; with what to do where it is no plan.
     #[must_use]
-    pub fn in_words(&self, bytes: usize) -> String {
+    pub fn describe(&self, bytes: usize) -> String {
         match self {
             Self::Empty => {
                 "empty: a build or a copy was cut off; build it again".to_owned()
@@ -172,7 +172,7 @@ impl PlanKind {
                 "a plan behind a description of {} bytes, as Ultralytics writes them: TensorRT and jetwatch take it without those \
                  {plan_at} bytes alone; then {}",
                 plan_at - 4,
-                plan.in_words(bytes - plan_at)
+                plan.describe(bytes - plan_at)
             ),
             Self::Onnx {
                 nodes,
@@ -225,7 +225,7 @@ fn plan(bytes: &[u8]) -> Option<PlanKind> {
 /// The description in front of a wrapped plan, and where the plan begins: four bytes of length, the least significant first, then JSON.
 fn description(bytes: &[u8]) -> Option<(serde_json::Value, usize)> {
     let length = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
-    let text = bytes.get(4..4 + length.min(MOST_METADATA))?;
+    let text = bytes.get(4..4 + length.min(MAX_METADATA_BYTES))?;
     let value: serde_json::Value = serde_json::from_slice(text).ok()?;
     value.is_object().then_some((value, 4 + length))
 }
@@ -252,26 +252,26 @@ mod tests {
         bytes
     }
 
-    fn words(bytes: &[u8]) -> String {
-        PlanKind::of(Path::new("a.engine"), bytes).in_words(bytes.len())
+    fn description_of(bytes: &[u8]) -> String {
+        PlanKind::identify(Path::new("a.engine"), bytes).describe(bytes.len())
     }
 
     #[test]
-    fn a_plan_with_a_header_tells_its_builder_and_whether_it_is_whole() {
-        let said = words(&header(64));
+    fn a_plan_header_gives_the_builder_version_and_completeness() {
+        let summary = description_of(&header(64));
         assert_eq!(
-            said,
+            summary,
             "a plan whose header names version 1.7.1.116 of its builder (TensorRT-RTX has such headers), for compute capability 8.6, 8.9"
         );
-        let said = words(&header(7_739_396));
+        let summary = description_of(&header(7_739_396));
         assert!(
-            said.ends_with(
+            summary.ends_with(
                 "cut off or damaged: 64 bytes, and its header says 7739396; build or copy it again"
             ),
-            "{said}"
+            "{summary}"
         );
-        assert!(words(b"ftrt plan").starts_with("it begins as plans"));
-        assert!(words(&header(64)[..20]).starts_with("it begins as plans"));
+        assert!(description_of(b"ftrt plan").starts_with("it begins as plans"));
+        assert!(description_of(&header(64)[..20]).starts_with("it begins as plans"));
     }
 
     #[test]
@@ -284,59 +284,67 @@ mod tests {
             description,
             plan_at,
             plan,
-        } = PlanKind::of(Path::new("a.engine"), &bytes)
+        } = PlanKind::identify(Path::new("a.engine"), &bytes)
         else {
             panic!("it is wrapped");
         };
         assert_eq!(description["task"], "detect");
         assert_eq!(plan_at, 4 + text.len());
         assert!(matches!(*plan, PlanKind::Versioned { .. }));
-        let said = words(&bytes);
+        let summary = description_of(&bytes);
         assert!(
-            said.contains("as Ultralytics writes them") && said.contains("1.7.1.116"),
-            "{said}"
+            summary.contains("as Ultralytics writes them") && summary.contains("1.7.1.116"),
+            "{summary}"
         );
         // A description without a plan behind it, and one that is cut off.
         assert!(
-            words(&bytes[..plan_at]).contains("neither a plan"),
-            "{said}"
+            description_of(&bytes[..plan_at]).contains("neither a plan"),
+            "{summary}"
         );
-        assert!(words(&bytes[..20]).starts_with("neither a plan"));
+        assert!(description_of(&bytes[..20]).starts_with("neither a plan"));
     }
 
     #[test]
-    fn what_is_no_plan_is_told_as_what_it_is() {
-        assert!(words(b"").starts_with("empty"));
-        assert!(words(b"\n<!DOCTYPE html><html>404</html>").starts_with("a page of the web"));
-        assert!(words(b"version https://git-lfs.github.com/spec/v1\n").starts_with("a pointer"));
-        assert!(words(b"\x7fELF\x02\x01").ends_with("it begins with the bytes 7f 45 4c 46 02 01"));
+    fn other_file_types_are_identified() {
+        assert!(description_of(b"").starts_with("empty"));
+        assert!(
+            description_of(b"\n<!DOCTYPE html><html>404</html>").starts_with("a page of the web")
+        );
+        assert!(
+            description_of(b"version https://git-lfs.github.com/spec/v1\n")
+                .starts_with("a pointer")
+        );
+        assert!(
+            description_of(b"\x7fELF\x02\x01")
+                .ends_with("it begins with the bytes 7f 45 4c 46 02 01")
+        );
         let onnx = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../../models/street-nano/street-nano_int8.onnx");
-        let said = words(&std::fs::read(onnx).expect("our network"));
+        let summary = description_of(&std::fs::read(onnx).expect("our network"));
         assert!(
-            said.starts_with("an ONNX network of ") && said.contains("quantized"),
-            "{said}"
+            summary.starts_with("an ONNX network of ") && summary.contains("quantized"),
+            "{summary}"
         );
     }
 
     #[test]
-    fn the_manifest_beside_a_file_is_held_against_it() {
+    fn the_manifest_of_a_file_is_compared_with_it() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.engine");
         std::fs::write(&path, header(64)).expect("written");
-        let found = look_into(&path).expect("readable");
+        let found = inspect_file(&path).expect("readable");
         assert_eq!((found.manifest, found.mismatch), (None, None));
-        let recipe = super::super::recipe::tests::recipe().ingredients();
+        let recipe = super::super::spec::tests::engine_spec().cache_key_fields();
         let manifest = Manifest::new(recipe, &header(64), 1.0, None);
         std::fs::write(manifest_of(&path), manifest.to_text()).expect("written");
-        let found = look_into(&path).expect("readable");
+        let found = inspect_file(&path).expect("readable");
         assert_eq!((found.manifest, found.mismatch), (Some(manifest), None));
         std::fs::write(&path, header(63)).expect("written");
-        let found = look_into(&path).expect("readable");
+        let found = inspect_file(&path).expect("readable");
         assert!(found.mismatch.expect("it was changed").contains("SHA-256"));
         std::fs::write(manifest_of(&path), "{").expect("written");
-        let found = look_into(&path).expect("readable");
+        let found = inspect_file(&path).expect("readable");
         assert!(found.mismatch.expect("torn").contains("cannot be read"));
-        assert!(look_into(&folder.path().join("gone")).is_err());
+        assert!(inspect_file(&folder.path().join("gone")).is_err());
     }
 }

@@ -195,7 +195,7 @@ pub const FAMILIES: [Family; 17] = [
     },
 ];
 
-/// The family with the word `layout`.
+/// The family with the word `decoders`.
 #[must_use]
 pub(super) fn find(layout: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.layout == layout)
@@ -210,7 +210,7 @@ impl Family {
 
     /// The family as the authors of this very network prepare their pictures; `task` is what its exporter noted.
     #[must_use]
-    pub(super) fn of_task(&self, task: Option<&str>) -> Self {
+    pub(super) fn for_task(&self, task: Option<&str>) -> Self {
         match task {
             Some("classify") if self.is_classifier() => Self {
                 layout: self.layout,

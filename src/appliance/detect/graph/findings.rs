@@ -7,19 +7,19 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::guess::{self, picture_input};
-use super::network::{Axis, Element, Network, OWN, Operator};
+use super::infer_layout::{self, image_input};
+use super::summary::{Axis, Element, Network, ONNX_DOMAIN, Operator};
 
 /// Newest operator set that TensorRT 8.5's parser reads.
-const NEWEST_TENSORRT: i64 = 17;
+const MAX_TENSORRT_OPSET: i64 = 17;
 /// Newest operator set that ONNX Runtime 1.17 reads.
-const NEWEST_RUNTIME: i64 = 20;
+const MAX_RUNTIME_OPSET: i64 = 20;
 /// Newest file format that ONNX Runtime 1.17 reads.
-const NEWEST_IR: i64 = 9;
+const MAX_IR_VERSION: i64 = 9;
 /// Oldest operator set with a scale for each channel in `DequantizeLinear`.
-const OLDEST_PER_CHANNEL: i64 = 13;
+const MIN_PER_CHANNEL_OPSET: i64 = 13;
 /// Oldest operator set that ONNX Runtime promises to read.
-const OLDEST_RUNTIME: i64 = 7;
+const MIN_RUNTIME_OPSET: i64 = 7;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,7 +35,7 @@ pub enum Severity {
 
 /// One thing that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct Diagnostic {
     /// How much it matters.
     pub severity: Severity,
     /// What was found, what was expected, what to do.
@@ -57,8 +57,8 @@ const RUNTIME_DOMAINS: [&str; 2] = ["com.microsoft", "ai.onnx.ml"];
 
 /// Everything that was found, what matters most first.
 #[must_use]
-pub fn findings(network: &Network) -> Vec<Finding> {
-    let mut found = Found(Vec::new());
+pub fn lint(network: &Network) -> Vec<Diagnostic> {
+    let mut found = Diagnostics(Vec::new());
     files(network, &mut found);
     operators(network, &mut found);
     versions(network, &mut found);
@@ -71,12 +71,12 @@ pub fn findings(network: &Network) -> Vec<Finding> {
 
 /// Why a runtime may refuse to load the network at `path`, in a sentence; `None` when nothing is known against it.
 #[must_use]
-pub fn why_refused(path: &Path) -> Option<String> {
+pub fn incompatibility(path: &Path) -> Option<String> {
     let network = match super::read(path) {
         Ok(network) => network,
         Err(error) => return Some(error.to_string()),
     };
-    let mut found = Found(Vec::new());
+    let mut found = Diagnostics(Vec::new());
     files(&network, &mut found);
     operators(&network, &mut found);
     versions(&network, &mut found);
@@ -89,9 +89,9 @@ pub fn why_refused(path: &Path) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-struct Found(Vec<Finding>);
+struct Diagnostics(Vec<Diagnostic>);
 
-impl Found {
+impl Diagnostics {
     fn error(&mut self, text: String) {
         self.push(Severity::Error, text);
     }
@@ -105,11 +105,11 @@ impl Found {
     }
 
     fn push(&mut self, severity: Severity, text: String) {
-        self.0.push(Finding { severity, text });
+        self.0.push(Diagnostic { severity, text });
     }
 }
 
-fn files(network: &Network, found: &mut Found) {
+fn files(network: &Network, found: &mut Diagnostics) {
     for file in &network.external {
         let weights = file.weights;
         match file.found_bytes {
@@ -152,12 +152,12 @@ fn more(count: usize) -> String {
     format!(" and {count} more")
 }
 
-fn operators(network: &Network, found: &mut Found) {
+fn operators(network: &Network, found: &mut Diagnostics) {
     for operator in &network.operators {
-        if operator.is_defined || operator.domain == OWN && !is_plugin(operator) {
+        if operator.is_defined || operator.domain == ONNX_DOMAIN && !is_plugin(operator) {
             continue;
         }
-        let (name, place) = (&operator.name, place(operator));
+        let (name, place) = (&operator.name, location(operator));
         if is_plugin(operator) {
             found.warning(format!(
                 "operator `{name}`{place} is a plug-in of TensorRT, which ONNX Runtime does not have: run the network with \
@@ -184,7 +184,7 @@ fn is_plugin(operator: &Operator) -> bool {
 }
 
 /// Where an operator stands, for a message.
-fn place(operator: &Operator) -> String {
+fn location(operator: &Operator) -> String {
     if operator.first_node.is_empty() {
         return format!(" ({}×)", operator.count);
     }
@@ -194,50 +194,50 @@ fn place(operator: &Operator) -> String {
     )
 }
 
-fn versions(network: &Network, found: &mut Found) {
+fn versions(network: &Network, found: &mut Diagnostics) {
     let Some(opset) = network.opset() else {
         found.error(
             "no operator set of ONNX's own is named: the file is damaged or was made by hand; export it again".to_owned(),
         );
         return;
     };
-    if opset > NEWEST_RUNTIME {
+    if opset > MAX_RUNTIME_OPSET {
         found.warning(format!(
-            "operator set {opset} is newer than ONNX Runtime 1.17 ({NEWEST_RUNTIME}) and TensorRT 8.5 ({NEWEST_TENSORRT}) read: \
-             export with opset_version={NEWEST_TENSORRT}, or run it with newer ones only"
+            "operator set {opset} is newer than ONNX Runtime 1.17 ({MAX_RUNTIME_OPSET}) and TensorRT 8.5 ({MAX_TENSORRT_OPSET}) read: \
+             export with opset_version={MAX_TENSORRT_OPSET}, or run it with newer ones only"
         ));
-    } else if opset > NEWEST_TENSORRT {
+    } else if opset > MAX_TENSORRT_OPSET {
         found.warning(format!(
-            "operator set {opset} is newer than TensorRT 8.5 of JetPack 5 reads ({NEWEST_TENSORRT}): export with \
-             opset_version={NEWEST_TENSORRT}, or run it with newer ones only"
+            "operator set {opset} is newer than TensorRT 8.5 of JetPack 5 reads ({MAX_TENSORRT_OPSET}): export with \
+             opset_version={MAX_TENSORRT_OPSET}, or run it with newer ones only"
         ));
-    } else if opset < OLDEST_RUNTIME {
+    } else if opset < MIN_RUNTIME_OPSET {
         found.warning(format!(
-            "operator set {opset} is older than the runtimes promise to read ({OLDEST_RUNTIME}): export with opset_version=13"
+            "operator set {opset} is older than the runtimes promise to read ({MIN_RUNTIME_OPSET}): export with opset_version=13"
         ));
-    } else if opset < OLDEST_PER_CHANNEL {
+    } else if opset < MIN_PER_CHANNEL_OPSET {
         found.note(format!(
-            "operator set {opset} has no scale for each channel ({OLDEST_PER_CHANNEL} has): it runs, but must be converted \
+            "operator set {opset} has no scale for each channel ({MIN_PER_CHANNEL_OPSET} has): it runs, but must be converted \
              before it is quantized, which models/quantize.py does"
         ));
     }
-    if network.ir_version > NEWEST_IR {
+    if network.ir_version > MAX_IR_VERSION {
         found.warning(format!(
-            "version {} of the file format is newer than ONNX Runtime 1.17 reads ({NEWEST_IR}): save it with an older `onnx` \
-             package, or set its ir_version to {NEWEST_IR} if its operator set is at most {NEWEST_RUNTIME}",
+            "version {} of the file format is newer than ONNX Runtime 1.17 reads ({MAX_IR_VERSION}): save it with an older `onnx` \
+             package, or set its ir_version to {MAX_IR_VERSION} if its operator set is at most {MAX_RUNTIME_OPSET}",
             network.ir_version
         ));
     }
 }
 
-fn tensors(network: &Network, found: &mut Found) {
+fn tensors(network: &Network, found: &mut Diagnostics) {
     if network.outputs.is_empty() {
         found.error(
             "the network has no output: the file was cut out of another one; export it again"
                 .to_owned(),
         );
     }
-    let Some(input) = picture_input(network) else {
+    let Some(input) = image_input(network) else {
         let inputs: Vec<String> = network
             .inputs
             .iter()
@@ -270,7 +270,7 @@ fn tensors(network: &Network, found: &mut Found) {
             input.name
         ));
     }
-    let guess = guess::guess(network, None);
+    let guess = infer_layout::infer_layout(network, None);
     let is_known = |name: &String| {
         guess.as_ref().is_some_and(|guess| {
             guess.sizes_name.as_ref() == Some(name) || guess.scales_name.as_ref() == Some(name)
@@ -307,7 +307,7 @@ fn tensors(network: &Network, found: &mut Found) {
     }
 }
 
-fn quantization(network: &Network, found: &mut Found) {
+fn quantization(network: &Network, found: &mut Diagnostics) {
     let quantized = &network.quantization;
     if network.half_weights > 0 {
         found.note(format!(

@@ -6,16 +6,16 @@
 
 use std::borrow::Cow;
 
-use super::messages;
-use super::network::stored_len;
-use super::wire::{self, Damage, Message};
+use super::onnx_proto;
+use super::protobuf::{self, Malformed, Message};
+use super::summary::stored_len;
 
 /// Deepest nesting of messages: each body of a loop or branch in another one is four deeper.
-const MOST_LEVELS: usize = 80;
+const MAX_DEPTH: usize = 80;
 
 /// The bytes of one weight in a file beside the network's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WeightPlace<'a> {
+pub struct ExternalTensor<'a> {
     /// The file's path as the network gives it.
     pub location: &'a str,
     /// Where they begin.
@@ -24,24 +24,24 @@ pub struct WeightPlace<'a> {
     pub len: u64,
 }
 
-/// The weights of `network` that lie in other files, in its order; most networks have none.
-pub fn weight_places(network: &[u8]) -> Result<Vec<WeightPlace<'_>>, Damage> {
+/// The weights of `summary` that lie in other files, in its order; most networks have none.
+pub fn external_tensors(network: &[u8]) -> Result<Vec<ExternalTensor<'_>>, Malformed> {
     let mut places = Vec::new();
     let mut note = |place| {
         places.push(place);
-        Ok::<_, Damage>(&[][..])
+        Ok::<_, Malformed>(&[][..])
     };
-    rewritten(Message::whole(network), Kind::Model, 0, &mut note)?;
+    rewritten(Message::new(network), Kind::Model, 0, &mut note)?;
     Ok(places)
 }
 
-/// `network` with all of its weights in it: `take` gives the bytes of those that lie elsewhere, as many as it is asked for.
+/// `summary` with all of its weights in it: `read_bytes` gives the bytes of those that lie elsewhere, as many as it is asked for.
 /// `None` when there are none of these.
-pub fn join<'a, E: From<Damage>>(
+pub fn embed<'a, E: From<Malformed>>(
     network: &'a [u8],
-    mut take: impl FnMut(WeightPlace<'a>) -> Result<&'a [u8], E>,
+    mut take: impl FnMut(ExternalTensor<'a>) -> Result<&'a [u8], E>,
 ) -> Result<Option<Vec<u8>>, E> {
-    let pieces = rewritten(Message::whole(network), Kind::Model, 0, &mut take)?;
+    let pieces = rewritten(Message::new(network), Kind::Model, 0, &mut take)?;
     Ok(pieces.map(|pieces| pieces.parts.concat()))
 }
 
@@ -96,30 +96,30 @@ impl<'a> Pieces<'a> {
 }
 
 /// The message with its weights in it; `None` when it has all of them already.
-fn rewritten<'a, E: From<Damage>>(
+fn rewritten<'a, E: From<Malformed>>(
     message: Message<'a>,
     kind: Kind,
     level: usize,
-    take: &mut dyn FnMut(WeightPlace<'a>) -> Result<&'a [u8], E>,
+    load: &mut dyn FnMut(ExternalTensor<'a>) -> Result<&'a [u8], E>,
 ) -> Result<Option<Pieces<'a>>, E> {
     if kind == Kind::Tensor {
-        return tensor(message, take);
+        return tensor(message, load);
     }
     let mut pieces = Pieces::default();
     let mut is_changed = false;
     for field in message.fields() {
         let field = field?;
         let child = match kind.child(field.number) {
-            Some(_) if level == MOST_LEVELS => {
-                return Err(field.damage("graphs nested too deep").into());
+            Some(_) if level == MAX_DEPTH => {
+                return Err(field.malformed("graphs nested too deep").into());
             }
-            Some(child) => rewritten(field.message()?, child, level + 1, take)?,
+            Some(child) => rewritten(field.message()?, child, level + 1, load)?,
             None => None,
         };
         match child {
             Some(child) => {
                 is_changed = true;
-                pieces.push(wire::head(field.number, child.len));
+                pieces.push(protobuf::field_header(field.number, child.len));
                 pieces.append(child);
             }
             None => pieces.push(field.encoded),
@@ -129,15 +129,15 @@ fn rewritten<'a, E: From<Damage>>(
 }
 
 /// A weight with its bytes as `raw_data` instead of `external_data` and `data_location`.
-fn tensor<'a, E: From<Damage>>(
+fn tensor<'a, E: From<Malformed>>(
     message: Message<'a>,
-    take: &mut dyn FnMut(WeightPlace<'a>) -> Result<&'a [u8], E>,
+    load: &mut dyn FnMut(ExternalTensor<'a>) -> Result<&'a [u8], E>,
 ) -> Result<Option<Pieces<'a>>, E> {
-    let weight = messages::weight(message)?;
+    let weight = onnx_proto::weight(message)?;
     let Some(elsewhere) = weight.external else {
         return Ok(None);
     };
-    let bytes = take(WeightPlace {
+    let bytes = load(ExternalTensor {
         location: elsewhere.location,
         offset: elsewhere.offset,
         len: elsewhere.len.unwrap_or_else(|| stored_len(&weight)),
@@ -149,7 +149,7 @@ fn tensor<'a, E: From<Damage>>(
             pieces.push(field.encoded);
         }
     }
-    pieces.push(wire::head(9, bytes.len()));
+    pieces.push(protobuf::field_header(9, bytes.len()));
     pieces.push(bytes);
     Ok(Some(pieces))
 }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     fn field(number: u64, value: &[u8]) -> Vec<u8> {
-        [&wire::head(number, value.len()), value].concat()
+        [&protobuf::field_header(number, value.len()), value].concat()
     }
 
     /// A weight of two bytes: outside, at byte 300 of the file `w`, or inside.
@@ -200,34 +200,34 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_found_wherever_they_may_be() {
+    fn external_weights_are_found_in_all_locations() {
         let outside = everywhere(&weight(None));
-        let places = weight_places(&outside).expect("it is whole");
-        let place = WeightPlace {
+        let places = external_tensors(&outside).expect("it is whole");
+        let place = ExternalTensor {
             location: "w",
             offset: 300,
             len: 2,
         };
         // Three times a node's six with a graph's three, and a function's node.
         assert_eq!(places, vec![place; 3 * (6 + 3) + 6]);
-        let joined = join(&outside, |_| Ok::<_, Damage>(&[7, 9]));
+        let joined = embed(&outside, |_| Ok::<_, Malformed>(&[7, 9]));
         let inside = everywhere(&weight(Some(&[7, 9])));
         assert_eq!(joined, Ok(Some(inside.clone())));
-        assert_eq!(weight_places(&inside), Ok(Vec::new()));
-        assert_eq!(join(&inside, |_| Ok::<_, Damage>(&[])), Ok(None));
+        assert_eq!(external_tensors(&inside), Ok(Vec::new()));
+        assert_eq!(embed(&inside, |_| Ok::<_, Malformed>(&[])), Ok(None));
     }
 
     #[test]
-    fn damage_and_depth_are_errors() {
+    fn damaged_and_deeply_nested_models_are_errors() {
         let mut node = Vec::new();
         for _ in 0..40 {
             node = field(5, &field(6, &field(1, &node)));
         }
         let deep = field(7, &field(1, &node));
-        let error = weight_places(&deep).expect_err("too deep");
+        let error = external_tensors(&deep).expect_err("too deep");
         assert_eq!(error.what, "graphs nested too deep");
         let cut = everywhere(&weight(None));
-        let error = weight_places(&cut[..cut.len() - 1]).expect_err("cut off");
+        let error = external_tensors(&cut[..cut.len() - 1]).expect_err("cut off");
         assert_eq!(error.what, "a length beyond the end of its message");
     }
 }

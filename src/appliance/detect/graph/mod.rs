@@ -1,40 +1,40 @@
 //! What an ONNX file holds, read without ONNX Runtime.
 //!
-//! [`read`] sums a file up as a [`Network`]: tensors, operators, quantization, files beside it. [`findings()`] judges it
-//! against the runtimes that jetwatch uses, [`guess()`] tells which output layout its shapes and names speak for, and
-//! [`Draft`] turns a guess into a `model.yaml`; [`join()`] puts weights into a network that keeps them in other files. All but
+//! [`process`] sums a file up as a [`Network`]: tensors, operators, quantization, files beside it. [`lint()`] judges it
+//! against the runtimes that jetwatch uses, [`infer_layout()`] tells which output layout its shapes and names speak for, and
+//! [`ModelYamlTemplate`] turns a guess into a `model.yaml`; [`embed()`] puts weights into a network that keeps them in other files. All but
 //! the reading of the file is pure. Called by `jetwatch model inspect` and `jetwatch model init`, when a model's file is read,
 //! and when a runtime refuses a network, to say why.
 
-mod draft;
-mod draft_error;
-mod ends;
+mod class_names;
 mod families;
 mod findings;
-mod guess;
+mod infer_layout;
 mod join;
-mod messages;
-mod names;
-mod network;
+mod model_yaml_template;
+mod model_yaml_template_error;
+mod onnx_proto;
+mod producer;
+mod protobuf;
 mod quantization;
-mod wire;
+mod summary;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-pub use draft::{Draft, Origin};
-pub use draft_error::DraftError;
 pub use families::{FAMILIES, Family};
-pub use findings::{Finding, Severity, findings, why_refused};
-pub use guess::{Guess, Role, guess, guesses};
-pub use join::{WeightPlace, join, weight_places};
-pub use network::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
+pub use findings::{Diagnostic, Severity, incompatibility, lint};
+pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};
+pub use join::{ExternalTensor, embed, external_tensors};
+pub use model_yaml_template::{ModelYamlTemplate, Origin};
+pub use model_yaml_template_error::ModelYamlTemplateError;
+pub use protobuf::Malformed;
 pub use quantization::Quantization;
-pub use wire::Damage;
+pub use summary::{Axis, Element, ExternalFile, Network, Operator, Opset, Tensor};
 
 /// Protobuf messages have at most 2 GiB; what is larger has its weights in files beside it.
-const MOST_BYTES: u64 = 1 << 31;
+const MAX_BYTES: u64 = 1 << 31;
 
 /// Why a file cannot be summed up.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum GraphError {
     },
     /// It is longer than any ONNX file.
     #[error(
-        "{}: found {bytes} bytes, expected at most {MOST_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
+        "{}: found {bytes} bytes, expected at most {MAX_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
          save the network with its weights in a file beside it",
         path.display()
     )]
@@ -68,7 +68,7 @@ pub enum GraphError {
         /// The file.
         path: PathBuf,
         /// What is wrong, and where.
-        damage: Damage,
+        damage: Malformed,
         /// The file's length.
         bytes: usize,
     },
@@ -112,11 +112,11 @@ pub fn summarize(
         damage,
         bytes: bytes.len(),
     };
-    let model = messages::model(bytes).map_err(damaged)?;
+    let model = onnx_proto::model(bytes).map_err(damaged)?;
     let Some(graph) = &model.graph else {
         return Err(no_network(path, bytes, ""));
     };
-    Ok(network::sum_up(bytes.len(), &model, graph, length))
+    Ok(summary::summarize(bytes.len(), &model, graph, length))
 }
 
 fn no_network(path: &Path, bytes: &[u8], kind: &'static str) -> GraphError {
@@ -164,7 +164,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, GraphError> {
     };
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
-    if metadata.len() > MOST_BYTES {
+    if metadata.len() > MAX_BYTES {
         return Err(GraphError::TooLong {
             path: path.to_owned(),
             bytes: metadata.len(),
@@ -175,7 +175,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, GraphError> {
         return Err(unreadable(io::Error::other("it is not a file")));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES)
+    file.take(MAX_BYTES)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     Ok(bytes)

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::messages::{Graph, Node, Weight};
-use super::network::Element;
+use super::onnx_proto::{Graph, Node, Weight};
+use super::summary::Element;
 
 /// What is quantized, and how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -47,7 +47,7 @@ impl Quantization {
 const LAYERS: [&str; 4] = ["Conv", "ConvTranspose", "MatMul", "Gemm"];
 
 /// Reads the nodes of `graph`.
-pub(super) fn sum_up(graph: &Graph<'_>) -> Quantization {
+pub(super) fn summarize(graph: &Graph<'_>) -> Quantization {
     let weights: HashMap<&str, &Weight<'_>> = graph
         .weights
         .iter()
@@ -65,7 +65,11 @@ pub(super) fn sum_up(graph: &Graph<'_>) -> Quantization {
             .is_some_and(|node| node.operator == "DequantizeLinear")
     };
     let mut sum = Quantization::default();
-    for node in graph.nodes.iter().filter(|node| is_own(node.domain)) {
+    for node in graph
+        .nodes
+        .iter()
+        .filter(|node| is_onnx_domain(node.domain))
+    {
         match node.operator {
             "QuantizeLinear" => sum.quantize += 1,
             "DequantizeLinear" => {
@@ -86,7 +90,7 @@ pub(super) fn sum_up(graph: &Graph<'_>) -> Quantization {
 }
 
 /// Vendors' dequantizers, such as those of `com.microsoft`, are the same thing under another domain.
-fn is_own(domain: &str) -> bool {
+fn is_onnx_domain(domain: &str) -> bool {
     matches!(domain, "" | "ai.onnx" | "com.microsoft")
 }
 
@@ -130,7 +134,7 @@ fn count_dequantize(
 }
 
 fn has_value(weight: &Weight<'_>) -> bool {
-    weight.has_number_beside_zero
+    weight.has_nonzero
         || weight
             .raw
             .is_some_and(|raw| raw.iter().any(|byte| *byte != 0))

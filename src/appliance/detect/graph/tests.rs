@@ -248,12 +248,12 @@ fn families() -> Vec<(Network, &'static str, usize)> {
 }
 
 #[test]
-fn every_family_is_guessed_and_its_description_loads() {
+fn every_family_is_inferred_and_its_template_loads() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (network, layout, classes) in families() {
         let shapes: Vec<String> = network.outputs.iter().map(ToString::to_string).collect();
-        let guess =
-            guess(&network, None).unwrap_or_else(|| panic!("{layout} is not seen in {shapes:?}"));
+        let guess = infer_layout(&network, None)
+            .unwrap_or_else(|| panic!("{layout} is not seen in {shapes:?}"));
         assert_eq!(
             (guess.layout, guess.classes),
             (layout, classes),
@@ -261,8 +261,9 @@ fn every_family_is_guessed_and_its_description_loads() {
             guess.reason
         );
         // Whatever else fits must load too when it is asked for.
-        for other in guesses(&network, None) {
-            let draft = Draft::new(&network, Some(other.layout), None, None).expect(other.layout);
+        for other in candidate_layouts(&network, None) {
+            let draft = ModelYamlTemplate::new(&network, Some(other.layout), None, None)
+                .expect(other.layout);
             let text = draft.text(Origin {
                 name: "net: one",
                 file: "net #1.onnx",
@@ -287,10 +288,10 @@ fn every_family_is_guessed_and_its_description_loads() {
 }
 
 #[test]
-fn every_family_of_the_table_is_guessed_by_some_shape() {
+fn every_family_of_the_table_is_inferred_from_some_shape() {
     let guessed: Vec<&str> = families()
         .iter()
-        .flat_map(|(network, ..)| guesses(network, None))
+        .flat_map(|(network, ..)| candidate_layouts(network, None))
         .map(|guess| guess.layout)
         .collect();
     for family in &FAMILIES {
@@ -309,7 +310,7 @@ fn every_family_of_the_table_is_guessed_by_some_shape() {
 }
 
 #[test]
-fn centers_scores_and_boxes_of_one_class_are_told_apart_by_name() {
+fn centers_scores_and_boxes_of_one_class_are_distinguished_by_name() {
     let maps = |kind: &str, channels: i64| -> Vec<Tensor> {
         let map = |side| {
             tensor(
@@ -321,7 +322,7 @@ fn centers_scores_and_boxes_of_one_class_are_told_apart_by_name() {
         [64, 32, 16].map(map).to_vec()
     };
     let outputs = [maps("center", 1), maps("score", 1), maps("box", 4)].concat();
-    let guess = guess(&network(512, outputs), None).expect("FCOS");
+    let guess = infer_layout(&network(512, outputs), None).expect("FCOS");
     let names: Vec<&str> = guess
         .tensors
         .iter()
@@ -331,7 +332,7 @@ fn centers_scores_and_boxes_of_one_class_are_told_apart_by_name() {
 }
 
 #[test]
-fn what_fits_nothing_is_not_guessed() {
+fn unknown_outputs_infer_no_layout() {
     let cases: [&[(&str, &[i64])]; 5] = [
         &[("rows", &[9, 1000])],
         &[("output", &[1, 17, 3])],
@@ -341,7 +342,7 @@ fn what_fits_nothing_is_not_guessed() {
     ];
     for outputs in cases {
         assert_eq!(
-            guess(&network(640, floats(outputs)), None),
+            infer_layout(&network(640, floats(outputs)), None),
             None,
             "{outputs:?}"
         );
@@ -349,7 +350,7 @@ fn what_fits_nothing_is_not_guessed() {
 }
 
 #[test]
-fn noted_names_become_labels_when_they_are_as_many_as_the_classes() {
+fn metadata_names_become_labels_when_they_are_as_many_as_the_classes() {
     let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
     network.metadata = vec![
         (
@@ -361,36 +362,40 @@ fn noted_names_become_labels_when_they_are_as_many_as_the_classes() {
             "AGPL-3.0 License (https://example.org)".to_owned(),
         ),
     ];
-    let draft = Draft::new(&network, None, None, None).expect("YOLOv8");
+    let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
     assert_eq!(draft.labels(), ["fork: \"lift\"", "truck"]);
     network.metadata[0].1 = "{0: 'only one'}".to_owned();
-    let draft = Draft::new(&network, None, None, None).expect("YOLOv8");
+    let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
     assert_eq!(draft.labels(), ["class_0", "class_1"]);
     assert!(
-        draft.guess().reason.contains("not as many"),
+        draft.inferred().reason.contains("not as many"),
         "{}",
-        draft.guess().reason
+        draft.inferred().reason
     );
 }
 
 #[test]
-fn open_sizes_come_from_notes_or_from_the_caller() {
+fn dynamic_sizes_come_from_metadata_or_caller() {
     let mut network = network(-1, floats(&[("output0", &[-1, 84, 8400])]));
-    let error = Draft::new(&network, None, None, None).expect_err("nobody says it");
-    assert!(matches!(error, DraftError::NoSize { .. }), "{error}");
-    Draft::new(&network, None, Some(Size::new(640, 640)), None).expect("the caller says it");
+    let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("nobody says it");
+    assert!(
+        matches!(error, ModelYamlTemplateError::NoSize { .. }),
+        "{error}"
+    );
+    ModelYamlTemplate::new(&network, None, Some(Size::new(640, 640)), None)
+        .expect("the caller says it");
     network
         .metadata
         .push(("imgsz".to_owned(), "[640, 640]".to_owned()));
-    Draft::new(&network, None, None, None).expect("the exporter noted it");
+    ModelYamlTemplate::new(&network, None, None, None).expect("the exporter noted it");
 }
 
 #[test]
-fn names_from_a_file_cannot_leave_their_line() {
+fn names_from_file_cannot_break_yaml_lines() {
     let load = |input: &str, output: &str| {
         let mut network = network(640, floats(&[(output, &[1, 6, 8400])]));
         network.inputs[0].name = input.to_owned();
-        let draft = Draft::new(&network, None, None, None).expect("YOLOv8");
+        let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let origin = Origin {
             name: "yes",
@@ -416,9 +421,9 @@ fn names_from_a_file_cannot_leave_their_line() {
     );
 }
 
-/// What the description drafted for `network` says.
-fn drafted(network: &Network) -> ModelSpec {
-    let draft = Draft::new(network, None, None, None).expect("a layout fits");
+/// What the description drafted for `summary` says.
+fn loaded_template(network: &Network) -> ModelSpec {
+    let draft = ModelYamlTemplate::new(network, None, None, None).expect("a layout fits");
     let origin = Origin {
         name: "lift",
         file: "lift.onnx",
@@ -434,17 +439,17 @@ fn drafted(network: &Network) -> ModelSpec {
 }
 
 #[test]
-fn a_quoted_label_may_be_the_last_of_its_line() {
+fn quoted_label_may_end_line() {
     let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
     let names = "{0: 'person', 1: 'fork: lift'}".to_owned();
     network.metadata = vec![("names".to_owned(), names)];
-    assert_eq!(drafted(&network).labels, ["person", "fork: lift"]);
+    assert_eq!(loaded_template(&network).labels, ["person", "fork: lift"]);
 }
 
 #[test]
-fn a_byte_order_mark_in_a_name_does_not_spoil_the_draft() {
+fn a_byte_order_mark_in_a_name_does_not_break_the_template() {
     // The reason for the layout, which stands in a comment, names the output.
     let name = "\u{feff}output";
     let network = network(640, floats(&[(name, &[1, 6, 8400])]));
-    assert_eq!(drafted(&network).output.tensors, [name]);
+    assert_eq!(loaded_template(&network).output.tensors, [name]);
 }

@@ -31,7 +31,7 @@ pub struct Version {
 
 impl Version {
     /// The oldest that has all that is called here: that of JetPack 5.
-    pub const OLDEST: Self = Self {
+    pub const MIN_VERSION: Self = Self {
         major: 11,
         minor: 4,
     };
@@ -287,8 +287,8 @@ mod tests {
         assert_eq!(Version::from_number(11040), version(11, 4));
         assert_eq!(Version::from_number(13000), version(13, 0));
         assert_eq!(Version::from_number(12060).to_string(), "12.6");
-        assert!(Version::from_number(11030) < Version::OLDEST);
-        assert!(version(10, 9) < Version::OLDEST && version(12, 0) > Version::OLDEST);
+        assert!(Version::from_number(11030) < Version::MIN_VERSION);
+        assert!(version(10, 9) < Version::MIN_VERSION && version(12, 0) > Version::MIN_VERSION);
         assert_eq!(Version::from_number(-1), version(0, 0));
     }
 }

@@ -14,7 +14,7 @@ use super::{CudaError, Device};
 const READ_ONLY: c_uint = 1;
 
 /// `frameType` of pictures that lie in rows.
-const IN_ROWS: c_uint = 1;
+const FRAME_TYPE_PITCH: c_uint = 1;
 
 /// What CUDA says of an image (`CUeglFrame` in its `cudaEGL.h`).
 #[repr(C)]
@@ -116,14 +116,15 @@ impl EglPixels {
     /// Address of plane `index` and bytes from one of its rows to the next; `None` when the picture does not lie in rows or
     /// has no such plane.
     pub(crate) fn rows(&self, index: usize) -> Option<(u64, u32)> {
-        let is_there = self.frame.kind == IN_ROWS && index < self.frame.plane_count as usize;
+        let is_there =
+            self.frame.kind == FRAME_TYPE_PITCH && index < self.frame.plane_count as usize;
         let address = *self.frame.planes.get(index)? as u64;
         (is_there && address != 0).then_some((address, self.frame.pitch))
     }
 
     /// Whether the picture lies in rows.
-    pub(crate) fn is_in_rows(&self) -> bool {
-        self.frame.kind == IN_ROWS
+    pub(crate) fn is_pitch_linear(&self) -> bool {
+        self.frame.kind == FRAME_TYPE_PITCH
     }
 
     /// Pixels in a row, and rows.

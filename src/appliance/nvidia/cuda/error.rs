@@ -14,7 +14,7 @@ pub enum CudaError {
     /// libcuda lacks a function that every driver since CUDA 11.4 has.
     #[error(
         "libcuda.so has no function {name}, expected NVIDIA's driver of CUDA {} or newer; install the driver again",
-        Version::OLDEST
+        Version::MIN_VERSION
     )]
     NoFunction {
         /// The function's name.
@@ -23,7 +23,7 @@ pub enum CudaError {
     /// The driver is older than CUDA 11.4.
     #[error(
         "NVIDIA's driver supports CUDA {found}, expected {} or newer; update the driver (on a Jetson: JetPack 5 or newer)",
-        Version::OLDEST
+        Version::MIN_VERSION
     )]
     DriverTooOld {
         /// What the driver supports.

@@ -21,7 +21,7 @@ pub(crate) struct Graph {
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Records what `work` puts into `stream` instead of running it. After an error the stream is as before.
+    /// Records what `submission` puts into `stream` instead of running it. After an error the stream is as before.
     pub(crate) fn capture<E: From<CudaError>>(
         stream: &Stream,
         work: impl FnOnce() -> Result<(), E>,

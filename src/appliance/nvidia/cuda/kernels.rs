@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ptx_is_old_enough_for_the_driver_of_jetpack_5_and_for_a_xavier() {
+    fn ptx_version_supports_jetpack_5_and_xavier() {
         let (major, minor) = directive(".version ").split_once('.').expect("two numbers");
         let version: (u32, u32) = (
             major.parse().expect("a number"),

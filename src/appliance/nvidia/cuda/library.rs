@@ -16,19 +16,19 @@ use sys::{
 use super::{CudaError, Version};
 
 /// What every function returns: 0, or the number of an error.
-pub(super) type Code = c_int;
+pub(super) type CuResult = c_int;
 
 /// Numbers that are told apart; all others are reported as they are.
-pub(super) const SUCCESS: Code = 0;
-pub(super) const OUT_OF_MEMORY: Code = 2;
-const NO_DEVICE: Code = 100;
+pub(super) const SUCCESS: CuResult = 0;
+pub(super) const OUT_OF_MEMORY: CuResult = 2;
+const NO_DEVICE: CuResult = 100;
 
 /// Makes [`Library`] with one field for each function.
 macro_rules! functions {
     ($($(#[$doc:meta])* $field:ident = $name:literal ($($argument:ty),* $(,)?);)*) => {
         /// Functions of libcuda, all found.
         pub(super) struct Library {
-            $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> Code,)*
+            $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> CuResult,)*
         }
 
         impl Library {
@@ -37,7 +37,7 @@ macro_rules! functions {
                     $(
                         // SAFETY: CUDA's driver interface documents this signature for this name; it never changes for
                         // a name, new signatures get new names (`_v2`).
-                        $field: unsafe { symbol::<unsafe extern "C" fn($($argument),*) -> Code>($name) }?,
+                        $field: unsafe { symbol::<unsafe extern "C" fn($($argument),*) -> CuResult>($name) }?,
                     )*
                 })
             }
@@ -48,8 +48,8 @@ macro_rules! functions {
 functions! {
     init = "cuInit"(c_uint);
     driver_version = "cuDriverGetVersion"(*mut c_int);
-    error_name = "cuGetErrorName"(Code, *mut *const c_char);
-    error_text = "cuGetErrorString"(Code, *mut *const c_char);
+    error_name = "cuGetErrorName"(CuResult, *mut *const c_char);
+    error_text = "cuGetErrorString"(CuResult, *mut *const c_char);
     device_count = "cuDeviceGetCount"(*mut c_int);
     device = "cuDeviceGet"(*mut CUdevice, c_int);
     device_name = "cuDeviceGetName"(*mut c_char, c_int, CUdevice);
@@ -123,7 +123,7 @@ impl Library {
         }
         // The version is asked first: an old driver lacks functions, and its age is the better sentence.
         let version = Self::version()?;
-        if version < Version::OLDEST {
+        if version < Version::MIN_VERSION {
             return Err(CudaError::DriverTooOld { found: version });
         }
         let library = Self::find()?;
@@ -138,7 +138,7 @@ impl Library {
 
     /// The newest CUDA that the driver supports. The one question that may come before initialization.
     fn version() -> Result<Version, CudaError> {
-        type Ask = unsafe extern "C" fn(*mut c_int) -> Code;
+        type Ask = unsafe extern "C" fn(*mut c_int) -> CuResult;
         // SAFETY: this is the signature that CUDA documents.
         let ask: Ask = unsafe { symbol("cuDriverGetVersion") }?;
         let mut number = 0;
@@ -156,27 +156,27 @@ impl Library {
     }
 
     /// The error behind `code`, if it is one.
-    pub(super) fn check(&self, call: &'static str, code: Code) -> Result<(), CudaError> {
+    pub(super) fn check(&self, call: &'static str, code: CuResult) -> Result<(), CudaError> {
         if code == SUCCESS {
             return Ok(());
         }
         Err(CudaError::Call {
             call,
             code,
-            name: self.words(self.error_name, code, "an unknown error"),
-            text: self.words(self.error_text, code, "the driver has no description of it"),
+            name: self.code_text(self.error_name, code, "an unknown error"),
+            text: self.code_text(self.error_text, code, "the driver has no description of it"),
         })
     }
 
     /// CUDA's name of the error `code`.
-    pub(super) fn name_of(&self, code: Code) -> String {
-        self.words(self.error_name, code, "an unknown error")
+    pub(super) fn name_of(&self, code: CuResult) -> String {
+        self.code_text(self.error_name, code, "an unknown error")
     }
 
-    fn words(
+    fn code_text(
         &self,
-        ask: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
-        code: Code,
+        ask: unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult,
+        code: CuResult,
         unknown: &str,
     ) -> String {
         let mut text = ptr::null();

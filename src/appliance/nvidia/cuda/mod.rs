@@ -33,4 +33,4 @@ pub(crate) use egl::EglPixels;
 pub(crate) use event::Recording;
 pub(crate) use graph::Graph;
 pub(crate) use kernels::{Grid, Kernel, Kernels};
-pub(crate) use preprocess::{PICTURE_BYTES, PictureEntry, Preprocess};
+pub(crate) use preprocess::{IMAGE_ENTRY_BYTES, ImageEntry, Preprocess};

@@ -100,19 +100,19 @@ impl TensorFormat {
 
     /// Whether the kernel can count its numbers: both sides at least 1, at most 2^31 numbers in a plane.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let numbers = u64::from(self.width) * u64::from(self.height);
         numbers > 0 && numbers <= 1 << 31
     }
 }
 
-/// Bytes of one [`PictureEntry`].
-pub(crate) const PICTURE_BYTES: usize = 48;
+/// Bytes of one [`ImageEntry`].
+pub(crate) const IMAGE_ENTRY_BYTES: usize = 48;
 
 /// One picture of the batch, as the kernel reads it (`Picture` in `preprocess.cu`). All zero is a picture of no pixels.
 #[repr(C, align(16))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PictureEntry {
+pub(crate) struct ImageEntry {
     /// Address of the first pixel, or of the first byte of luma.
     pub pixels: u64,
     /// NV12: address of the first byte of chroma.
@@ -133,10 +133,10 @@ pub(crate) struct PictureEntry {
     pub unused: [u32; 2],
 }
 
-impl PictureEntry {
+impl ImageEntry {
     /// Its bytes, as the kernel reads them.
-    pub(crate) fn to_bytes(self) -> [u8; PICTURE_BYTES] {
-        let mut bytes = [0; PICTURE_BYTES];
+    pub(crate) fn to_bytes(self) -> [u8; IMAGE_ENTRY_BYTES] {
+        let mut bytes = [0; IMAGE_ENTRY_BYTES];
         bytes[0..8].copy_from_slice(&self.pixels.to_ne_bytes());
         bytes[8..16].copy_from_slice(&self.chroma.to_ne_bytes());
         let numbers = [
@@ -154,10 +154,10 @@ impl PictureEntry {
     }
 }
 
-/// What is the same for the whole batch (`Job` in `preprocess.cu`).
+/// What is the same for the whole batch (`KernelParams` in `preprocess.cu`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-struct Job {
+struct KernelParams {
     pictures: u64,
     output: u64,
     width: u32,
@@ -201,7 +201,7 @@ impl Matrix {
         }
     }
 
-    fn of(format: PixelFormat) -> Self {
+    fn for_format(format: PixelFormat) -> Self {
         match format {
             // Not read by the kernel for BGRx.
             PixelFormat::Bgrx | PixelFormat::Nv12(ColorMatrix::Bt601) => Self::new(0.299, 0.114),
@@ -212,7 +212,7 @@ impl Matrix {
 
 /// The kernel, set up for one tensor format and one pixel format.
 pub(crate) struct Preprocess {
-    job: Job,
+    job: KernelParams,
     kernel: Kernel,
     columns: u32,
     kernels: Arc<Kernels>,
@@ -225,7 +225,7 @@ impl Preprocess {
         pixels: PixelFormat,
         tensor: &TensorFormat,
     ) -> Result<Self, CudaError> {
-        debug_assert!(tensor.is_sound());
+        debug_assert!(tensor.is_valid());
         let per_thread = BYTES_PER_THREAD / tensor.element.bytes();
         let threads = tensor.plane_len().div_ceil(per_thread) as u32;
         let (element, quantum, low, high) = match tensor.element {
@@ -239,7 +239,7 @@ impl Preprocess {
             PixelFormat::Nv12(_) => 3,
         };
         let padding = f32::from(tensor.padding);
-        let job = Job {
+        let params = KernelParams {
             pictures: 0,
             output: 0,
             width: tensor.width,
@@ -258,10 +258,10 @@ impl Preprocess {
             quantum,
             low,
             high,
-            matrix: Matrix::of(pixels),
+            matrix: Matrix::for_format(pixels),
         };
         Ok(Self {
-            job,
+            job: params,
             kernel: Kernel::Preprocess(format + element),
             columns: threads.div_ceil(BLOCK_THREADS),
             kernels: device.kernels()?,
@@ -271,7 +271,7 @@ impl Preprocess {
     /// Puts the making of `count` pictures' tensors into `stream`; `count` is 1 to 65535.
     ///
     /// # Safety
-    /// Until the stream has come past it, and at each launch of a graph in which it is captured: at `pictures` there are
+    /// Until the stream has come past it, and at each launch of a graph in which it is captured: at `images` there are
     /// `count` entries, 16-byte aligned, whose pixels are in memory that the GPU reads, and at `output`, 16-byte aligned, is
     /// room for `count` pictures of the tensor, which nobody else uses.
     pub(crate) unsafe fn enqueue(
@@ -281,7 +281,7 @@ impl Preprocess {
         output: u64,
         count: usize,
     ) -> Result<(), CudaError> {
-        let job = Job {
+        let job = KernelParams {
             pictures,
             output,
             ..self.job
@@ -291,7 +291,7 @@ impl Preprocess {
             rows: count as u32,
             threads: BLOCK_THREADS,
         };
-        // SAFETY: `Job` is laid out as the kernel's parameter (a test compares the sizes); the caller vouches for the rest.
+        // SAFETY: `KernelParams` is laid out as the kernel's parameter (a test compares the sizes); the caller vouches for the rest.
         unsafe { self.kernels.launch(self.kernel, stream, grid, &job) }
     }
 }
@@ -301,15 +301,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_reads_is_laid_out_as_in_its_source() {
+    fn kernel_parameter_layout_matches_source() {
         let ptx = include_str!("preprocess.ptx");
-        let parameter = format!("jetwatch_bgrx_float_param_0[{}]", size_of::<Job>());
+        let parameter = format!("jetwatch_bgrx_float_param_0[{}]", size_of::<KernelParams>());
         assert!(
             ptx.contains(&parameter),
             "the kernel's parameter is not {parameter}"
         );
-        assert_eq!(size_of::<PictureEntry>(), PICTURE_BYTES);
-        let entry = PictureEntry {
+        assert_eq!(size_of::<ImageEntry>(), IMAGE_ENTRY_BYTES);
+        let entry = ImageEntry {
             pixels: 1,
             chroma: 2,
             pitch: 3,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_factors_of_limited_range_are_those_of_the_standards() {
+    fn limited_range_factors_match_standards() {
         let bt601 = Matrix {
             luma: 76_309,
             v_to_red: 104_597,
@@ -346,7 +346,13 @@ mod tests {
             v_to_green: -34_925,
             u_to_blue: 138_438,
         };
-        assert_eq!(Matrix::of(PixelFormat::Nv12(ColorMatrix::Bt601)), bt601);
-        assert_eq!(Matrix::of(PixelFormat::Nv12(ColorMatrix::Bt709)), bt709);
+        assert_eq!(
+            Matrix::for_format(PixelFormat::Nv12(ColorMatrix::Bt601)),
+            bt601
+        );
+        assert_eq!(
+            Matrix::for_format(PixelFormat::Nv12(ColorMatrix::Bt709)),
+            bt709
+        );
     }
 }

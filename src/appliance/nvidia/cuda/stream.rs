@@ -15,7 +15,7 @@ const NON_BLOCKING: u32 = 1;
 pub struct Stream {
     raw: CUstream,
     /// Whether someone else made it and destroys it.
-    is_lent: bool,
+    is_borrowed: bool,
     /// Dropped last: the stream lives in its context.
     device: Arc<Device>,
 }
@@ -35,7 +35,7 @@ impl Stream {
         device.library().check("cuStreamCreate", code)?;
         Ok(Self {
             raw,
-            is_lent: false,
+            is_borrowed: false,
             device: Arc::clone(device),
         })
     }
@@ -44,10 +44,10 @@ impl Stream {
     ///
     /// # Safety
     /// `raw` must be a stream of `device`, alive for as long as the result is.
-    pub(crate) unsafe fn lent(device: &Arc<Device>, raw: *mut c_void) -> Self {
+    pub(crate) unsafe fn borrowed(device: &Arc<Device>, raw: *mut c_void) -> Self {
         Self {
             raw: raw.cast(),
-            is_lent: true,
+            is_borrowed: true,
             device: Arc::clone(device),
         }
     }
@@ -122,7 +122,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.is_lent {
+        if self.is_borrowed {
             return;
         }
         let _ = self.device.make_current();

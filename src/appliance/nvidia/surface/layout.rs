@@ -13,7 +13,7 @@ pub(super) struct Layout {
     batch: usize,
     filled: usize,
     memory: usize,
-    pictures: usize,
+    images: usize,
     /// Bytes that are read of the surface.
     pub(super) surface_bytes: usize,
     /// Of a picture: size, format, layout, number of planes, their pitches, its EGL image.
@@ -25,7 +25,7 @@ pub(super) struct Layout {
     plane_pitch: usize,
     egl_image: usize,
     /// Bytes that are read of a picture.
-    pub(super) picture_bytes: usize,
+    pub(super) image_bytes: usize,
 }
 
 /// L4T 35 and 36.
@@ -33,7 +33,7 @@ const JETPACK_5_AND_6: Layout = Layout {
     batch: 4,
     filled: 8,
     memory: 16,
-    pictures: 24,
+    images: 24,
     surface_bytes: 32,
     width: 0,
     height: 4,
@@ -42,14 +42,14 @@ const JETPACK_5_AND_6: Layout = Layout {
     planes: 48,
     plane_pitch: 84,
     egl_image: 312,
-    picture_bytes: 320,
+    image_bytes: 320,
 };
 
 /// Kind of memory that Jetson's engines share.
 const SURFACE_ARRAY: u32 = 4;
 
 /// Values of `layout`.
-const IN_ROWS: u32 = 0;
+const PITCH_LINEAR: u32 = 0;
 const BLOCK_LINEAR: u32 = 1;
 
 /// Numbers of formats: BGRx, and NV12 in its color spaces with limited range.
@@ -57,17 +57,17 @@ const BGRX: u32 = 24;
 const NV12: [u32; 3] = [6, 33, 37];
 
 /// A row of more bytes than this is none of a picture.
-const MOST_PITCH: u32 = 1 << 18;
+const MAX_PITCH: u32 = 1 << 18;
 
 /// What a picture must be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedLayout {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) pixels: PixelFormat,
 }
 
-impl Wanted {
+impl ExpectedLayout {
     /// Bytes that a row of the first plane has at least.
     pub(super) fn row_bytes(&self) -> u64 {
         let width = u64::from(self.width);
@@ -88,7 +88,7 @@ impl Wanted {
 
 impl Layout {
     /// The layout of a release by its first number; `None` stands for a machine without L4T.
-    pub(super) fn of_release(major: Option<u32>) -> Result<Self, SurfaceError> {
+    pub(super) fn for_release(major: Option<u32>) -> Result<Self, SurfaceError> {
         match major {
             Some(35 | 36) => Ok(JETPACK_5_AND_6),
             Some(other) => Err(SurfaceError::UnknownRelease {
@@ -101,7 +101,7 @@ impl Layout {
     }
 
     /// Checks a surface and gives the address of its one picture. `bytes` has `surface_bytes`.
-    pub(super) fn picture_address(&self, bytes: &[u8]) -> Result<u64, SurfaceError> {
+    pub(super) fn image_address(&self, bytes: &[u8]) -> Result<u64, SurfaceError> {
         let batch = word(bytes, self.batch);
         require("batchSize", batch, batch == 1, "1")?;
         let filled = word(bytes, self.filled);
@@ -113,7 +113,7 @@ impl Layout {
             memory == SURFACE_ARRAY,
             "4, a surface array",
         )?;
-        let address = long(bytes, self.pictures);
+        let address = long(bytes, self.images);
         let is_place = address != 0 && address.is_multiple_of(8);
         require(
             "surfaceList",
@@ -124,8 +124,12 @@ impl Layout {
         Ok(address)
     }
 
-    /// Checks a picture. `bytes` has `picture_bytes`.
-    pub(super) fn check_picture(&self, bytes: &[u8], wanted: &Wanted) -> Result<(), SurfaceError> {
+    /// Checks a picture. `bytes` has `image_bytes`.
+    pub(super) fn check_image(
+        &self,
+        bytes: &[u8],
+        wanted: &ExpectedLayout,
+    ) -> Result<(), SurfaceError> {
         let [width, height] = [self.width, self.height].map(|at| word(bytes, at));
         let size = (wanted.width, wanted.height);
         require(
@@ -145,7 +149,7 @@ impl Layout {
         };
         require("colorFormat", color, is_format, expected)?;
         match word(bytes, self.layout) {
-            IN_ROWS => {}
+            PITCH_LINEAR => {}
             BLOCK_LINEAR => return Err(SurfaceError::BlockLinear),
             other => require("layout", other, false, "0 or 1")?,
         }
@@ -169,9 +173,9 @@ impl Layout {
 }
 
 /// Whether rows of so many bytes can be those of the picture.
-pub(super) fn check_pitch(pitch: u32, wanted: &Wanted) -> Result<(), SurfaceError> {
-    let is_plausible = u64::from(pitch) >= wanted.row_bytes() && pitch <= MOST_PITCH;
-    let expected = format!("{} to {MOST_PITCH} bytes", wanted.row_bytes());
+pub(super) fn check_pitch(pitch: u32, wanted: &ExpectedLayout) -> Result<(), SurfaceError> {
+    let is_plausible = u64::from(pitch) >= wanted.row_bytes() && pitch <= MAX_PITCH;
+    let expected = format!("{} to {MAX_PITCH} bytes", wanted.row_bytes());
     require("pitch", pitch, is_plausible, &expected)
 }
 
@@ -207,7 +211,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    const WANTED: Wanted = Wanted {
+    const EXPECTED: ExpectedLayout = ExpectedLayout {
         width: 416,
         height: 234,
         pixels: PixelFormat::Bgrx,
@@ -225,7 +229,7 @@ mod tests {
         bytes
     }
 
-    fn picture() -> Vec<u8> {
+    fn image() -> Vec<u8> {
         let mut bytes = vec![0; 320];
         for (at, number) in [(0, 416), (4, 234), (12, 24), (16, 0), (48, 1), (84, 1792)] {
             put(&mut bytes, at, number);
@@ -234,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn releases_that_nobody_has_compared_are_refused() {
+    fn unknown_releases_are_rejected() {
         for known in [35, 36] {
-            assert_eq!(Layout::of_release(Some(known)), Ok(JETPACK_5_AND_6));
+            assert_eq!(Layout::for_release(Some(known)), Ok(JETPACK_5_AND_6));
         }
         for (unknown, found) in [(Some(32), "L4T 32"), (Some(38), "L4T 38"), (None, "no L4T")] {
-            let text = Layout::of_release(unknown)
+            let text = Layout::for_release(unknown)
                 .expect_err("unknown")
                 .to_string();
             assert!(
@@ -250,9 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_surface_says_is_checked_field_by_field() {
+    fn every_field_of_a_surface_is_checked() {
         let layout = JETPACK_5_AND_6;
-        assert_eq!(layout.picture_address(&surface()), Ok(0x1000));
+        assert_eq!(layout.image_address(&surface()), Ok(0x1000));
         let cases = [
             (4, 0, "batchSize"),
             (4, 2, "batchSize"),
@@ -264,17 +268,17 @@ mod tests {
         for (at, number, what) in cases {
             let mut bytes = surface();
             put(&mut bytes, at, number);
-            let text = layout.picture_address(&bytes).expect_err(what).to_string();
+            let text = layout.image_address(&bytes).expect_err(what).to_string();
             assert!(text.contains(what), "{text}");
         }
-        assert!(layout.picture_address(&[]).is_err(), "a buffer of no bytes");
+        assert!(layout.image_address(&[]).is_err(), "a buffer of no bytes");
     }
 
     #[test]
-    fn what_a_picture_says_is_compared_with_what_was_agreed_on() {
+    fn image_parameters_are_compared_with_the_expected_layout() {
         let layout = JETPACK_5_AND_6;
-        assert_eq!(layout.check_picture(&picture(), &WANTED), Ok(()));
-        assert_eq!(layout.egl_image(&picture()), None);
+        assert_eq!(layout.check_image(&image(), &EXPECTED), Ok(()));
+        assert_eq!(layout.egl_image(&image()), None);
         let cases = [
             (0, 400, "its size is 400×234, expected 416×234"),
             (12, 6, "colorFormat"),
@@ -285,11 +289,11 @@ mod tests {
             (84, 1 << 20, "pitch"),
         ];
         for (at, number, words) in cases {
-            let mut bytes = picture();
+            let mut bytes = image();
             put(&mut bytes, at, number);
-            let error = layout.check_picture(&bytes, &WANTED).expect_err(words);
+            let error = layout.check_image(&bytes, &EXPECTED).expect_err(words);
             assert!(error.to_string().contains(words), "{error}");
         }
-        assert!(layout.check_picture(&[], &WANTED).is_err());
+        assert!(layout.check_image(&[], &EXPECTED).is_err());
     }
 }

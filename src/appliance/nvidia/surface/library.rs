@@ -7,20 +7,20 @@ use super::error::SurfaceError;
 use crate::shared_library::SharedLibrary;
 
 /// By its name, then where JetPack puts it, which the loader is told of only by some releases.
-const PLACES: [&str; 4] = [
+const LIBRARY_PATHS: [&str; 4] = [
     "libnvbufsurface.so.1.0.0",
     "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
     "/usr/lib/aarch64-linux-gnu/nvidia/libnvbufsurface.so.1.0.0",
     "libnvbufsurface.so",
 ];
 
-type OfSurface = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+type SurfaceFunction = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
 /// The functions, and the library that they are part of.
 #[derive(Debug)]
 pub(super) struct Library {
-    map: OfSurface,
-    unmap: OfSurface,
+    map: SurfaceFunction,
+    unmap: SurfaceFunction,
     /// Kept open for as long as the functions are known.
     _library: SharedLibrary,
 }
@@ -29,7 +29,7 @@ impl Library {
     /// Opens it where it is found first.
     pub(super) fn open() -> Result<Self, SurfaceError> {
         let mut first = None;
-        for place in PLACES {
+        for place in LIBRARY_PATHS {
             match SharedLibrary::open(Path::new(place)) {
                 Ok(library) => return Self::find(library),
                 Err(reason) => first = first.or(Some(reason)),

@@ -10,16 +10,16 @@
 //! error and no crash. Each memory is registered once and unregistered when GStreamer frees it: pools give the same few again
 //! and again.
 //!
-//! [`NvmmPicture`] is made where the pipeline ends and needs none of these libraries; [`Surface`] is made of it by the detector.
+//! [`NvmmImage`] is made where the pipeline ends and needs none of these libraries; [`Surface`] is made of it by the detector.
 
 mod error;
 mod layout;
 mod library;
-mod own_memory;
-mod picture;
+mod nvmm_image;
 mod reader;
 mod registration;
+mod safe_read;
 
 pub use error::SurfaceError;
-pub use picture::NvmmPicture;
+pub use nvmm_image::NvmmImage;
 pub use reader::{Surface, SurfaceReader};

@@ -9,7 +9,7 @@ use gstreamer as gst;
 use super::error::SurfaceError;
 use super::layout::Layout;
 use super::library::Library;
-use super::picture::NvmmPicture;
+use super::nvmm_image::NvmmImage;
 use super::registration::{self, Counts, Registration};
 use crate::cuda::{Device, PixelFormat};
 
@@ -20,9 +20,9 @@ pub struct SurfaceReader {
     counts: Arc<Counts>,
     device: Arc<Device>,
     /// Held while a memory is looked at, so that none is registered twice.
-    turn: Mutex<()>,
+    registration_lock: Mutex<()>,
     /// Whether a picture was refused: what one pool gives wrong, the next gives wrong too.
-    has_refused: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 impl SurfaceReader {
@@ -31,22 +31,22 @@ impl SurfaceReader {
     /// An error says why pictures have to be copied.
     pub fn open(release: Option<u32>, device: &Arc<Device>) -> Result<Self, SurfaceError> {
         Ok(Self {
-            layout: Layout::of_release(release)?,
+            layout: Layout::for_release(release)?,
             library: Arc::new(Library::open()?),
             counts: Arc::default(),
             device: Arc::clone(device),
-            turn: Mutex::new(()),
-            has_refused: AtomicBool::new(false),
+            registration_lock: Mutex::new(()),
+            has_failed: AtomicBool::new(false),
         })
     }
 
     /// The picture as memory that the GPU reads. The first time that the pool gives a memory it is registered.
     ///
     /// After an error whoever asked should go on with copies: see [`is_usable`](Self::is_usable).
-    pub fn surface(&self, picture: &NvmmPicture) -> Result<Surface, SurfaceError> {
-        let surface = self.look_at(picture);
+    pub fn surface(&self, image: &NvmmImage) -> Result<Surface, SurfaceError> {
+        let surface = self.import(image);
         if surface.is_err() {
-            self.has_refused.store(true, Ordering::Relaxed);
+            self.has_failed.store(true, Ordering::Relaxed);
         }
         surface
     }
@@ -54,11 +54,11 @@ impl SurfaceReader {
     /// Whether every picture so far could be read in place.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        !self.has_refused.load(Ordering::Relaxed)
+        !self.has_failed.load(Ordering::Relaxed)
     }
 
-    fn look_at(&self, picture: &NvmmPicture) -> Result<Surface, SurfaceError> {
-        let memories = picture.buffer.n_memory();
+    fn import(&self, image: &NvmmImage) -> Result<Surface, SurfaceError> {
+        let memories = image.buffer.n_memory();
         if memories != 1 {
             return Err(SurfaceError::Unexpected {
                 what: "the buffer",
@@ -66,11 +66,14 @@ impl SurfaceReader {
                 expected: "one".to_owned(),
             });
         }
-        let memory = picture.buffer.peek_memory(0);
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let registration = registration::of_memory(
+        let memory = image.buffer.peek_memory(0);
+        let _turn = self
+            .registration_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let registration = registration::for_memory(
             memory,
-            &picture.wanted,
+            &image.expected,
             &self.layout,
             &self.library,
             &self.counts,
@@ -78,14 +81,14 @@ impl SurfaceReader {
         )?;
         Ok(Surface {
             registration,
-            _buffer: picture.buffer.clone(),
+            _buffer: image.buffer.clone(),
         })
     }
 
     /// Memories that were registered since this was opened: as many as the pools had buffers.
     #[must_use]
     pub fn registrations(&self) -> u64 {
-        self.counts.ever.load(Ordering::Relaxed)
+        self.counts.total.load(Ordering::Relaxed)
     }
 
     /// Memories that are registered now.
@@ -121,15 +124,15 @@ impl Surface {
     #[must_use]
     pub fn size(&self) -> (u32, u32) {
         (
-            self.registration.wanted.width,
-            self.registration.wanted.height,
+            self.registration.expected.width,
+            self.registration.expected.height,
         )
     }
 
     /// How its pixels lie.
     #[must_use]
     pub fn pixels(&self) -> PixelFormat {
-        self.registration.wanted.pixels
+        self.registration.expected.pixels
     }
 
     /// Where they lie; good while the surface lives.

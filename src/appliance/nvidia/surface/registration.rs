@@ -11,9 +11,9 @@ use gstreamer::glib::Quark;
 use gstreamer::glib::translate::IntoGlib;
 
 use super::error::SurfaceError;
-use super::layout::{Layout, Wanted, check_pitch};
+use super::layout::{ExpectedLayout, Layout, check_pitch};
 use super::library::Library;
-use super::own_memory;
+use super::safe_read;
 use crate::cuda::{Device, EglPixels};
 
 /// The kernel loads pixels of so many bytes.
@@ -22,14 +22,14 @@ const WORD: u64 = 4;
 /// How many there are.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    pub(super) ever: AtomicU64,
+    pub(super) total: AtomicU64,
     pub(super) alive: AtomicU64,
 }
 
 /// A surface whose EGL image the GPU reads. Fields are dropped in order: CUDA lets go of the image, then it is destroyed.
 pub(super) struct Registration {
     pub(super) pixels: EglPixels,
-    pub(super) wanted: Wanted,
+    pub(super) expected: ExpectedLayout,
     _image: Image,
 }
 
@@ -64,7 +64,7 @@ impl Registration {
     unsafe fn new(
         surface: *mut c_void,
         mapped_bytes: usize,
-        wanted: &Wanted,
+        wanted: &ExpectedLayout,
         layout: &Layout,
         library: &Arc<Library>,
         counts: &Arc<Counts>,
@@ -85,7 +85,7 @@ impl Registration {
         }
         let read = |address, bytes| {
             let mut copy = vec![0; bytes];
-            own_memory::read(address, &mut copy).map_err(|error| {
+            safe_read::read(address, &mut copy).map_err(|error| {
                 short(
                     "surfaceList",
                     format!("{address:#x} ({error})"),
@@ -94,19 +94,19 @@ impl Registration {
             })?;
             Ok::<_, SurfaceError>(copy)
         };
-        let picture = layout.picture_address(&read(surface as u64, layout.surface_bytes)?)?;
-        layout.check_picture(&read(picture, layout.picture_bytes)?, wanted)?;
+        let image = layout.image_address(&read(surface as u64, layout.surface_bytes)?)?;
+        layout.check_image(&read(image, layout.image_bytes)?, wanted)?;
         // SAFETY: all that is known of such a structure holds of this one, down to the size that the pipeline has agreed on:
         // it is a surface of one picture.
         unsafe { library.map_egl_image(surface) }?;
-        counts.ever.fetch_add(1, Ordering::Relaxed);
+        counts.total.fetch_add(1, Ordering::Relaxed);
         counts.alive.fetch_add(1, Ordering::Relaxed);
         let made = Image {
             surface,
             library: Arc::clone(library),
             counts: Arc::clone(counts),
         };
-        let address = layout.egl_image(&read(picture, layout.picture_bytes)?);
+        let address = layout.egl_image(&read(image, layout.image_bytes)?);
         let address = address.ok_or_else(|| {
             short(
                 "eglImage",
@@ -119,7 +119,7 @@ impl Registration {
         let pixels = unsafe { EglPixels::register(device, address as *mut c_void) }?;
         let registration = Self {
             pixels,
-            wanted: *wanted,
+            expected: *wanted,
             _image: made,
         };
         registration.check()?;
@@ -128,8 +128,8 @@ impl Registration {
 
     /// Whether what CUDA says fits what the surface said.
     fn check(&self) -> Result<(), SurfaceError> {
-        let (pixels, wanted) = (&self.pixels, &self.wanted);
-        if !pixels.is_in_rows() {
+        let (pixels, wanted) = (&self.pixels, &self.expected);
+        if !pixels.is_pitch_linear() {
             return Err(SurfaceError::BlockLinear);
         }
         let unexpected = |what, found, expected| SurfaceError::Unexpected {
@@ -171,9 +171,9 @@ impl Registration {
 /// The registration that `memory` has got, or a new one, which then stays with it.
 ///
 /// Calls must come one after the other: two at once would both register.
-pub(super) fn of_memory(
+pub(super) fn for_memory(
     memory: &gst::MemoryRef,
-    wanted: &Wanted,
+    expected: &ExpectedLayout,
     layout: &Layout,
     library: &Arc<Library>,
     counts: &Arc<Counts>,
@@ -182,11 +182,11 @@ pub(super) fn of_memory(
     let object: *mut GstMiniObject = ptr::from_ref(memory).cast_mut().cast();
     let quark = Quark::from_str("jetwatch-registration").into_glib();
     // SAFETY: a memory is a mini object, and this one is borrowed.
-    let kept = unsafe { gst_mini_object_get_qdata(object, quark) };
-    let kept: *const Arc<Registration> = kept.cast_const().cast();
+    let existing = unsafe { gst_mini_object_get_qdata(object, quark) };
+    let kept: *const Arc<Registration> = existing.cast_const().cast();
     // SAFETY: under this name only the box below is kept, which lives as long as the memory.
     if let Some(kept) = unsafe { kept.as_ref() }
-        && kept.wanted == *wanted
+        && kept.expected == *expected
     {
         return Ok(Arc::clone(kept));
     }
@@ -202,16 +202,16 @@ pub(super) fn of_memory(
     // SAFETY: what a memory of NVMM shows when it is mapped is its surface, which is freed with it, after what is kept on it.
     // Whoever uses the registration holds a buffer with the memory.
     let new =
-        unsafe { Registration::new(surface, bytes, wanted, layout, library, counts, device) }?;
+        unsafe { Registration::new(surface, bytes, expected, layout, library, counts, device) }?;
     let new = Arc::new(new);
     let boxed: *mut Arc<Registration> = Box::into_raw(Box::new(Arc::clone(&new)));
-    // SAFETY: a memory is a mini object; `forget` takes the box back, once.
-    unsafe { gst_mini_object_set_qdata(object, quark, boxed.cast(), Some(forget)) };
+    // SAFETY: a memory is a mini object; `drop_registration` takes the box back, once.
+    unsafe { gst_mini_object_set_qdata(object, quark, boxed.cast(), Some(drop_registration)) };
     Ok(new)
 }
 
 /// Called by GStreamer when it frees the memory.
-unsafe extern "C" fn forget(kept: *mut c_void) {
+unsafe extern "C" fn drop_registration(kept: *mut c_void) {
     // SAFETY: it is the pointer that was given to `gst_mini_object_set_qdata`, and GStreamer calls this once.
     drop(unsafe { Box::from_raw(kept.cast::<Arc<Registration>>()) });
 }

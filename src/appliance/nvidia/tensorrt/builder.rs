@@ -9,11 +9,12 @@ use super::error::TensorRtError;
 use super::library::{Library, c_name};
 use super::object::{Object, call};
 use super::parser;
-use super::progress::Monitor;
+use super::progress::ProgressMonitor;
 use super::recorder::Recorder;
 use super::request::{BuildRequest, Built, Precision, Shapes};
 use super::shapes::{self, Input};
-use super::slots::{
+use super::version::Generation;
+use super::vtable::{
     BUILDER_BUILD, BUILDER_CREATE_CONFIG, BUILDER_CREATE_NETWORK, BUILDER_CREATE_PROFILE,
     BUILDER_DLA_CORES, BUILDER_SET_ERROR_RECORDER, CONFIG_ADD_PROFILE, CONFIG_CREATE_TIMING_CACHE,
     CONFIG_SET_CALIBRATION_PROFILE, CONFIG_SET_CALIBRATOR, CONFIG_SET_CAPABILITIES,
@@ -22,7 +23,6 @@ use super::slots::{
     CONFIG_TIMING_CACHE, LAYER_TYPE, MEMORY_DATA, MEMORY_SIZE, NETWORK_LAYER, NETWORK_LAYERS,
     NETWORK_SET_ERROR_RECORDER, PROFILE_SET_SHAPE, TIMING_SERIALIZE,
 };
-use super::version::Generation;
 
 /// Numbers of the `BuilderFlag`s that are used, which are the same in all versions that have them.
 mod flag {
@@ -82,7 +82,7 @@ impl Build {
         recorder.clear();
         let failed = |call: &'static str, recorder: &Recorder| TensorRtError::Failed {
             call,
-            reason: recorder.said(),
+            reason: recorder.summary(),
         };
         let builder = library
             .new_builder()?
@@ -117,7 +117,7 @@ impl Build {
     fn failed(&self, call: &'static str) -> TensorRtError {
         TensorRtError::Failed {
             call,
-            reason: self.recorder.said(),
+            reason: self.recorder.summary(),
         }
     }
 
@@ -154,7 +154,7 @@ impl Build {
         // `ProfilingVerbosity::kDETAILED`: what the inspector and NVTX show later.
         call!(self.config, CONFIG_SET_VERBOSITY, (i32) -> (), 2)?;
         let timing_cache = self.timing_cache(request.timing_cache)?;
-        let monitor = request.progress.map(Monitor::new);
+        let monitor = request.progress.map(ProgressMonitor::new);
         if let Some(monitor) = &monitor
             && self.library().has(&CONFIG_SET_MONITOR)
         {
@@ -164,7 +164,7 @@ impl Build {
             // The network says its scales itself; a strongly typed one takes no calibrator.
             request.implicit_int8 = None;
         }
-        let numbers = shapes::calibration_numbers(&self.inputs()?, &request)?;
+        let numbers = shapes::calibration_values(&self.inputs()?, &request)?;
         let mut calibrator = match request.implicit_int8 {
             Some(implicit) => Some(Calibrator::new(
                 self.generation(),
@@ -230,7 +230,7 @@ impl Build {
         for index in 0..count {
             let layer = call!(self.network, NETWORK_LAYER, (i32) -> *mut c_void, index)?;
             // SAFETY: layers belong to the network, which outlives this use.
-            let Some(layer) = (unsafe { Object::lent(layer, self.library()) }) else {
+            let Some(layer) = (unsafe { Object::borrowed(layer, self.library()) }) else {
                 continue;
             };
             if call!(layer, LAYER_TYPE, () -> i32)? == quantize {
@@ -325,7 +325,7 @@ impl Build {
     /// Adds the optimization profiles that inputs with open axes need; gives those that were added.
     fn add_profiles(&self, request: &BuildRequest<'_>) -> Result<Vec<Object>, TensorRtError> {
         let mut shapes = Vec::new();
-        for input in self.inputs()?.iter().filter(|input| input.is_open()) {
+        for input in self.inputs()?.iter().filter(|input| input.is_dynamic()) {
             shapes.push(input.shapes(request)?);
         }
         if shapes.is_empty() {
@@ -343,11 +343,11 @@ impl Build {
     fn add_profile(&self, shapes: &[Shapes]) -> Result<Object, TensorRtError> {
         let profile = call!(self.builder, BUILDER_CREATE_PROFILE, () -> *mut c_void)?;
         // SAFETY: profiles belong to the builder, which outlives this use.
-        let profile = unsafe { Object::lent(profile, self.library()) };
+        let profile = unsafe { Object::borrowed(profile, self.library()) };
         let profile = profile.ok_or_else(|| self.failed("IBuilder::createOptimizationProfile"))?;
         for of in shapes {
             let name = c_name(&of.input)?;
-            for (which, shape) in [(0, &of.least), (1, &of.best), (2, &of.most)] {
+            for (which, shape) in [(0, &of.min), (1, &of.opt), (2, &of.max)] {
                 let dims = Dims::new(self.generation(), shape);
                 let key = name.as_ptr();
                 let taken = match dims {
@@ -406,7 +406,7 @@ impl Build {
         }
         let cache = call!(self.config, CONFIG_TIMING_CACHE, () -> *mut c_void)?;
         // SAFETY: this one belongs to the configuration.
-        let Some(cache) = (unsafe { Object::lent(cache, self.library()) }) else {
+        let Some(cache) = (unsafe { Object::borrowed(cache, self.library()) }) else {
             return Ok(None);
         };
         let memory = call!(cache, TIMING_SERIALIZE, () -> *mut c_void)?;

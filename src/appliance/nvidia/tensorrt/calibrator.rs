@@ -5,9 +5,9 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::guard::guarded;
+use super::ffi_guard::no_unwind;
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
-use super::object::Slot;
+use super::object::FunctionPointer;
 use super::request::ImplicitInt8;
 use super::version::Generation;
 use crate::cuda::{CudaError, Device, DeviceBuffer, Stream};
@@ -45,7 +45,7 @@ impl CalibrationMemory {
     }
 
     /// Copies `batch` there and gives the address, good until the next call.
-    fn put(&mut self, batch: &[f32]) -> Result<u64, CudaError> {
+    fn upload(&mut self, batch: &[f32]) -> Result<u64, CudaError> {
         match self {
             Self::Device { stream, buffer } => {
                 let bytes = size_of_val(batch);
@@ -70,10 +70,10 @@ impl CalibrationMemory {
 /// The calibrator. It must live longer than the build.
 #[repr(C)]
 pub(super) struct Calibrator<'c> {
-    table: *const Slot,
+    table: *const FunctionPointer,
     input: Option<&'c mut dyn CalibrationInput>,
     /// Numbers in one batch.
-    numbers: usize,
+    values: usize,
     memory: CalibrationMemory,
     /// What an earlier calibration gave, or this one.
     cache: Option<Vec<u8>>,
@@ -84,7 +84,7 @@ pub(super) struct Calibrator<'c> {
 }
 
 impl<'c> Calibrator<'c> {
-    /// A calibrator whose batches have `numbers` numbers.
+    /// A calibrator whose batches have `values` numbers.
     pub(super) fn new(
         generation: Generation,
         implicit: ImplicitInt8<'c>,
@@ -97,8 +97,8 @@ impl<'c> Calibrator<'c> {
         };
         Box::new(Self {
             table,
-            input: implicit.pictures,
-            numbers,
+            input: implicit.images,
+            values: numbers,
             memory,
             cache: implicit.cache,
             is_new: false,
@@ -133,14 +133,14 @@ impl<'c> Calibrator<'c> {
         let Some(batch) = input.next_batch()? else {
             return Ok(None);
         };
-        if batch.len() != self.numbers {
+        if batch.len() != self.values {
             return Err(format!(
                 "a batch of {} numbers was given, expected {}; this is a bug in jetwatch",
                 batch.len(),
-                self.numbers
+                self.values
             ));
         }
-        let put = self.memory.put(batch);
+        let put = self.memory.upload(batch);
         let address = put.map_err(|error| error.to_string())?;
         self.batches += 1;
         Ok(Some(address))
@@ -167,7 +167,7 @@ unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
 unsafe extern "C" fn batch_size(this: *const c_void) -> i32 {
     // SAFETY: TensorRT passes the calibrator of the build that runs.
     let calibrator = unsafe { calibrator(this) };
-    guarded("the calibrator", 1, || {
+    no_unwind("the calibrator", 1, || {
         let size = calibrator
             .input
             .as_ref()
@@ -184,7 +184,7 @@ unsafe extern "C" fn batch(
 ) -> bool {
     // SAFETY: TensorRT passes the calibrator of the build that runs.
     let calibrator = unsafe { calibrator(this) };
-    guarded("the calibrator", false, || {
+    no_unwind("the calibrator", false, || {
         if count != 1 {
             calibrator.failed = Some(format!(
                 "the network has {count} inputs; calibration feeds networks with one"
@@ -209,7 +209,7 @@ unsafe extern "C" fn batch(
 unsafe extern "C" fn read_cache(this: *mut c_void, length: *mut usize) -> *const c_void {
     // SAFETY: TensorRT passes the calibrator of the build that runs.
     let calibrator = unsafe { calibrator(this) };
-    guarded("the calibrator", std::ptr::null(), || {
+    no_unwind("the calibrator", std::ptr::null(), || {
         let (address, bytes) = match &calibrator.cache {
             Some(cache) => (cache.as_ptr().cast(), cache.len()),
             None => (std::ptr::null(), 0),
@@ -223,7 +223,7 @@ unsafe extern "C" fn read_cache(this: *mut c_void, length: *mut usize) -> *const
 unsafe extern "C" fn write_cache(this: *mut c_void, cache: *const c_void, length: usize) {
     // SAFETY: TensorRT passes the calibrator of the build that runs.
     let calibrator = unsafe { calibrator(this) };
-    guarded("the calibrator", (), || {
+    no_unwind("the calibrator", (), || {
         if cache.is_null() {
             return;
         }

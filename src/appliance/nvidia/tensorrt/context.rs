@@ -8,20 +8,20 @@ use super::engine::Engine;
 use super::error::TensorRtError;
 use super::object::{Object, call};
 use super::profiler::Profiler;
-use super::slots::{
+use super::version::Generation;
+use super::vtable::{
     CONTEXT_ENQUEUE, CONTEXT_INFER_SHAPES, CONTEXT_REPORT_PROFILE, CONTEXT_SET_ADDRESS,
     CONTEXT_SET_EMITS_PROFILE, CONTEXT_SET_INPUT_SHAPE, CONTEXT_SET_NVTX, CONTEXT_SET_PROFILE,
     CONTEXT_SET_PROFILER, CONTEXT_TENSOR_SHAPE,
 };
-use super::version::Generation;
-use crate::execution::LayerTime;
+use crate::session::LayerTime;
 
 /// The optimization profiles of one engine.
 #[derive(Debug)]
-pub(super) struct Profiles(Mutex<Free>);
+pub(super) struct Profiles(Mutex<FreeProfiles>);
 
 #[derive(Debug)]
-enum Free {
+enum FreeProfiles {
     /// All contexts share the first one.
     Shared,
     /// Each context has one for itself; these have no context. The lowest is last.
@@ -31,25 +31,25 @@ enum Free {
 impl Profiles {
     /// Profiles that all contexts share.
     pub(super) fn shared() -> Self {
-        Self(Mutex::new(Free::Shared))
+        Self(Mutex::new(FreeProfiles::Shared))
     }
 
     /// The profiles 0 to `count`, for one context each.
     pub(super) fn own(count: u32) -> Self {
-        Self(Mutex::new(Free::Own((0..count).rev().collect())))
+        Self(Mutex::new(FreeProfiles::Own((0..count).rev().collect())))
     }
 
     /// Lets `make` make a context, with a profile for itself where contexts need one; `None` when all are taken.
     ///
     /// One context is made at a time: where profiles are not shared, the first one that lives takes profile 0 unasked.
-    pub(super) fn lend<T>(
+    pub(super) fn acquire<T>(
         &self,
         make: impl FnOnce(Option<u32>) -> Result<T, TensorRtError>,
     ) -> Result<Option<T>, TensorRtError> {
         let mut free = self.free();
         let profiles = match &mut *free {
-            Free::Shared => return make(None).map(Some),
-            Free::Own(profiles) => profiles,
+            FreeProfiles::Shared => return make(None).map(Some),
+            FreeProfiles::Own(profiles) => profiles,
         };
         let Some(profile) = profiles.last().copied() else {
             return Ok(None);
@@ -61,17 +61,17 @@ impl Profiles {
 
     /// Whether a context needs none for itself.
     pub(super) fn are_shared(&self) -> bool {
-        matches!(*self.free(), Free::Shared)
+        matches!(*self.free(), FreeProfiles::Shared)
     }
 
-    fn give_back(&self, profile: u32) {
-        if let Free::Own(profiles) = &mut *self.free() {
+    fn release(&self, profile: u32) {
+        if let FreeProfiles::Own(profiles) = &mut *self.free() {
             profiles.push(profile);
             profiles.sort_unstable_by(|one, other| other.cmp(one));
         }
     }
 
-    fn free(&self) -> MutexGuard<'_, Free> {
+    fn free(&self) -> MutexGuard<'_, FreeProfiles> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,7 +95,7 @@ struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.engine.profiles.give_back(self.profile);
+        self.engine.profiles.release(self.profile);
     }
 }
 
@@ -130,10 +130,10 @@ impl Context {
         self.engine.runtime().recorder.clear();
     }
 
-    fn said(&self, call: &'static str) -> TensorRtError {
+    fn last_error(&self, call: &'static str) -> TensorRtError {
         TensorRtError::Failed {
             call,
-            reason: self.engine.runtime().recorder.said(),
+            reason: self.engine.runtime().recorder.summary(),
         }
     }
 
@@ -169,13 +169,13 @@ impl Context {
         let key = name.as_ptr();
         let found = if self.generation() == Generation::Eight {
             let dims = call!(self.object, CONTEXT_TENSOR_SHAPE, (*const c_char) -> Dims32, key)?;
-            if dims.are(shape) {
+            if dims.equals(shape) {
                 return Ok(());
             }
             dims.axes()
         } else {
             let dims = call!(self.object, CONTEXT_TENSOR_SHAPE, (*const c_char) -> Dims64, key)?;
-            if dims.are(shape) {
+            if dims.equals(shape) {
                 return Ok(());
             }
             dims.axes()
@@ -198,10 +198,10 @@ impl Context {
             return Ok(());
         }
         if missing < 0 {
-            return Err(self.said("IExecutionContext::inferShapes"));
+            return Err(self.last_error("IExecutionContext::inferShapes"));
         }
         // SAFETY: TensorRT wrote a name, or left null.
-        let name = unsafe { super::guard::text(name) };
+        let name = unsafe { super::ffi_guard::text(name) };
         Err(TensorRtError::Tensor {
             tensor: name,
             found: "no shape".to_owned(),
@@ -224,7 +224,7 @@ impl Context {
         if taken {
             return Ok(());
         }
-        Err(self.said("IExecutionContext::setOptimizationProfileAsync"))
+        Err(self.last_error("IExecutionContext::setOptimizationProfileAsync"))
     }
 
     /// Says where tensor `tensor` lies.
@@ -244,7 +244,7 @@ impl Context {
         if taken {
             return Ok(());
         }
-        Err(self.said("IExecutionContext::setTensorAddress"))
+        Err(self.last_error("IExecutionContext::setTensorAddress"))
     }
 
     /// Puts one run at the end of `stream`.
@@ -256,7 +256,7 @@ impl Context {
         if call!(self.object, CONTEXT_ENQUEUE, (*mut c_void) -> bool, stream)? {
             return Ok(());
         }
-        Err(self.said("IExecutionContext::enqueueV3"))
+        Err(self.last_error("IExecutionContext::enqueueV3"))
     }
 
     /// Whether every layer gets an NVTX range of its own in a profile, or only the whole run. The answer is `false` when
@@ -264,8 +264,8 @@ impl Context {
     pub(super) fn set_nvtx(&mut self, layers: LayerRanges) -> Result<bool, TensorRtError> {
         // `ProfilingVerbosity`: kLAYER_NAMES_ONLY is 0, kNONE 1, kDETAILED 2.
         let verbosity = match layers {
-            LayerRanges::Shown => 2,
-            LayerRanges::Hidden => 1,
+            LayerRanges::Enabled => 2,
+            LayerRanges::Disabled => 1,
         };
         call!(self.object, CONTEXT_SET_NVTX, (i32) -> bool, verbosity)
     }
@@ -283,12 +283,12 @@ impl Context {
     }
 
     /// Takes the layers' times of the last run, which must have ended. Without it they are lost.
-    pub(super) fn take_layer_times(&mut self) -> Result<(), TensorRtError> {
+    pub(super) fn collect_layer_times(&mut self) -> Result<(), TensorRtError> {
         self.clear();
         if call!(self.object, CONTEXT_REPORT_PROFILE, () -> bool)? {
             return Ok(());
         }
-        Err(self.said("IExecutionContext::reportToProfiler"))
+        Err(self.last_error("IExecutionContext::reportToProfiler"))
     }
 
     /// The layers' times of all runs that were taken.
@@ -304,9 +304,9 @@ impl Context {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayerRanges {
     /// A range for each.
-    Shown,
+    Enabled,
     /// The whole run alone.
-    Hidden,
+    Disabled,
 }
 
 #[cfg(test)]
@@ -314,15 +314,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_free_profile_is_lent_and_a_failure_takes_none() {
+    fn lowest_free_profile_is_leased_and_failure_leases_none() {
         let profiles = Profiles::own(3);
-        let lend = || profiles.lend(Ok).expect("no failure").flatten();
+        let lend = || profiles.acquire(Ok).expect("no failure").flatten();
         assert_eq!([lend(), lend()], [Some(0), Some(1)]);
-        let failed = profiles.lend(|_| Err::<(), _>(TensorRtError::Canceled));
+        let failed = profiles.acquire(|_| Err::<(), _>(TensorRtError::Canceled));
         assert!(failed.is_err());
-        profiles.give_back(0);
+        profiles.release(0);
         assert_eq!([lend(), lend(), lend()], [Some(0), Some(2), None]);
-        let shared = Profiles::shared().lend(Ok).expect("no failure");
+        let shared = Profiles::shared().acquire(Ok).expect("no failure");
         assert_eq!(
             shared,
             Some(None),

@@ -56,7 +56,7 @@ impl Dims {
 
 impl Dims32 {
     /// Whether the axes are these.
-    pub(super) fn are(&self, axes: &[i64]) -> bool {
+    pub(super) fn equals(&self, axes: &[i64]) -> bool {
         self.count as usize == axes.len()
             && self
                 .axes
@@ -81,7 +81,7 @@ impl Dims32 {
 
 impl Dims64 {
     /// Whether the axes are these.
-    pub(super) fn are(&self, axes: &[i64]) -> bool {
+    pub(super) fn equals(&self, axes: &[i64]) -> bool {
         self.count as usize == axes.len()
             && self.axes.iter().zip(axes).all(|(own, other)| own == other)
     }
@@ -105,12 +105,18 @@ mod tests {
             panic!("generation 8 has narrow axes");
         };
         assert_eq!(narrow.axes(), Some(vec![-1, 3, 384]));
-        assert!(narrow.are(&[-1, 3, 384]) && !narrow.are(&[-1, 3]) && !narrow.are(&[-1, 3, 640]));
+        assert!(
+            narrow.equals(&[-1, 3, 384])
+                && !narrow.equals(&[-1, 3])
+                && !narrow.equals(&[-1, 3, 640])
+        );
         let Some(Dims::Wide(wide)) = Dims::new(Generation::Ten, &[4, 1 << 40]) else {
             panic!("generation 10 has wide axes");
         };
         assert_eq!(wide.axes(), Some(vec![4, 1 << 40]));
-        assert!(wide.are(&[4, 1 << 40]) && !wide.are(&[4, 1 << 40, 1]) && !wide.are(&[4, 1]));
+        assert!(
+            wide.equals(&[4, 1 << 40]) && !wide.equals(&[4, 1 << 40, 1]) && !wide.equals(&[4, 1])
+        );
         assert!(Dims::new(Generation::Eight, &[1 << 40]).is_none());
         assert!(Dims::new(Generation::Eleven, &[1; 9]).is_none());
         let none = Dims32 {
@@ -118,6 +124,6 @@ mod tests {
             ..Dims32::default()
         };
         assert_eq!(none.axes(), None);
-        assert!(!none.are(&[]));
+        assert!(!none.equals(&[]));
     }
 }

@@ -7,18 +7,18 @@ use super::DataType;
 use super::context::{Context, LayerRanges, Profiles};
 use super::dims::{Dims32, Dims64};
 use super::error::TensorRtError;
-use super::guard::text;
+use super::ffi_guard::text;
 use super::library::c_name;
 use super::object::{Object, call};
 use super::runtime::Runtime;
-use super::slots::{
+use super::version::Generation;
+use super::vtable::{
     ENGINE_CREATE_CONTEXT, ENGINE_INSPECTOR, ENGINE_LAYERS, ENGINE_MEMORY, ENGINE_MEMORY_V2,
     ENGINE_NAME, ENGINE_PROFILE_SHAPE, ENGINE_PROFILES, ENGINE_TENSOR_COMPONENTS,
     ENGINE_TENSOR_FORMAT, ENGINE_TENSOR_FORMAT_TEXT, ENGINE_TENSOR_MODE, ENGINE_TENSOR_NAME,
     ENGINE_TENSOR_SHAPE, ENGINE_TENSOR_TYPE, ENGINE_TENSOR_VECTORIZED, ENGINE_TENSORS,
     INSPECTOR_ENGINE,
 };
-use super::version::Generation;
 use crate::cuda::{Device, Stream};
 
 /// Which way a tensor goes.
@@ -81,7 +81,7 @@ impl Engine {
             let info = engine.read_tensor(&name)?;
             engine.tensors.push((c_name(&name)?, info));
         }
-        if engine.generation() == Generation::Eight && engine.is_open() {
+        if engine.generation() == Generation::Eight && engine.is_dynamic() {
             let count = call!(engine.object, ENGINE_PROFILES, () -> i32)?;
             engine.profiles = Profiles::own(u32::try_from(count).unwrap_or(0));
         }
@@ -145,7 +145,7 @@ impl Engine {
     fn failed(&self, call: &'static str) -> TensorRtError {
         TensorRtError::Failed {
             call,
-            reason: self.runtime.recorder.said(),
+            reason: self.runtime.recorder.summary(),
         }
     }
 
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Whether an input has an open axis, so that its shape must be set.
-    fn is_open(&self) -> bool {
+    fn is_dynamic(&self) -> bool {
         let mut inputs = self.tensors().filter(|info| info.mode == TensorMode::Input);
         inputs.any(|info| info.shape.contains(&-1))
     }
@@ -235,7 +235,7 @@ impl Engine {
     ) -> Result<Option<Context>, TensorRtError> {
         device.make_current()?;
         let stream = Stream::new(device)?;
-        let context = self.profiles.lend(|profile| {
+        let context = self.profiles.acquire(|profile| {
             self.runtime.recorder.clear();
             let this = match self.generation() {
                 Generation::Eight => call!(self.object, ENGINE_CREATE_CONTEXT, () -> *mut c_void),
@@ -248,7 +248,7 @@ impl Engine {
                 object.ok_or_else(|| self.failed("ICudaEngine::createExecutionContext"))?;
             let mut context = Context::new(object, Arc::clone(self));
             // Ranges for all layers cost time at each run; who looks at a profile asks for them.
-            context.set_nvtx(LayerRanges::Hidden)?;
+            context.set_nvtx(LayerRanges::Disabled)?;
             if let Some(profile) = profile {
                 // SAFETY: the stream is alive; it is waited for below, before the context is given to anyone.
                 unsafe { context.set_profile(profile, stream.raw()) }?;

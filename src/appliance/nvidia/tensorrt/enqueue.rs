@@ -1,16 +1,16 @@
 //! An engine as the network of an execution: what a batch means in shapes, and one worker's context.
 //!
-//! Whether a plan fits the engine is decided in `fit`, before any memory is allocated.
+//! Whether a plan fits the engine is decided in `check_bindings`, before any memory is allocated.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use super::bindings::{Batch, check_bindings};
 use super::context::{Context, LayerRanges};
 use super::engine::Engine;
 use super::error::TensorRtError;
-use super::fit::{Batch, fit};
 use crate::cuda::Device;
-use crate::execution::{Enqueue, Execution, ExecutionError, LayerTime, Plan};
+use crate::session::{Enqueue, Execution, ExecutionError, LayerTime, Plan};
 
 impl Engine {
     /// One worker's way through the GPU with this engine: an execution context, a stream and memory of its own.
@@ -18,12 +18,12 @@ impl Engine {
     /// `plan` must name all inputs and outputs of the engine; what does not fit is refused in a sentence before anything is
     /// allocated. An engine with a fixed batch runs that batch alone. In generation 8 an engine with an open batch serves
     /// as many executions at a time as it was built for ([`BuildRequest::contexts`](super::BuildRequest::contexts)).
-    pub fn execution(
+    pub fn session(
         self: &Arc<Self>,
         device: &Arc<Device>,
         plan: &Plan,
     ) -> Result<Execution, ExecutionError> {
-        let batch = fit(self, plan)?;
+        let batch = check_bindings(self, plan)?;
         let context = self
             .context(device)
             .map_err(|error| ExecutionError::Network {
@@ -53,7 +53,7 @@ struct Network {
 
 impl Network {
     fn set_shapes(&mut self, count: usize) -> Result<(), TensorRtError> {
-        let Batch::Open { inputs, outputs } = &mut self.batch else {
+        let Batch::Dynamic { inputs, outputs } = &mut self.batch else {
             return Ok(());
         };
         // At most the profile's, which came as a signed number.
@@ -78,27 +78,27 @@ impl Enqueue for Network {
             Batch::Fixed(fixed) if fixed != count => Err(format!(
                 "the engine was built for batches of {fixed} alone; build it with an open batch axis"
             )),
-            _ => self.set_shapes(count).map_err(said),
+            _ => self.set_shapes(count).map_err(error_text),
         }
     }
 
     unsafe fn set_address(&mut self, tensor: &str, address: u64) -> Result<(), String> {
         // SAFETY: the caller vouches for memory of the plan's batch; `set_batch` sees to it that no run needs more.
-        unsafe { self.context.set_address(tensor, address) }.map_err(said)
+        unsafe { self.context.set_address(tensor, address) }.map_err(error_text)
     }
 
     unsafe fn enqueue(&mut self, stream: *mut c_void) -> Result<(), String> {
         // SAFETY: an execution sets all addresses and a batch before it runs; the caller vouches for the rest.
-        unsafe { self.context.enqueue(stream) }.map_err(said)
+        unsafe { self.context.enqueue(stream) }.map_err(error_text)
     }
 
-    fn another(&mut self) -> Result<Option<Box<dyn Enqueue>>, String> {
+    fn new_context(&mut self) -> Result<Option<Box<dyn Enqueue>>, String> {
         let engine = self.context.engine();
         // What is left of the profiles belongs to workers that are still to come.
         if !engine.shares_profiles() {
             return Ok(None);
         }
-        let Some(context) = engine.context(&self.device).map_err(said)? else {
+        let Some(context) = engine.context(&self.device).map_err(error_text)? else {
             return Ok(None);
         };
         Ok(Some(Box::new(Self {
@@ -108,8 +108,12 @@ impl Enqueue for Network {
         })))
     }
 
-    fn show_layers(&mut self) -> Result<(), String> {
-        if self.context.set_nvtx(LayerRanges::Shown).map_err(said)? {
+    fn enable_layer_ranges(&mut self) -> Result<(), String> {
+        if self
+            .context
+            .set_nvtx(LayerRanges::Enabled)
+            .map_err(error_text)?
+        {
             return Ok(());
         }
         Err(
@@ -119,11 +123,11 @@ impl Enqueue for Network {
     }
 
     fn measure_layers(&mut self) -> Result<(), String> {
-        self.context.measure_layers().map_err(said)
+        self.context.measure_layers().map_err(error_text)
     }
 
-    fn take_layer_times(&mut self) -> Result<(), String> {
-        self.context.take_layer_times().map_err(said)
+    fn collect_layer_times(&mut self) -> Result<(), String> {
+        self.context.collect_layer_times().map_err(error_text)
     }
 
     fn layer_times(&self) -> Vec<LayerTime> {
@@ -131,6 +135,6 @@ impl Enqueue for Network {
     }
 }
 
-fn said(error: TensorRtError) -> String {
+fn error_text(error: TensorRtError) -> String {
     error.to_string()
 }

@@ -111,12 +111,13 @@ impl Library {
         // SAFETY: see where the function was asked for.
         let number = unsafe { version() };
         let version = Version::from_number(number, flavor);
-        let generation =
-            Generation::of(version, flavor).ok_or_else(|| TensorRtError::UnknownVersion {
+        let generation = Generation::from_version(version, flavor).ok_or_else(|| {
+            TensorRtError::UnknownVersion {
                 path: path.clone(),
                 flavor,
                 version,
-            })?;
+            }
+        })?;
         log::debug!(library:% = path.display(), version:% = version; "opened {flavor}");
         Ok(Arc::new(Self {
             library,
@@ -246,7 +247,7 @@ impl Library {
     }
 
     fn open_parser(&self) -> Result<Parser, (Vec<String>, String)> {
-        let names = self.names_beside(match self.flavor {
+        let names = self.names_next_to(match self.flavor {
             Flavor::Rtx => "libtensorrt_onnxparser_rtx.so",
             Flavor::Full | Flavor::Lean => "libnvonnxparser.so",
         });
@@ -285,7 +286,7 @@ impl Library {
     }
 
     /// Where a sister library of this one may be: beside it when it was opened by path, else wherever the loader looks.
-    fn names_beside(&self, stem: &str) -> Vec<PathBuf> {
+    fn names_next_to(&self, stem: &str) -> Vec<PathBuf> {
         let Version {
             major,
             minor,
@@ -314,7 +315,7 @@ impl Library {
             if self.flavor != Flavor::Full {
                 return false;
             }
-            for name in self.names_beside("libnvinfer_plugin.so") {
+            for name in self.names_next_to("libnvinfer_plugin.so") {
                 let Ok(library) = SharedLibrary::open(&name) else {
                     continue;
                 };

@@ -6,26 +6,26 @@ use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::guard::{guarded, text};
-use super::object::Slot;
+use super::ffi_guard::{no_unwind, text};
+use super::object::FunctionPointer;
 use super::version::Generation;
 
 /// Errors that are kept.
-const KEPT: usize = 32;
+const MAX_KEPT_ERRORS: usize = 32;
 
 /// A table of virtual methods as the C++ compiler lays it out; objects point to `functions`.
 #[repr(C)]
 pub(super) struct Table<const N: usize> {
     offset_to_top: isize,
-    type_information: Slot,
-    pub(super) functions: [Slot; N],
+    type_information: FunctionPointer,
+    pub(super) functions: [FunctionPointer; N],
 }
 
 // SAFETY: a table holds addresses of functions and null, and is never written.
 unsafe impl<const N: usize> Sync for Table<N> {}
 
 impl<const N: usize> Table<N> {
-    pub(super) const fn new(functions: [Slot; N]) -> Self {
+    pub(super) const fn new(functions: [FunctionPointer; N]) -> Self {
         Self {
             offset_to_top: 0,
             type_information: std::ptr::null(),
@@ -59,10 +59,10 @@ unsafe extern "C" fn logger_info(_this: *const c_void) -> InterfaceInfo {
 }
 
 unsafe extern "C" fn log_line(_this: *mut c_void, severity: i32, message: *const c_char) {
-    guarded("the logger", (), || {
+    no_unwind("the logger", (), || {
         // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
         let message = unsafe { text(message) };
-        take(severity, message.trim_end());
+        record(severity, message.trim_end());
     });
 }
 
@@ -85,7 +85,7 @@ static VERSIONED: Table<5> = Table::new([
 /// A logger without fields of its own.
 #[repr(C)]
 struct Logger {
-    table: *const Slot,
+    table: *const FunctionPointer,
 }
 
 // SAFETY: it has no state, and its table is never written.
@@ -124,7 +124,7 @@ fn errors() -> MutexGuard<'static, Errors> {
 }
 
 /// Severities: 0 internal error, 1 error, 2 warning, 3 information, 4 and more verbose.
-fn take(severity: i32, message: &str) {
+fn record(severity: i32, message: &str) {
     let level = match severity {
         0 | 1 => log::Level::Error,
         2 => log::Level::Warn,
@@ -136,7 +136,7 @@ fn take(severity: i32, message: &str) {
         let mut errors = errors();
         let number = errors.next;
         errors.next += 1;
-        if errors.last.len() == KEPT {
+        if errors.last.len() == MAX_KEPT_ERRORS {
             errors.last.pop_front();
         }
         errors.last.push_back((number, message.to_owned()));
@@ -165,10 +165,16 @@ mod tests {
     use super::*;
 
     /// Calls the logger as C++ does: through the table that the object begins with.
-    fn say(generation: Generation, slot: usize, severity: i32, message: &std::ffi::CStr) {
+    fn log_message(generation: Generation, slot: usize, severity: i32, message: &std::ffi::CStr) {
         let logger = logger(generation);
         // SAFETY: the object begins with the pointer to its table, and `log` stands at this slot.
-        let function = unsafe { logger.cast::<*const Slot>().read().add(slot).read() };
+        let function = unsafe {
+            logger
+                .cast::<*const FunctionPointer>()
+                .read()
+                .add(slot)
+                .read()
+        };
         // SAFETY: this is the signature of `ILogger::log`.
         let log: unsafe extern "C" fn(*mut c_void, i32, *const c_char) =
             unsafe { std::mem::transmute(function) };
@@ -177,18 +183,18 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_kept_from_a_mark_on_and_the_rest_is_only_logged() {
+    fn errors_since_marker_are_kept_and_others_logged() {
         for (generation, slot) in [
             (Generation::Eight, 0),
             (Generation::Ten, 0),
             (Generation::Eleven, 4),
             (Generation::Rtx, 4),
         ] {
-            say(generation, slot, 1, c"before");
+            log_message(generation, slot, 1, c"before");
             let mark = mark();
-            say(generation, slot, 2, c"a warning");
-            say(generation, slot, 0, c"first\n");
-            say(generation, slot, 1, c"second");
+            log_message(generation, slot, 2, c"a warning");
+            log_message(generation, slot, 0, c"first\n");
+            log_message(generation, slot, 1, c"second");
             let errors: Vec<String> = errors_since(mark)
                 .into_iter()
                 .filter(|text| ["first", "second", "a warning", "before"].contains(&text.as_str()))
@@ -200,17 +206,17 @@ mod tests {
     #[test]
     fn only_the_last_errors_are_kept() {
         let mark = mark();
-        for _ in 0..2 * KEPT {
-            take(1, "again");
+        for _ in 0..2 * MAX_KEPT_ERRORS {
+            record(1, "again");
         }
-        assert!(errors_since(mark).len() <= KEPT);
+        assert!(errors_since(mark).len() <= MAX_KEPT_ERRORS);
     }
 
     #[test]
-    fn a_versioned_logger_says_what_it_is() {
+    fn a_versioned_logger_reports_its_interface() {
         let logger = logger(Generation::Eleven);
         // SAFETY: the object begins with the pointer to its table, and `getInterfaceInfo` stands at slot 1.
-        let function = unsafe { logger.cast::<*const Slot>().read().add(1).read() };
+        let function = unsafe { logger.cast::<*const FunctionPointer>().read().add(1).read() };
         // SAFETY: this is the signature of `getInterfaceInfo`.
         let info: unsafe extern "C" fn(*const c_void) -> InterfaceInfo =
             unsafe { std::mem::transmute(function) };

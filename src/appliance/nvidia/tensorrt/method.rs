@@ -9,12 +9,12 @@ pub(super) struct Method {
     /// As NVIDIA's documentation names it.
     pub(super) name: &'static str,
     /// Its slot in each generation, in the order of [`Generation::column`].
-    slots: [Slot; 4],
+    slots: [VtableSlot; 4],
 }
 
 /// A place in the tables of one generation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
+pub(super) struct VtableSlot {
     number: u16,
     /// The first version of the generation that has the method.
     since: (u16, u16),
@@ -22,8 +22,8 @@ pub(super) struct Slot {
 }
 
 /// The method has this slot in all versions of the generation.
-pub(super) const fn at(number: u16) -> Slot {
-    Slot {
+pub(super) const fn at(number: u16) -> VtableSlot {
+    VtableSlot {
         number,
         since: (0, 0),
         exists: true,
@@ -31,13 +31,13 @@ pub(super) const fn at(number: u16) -> Slot {
 }
 
 /// The generation does not have the method.
-pub(super) const NONE: Slot = Slot {
+pub(super) const NONE: VtableSlot = VtableSlot {
     number: 0,
     since: (0, 0),
     exists: false,
 };
 
-impl Slot {
+impl VtableSlot {
     /// The method came with this version of the generation.
     pub(super) const fn since(mut self, major: u16, minor: u16) -> Self {
         self.since = (major, minor);
@@ -46,8 +46,8 @@ impl Slot {
 }
 
 impl Method {
-    /// `slots` are those of generation 8, 10, 11 and of TensorRT-RTX.
-    pub(super) const fn new(name: &'static str, slots: [Slot; 4]) -> Self {
+    /// `vtable` are those of generation 8, 10, 11 and of TensorRT-RTX.
+    pub(super) const fn new(name: &'static str, slots: [VtableSlot; 4]) -> Self {
         Self { name, slots }
     }
 

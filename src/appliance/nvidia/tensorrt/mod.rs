@@ -2,7 +2,7 @@
 //!
 //! TensorRT has no C interface beyond a few factory functions. Each public class is an object of two pointers: its own table
 //! of virtual methods, and at byte 8 a pointer to an implementation whose table has one slot per method. Those slots fall
-//! into generations: they do not move inside one, later versions only append. [`slots`](self) holds the tables, with
+//! into generations: they do not move inside one, later versions only append. [`vtable`](self) holds the tables, with
 //! the first version of each method; a call of a method that the opened version lacks is an error of ours.
 //! Facts are from the public headers of 8.5.2, 8.6.1, 10.0.1 to 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7.
 //!
@@ -11,6 +11,7 @@
 //!      └ Logger (ours, into the log)   └ Recorder, Progress, Calibrator (ours)      └ inspector
 //! ```
 
+mod bindings;
 mod builder;
 mod calibrator;
 mod context;
@@ -18,8 +19,7 @@ mod dims;
 mod engine;
 mod enqueue;
 mod error;
-mod fit;
-mod guard;
+mod ffi_guard;
 mod library;
 mod logger;
 mod method;
@@ -31,8 +31,8 @@ mod recorder;
 mod request;
 mod runtime;
 mod shapes;
-mod slots;
 mod version;
+mod vtable;
 
 pub use calibrator::CalibrationInput;
 pub use engine::{Engine, TensorInfo, TensorMode};

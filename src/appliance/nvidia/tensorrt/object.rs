@@ -9,13 +9,13 @@ use super::library::Library;
 use super::method::Method;
 
 /// A function pointer out of a table of virtual methods.
-pub(super) type Slot = *const c_void;
+pub(super) type FunctionPointer = *const c_void;
 
 /// Slot of the deleting destructor in an object's own table, for classes whose destructor is declared first.
 const DELETE: usize = 1;
 
 /// Nothing lies below this address in a Linux process.
-const LEAST_ADDRESS: usize = 4096;
+const MIN_ADDRESS: usize = 4096;
 
 /// A C++ object that TensorRT made, together with the library whose code it runs.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Object {
     ///
     /// # Safety
     /// As for [`owned`](Self::owned), but somebody else deletes the object, and not before this is gone.
-    pub(super) unsafe fn lent(this: *mut c_void, library: &Arc<Library>) -> Option<Self> {
+    pub(super) unsafe fn borrowed(this: *mut c_void, library: &Arc<Library>) -> Option<Self> {
         // SAFETY: what the caller vouches for.
         unsafe { Self::with_destructor(this, library, None) }
     }
@@ -60,7 +60,7 @@ impl Object {
         delete: Option<usize>,
     ) -> Option<Self> {
         // The lean runtime 11.4 gives 0x228 for a runtime that it did not make: null, moved to one of its base classes.
-        let this = NonNull::new(this).filter(|this| this.as_ptr() as usize >= LEAST_ADDRESS)?;
+        let this = NonNull::new(this).filter(|this| this.as_ptr() as usize >= MIN_ADDRESS)?;
         Some(Self {
             this,
             delete,
@@ -74,7 +74,10 @@ impl Object {
     }
 
     /// The implementation and the address of `method` in its table.
-    pub(super) fn method(&self, method: &Method) -> Result<(*mut c_void, Slot), TensorRtError> {
+    pub(super) fn method(
+        &self,
+        method: &Method,
+    ) -> Result<(*mut c_void, FunctionPointer), TensorRtError> {
         let slot = self.library.slot(method)?;
         let fields = self.this.as_ptr().cast::<*mut c_void>();
         // SAFETY: every public class has the pointer to its implementation at byte 8, right after its own table.
@@ -84,10 +87,10 @@ impl Object {
         Ok((implementation, function))
     }
 
-    /// The object and the address at `slot` of its own table, for plain classes without implementation.
-    pub(super) fn own(&self, slot: usize) -> (*mut c_void, Slot) {
+    /// The object and the address at `slot_len` of its own table, for plain classes without implementation.
+    pub(super) fn own(&self, slot: usize) -> (*mut c_void, FunctionPointer) {
         let this = self.this.as_ptr();
-        // SAFETY: the object begins with its table; `slot` is within it for this generation, as the tables say.
+        // SAFETY: the object begins with its table; `slot_len` is within it for this generation, as the tables say.
         let function = unsafe { table(this).add(slot).read() };
         (this, function)
     }
@@ -102,9 +105,9 @@ impl Object {
 ///
 /// # Safety
 /// `object` is a C++ object with virtual methods.
-unsafe fn table(object: *mut c_void) -> *const Slot {
+unsafe fn table(object: *mut c_void) -> *const FunctionPointer {
     // SAFETY: such an object begins with the pointer to its table.
-    unsafe { object.cast::<*const Slot>().read() }
+    unsafe { object.cast::<*const FunctionPointer>().read() }
 }
 
 impl Drop for Object {

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::TensorRtError;
-use super::guard::text;
+use super::ffi_guard::text;
 use super::library::Library;
 use super::object::{Object, call};
 use super::recorder::Recorder;
-use super::slots::NETWORK_OUTPUTS;
 use super::version::Generation;
+use super::vtable::NETWORK_OUTPUTS;
 
 /// A node that the parser refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(super) fn parse(
     };
     let parser = library
         .new_parser(network)?
-        .ok_or_else(|| failed(recorder.said()))?;
+        .ok_or_else(|| failed(recorder.summary()))?;
     let path = path.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
     let path = path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr());
     let (this, function) = parser.own(PARSE);
@@ -99,7 +99,7 @@ pub(super) fn parse(
             node: None,
             name: String::new(),
             operator: String::new(),
-            reason: recorder.said(),
+            reason: recorder.summary(),
         });
     }
     Err(TensorRtError::Parse { nodes })
@@ -121,7 +121,7 @@ fn errors(parser: &Object, generation: Generation) -> Vec<NodeError> {
             // SAFETY: the index is below the number of errors.
             let error = unsafe { error(this, index) };
             // SAFETY: the error belongs to the parser, which outlives this use.
-            let error = unsafe { Object::lent(error, &parser.library) }?;
+            let error = unsafe { Object::borrowed(error, &parser.library) }?;
             Some(read(&error, generation))
         })
         .collect()

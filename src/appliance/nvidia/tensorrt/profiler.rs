@@ -3,16 +3,16 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use super::guard::{guarded, text};
+use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
-use super::object::Slot;
+use super::object::FunctionPointer;
 use super::version::Generation;
-use crate::execution::LayerTime;
+use crate::session::LayerTime;
 
 /// An `IProfiler`. It must live longer than the context that was given it.
 #[repr(C)]
 pub(super) struct Profiler {
-    table: *const Slot,
+    table: *const FunctionPointer,
     /// In the order in which layers were first reported, which is that of their execution.
     layers: Mutex<Vec<LayerTime>>,
 }
@@ -64,7 +64,7 @@ unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
 unsafe extern "C" fn report(this: *mut c_void, name: *const c_char, ms: f32) {
     // SAFETY: TensorRT passes the profiler that the context was given, which lives longer than the context.
     let profiler = unsafe { &*this.cast::<Profiler>() };
-    guarded("the profiler", (), || {
+    no_unwind("the profiler", (), || {
         // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
         let name = unsafe { text(name) };
         let mut layers = profiler

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::guard::{guarded, text};
+use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Table, api_language, not_deleted};
-use super::object::Slot;
+use super::object::FunctionPointer;
 
 /// One step of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,23 +22,23 @@ pub struct Progress {
 }
 
 /// What is told of each step; `false` ends the build.
-pub(super) type Tell<'t> = &'t (dyn Fn(&Progress) -> bool + Sync);
+pub(super) type ProgressCallback<'t> = &'t (dyn Fn(&Progress) -> bool + Sync);
 
 /// An `IProgressMonitor`. It must live longer than the build.
 #[repr(C)]
-pub(super) struct Monitor<'t> {
-    table: *const Slot,
-    tell: Tell<'t>,
+pub(super) struct ProgressMonitor<'t> {
+    table: *const FunctionPointer,
+    callback: ProgressCallback<'t>,
     /// The phases that are open. TensorRT calls from several threads.
     open: Mutex<Vec<Progress>>,
     canceled: AtomicBool,
 }
 
-impl<'t> Monitor<'t> {
-    pub(super) fn new(tell: Tell<'t>) -> Box<Self> {
+impl<'t> ProgressMonitor<'t> {
+    pub(super) fn new(callback: ProgressCallback<'t>) -> Box<Self> {
         Box::new(Self {
             table: TABLE.functions.as_ptr(),
-            tell,
+            callback,
             open: Mutex::default(),
             canceled: AtomicBool::new(false),
         })
@@ -54,8 +54,8 @@ impl<'t> Monitor<'t> {
     }
 
     /// Tells a step; TensorRT asks only at some of them whether to go on, so a wish to stop is kept.
-    fn told(&self, progress: &Progress) -> bool {
-        if !(self.tell)(progress) {
+    fn report(&self, progress: &Progress) -> bool {
+        if !(self.callback)(progress) {
             self.canceled.store(true, Ordering::Relaxed);
         }
         !self.is_canceled()
@@ -72,22 +72,22 @@ impl<'t> Monitor<'t> {
         };
         let steps = open[at].steps;
         open[at].done = done(steps).min(steps);
-        let told = open[at].clone();
+        let snapshot = open[at].clone();
         if ends {
             open.remove(at);
         }
         drop(open);
-        self.told(&told)
+        self.report(&snapshot)
     }
 }
 
 /// The monitor behind `this`.
 ///
 /// # Safety
-/// `this` is a [`Monitor`] that is alive, as it is while a build runs.
-unsafe fn monitor<'m>(this: *const c_void) -> &'m Monitor<'m> {
+/// `this` is a [`ProgressMonitor`] that is alive, as it is while a build runs.
+unsafe fn monitor<'m>(this: *const c_void) -> &'m ProgressMonitor<'m> {
     // SAFETY: what the caller vouches for.
-    unsafe { &*this.cast::<Monitor<'m>>() }
+    unsafe { &*this.cast::<ProgressMonitor<'m>>() }
 }
 
 unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
@@ -106,7 +106,7 @@ unsafe extern "C" fn phase_start(
 ) {
     // SAFETY: TensorRT passes the monitor of the build that runs.
     let monitor = unsafe { monitor(this) };
-    guarded("the progress monitor", (), || {
+    no_unwind("the progress monitor", (), || {
         // SAFETY: TensorRT passes zero-terminated texts, the parent may be null.
         let (name, parent) = unsafe { (text(name), text(parent)) };
         let phase = Progress {
@@ -121,14 +121,14 @@ unsafe extern "C" fn phase_start(
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         open.push(phase.clone());
         drop(open);
-        monitor.told(&phase);
+        monitor.report(&phase);
     });
 }
 
 unsafe extern "C" fn step_complete(this: *mut c_void, name: *const c_char, step: i32) -> bool {
     // SAFETY: TensorRT passes the monitor of the build that runs.
     let monitor = unsafe { monitor(this) };
-    guarded("the progress monitor", true, || {
+    no_unwind("the progress monitor", true, || {
         // SAFETY: TensorRT passes a zero-terminated text.
         let name = unsafe { text(name) };
         let done = u32::try_from(step).unwrap_or(0).saturating_add(1);
@@ -139,7 +139,7 @@ unsafe extern "C" fn step_complete(this: *mut c_void, name: *const c_char, step:
 unsafe extern "C" fn phase_finish(this: *mut c_void, name: *const c_char) {
     // SAFETY: TensorRT passes the monitor of the build that runs.
     let monitor = unsafe { monitor(this) };
-    guarded("the progress monitor", (), || {
+    no_unwind("the progress monitor", (), || {
         // SAFETY: TensorRT passes a zero-terminated text.
         let name = unsafe { text(name) };
         monitor.step(&name, |steps| steps, true);
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_are_told_step_by_step_and_can_be_ended() {
+    fn phases_are_reported_step_by_step_and_can_be_canceled() {
         let told = Mutex::new(Vec::new());
         let tell = |progress: &Progress| {
             let mut told = told.lock().expect("one thread");
@@ -171,7 +171,7 @@ mod tests {
             ));
             told.len() < 4
         };
-        let monitor = Monitor::new(&tell);
+        let monitor = ProgressMonitor::new(&tell);
         let this = monitor.pointer();
         // SAFETY: the monitor is alive, and the texts are zero-terminated.
         let goes_on = unsafe {

@@ -4,18 +4,18 @@ use std::ffi::{CString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::guard::{guarded, text};
+use super::ffi_guard::{no_unwind, text};
 use super::logger::{InterfaceInfo, Mark, Table, api_language, errors_since, mark, not_deleted};
-use super::object::Slot;
+use super::object::FunctionPointer;
 use super::version::Generation;
 
 /// Most errors that are kept; more only count as overflow.
-const MOST: usize = 64;
+const MAX_ENTRIES: usize = 64;
 
 /// An `IErrorRecorder`. It must live longer than the objects that were given it.
 #[repr(C)]
 pub(super) struct Recorder {
-    table: *const Slot,
+    table: *const FunctionPointer,
     references: AtomicI32,
     entries: Mutex<Entries>,
     since: Mutex<Mark>,
@@ -80,20 +80,20 @@ impl Recorder {
     /// What was recorded and logged since the last [`clear`](Self::clear), in one sentence.
     ///
     /// The recorder gives at most 127 letters of a message, the log all of it; of both the longer one is taken.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut said = errors_since(since);
+        let mut messages = errors_since(since);
         for (code, message) in &self.entries().list {
             let message = message.to_string_lossy();
-            if !said.iter().any(|line| line.contains(message.as_ref())) {
-                said.push(format!("{message} ({})", name_of(*code)));
+            if !messages.iter().any(|line| line.contains(message.as_ref())) {
+                messages.push(format!("{message} ({})", name_of(*code)));
             }
         }
-        said.dedup();
-        if said.is_empty() {
+        messages.dedup();
+        if messages.is_empty() {
             return "it gave no reason".to_owned();
         }
-        said.join("; ")
+        messages.join("; ")
     }
 }
 
@@ -136,7 +136,7 @@ unsafe extern "C" fn info(_this: *const c_void) -> InterfaceInfo {
 unsafe extern "C" fn count(this: *const c_void) -> i32 {
     // SAFETY: TensorRT passes the recorder that it was given.
     let recorder = unsafe { recorder(this) };
-    guarded("the error recorder", 0, || {
+    no_unwind("the error recorder", 0, || {
         recorder.entries().list.len() as i32
     })
 }
@@ -144,7 +144,7 @@ unsafe extern "C" fn count(this: *const c_void) -> i32 {
 unsafe extern "C" fn code(this: *const c_void, index: i32) -> i32 {
     // SAFETY: TensorRT passes the recorder that it was given.
     let recorder = unsafe { recorder(this) };
-    guarded("the error recorder", 0, || {
+    no_unwind("the error recorder", 0, || {
         let entries = recorder.entries();
         let entry = usize::try_from(index)
             .ok()
@@ -156,7 +156,7 @@ unsafe extern "C" fn code(this: *const c_void, index: i32) -> i32 {
 unsafe extern "C" fn description(this: *const c_void, index: i32) -> *const c_char {
     // SAFETY: TensorRT passes the recorder that it was given.
     let recorder = unsafe { recorder(this) };
-    guarded("the error recorder", c"".as_ptr(), || {
+    no_unwind("the error recorder", c"".as_ptr(), || {
         let entries = recorder.entries();
         let entry = usize::try_from(index)
             .ok()
@@ -168,7 +168,7 @@ unsafe extern "C" fn description(this: *const c_void, index: i32) -> *const c_ch
 unsafe extern "C" fn overflowed(this: *const c_void) -> bool {
     // SAFETY: TensorRT passes the recorder that it was given.
     let recorder = unsafe { recorder(this) };
-    guarded("the error recorder", false, || {
+    no_unwind("the error recorder", false, || {
         recorder.entries().overflowed
     })
 }
@@ -176,7 +176,7 @@ unsafe extern "C" fn overflowed(this: *const c_void) -> bool {
 unsafe extern "C" fn clear(this: *mut c_void) {
     // SAFETY: TensorRT passes the recorder that it was given.
     let recorder = unsafe { recorder(this) };
-    guarded("the error recorder", (), || {
+    no_unwind("the error recorder", (), || {
         *recorder.entries() = Entries::default();
     });
 }
@@ -185,11 +185,11 @@ unsafe extern "C" fn clear(this: *mut c_void) {
 unsafe extern "C" fn report(this: *mut c_void, code: i32, message: *const c_char) -> bool {
     // SAFETY: TensorRT passes the recorder that it was given.
     let recorder = unsafe { recorder(this) };
-    guarded("the error recorder", false, || {
+    no_unwind("the error recorder", false, || {
         // SAFETY: TensorRT passes a zero-terminated text that lives through the call.
         let message = unsafe { text(message) };
         let mut entries = recorder.entries();
-        if entries.list.len() == MOST {
+        if entries.list.len() == MAX_ENTRIES {
             entries.overflowed = true;
         } else if let Ok(message) = CString::new(message) {
             entries.list.push((code, message));
@@ -244,21 +244,21 @@ static VERSIONED: Table<12> = Table::new([
 mod tests {
     use super::*;
 
-    /// The function at `slot` of the recorder's table, as C++ finds it.
-    fn function(recorder: &Recorder, slot: usize) -> Slot {
+    /// The function at `slot_len` of the recorder's table, as C++ finds it.
+    fn function(recorder: &Recorder, slot: usize) -> FunctionPointer {
         // SAFETY: the slot is within the table.
         unsafe { recorder.table.add(slot).read() }
     }
 
     #[test]
-    fn reported_errors_become_one_sentence() {
+    fn reported_errors_are_joined() {
         for (generation, first) in [(Generation::Eight, 2), (Generation::Ten, 4)] {
             let recorder = Recorder::new(generation);
             recorder.clear();
             // SAFETY: this is the signature of `reportError`.
             let report: unsafe extern "C" fn(*mut c_void, i32, *const c_char) -> bool =
                 unsafe { std::mem::transmute(function(&recorder, first + 5)) };
-            for _ in 0..=MOST {
+            for _ in 0..=MAX_ENTRIES {
                 // SAFETY: the recorder is alive and the text zero-terminated.
                 let ends = unsafe { report(recorder.pointer(), 5, c"no memory".as_ptr()) };
                 assert!(!ends);
@@ -267,7 +267,7 @@ mod tests {
             let count: unsafe extern "C" fn(*const c_void) -> i32 =
                 unsafe { std::mem::transmute(function(&recorder, first)) };
             // SAFETY: the recorder is alive.
-            assert_eq!(unsafe { count(recorder.pointer()) }, MOST as i32);
+            assert_eq!(unsafe { count(recorder.pointer()) }, MAX_ENTRIES as i32);
             // SAFETY: this is the signature of `hasOverflowed`.
             let overflowed: unsafe extern "C" fn(*const c_void) -> bool =
                 unsafe { std::mem::transmute(function(&recorder, first + 3)) };
@@ -280,9 +280,9 @@ mod tests {
                 // SAFETY: the recorder is alive.
                 assert_eq!(unsafe { count(recorder.pointer()) }, wanted);
             }
-            assert!(recorder.said().contains("no memory (failed allocation)"));
+            assert!(recorder.summary().contains("no memory (failed allocation)"));
             recorder.clear();
-            assert!(!recorder.said().contains("no memory"));
+            assert!(!recorder.summary().contains("no memory"));
         }
     }
 }

@@ -24,17 +24,17 @@ pub struct Shapes {
     /// Name of the input.
     pub input: String,
     /// Smallest shape.
-    pub least: Vec<i64>,
+    pub min: Vec<i64>,
     /// The shape to be fastest at.
-    pub best: Vec<i64>,
+    pub opt: Vec<i64>,
     /// Largest shape.
-    pub most: Vec<i64>,
+    pub max: Vec<i64>,
 }
 
 /// INT8 by calibration, for networks without Q/DQ nodes.
 pub struct ImplicitInt8<'c> {
     /// Pictures; `None` when the cache is enough.
-    pub pictures: Option<&'c mut dyn CalibrationInput>,
+    pub images: Option<&'c mut dyn CalibrationInput>,
     /// What an earlier calibration gave.
     pub cache: Option<Vec<u8>>,
 }

@@ -8,10 +8,10 @@ use super::error::TensorRtError;
 use super::library::Library;
 use super::object::{Object, call};
 use super::recorder::Recorder;
-use super::slots::{
+use super::version::Generation;
+use super::vtable::{
     RUNTIME_DESERIALIZE, RUNTIME_DLA_CORES, RUNTIME_SET_DLA_CORE, RUNTIME_SET_ERROR_RECORDER,
 };
-use super::version::Generation;
 
 /// An `IRuntime` with its error recorder.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Runtime {
         recorder.clear();
         let object = library.new_runtime().ok_or_else(|| TensorRtError::Failed {
             call: "createInferRuntime",
-            reason: recorder.said(),
+            reason: recorder.summary(),
         })?;
         call!(object, RUNTIME_SET_ERROR_RECORDER, (*mut c_void) -> (), recorder.pointer())?;
         if let Some(dla) = dla {
@@ -81,7 +81,7 @@ impl Runtime {
         let object = unsafe { Object::owned(this, self.library()) };
         let object = object.ok_or_else(|| TensorRtError::Failed {
             call: "IRuntime::deserializeCudaEngine",
-            reason: self.recorder.said(),
+            reason: self.recorder.summary(),
         })?;
         Engine::new(object, Arc::clone(self)).map(Arc::new)
     }

@@ -5,11 +5,11 @@ use std::ffi::c_char;
 use super::DataType;
 use super::dims::{Dims32, Dims64};
 use super::error::TensorRtError;
-use super::guard::text;
+use super::ffi_guard::text;
 use super::object::{Object, call};
 use super::request::{BuildRequest, Shapes};
-use super::slots::{NETWORK_INPUT, NETWORK_INPUTS, TENSOR_NAME, TENSOR_SHAPE, TENSOR_TYPE};
 use super::version::Generation;
+use super::vtable::{NETWORK_INPUT, NETWORK_INPUTS, TENSOR_NAME, TENSOR_SHAPE, TENSOR_TYPE};
 
 /// An input of a parsed network.
 pub(super) struct Input {
@@ -29,7 +29,7 @@ pub(super) fn inputs(
     for index in 0..count {
         let tensor = call!(network, NETWORK_INPUT, (i32) -> *mut std::ffi::c_void, index)?;
         // SAFETY: tensors belong to the network, which outlives this use.
-        let tensor = unsafe { Object::lent(tensor, &network.library) };
+        let tensor = unsafe { Object::borrowed(tensor, &network.library) };
         let tensor = tensor.ok_or_else(|| failed("INetworkDefinition::getInput"))?;
         let name = call!(tensor, TENSOR_NAME, () -> *const c_char)?;
         // SAFETY: the tensor gives a zero-terminated text that lives as long as it.
@@ -51,7 +51,7 @@ pub(super) fn inputs(
 
 impl Input {
     /// Whether an axis is open, so that an optimization profile is needed.
-    pub(super) fn is_open(&self) -> bool {
+    pub(super) fn is_dynamic(&self) -> bool {
         self.shape.contains(&-1)
     }
 
@@ -78,9 +78,9 @@ impl Input {
         let most = request.batch.max(1);
         Ok(Shapes {
             input: self.name.clone(),
-            least: with_batch(1),
-            best: with_batch(most),
-            most: with_batch(most),
+            min: with_batch(1),
+            opt: with_batch(most),
+            max: with_batch(most),
         })
     }
 }
@@ -88,12 +88,12 @@ impl Input {
 /// Numbers in one batch of a calibration, which runs with the best shape; 0 when there are no pictures to calibrate with.
 ///
 /// TensorRT reads that many from the address that it is given, so pictures that are fewer are refused here.
-pub(super) fn calibration_numbers(
+pub(super) fn calibration_values(
     inputs: &[Input],
     request: &BuildRequest<'_>,
 ) -> Result<usize, TensorRtError> {
     let implicit = request.implicit_int8.as_ref();
-    let Some(pictures) = implicit.and_then(|implicit| implicit.pictures.as_deref()) else {
+    let Some(pictures) = implicit.and_then(|implicit| implicit.images.as_deref()) else {
         return Ok(0);
     };
     let [input] = inputs else {
@@ -105,8 +105,8 @@ pub(super) fn calibration_numbers(
             ),
         });
     };
-    let shape = match input.is_open() {
-        true => input.shapes(request)?.best,
+    let shape = match input.is_dynamic() {
+        true => input.shapes(request)?.opt,
         false => input.shape.clone(),
     };
     let misfit = |found: String, expected: String| TensorRtError::Tensor {

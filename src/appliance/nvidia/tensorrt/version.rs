@@ -96,7 +96,7 @@ pub enum Generation {
 impl Generation {
     /// The generation of `version`; `None` when its tables are not known: calling into them would end anywhere.
     #[must_use]
-    pub fn of(version: Version, flavor: Flavor) -> Option<Self> {
+    pub fn from_version(version: Version, flavor: Flavor) -> Option<Self> {
         let Version { major, minor, .. } = version;
         match (flavor, major) {
             // Older TensorRT-RTX mixes two generations; what comes after 1 may bring a new one.
@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn unknown_versions_have_no_generation() {
-        let of = |flavor, major, minor| Generation::of(Version::new(major, minor, 0), flavor);
+        let of =
+            |flavor, major, minor| Generation::from_version(Version::new(major, minor, 0), flavor);
         assert_eq!(of(Flavor::Full, 8, 5), Some(Generation::Eight));
         assert_eq!(of(Flavor::Full, 10, 13), Some(Generation::Ten));
         assert_eq!(of(Flavor::Lean, 11, 4), Some(Generation::Eleven));

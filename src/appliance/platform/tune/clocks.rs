@@ -3,8 +3,8 @@
 //! The tool tells in words for people whether they are; here it is seen at the clocks themselves: they are held when no
 //! processor and no GPU may go below its highest. jetson_clocks also ends well when it has failed half-way.
 
-use super::super::tools::Tool;
-use super::super::{PlatformError, PowerModes, Root};
+use super::super::command::Tool;
+use super::super::{PlatformError, PowerModes, SysRoot};
 
 /// Held.
 pub(super) const MAX: &str = "max";
@@ -28,7 +28,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 const DEVFREQ: &str = "/sys/class/devfreq";
 
 /// Whether the memory's clock is held; root's alone.
-const MEMORY_HELD: &str = "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked";
+const MEMORY_CLOCK_LOCKED: &str = "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked";
 
 /// Nodes of GPUs in the device tree.
 const GPUS: [&str; 4] = ["gv11b", "gp10b", "ga10b", "gpu"];
@@ -44,26 +44,26 @@ struct Clock {
 ///
 /// # Errors
 /// No clock tells its limits, or one cannot be read.
-pub(super) fn real(root: &Root) -> Result<String, PlatformError> {
+pub(super) fn current(root: &SysRoot) -> Result<String, PlatformError> {
     let clocks = clocks(root)?;
     if clocks.is_empty() {
         return Err(PlatformError::NoClocks);
     }
     // Who is not root cannot see the memory's, and takes the others' word.
-    let memory: Option<u32> = root.number(MEMORY_HELD).unwrap_or(None);
+    let memory: Option<u32> = root.number(MEMORY_CLOCK_LOCKED).unwrap_or(None);
     let is_held = clocks.iter().all(|clock| clock.low >= clock.high) && memory != Some(0);
     Ok(if is_held { MAX } else { FREE }.to_owned())
 }
 
 /// Which clocks are held, and which are not.
-pub(super) fn detail(root: &Root) -> String {
+pub(super) fn detail(root: &SysRoot) -> String {
     let clocks = clocks(root).unwrap_or_default();
     let free: Vec<String> = clocks
         .iter()
         .filter(|clock| clock.low < clock.high)
         .map(|clock| format!("{} may go from {} to {}", clock.name, clock.low, clock.high))
         .collect();
-    let memory: Option<u32> = root.number(MEMORY_HELD).unwrap_or(None);
+    let memory: Option<u32> = root.number(MEMORY_CLOCK_LOCKED).unwrap_or(None);
     match (free.is_empty(), memory) {
         (true, Some(0)) => " (the memory's clock is free)".to_owned(),
         (true, _) => String::new(),
@@ -75,21 +75,21 @@ pub(super) fn detail(root: &Root) -> String {
 ///
 /// # Errors
 /// jetson_clocks is missing or fails.
-pub(super) fn hold(root: &Root) -> Result<(), PlatformError> {
+pub(super) fn hold(root: &SysRoot) -> Result<(), PlatformError> {
     let kept = root.text(STORE)?;
     // A store from before is the truth while some clocks are still held, from an attempt that failed half-way, and their
     // limits are those of the same power mode.
     let is_half_held = clocks(root)?.iter().any(|clock| clock.low >= clock.high);
-    if !(kept.is_some() && is_half_held && !is_of_another_mode(root)) {
-        let now = stored_now(root);
+    if !(kept.is_some() && is_half_held && !is_for_other_mode(root)) {
+        let now = snapshot(root);
         // Nothing is held yet: what the tool has left of its attempt is of no use.
         if now.is_err() && kept.is_none() {
-            forget(root)?;
+            remove_store(root)?;
         }
         let now = now?;
         let lines = match &kept {
             // The mode has its own limits; what else is held, such as the memory's clock, a change of the mode leaves so.
-            Some(kept) => with_limits_of(kept, &now),
+            Some(kept) => with_lower_limits(kept, &now),
             None => now,
         };
         root.replace(STORE, &lines)?;
@@ -103,23 +103,23 @@ pub(super) fn hold(root: &Root) -> Result<(), PlatformError> {
 
 /// What jetson_clocks stores of the clocks as they are, without the processors that are on: holding changes none of those, and
 /// giving them back would switch off what another power mode has switched on meanwhile.
-fn stored_now(root: &Root) -> Result<String, PlatformError> {
+fn snapshot(root: &SysRoot) -> Result<String, PlatformError> {
     let path = root.path(FRESH_STORE);
     // The tool would ask before it writes over it.
     root.remove(FRESH_STORE)?;
-    let said = Tool::JETSON_CLOCKS.run(root, &["--store", &path.to_string_lossy()])?;
+    let output = Tool::JETSON_CLOCKS.run(root, &["--store", &path.to_string_lossy()])?;
     let text = root.text(FRESH_STORE)?;
     root.remove(FRESH_STORE)?;
-    said.done()?;
+    output.done()?;
     let Some(text) = text else {
         return Err(PlatformError::NoStoredClocks { path });
     };
     Ok(lines_where(&text, |file| !file.ends_with("/online")))
 }
 
-/// The store `kept` with the lower limits of `now`.
-fn with_limits_of(kept: &str, now: &str) -> String {
-    lines_where(kept, |file| !is_limit(file)) + &lines_where(now, is_limit)
+/// The store `stored` with the lower limits of `now`.
+fn with_lower_limits(stored: &str, now: &str) -> String {
+    lines_where(stored, |file| !is_limit(file)) + &lines_where(now, is_limit)
 }
 
 /// Whether a stored file is a lower limit of a processor or a GPU, which a power mode sets.
@@ -138,7 +138,7 @@ fn lines_where(store: &str, is_wanted: impl Fn(&str) -> bool) -> String {
 }
 
 /// Whether the store is of another power mode than the one that is now. Where one of the two is not known, it is not.
-fn is_of_another_mode(root: &Root) -> bool {
+fn is_for_other_mode(root: &SysRoot) -> bool {
     let kept: Option<u32> = root.number(MODE).ok().flatten();
     let now = PowerModes::current(root).ok();
     kept.zip(now).is_some_and(|(kept, now)| kept != now)
@@ -148,33 +148,33 @@ fn is_of_another_mode(root: &Root) -> bool {
 ///
 /// # Errors
 /// It is not known how they were, or jetson_clocks fails.
-pub(super) fn free(root: &Root) -> Result<(), PlatformError> {
+pub(super) fn free(root: &SysRoot) -> Result<(), PlatformError> {
     let path = root.path(STORE);
     let Some(store) = root.text(STORE)? else {
         return Err(PlatformError::NoStoredClocks { path });
     };
     // A mode that somebody has made since came with limits of its own.
-    if is_of_another_mode(root) && real(root)? == FREE {
+    if is_for_other_mode(root) && current(root)? == FREE {
         root.replace(STORE, &lines_where(&store, |file| !is_limit(file)))?;
     }
     Tool::JETSON_CLOCKS
         .run(root, &["--restore", &path.to_string_lossy()])?
         .done()?;
-    forget(root)
+    remove_store(root)
 }
 
-/// Removes what [`hold`] and the tool have kept.
+/// Removes what [`clock_boost`] and the tool have kept.
 ///
 /// # Errors
 /// It cannot be removed.
-pub(super) fn forget(root: &Root) -> Result<(), PlatformError> {
+pub(super) fn remove_store(root: &SysRoot) -> Result<(), PlatformError> {
     [STORE, FRESH_STORE, MODE, FAN_STATE]
         .into_iter()
         .try_for_each(|path| root.remove(path))
 }
 
 /// The clocks of processors that are on, and of GPUs.
-fn clocks(root: &Root) -> Result<Vec<Clock>, PlatformError> {
+fn clocks(root: &SysRoot) -> Result<Vec<Clock>, PlatformError> {
     let mut clocks = Vec::new();
     for name in root.names(CPUS)? {
         let is_cpu = name
@@ -205,7 +205,7 @@ fn clocks(root: &Root) -> Result<Vec<Clock>, PlatformError> {
 }
 
 fn clock(
-    root: &Root,
+    root: &SysRoot,
     name: &str,
     folder: &str,
     low: &str,

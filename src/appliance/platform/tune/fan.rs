@@ -1,8 +1,8 @@
 //! The fan's profile. nvfancontrol has no option for it: its configuration is edited and its daemon started anew, after the
 //! state that it keeps over restarts was removed, in the steps of NVIDIA's guide.
 
-use super::super::tools::Tool;
-use super::super::{PlatformError, Root};
+use super::super::command::Tool;
+use super::super::{PlatformError, SysRoot};
 
 const CONFIG: &str = "/etc/nvfancontrol.conf";
 const STATUS: &str = "/var/lib/nvfancontrol/status";
@@ -16,18 +16,18 @@ const DEFAULT: &str = "FAN_DEFAULT_PROFILE";
 ///
 /// # Errors
 /// There is no configuration, or it names no profile.
-pub(super) fn real(root: &Root) -> Result<String, PlatformError> {
-    let said = Tool::NVFANCONTROL.run(root, &["-q"]);
-    let told = said.and_then(super::super::tools::Said::done);
-    let told = told
-        .map(|said| profiles_in_use(&said.text))
+pub(super) fn current(root: &SysRoot) -> Result<String, PlatformError> {
+    let output = Tool::NVFANCONTROL.run(root, &["-q"]);
+    let reported = output.and_then(super::super::command::ToolOutput::done);
+    let reported = reported
+        .map(|output| profiles_in_use(&output.text))
         .unwrap_or_default();
-    let mut profiles = told;
+    let mut profiles = reported;
     if profiles.is_empty() {
         profiles = profiles_in_use(&root.text(STATUS)?.unwrap_or_default());
     }
     if profiles.is_empty() {
-        profiles = words_after(&config(root)?, DEFAULT);
+        profiles = values_after(&config(root)?, DEFAULT);
     }
     if profiles.iter().all(|name| Some(name) == profiles.first()) {
         profiles.truncate(1);
@@ -47,9 +47,9 @@ pub(super) fn real(root: &Root) -> Result<String, PlatformError> {
 ///
 /// # Errors
 /// There is none.
-pub(super) fn resolve(root: &Root, wanted: &str) -> Result<String, PlatformError> {
+pub(super) fn resolve(root: &SysRoot, wanted: &str) -> Result<String, PlatformError> {
     Tool::NVFANCONTROL.check(root)?;
-    let mut known = words_after(&config(root)?, PROFILE);
+    let mut known = values_after(&config(root)?, PROFILE);
     known.sort();
     known.dedup();
     match known.iter().find(|name| name.as_str() == wanted) {
@@ -66,7 +66,7 @@ pub(super) fn resolve(root: &Root, wanted: &str) -> Result<String, PlatformError
 ///
 /// # Errors
 /// The configuration cannot be written, or the daemon does not stop or start.
-pub(super) fn set(root: &Root, profile: &str) -> Result<(), PlatformError> {
+pub(super) fn set(root: &SysRoot, profile: &str) -> Result<(), PlatformError> {
     let edited = with_default(&config(root)?, profile);
     let stopped = systemctl(root, "stop");
     let written = stopped.and_then(|()| {
@@ -80,12 +80,12 @@ pub(super) fn set(root: &Root, profile: &str) -> Result<(), PlatformError> {
 
 /// Starts or stops the fan's daemon at once. jetwatch-tune.service is ordered behind it, so that systemd would have a job for
 /// the fan wait for the end of that unit's own stop, which waits for this.
-fn systemctl(root: &Root, verb: &str) -> Result<(), PlatformError> {
+fn systemctl(root: &SysRoot, verb: &str) -> Result<(), PlatformError> {
     let words = ["--job-mode=ignore-dependencies", verb, UNIT];
     Tool::SYSTEMCTL.run(root, &words)?.done().map(|_| ())
 }
 
-fn config(root: &Root) -> Result<String, PlatformError> {
+fn config(root: &SysRoot) -> Result<String, PlatformError> {
     root.text(CONFIG)?.ok_or_else(|| PlatformError::Missing {
         path: root.path(CONFIG),
         why: "without it the fan's profiles are not known; it comes with JetPack (package nvidia-l4t-tools)",
@@ -93,7 +93,7 @@ fn config(root: &Root) -> Result<String, PlatformError> {
 }
 
 /// The words behind `key` at the beginning of a line; comments begin with `#`.
-fn words_after(text: &str, key: &str) -> Vec<String> {
+fn values_after(text: &str, key: &str) -> Vec<String> {
     let word = |line: &str| {
         let mut words = line.split_whitespace();
         (words.next()? == key).then(|| words.next().map(str::to_owned))?
@@ -112,7 +112,7 @@ fn profiles_in_use(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The configuration with another default profile, or with one for each fan in the form of [`real`]; everything else stays as
+/// The configuration with another default profile, or with one for each fan in the form of [`current`]; everything else stays as
 /// it is written.
 fn with_default(text: &str, profile: &str) -> String {
     let mut profiles = profile.split(", ");
@@ -149,20 +149,20 @@ mod tests {
 
     #[test]
     fn only_the_default_profile_is_edited() {
-        assert_eq!(words_after(TEXT, PROFILE), ["quiet", "cool"]);
-        assert_eq!(words_after(TEXT, DEFAULT), ["quiet"]);
+        assert_eq!(values_after(TEXT, PROFILE), ["quiet", "cool"]);
+        assert_eq!(values_after(TEXT, DEFAULT), ["quiet"]);
         let edited = with_default(TEXT, "cool");
-        assert_eq!(words_after(&edited, DEFAULT), ["cool"]);
+        assert_eq!(values_after(&edited, DEFAULT), ["cool"]);
         assert_eq!(with_default(&edited, "quiet"), TEXT);
         let twice = TEXT.repeat(3);
         let edited = with_default(&twice, "cool, quiet");
-        assert_eq!(words_after(&edited, DEFAULT), ["cool", "quiet", "quiet"]);
+        assert_eq!(values_after(&edited, DEFAULT), ["cool", "quiet", "quiet"]);
     }
 
     #[test]
-    fn the_profile_in_use_is_told_by_fan() {
-        let told = "FAN1:FAN_PROFILE:cool\nFAN1:FAN_GOVERNOR:cont\nFAN2:FAN_PROFILE:quiet\n";
-        assert_eq!(profiles_in_use(told), ["cool", "quiet"]);
+    fn fan_profile_is_read_per_fan() {
+        let reported = "FAN1:FAN_PROFILE:cool\nFAN1:FAN_GOVERNOR:cont\nFAN2:FAN_PROFILE:quiet\n";
+        assert_eq!(profiles_in_use(reported), ["cool", "quiet"]);
         assert!(profiles_in_use("FAN1:FAN_PROFILE:\n").is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use super::super::{PlatformError, Root};
+use super::super::{PlatformError, SysRoot};
 
 /// What is locked. It lies in memory, so that nothing of it is left on the disk.
 const PATH: &str = "/run/jetwatch-tune.lock";
@@ -18,7 +18,7 @@ impl Lock {
     ///
     /// # Errors
     /// The lock cannot be written, which is so for everybody but root.
-    pub(super) fn take(root: &Root) -> Result<Self, PlatformError> {
+    pub(super) fn acquire(root: &SysRoot) -> Result<Self, PlatformError> {
         let path = root.path(PATH);
         File::create(&path)
             .and_then(|file| {

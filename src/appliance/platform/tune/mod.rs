@@ -5,27 +5,27 @@
 //! before a failure is undone. What was there before is kept in a record that only root can write. A setting that the
 //! configuration does not name is left alone. Reboots are nobody's decision but the owner's.
 
+mod clock_boost;
 mod clocks;
 mod error;
 mod fan;
-mod hold;
 mod lock;
-mod record;
+mod saved_state;
 mod setting;
 
 use serde::Serialize;
 
+pub use clock_boost::{ClockBoost, restore_after_crash};
 pub use error::TuneError;
-pub use hold::{HeldClocks, end_of_crashed};
 pub use setting::Setting;
 
 use self::lock::Lock;
-use self::record::Record;
-use super::{PlatformError, Root};
+use self::saved_state::SavedState;
+use super::{PlatformError, SysRoot};
 
 /// What is wanted. `None`: leave it as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct DesiredSettings {
     /// `kernel.perf_event_paranoid`, -1 to 4: who may profile.
     pub perf_event_paranoid: Option<i32>,
     /// A power mode by number or name.
@@ -43,7 +43,7 @@ pub enum Clocks {
     Max,
 }
 
-impl Wanted {
+impl DesiredSettings {
     /// What is wanted of each setting, in the order in which they are made: a power mode moves the clocks' limits.
     fn settings(&self) -> Vec<(Setting, String)> {
         let clocks = self.clocks.map(|Clocks::Max| clocks::MAX.to_owned());
@@ -86,13 +86,13 @@ pub enum StepState {
     Refused(String),
 }
 
-/// Compares the machine below `root` with what is wanted. Changes nothing.
+/// Compares the machine below `sysroot` with what is wanted. Changes nothing.
 #[must_use]
-pub fn plan(root: &Root, wanted: &Wanted) -> Vec<Step> {
+pub fn plan(root: &SysRoot, wanted: &DesiredSettings) -> Vec<Step> {
     let step = |(setting, wanted): (Setting, String)| {
-        let real = setting.real(root);
+        let real = setting.current(root);
         let target = setting.resolve(root, &wanted);
-        let shown = |value: &String| setting.shown(root, value);
+        let shown = |value: &String| setting.describe(root, value);
         let state = match (&target, &real) {
             (Err(error), _) | (Ok(_), Err(error)) => StepState::Refused(error.to_string()),
             (Ok(target), Ok(real)) if target == real => StepState::Right,
@@ -111,12 +111,12 @@ pub fn plan(root: &Root, wanted: &Wanted) -> Vec<Step> {
     wanted.settings().into_iter().map(step).collect()
 }
 
-/// Makes what is wanted, and says what was done: a step for each setting, with the value before as `real`, and
+/// Makes what is wanted, and says what was done: a step for each setting, with the value before as `current`, and
 /// [`StepState::Right`] where nothing was to do. Waits for another that is at work, and for the tools, up to a minute each.
 ///
 /// # Errors
 /// A setting is refused, and nothing was changed; or one failed, and those before it were undone.
-pub fn apply(root: &Root, wanted: &Wanted) -> Result<Vec<Step>, TuneError> {
+pub fn apply(root: &SysRoot, wanted: &DesiredSettings) -> Result<Vec<Step>, TuneError> {
     let planned = plan(root, wanted);
     if planned
         .iter()
@@ -128,13 +128,13 @@ pub fn apply(root: &Root, wanted: &Wanted) -> Result<Vec<Step>, TuneError> {
         return Ok(planned);
     }
     // Who may not write here may not do the rest either: that is told before anything is changed.
-    let _lock = Lock::take(root)?;
-    let mut record = Record::load(root)?;
-    record.begin(root)?;
+    let _lock = Lock::acquire(root)?;
+    let mut record = SavedState::load(root)?;
+    record.load_for_boot(root)?;
     let mut done = Vec::new();
     let mut steps = Vec::new();
     for (setting, wanted) in wanted.settings() {
-        match make(root, setting, &wanted, &mut record, &mut done) {
+        match apply_step(root, setting, &wanted, &mut record, &mut done) {
             Ok(step) => steps.push(step),
             Err(cause) => {
                 let not_undone = undo(root, &mut record, done);
@@ -154,17 +154,17 @@ pub fn apply(root: &Root, wanted: &Wanted) -> Result<Vec<Step>, TuneError> {
 ///
 /// # Errors
 /// They cannot be held; what is held already stays so.
-pub fn hold_again(root: &Root) -> Result<Option<Step>, TuneError> {
-    if !Record::exists(root) {
+pub fn reapply(root: &SysRoot) -> Result<Option<Step>, TuneError> {
+    if !SavedState::exists(root) {
         return Ok(None);
     }
-    let _lock = Lock::take(root)?;
-    let mut record = Record::load(root)?;
-    record.begin(root)?;
+    let _lock = Lock::acquire(root)?;
+    let mut record = SavedState::load(root)?;
+    record.load_for_boot(root)?;
     if !record.has(Setting::Clocks) {
         return Ok(None);
     }
-    let made = make(
+    let made = apply_step(
         root,
         Setting::Clocks,
         clocks::MAX,
@@ -187,20 +187,20 @@ struct Change {
 }
 
 /// Makes one setting and reads it back. What it changes goes to `done` before it does, so that it can be undone.
-fn make(
-    root: &Root,
+fn apply_step(
+    root: &SysRoot,
     setting: Setting,
     wanted: &str,
-    record: &mut Record,
+    record: &mut SavedState,
     done: &mut Vec<Change>,
 ) -> Result<Step, PlatformError> {
     let target = setting.resolve(root, wanted)?;
     // Looked at again: settings before this one may have changed it.
-    let before = setting.real(root)?;
+    let before = setting.current(root)?;
     let mut step = Step {
         setting,
-        wanted: setting.shown(root, &target),
-        real: Some(setting.shown(root, &before)),
+        wanted: setting.describe(root, &target),
+        real: Some(setting.describe(root, &before)),
         state: StepState::Right,
     };
     if before == target {
@@ -215,9 +215,9 @@ fn make(
             is_new: false,
         });
         Setting::Clocks.set(root, clocks::FREE)?;
-        record.forget(root, Setting::Clocks)?;
+        record.remove(root, Setting::Clocks)?;
     }
-    let is_new = record.keep(root, setting, &before, &target)?;
+    let is_new = record.save_setting(root, setting, &before, &target)?;
     done.push(Change {
         setting,
         before,
@@ -229,16 +229,16 @@ fn make(
 }
 
 /// Takes back what was made, last first; what could not be is told.
-fn undo(root: &Root, record: &mut Record, done: Vec<Change>) -> Vec<String> {
+fn undo(root: &SysRoot, record: &mut SavedState, done: Vec<Change>) -> Vec<String> {
     let mut trouble = Vec::new();
     for change in done.into_iter().rev() {
         let setting = change.setting;
-        let undone = setting.take_back(root, &change.before).and_then(|()| {
+        let undone = setting.revert(root, &change.before).and_then(|()| {
             if setting == Setting::Clocks && change.before == clocks::MAX {
-                record.keep(root, setting, clocks::FREE, clocks::MAX)?;
+                record.save_setting(root, setting, clocks::FREE, clocks::MAX)?;
             }
             if change.is_new {
-                record.forget(root, setting)?;
+                record.remove(root, setting)?;
             }
             Ok(())
         });
@@ -274,30 +274,30 @@ pub enum Outcome {
 ///
 /// # Errors
 /// What could not be given back; the rest was, and the record keeps what is left, so that it can be tried again.
-pub fn restore(root: &Root) -> Result<Vec<Restored>, TuneError> {
+pub fn restore(root: &SysRoot) -> Result<Vec<Restored>, TuneError> {
     restore_some(root, &Setting::ALL)
 }
 
 /// As [`restore`], for some settings alone.
-fn restore_some(root: &Root, settings: &[Setting]) -> Result<Vec<Restored>, TuneError> {
-    if !Record::exists(root) {
+fn restore_some(root: &SysRoot, settings: &[Setting]) -> Result<Vec<Restored>, TuneError> {
+    if !SavedState::exists(root) {
         return Ok(Vec::new());
     }
-    let _lock = Lock::take(root)?;
-    let mut record = Record::load(root)?;
-    record.begin(root)?;
+    let _lock = Lock::acquire(root)?;
+    let mut record = SavedState::load(root)?;
+    record.load_for_boot(root)?;
     let mut restored = Vec::new();
     let mut trouble = Vec::new();
     for setting in settings.iter().copied().rev() {
-        let Some(kept) = record.of(setting).cloned() else {
+        let Some(kept) = record.get(setting).cloned() else {
             continue;
         };
-        let given_back = give_back(root, setting, &kept.before, &kept.set)
-            .and_then(|outcome| record.forget(root, setting).map(|()| outcome));
+        let given_back = restore_setting(root, setting, &kept.before, &kept.set)
+            .and_then(|outcome| record.remove(root, setting).map(|()| outcome));
         match given_back {
             Ok(outcome) => restored.push(Restored {
                 setting,
-                before: setting.shown(root, &kept.before),
+                before: setting.describe(root, &kept.before),
                 outcome,
             }),
             Err(error) => trouble.push(format!("{}: {error}", setting.name())),
@@ -310,15 +310,15 @@ fn restore_some(root: &Root, settings: &[Setting]) -> Result<Vec<Restored>, Tune
     }
 }
 
-fn give_back(
-    root: &Root,
+fn restore_setting(
+    root: &SysRoot,
     setting: Setting,
     before: &str,
     set: &str,
 ) -> Result<Outcome, PlatformError> {
-    let real = setting.real(root)?;
+    let real = setting.current(root)?;
     if real == set || real == before {
-        setting.take_back(root, before)?;
+        setting.revert(root, before)?;
         return Ok(Outcome::GivenBack);
     }
     Ok(Outcome::ChangedSince)

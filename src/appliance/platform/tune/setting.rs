@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::tools::Tool;
-use super::super::{PlatformError, PowerModes, Root};
+use super::super::command::Tool;
+use super::super::{PlatformError, PowerModes, SysRoot};
 use super::{clocks, fan};
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
 /// Longest that a setting may take to show after its tool has ended: the fan's daemon has to start first.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often is looked meanwhile.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What can be set, in the order in which it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,11 +56,11 @@ impl Setting {
     ///
     /// # Errors
     /// This machine does not have it, or does not tell.
-    pub(super) fn real(self, root: &Root) -> Result<String, PlatformError> {
+    pub(super) fn current(self, root: &SysRoot) -> Result<String, PlatformError> {
         match self {
             Self::PowerMode => PowerModes::current(root).map(|id| id.to_string()),
-            Self::Clocks => clocks::real(root),
-            Self::Fan => fan::real(root),
+            Self::Clocks => clocks::current(root),
+            Self::Fan => fan::current(root),
             Self::PerfEventParanoid => {
                 let value: Option<i32> = root.number(PARANOID)?;
                 value
@@ -77,7 +77,7 @@ impl Setting {
     ///
     /// # Errors
     /// This machine does not have it.
-    pub(super) fn resolve(self, root: &Root, wanted: &str) -> Result<String, PlatformError> {
+    pub(super) fn resolve(self, root: &SysRoot, wanted: &str) -> Result<String, PlatformError> {
         match self {
             Self::PowerMode => {
                 let modes = match PowerModes::read(root) {
@@ -102,7 +102,7 @@ impl Setting {
     ///
     /// # Errors
     /// One is not.
-    pub(super) fn check_tools(self, root: &Root) -> Result<(), PlatformError> {
+    pub(super) fn check_tools(self, root: &SysRoot) -> Result<(), PlatformError> {
         match self {
             Self::PowerMode => Tool::NVPMODEL.check(root),
             Self::Clocks => Tool::JETSON_CLOCKS.check(root),
@@ -118,7 +118,7 @@ impl Setting {
     ///
     /// # Errors
     /// The kernel or a tool refuses.
-    pub(super) fn set(self, root: &Root, value: &str) -> Result<(), PlatformError> {
+    pub(super) fn set(self, root: &SysRoot, value: &str) -> Result<(), PlatformError> {
         match self {
             Self::PowerMode => set_power_mode(root, value),
             Self::Clocks if value == clocks::MAX => clocks::hold(root),
@@ -132,18 +132,18 @@ impl Setting {
     ///
     /// # Errors
     /// It is something else.
-    pub(super) fn verify(self, root: &Root, value: &str) -> Result<(), PlatformError> {
+    pub(super) fn verify(self, root: &SysRoot, value: &str) -> Result<(), PlatformError> {
         let started = Instant::now();
         loop {
-            let real = self.real(root)?;
+            let real = self.current(root)?;
             if real == value {
                 return Ok(());
             }
             // Only the fan's daemon needs time.
-            if self != Self::Fan || started.elapsed() > SETTLE {
-                return Err(PlatformError::NotTaken {
-                    wanted: self.shown(root, value),
-                    real: self.shown(root, &real),
+            if self != Self::Fan || started.elapsed() > SETTLE_TIMEOUT {
+                return Err(PlatformError::NotApplied {
+                    wanted: self.describe(root, value),
+                    real: self.describe(root, &real),
                     detail: if self == Self::Clocks {
                         clocks::detail(root)
                     } else {
@@ -151,7 +151,7 @@ impl Setting {
                     },
                 });
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -159,16 +159,16 @@ impl Setting {
     ///
     /// # Errors
     /// As [`set`](Self::set) and [`verify`](Self::verify).
-    pub(super) fn take_back(self, root: &Root, before: &str) -> Result<(), PlatformError> {
+    pub(super) fn revert(self, root: &SysRoot, before: &str) -> Result<(), PlatformError> {
         let is_half = self == Self::Clocks && before == clocks::FREE && root.exists(clocks::STORE);
-        if is_half || self.real(root)? != before {
+        if is_half || self.current(root)? != before {
             self.set(root, before)?;
         }
         self.verify(root, before)
     }
 
     /// A value in words.
-    pub(super) fn shown(self, root: &Root, value: &str) -> String {
+    pub(super) fn describe(self, root: &SysRoot, value: &str) -> String {
         if self != Self::PowerMode {
             return value.to_owned();
         }
@@ -180,15 +180,15 @@ impl Setting {
 
 /// Changes the power mode. Where that needs a reboot, nvpmodel asks for one; without standard input it gets no answer, and
 /// the mode stays.
-fn set_power_mode(root: &Root, value: &str) -> Result<(), PlatformError> {
-    let said = Tool::NVPMODEL.run(root, &["-m", value])?;
+fn set_power_mode(root: &SysRoot, value: &str) -> Result<(), PlatformError> {
+    let output = Tool::NVPMODEL.run(root, &["-m", value])?;
     let id: Option<u32> = value.parse().ok();
     let is_set = PowerModes::current(root).ok() == id;
-    if !is_set && said.asks_for_reboot() {
-        return Err(PlatformError::RebootAsked {
-            mode: Setting::PowerMode.shown(root, value),
+    if !is_set && output.mentions_reboot() {
+        return Err(PlatformError::RebootRequired {
+            mode: Setting::PowerMode.describe(root, value),
             id: id.unwrap_or_default(),
         });
     }
-    said.done().map(|_| ())
+    output.done().map(|_| ())
 }

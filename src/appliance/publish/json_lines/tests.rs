@@ -6,24 +6,24 @@ use std::time::SystemTime;
 use super::*;
 use crate::SourceState;
 
-/// A disk with a certain room.
+/// A disk with a limited capacity.
 #[derive(Debug, Clone)]
 struct Disk(Arc<Mutex<DiskState>>);
 
 #[derive(Debug)]
 struct DiskState {
     bytes: Vec<u8>,
-    room: usize,
-    can_cut: bool,
+    capacity: usize,
+    can_truncate: bool,
     broken_pipe: bool,
 }
 
 impl Disk {
-    fn new(room: usize) -> Self {
+    fn new(capacity: usize) -> Self {
         Self(Arc::new(Mutex::new(DiskState {
             bytes: Vec::new(),
-            room,
-            can_cut: true,
+            capacity,
+            can_truncate: true,
             broken_pipe: false,
         })))
     }
@@ -43,7 +43,7 @@ impl Write for Disk {
         if state.broken_pipe {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let fits = bytes.len().min(state.room - state.bytes.len());
+        let fits = bytes.len().min(state.capacity - state.bytes.len());
         if fits == 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -57,9 +57,9 @@ impl Write for Disk {
 }
 
 impl Output for Disk {
-    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+    fn truncate_partial(&mut self, bytes: u64) -> io::Result<()> {
         let mut state = self.state();
-        if !state.can_cut {
+        if !state.can_truncate {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let length = state.bytes.len() - usize::try_from(bytes).expect("small");
@@ -68,8 +68,8 @@ impl Output for Disk {
     }
 }
 
-fn record(reason: &str) -> Record<'_> {
-    Record::Source {
+fn record(reason: &str) -> Publication<'_> {
+    Publication::Source {
         source: "cam",
         state: SourceState::Offline,
         reason: Some(reason),
@@ -86,40 +86,40 @@ fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_torn_line_is_cut_off_where_the_output_can() {
+fn partial_line_is_truncated_on_seekable_output() {
     let disk = Disk::new(10);
-    let mut lines = Lines::new(disk.clone());
+    let mut lines = LineWriter::new(disk.clone());
     let (whole, error) = lines
         .write(b"one\ntwo\nthree\n")
         .expect_err("14 bytes on a disk of 10");
     assert_eq!((whole, error.kind()), (2, io::ErrorKind::StorageFull));
     assert_eq!(disk.text(), "one\ntwo\n", "no half line");
-    disk.state().room = 100;
-    lines.write(b"four\n").expect("room again");
+    disk.state().capacity = 100;
+    lines.write(b"four\n").expect("space again");
     assert_eq!(disk.text(), "one\ntwo\nfour\n");
 }
 
 #[test]
-fn a_torn_line_is_ended_where_the_output_cannot_cut() {
+fn partial_line_is_terminated_on_non_seekable_output() {
     let disk = Disk::new(10);
-    disk.state().can_cut = false;
-    let mut lines = Lines::new(disk.clone());
+    disk.state().can_truncate = false;
+    let mut lines = LineWriter::new(disk.clone());
     assert_eq!(lines.write(b"one\ntwo\nthree\n").expect_err("full").0, 2);
     assert_eq!(lines.write(b"four\n").expect_err("still full").0, 0);
-    disk.state().room = 100;
-    lines.write(b"four\n").expect("room again");
+    disk.state().capacity = 100;
+    lines.write(b"four\n").expect("space again");
     assert_eq!(disk.text(), "one\ntwo\nth\nfour\n");
 }
 
 #[test]
-fn a_full_disk_costs_lines_but_not_the_run() {
+fn full_disk_drops_lines_but_keeps_writer() {
     let disk = Disk::new(0);
     let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
         .expect("a thread");
-    sink.accept(&record("lost"));
+    sink.publish(&record("lost"));
     eventually("the first line is given up", || sink.counts().dropped == 1);
-    disk.state().room = 100_000;
-    sink.accept(&record("kept"));
+    disk.state().capacity = 100_000;
+    sink.publish(&record("kept"));
     let counts = Box::new(sink).close(Duration::from_secs(30));
     assert_eq!(
         (
@@ -138,15 +138,15 @@ fn a_full_disk_costs_lines_but_not_the_run() {
 }
 
 #[test]
-fn the_kernels_full_device_is_survived() {
+fn dev_full_does_not_stop_writer() {
     let config = JsonLinesConfig {
         path: Some("/dev/full".into()),
     };
     let mut sink = JsonLinesSink::start(&config, "dev", &[]).expect("/dev/full opens");
     for _ in 0..5 {
-        sink.accept(&record("x"));
+        sink.publish(&record("x"));
     }
-    assert!(!sink.reader_gone());
+    assert!(!sink.is_closed_by_reader());
     let counts = Box::new(sink).close(Duration::from_secs(30));
     assert_eq!(
         (
@@ -160,20 +160,20 @@ fn the_kernels_full_device_is_survived() {
 }
 
 #[test]
-fn a_reader_that_left_is_told_and_the_rest_dropped() {
+fn a_closed_reader_is_reported_and_the_rest_dropped() {
     let disk = Disk::new(100_000);
     disk.state().broken_pipe = true;
     let mut sink =
         JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &[], None).expect("a thread");
-    sink.accept(&record("x"));
-    eventually("the reader is known to be gone", || sink.reader_gone());
-    sink.accept(&record("y"));
+    sink.publish(&record("x"));
+    eventually("the closed pipe is detected", || sink.is_closed_by_reader());
+    sink.publish(&record("y"));
     let counts = Box::new(sink).close(Duration::from_secs(30));
     assert_eq!((counts.accepted, counts.dropped, counts.queued), (2, 2, 0));
 }
 
 #[test]
-fn a_file_is_appended_to_and_an_unfinished_line_is_ended() {
+fn existing_file_is_appended_after_terminating_partial_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("events.jsonl");
     std::fs::write(&path, "{\"half\":").expect("writable");
@@ -182,7 +182,7 @@ fn a_file_is_appended_to_and_an_unfinished_line_is_ended() {
     };
     for reason in ["first", "second"] {
         let mut sink = JsonLinesSink::start(&config, "dev", &[]).expect("opens");
-        sink.accept(&record(reason));
+        sink.publish(&record(reason));
         assert_eq!(Box::new(sink).close(Duration::from_secs(30)).delivered, 1);
     }
     let text = std::fs::read_to_string(&path).expect("readable");
@@ -217,7 +217,7 @@ fn lines_beyond_the_queue_are_dropped_and_counted() {
     let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], None)
         .expect("a thread");
     for _ in 0..QUEUE_LINES + 5000 {
-        sink.accept(&record("x"));
+        sink.publish(&record("x"));
     }
     let counts = sink.counts();
     assert!(
@@ -229,7 +229,7 @@ fn lines_beyond_the_queue_are_dropped_and_counted() {
         counts.delivered + counts.dropped + counts.queued,
         "{counts:?}"
     );
-    disk.state().room = usize::MAX;
+    disk.state().capacity = usize::MAX;
     let counts = Box::new(sink).close(Duration::from_secs(60));
     assert_eq!(
         counts.accepted,
@@ -240,24 +240,24 @@ fn lines_beyond_the_queue_are_dropped_and_counted() {
 }
 
 #[test]
-fn a_disk_that_does_not_answer_is_a_stall_and_waiting_for_lines_is_none() {
+fn hanging_disk_is_stall_and_idle_writer_is_not() {
     let disk = Disk::new(100_000);
-    let pulses = Pulses::default();
-    let pulse = Some(pulses.join("json-lines"));
+    let pulses = Heartbeats::default();
+    let pulse = Some(pulses.register("json-lines"));
     let mut sink = JsonLinesSink::start_with(disk.clone(), "test".to_owned(), "dev", &[], pulse)
         .expect("a thread");
     let stuck = || {
         pulses
-            .stuck(Duration::from_millis(20))
+            .stalled(Duration::from_millis(20))
             .map(|(name, _)| name)
     };
-    // While this is held, the disk does not answer.
-    let hang = disk.state();
-    sink.accept(&record("waits for the disk"));
+    // While this is held, the disk does not respond.
+    let blocked = disk.state();
+    sink.publish(&record("waits for the disk"));
     eventually("the thread is stuck", || {
         stuck().as_deref() == Some("json-lines")
     });
-    drop(hang);
+    drop(blocked);
     eventually("it goes on", || sink.counts().delivered == 1);
     eventually("it waits", || stuck().is_none());
     Box::new(sink).close(Duration::from_secs(30));

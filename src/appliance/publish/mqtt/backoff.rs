@@ -1,40 +1,39 @@
-//! How long to wait before the next attempt. Pure but for the jitter.
+//! The delay before the next attempt. Pure, except for the jitter.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(30);
+const INITIAL_DELAY: Duration = Duration::from_millis(500);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Waits that double from 0.5 s to 30 s, each shortened by up to a quarter at random, so that a site full of devices
-/// does not come back in one instant.
+/// Delays that double from 0.5 s to 30 s, each shortened by up to a quarter at random, so that the devices of a site do
+/// not reconnect at the same instant.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// The wait after one more failure.
+    /// The delay after one more failure.
     pub fn failed(&mut self) -> Duration {
-        let doubled = FIRST.saturating_mul(1 << self.failures.min(6));
+        let doubled = INITIAL_DELAY.saturating_mul(1 << self.failures.min(6));
         self.failures = self.failures.saturating_add(1);
-        shortened(doubled.min(LONGEST))
+        shortened(doubled.min(MAX_DELAY))
     }
 
-    /// The wait after a refusal that trying again soon cannot change.
+    /// The delay after a refusal that only a change can resolve.
     pub fn refused(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
-        shortened(LONGEST)
+        shortened(MAX_DELAY)
     }
 
-    /// A connection proved good: the next failure is the first again.
+    /// Resets after a stable connection: the next failure counts as the first.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 }
 
-/// `wait` less up to a quarter. Randomness comes from the standard library's hash keys: no more is needed here than that
-/// devices differ.
+/// `wait` less up to a quarter. The randomness of the standard library's hash keys is enough to make devices differ.
 fn shortened(wait: Duration) -> Duration {
     let share = RandomState::new().hash_one(0_u8) % 1024;
     wait - wait.mul_f64(share as f64 / 4096.0)
@@ -45,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_thirty_seconds_with_jitter() {
+    fn backoff_doubles_to_thirty_seconds_with_jitter() {
         let mut backoff = Backoff::default();
         for full_ms in [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000] {
             let wait = backoff.failed();

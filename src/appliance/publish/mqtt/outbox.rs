@@ -1,10 +1,10 @@
-//! What waits to be sent and what waits to be acknowledged: the only owner of both. Pure: no socket, no clock, no lock.
+//! Messages waiting to be sent and messages waiting for their acknowledgement. Pure: no socket, no clock, no lock.
 //!
-//! - **Messages** (QoS 1) go out in order and are forgotten when acknowledged. What was under way when a connection broke
-//!   returns to the head of the queue, in order, and goes out again marked as a possible duplicate.
+//! - **Messages** (QoS 1) go out in order and are removed when acknowledged. Messages in flight on a broken connection
+//! return to the head of the queue, in order, and are sent again with the DUP flag.
 //! - **States** (retained, QoS 1) are one value per topic: a newer value replaces one that still waits, and every value
-//!   goes out again on each new connection, so that a broker that forgot them is right again.
-//! - **Best effort** (QoS 0) is kept only while connected.
+//! is sent again on each new connection, in case the broker lost its retained messages.
+//! - **Best effort** (QoS 0) is queued only while connected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::SinkCounts;
 
-/// Most best-effort messages that wait for the socket.
+/// Most best-effort messages in the queue.
 const BEST_EFFORT_MESSAGES: usize = 256;
 
 /// A topic and its payload.
@@ -23,7 +23,7 @@ pub(super) struct Message {
     pub payload: Bytes,
 }
 
-/// One message that is to be written now.
+/// One message to write now.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub message: Message,
@@ -31,19 +31,19 @@ pub(super) struct Outgoing {
     pub id: Option<u16>,
     pub retain: bool,
     /// It was sent before, on a connection that broke.
-    pub again: bool,
+    pub dup: bool,
 }
 
 /// The queues of one client.
 #[derive(Debug)]
 pub(super) struct Outbox {
     limit: usize,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<QueueEntry>,
     queued_messages: usize,
     best_effort: VecDeque<Message>,
     states: Vec<State>,
     state_of: HashMap<Arc<str>, usize>,
-    /// Places of states that were withdrawn, for others.
+    /// Free slots of withdrawn states.
     free: Vec<usize>,
     in_flight: VecDeque<InFlight>,
     /// Best-effort messages in the buffer that is being written.
@@ -57,10 +57,10 @@ pub(super) struct Outbox {
 }
 
 #[derive(Debug)]
-enum Waiting {
+enum QueueEntry {
     Message {
         message: Message,
-        again: bool,
+        dup: bool,
     },
     /// The newest value of this state; at most one such mark is in the queue.
     State(usize),
@@ -70,8 +70,8 @@ enum Waiting {
 struct State {
     value: Message,
     /// A mark is in the queue.
-    marked: bool,
-    /// The value was handed over by the chain and has not been sent.
+    queued: bool,
+    /// The value was passed in by the pipeline and has not been sent.
     counted: bool,
 }
 
@@ -88,7 +88,7 @@ enum Sent {
 }
 
 impl Outbox {
-    /// Keeps at most `limit` messages while they cannot be sent (those under way come on top).
+    /// Queues at most `limit` messages while they cannot be sent (those in flight are not counted).
     pub fn new(limit: usize) -> Self {
         Self {
             limit: limit.max(1),
@@ -109,28 +109,28 @@ impl Outbox {
         }
     }
 
-    /// Queues a message that must arrive. When the queue is full, the oldest waiting one is dropped.
+    /// Queues a message that must arrive. When the queue is full, its oldest message is dropped.
     pub fn push(&mut self, message: Message) {
         self.accepted += 1;
         while self.queued_messages >= self.limit {
-            // Marks of states may stand before the oldest message; there are no more of them than topics.
+            // Marks of states may be in front of the oldest message; there are no more of them than topics.
             let oldest = self
                 .queue
                 .iter()
-                .position(|waiting| matches!(waiting, Waiting::Message { .. }));
+                .position(|waiting| matches!(waiting, QueueEntry::Message { .. }));
             let Some(oldest) = oldest else { break };
             self.queue.remove(oldest);
             self.queued_messages -= 1;
             self.dropped += 1;
         }
-        self.queue.push_back(Waiting::Message {
+        self.queue.push_back(QueueEntry::Message {
             message,
-            again: false,
+            dup: false,
         });
         self.queued_messages += 1;
     }
 
-    /// Queues a message that is worth nothing later; dropped at once while not connected.
+    /// Queues a message without delivery guarantee; dropped at once while not connected.
     pub fn push_best_effort(&mut self, message: Message) {
         self.accepted += 1;
         if !self.connected {
@@ -144,26 +144,26 @@ impl Outbox {
         self.best_effort.push_back(message);
     }
 
-    /// Sets a state that the chain handed over.
+    /// Sets a state from the pipeline.
     pub fn set_state(&mut self, value: Message) {
         self.accepted += 1;
-        let index = self.place_state(value);
+        let index = self.upsert_state(value);
         if std::mem::replace(&mut self.states[index].counted, true) {
             self.replaced += 1;
         }
     }
 
-    /// Sets a state of the client's own, which is in no count.
-    pub fn set_own_state(&mut self, value: Message) {
-        self.place_state(value);
+    /// Sets a state of the client itself, which is not counted.
+    pub fn set_internal_state(&mut self, value: Message) {
+        self.upsert_state(value);
     }
 
-    /// Takes a state back from the broker: an empty retained message. It is forgotten once that has arrived.
-    pub fn withdraw(&mut self, topic: &Arc<str>) {
+    /// Clears a retained state at the broker by an empty retained message. It is removed once that is acknowledged.
+    pub fn retract(&mut self, topic: &Arc<str>) {
         if !self.state_of.contains_key(topic) {
             return;
         }
-        let index = self.place_state(Message {
+        let index = self.upsert_state(Message {
             topic: Arc::clone(topic),
             payload: Bytes::new(),
         });
@@ -172,25 +172,25 @@ impl Outbox {
         }
     }
 
-    /// Takes back what an earlier run has left at the broker: an empty retained message, in no count.
-    pub fn take_back(&mut self, topic: Arc<str>) {
-        self.place_state(Message {
+    /// Clears a retained value of an earlier run by an empty retained message, which is not counted.
+    pub fn clear_retained(&mut self, topic: Arc<str>) {
+        self.upsert_state(Message {
             topic,
             payload: Bytes::new(),
         });
     }
 
-    /// Whether this topic has a value that goes out on every connection.
+    /// Whether this topic has a value that is sent on every connection.
     pub fn has_state(&self, topic: &str) -> bool {
         self.state_of.contains_key(topic)
     }
 
-    /// Gives up the place of a state whose withdrawal has arrived.
-    fn forget_withdrawn(&mut self, index: usize) {
+    /// Frees the slot of a state whose withdrawal was acknowledged.
+    fn release_retracted(&mut self, index: usize) {
         let state = &self.states[index];
         let is_under_way = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { index: other, .. } if other == index);
         if state.value.payload.is_empty()
-            && !state.marked
+            && !state.queued
             && !self.in_flight.iter().any(is_under_way)
             && self.state_of.remove(&state.value.topic).is_some()
         {
@@ -198,7 +198,7 @@ impl Outbox {
         }
     }
 
-    fn place_state(&mut self, value: Message) -> usize {
+    fn upsert_state(&mut self, value: Message) -> usize {
         let index = match self.state_of.get(&value.topic) {
             Some(&index) => {
                 self.states[index].value = value;
@@ -209,7 +209,7 @@ impl Outbox {
                 self.state_of.insert(Arc::clone(&value.topic), index);
                 let state = State {
                     value,
-                    marked: false,
+                    queued: false,
                     counted: false,
                 };
                 match self.states.get_mut(index) {
@@ -219,32 +219,35 @@ impl Outbox {
                 index
             }
         };
-        if !std::mem::replace(&mut self.states[index].marked, true) {
-            self.queue.push_back(Waiting::State(index));
+        if !std::mem::replace(&mut self.states[index].queued, true) {
+            self.queue.push_back(QueueEntry::State(index));
         }
         index
     }
 
-    /// The next thing to write, while fewer than `window` messages are unacknowledged.
+    /// The next message to write, while fewer than `window` messages are unacknowledged.
     pub fn next(&mut self, window: usize) -> Option<Outgoing> {
         if self.in_flight.len() < window
             && let Some(waiting) = self.queue.pop_front()
         {
             let id = self.free_id();
             let (sent, outgoing) = match waiting {
-                Waiting::Message { message, again } => {
+                QueueEntry::Message {
+                    message,
+                    dup: again,
+                } => {
                     self.queued_messages -= 1;
                     let outgoing = Outgoing {
                         message: message.clone(),
                         id: Some(id),
                         retain: false,
-                        again,
+                        dup: again,
                     };
                     (Sent::Message(message), outgoing)
                 }
-                Waiting::State(index) => {
+                QueueEntry::State(index) => {
                     let state = &mut self.states[index];
-                    state.marked = false;
+                    state.queued = false;
                     let counted = std::mem::take(&mut state.counted);
                     let message = state.value.clone();
                     (
@@ -253,7 +256,7 @@ impl Outbox {
                             message,
                             id: Some(id),
                             retain: true,
-                            again: false,
+                            dup: false,
                         },
                     )
                 }
@@ -267,26 +270,26 @@ impl Outbox {
             message,
             id: None,
             retain: false,
-            again: false,
+            dup: false,
         })
     }
 
-    /// What [`next`](Self::next) gave out since the last call is in the hands of the operating system.
+    /// The messages from [`next`](Self::next) since the last call were passed to the operating system.
     pub fn written(&mut self) {
         self.delivered += std::mem::take(&mut self.writing);
     }
 
-    /// The broker acknowledged a message. Returns whether that is progress: a message of the chain that was under way.
+    /// The broker acknowledged a message. Returns whether that is progress: a message of the pipeline that was in flight.
     pub fn acknowledged(&mut self, id: u16) -> bool {
-        // An acknowledgement of what is not under way is the broker's mistake, and harms nobody.
-        let counted = self.settle(id).unwrap_or_default();
+        // An acknowledgement of a message that is not in flight is a broker's error, and harmless.
+        let counted = self.complete(id).unwrap_or_default();
         self.delivered += counted;
         counted > 0
     }
 
-    /// The broker refused a message, or it cannot be sent at all: it is given up. Returns whether it was under way.
+    /// The broker refused a message, or it cannot be sent at all: it is dropped. Returns whether it was in flight.
     pub fn refused(&mut self, id: u16) -> bool {
-        let counted = self.settle(id);
+        let counted = self.complete(id);
         self.dropped += counted.unwrap_or_default();
         counted.is_some()
     }
@@ -297,8 +300,8 @@ impl Outbox {
         self.dropped += 1;
     }
 
-    /// Takes a message off those under way; 1 when it counts, 0 when it was sent on the client's own account.
-    fn settle(&mut self, id: u16) -> Option<u64> {
+    /// Removes a message from those in flight; 1 when it counts, 0 when it was one of the client itself.
+    fn complete(&mut self, id: u16) -> Option<u64> {
         // Brokers acknowledge in order, so this nearly always ends at the first.
         let at = self
             .in_flight
@@ -307,27 +310,27 @@ impl Outbox {
         match self.in_flight.remove(at)?.sent {
             Sent::Message(_) => Some(1),
             Sent::State { index, counted } => {
-                self.forget_withdrawn(index);
+                self.release_retracted(index);
                 Some(u64::from(counted))
             }
         }
     }
 
-    /// A connection stands: every state goes out before anything else.
+    /// Connected: every state is sent before anything else.
     pub fn connected(&mut self) {
         self.connected = true;
         self.queue
-            .retain(|waiting| matches!(waiting, Waiting::Message { .. }));
+            .retain(|waiting| matches!(waiting, QueueEntry::Message { .. }));
         for index in (0..self.states.len()).rev() {
             if self.free.contains(&index) {
                 continue;
             }
-            self.states[index].marked = true;
-            self.queue.push_front(Waiting::State(index));
+            self.states[index].queued = true;
+            self.queue.push_front(QueueEntry::State(index));
         }
     }
 
-    /// The connection broke: what was under way waits again, before everything else.
+    /// The connection broke: messages in flight are queued again, before everything else.
     pub fn disconnected(&mut self) {
         self.connected = false;
         self.dropped += std::mem::take(&mut self.writing) + self.best_effort.len() as u64;
@@ -335,17 +338,15 @@ impl Outbox {
         while let Some(InFlight { sent, .. }) = self.in_flight.pop_back() {
             match sent {
                 Sent::Message(message) => {
-                    self.queue.push_front(Waiting::Message {
-                        message,
-                        again: true,
-                    });
+                    self.queue
+                        .push_front(QueueEntry::Message { message, dup: true });
                     self.queued_messages += 1;
                 }
                 Sent::State {
                     index,
                     counted: true,
                 } => {
-                    // Only the newest value will go out again.
+                    // Only the newest value is sent again.
                     if std::mem::replace(&mut self.states[index].counted, true) {
                         self.replaced += 1;
                     }
@@ -355,7 +356,7 @@ impl Outbox {
         }
     }
 
-    /// Gives up everything that has not arrived; returns how many messages of the chain that were.
+    /// Drops everything that has not arrived; returns how many messages of the pipeline that were.
     pub fn abandon(&mut self) -> u64 {
         self.disconnected();
         let states = self
@@ -366,18 +367,18 @@ impl Outbox {
         self.queue.clear();
         self.queued_messages = 0;
         for state in &mut self.states {
-            state.marked = false;
+            state.queued = false;
         }
         self.dropped += lost;
         lost
     }
 
-    /// Whether a connection stands, so that someone waits for messages.
+    /// Whether a connection is open, so that messages are waited for.
     pub fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// Whether everything has arrived.
+    /// Whether everything has been delivered.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
             && self.in_flight.is_empty()
@@ -385,12 +386,12 @@ impl Outbox {
             && self.writing == 0
     }
 
-    /// Whether an answer is due.
-    pub fn awaits_answer(&self) -> bool {
+    /// Whether a reply from the broker is due.
+    pub fn awaits_ack(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// What became of the messages so far.
+    /// Current message counts.
     pub fn counts(&self) -> SinkCounts {
         let under_way = self.in_flight.iter().filter(|in_flight| {
             matches!(
@@ -412,7 +413,7 @@ impl Outbox {
 
     fn free_id(&mut self) -> u16 {
         loop {
-            // Zero is no packet identifier. Fewer are under way than there are identifiers, so this ends.
+            // Zero is no valid packet identifier. Fewer messages are in flight than there are identifiers, so this ends.
             self.last_id = self.last_id.checked_add(1).unwrap_or(1);
             if self
                 .in_flight

@@ -1,10 +1,10 @@
-//! One MQTT connection from CONNACK to its end: writes what the outbox gives, settles what the broker acknowledges.
-//! It never reconnects: that is the worker's.
+//! One MQTT connection from CONNACK to its end: writes messages from the outbox, settles acknowledged ones.
+//! It never reconnects: the worker does.
 //!
-//! The client type of the MQTT crate is not used here, only its packets and transports: that client waits for each
-//! acknowledgement in a task of its own and keeps unacknowledged messages in a session of its own. With one list, in
-//! the outbox, what goes out again after a broken connection is certain, in order, and counted once; and many messages
-//! leave in one write.
+//! The client type of the MQTT crate is not used, only its packets and transports: that client waits for each
+//! acknowledgement in a separate task and keeps unacknowledged messages in its own session. With one list, in the
+//! outbox, messages are sent again after a broken connection exactly once and in order, and many messages are sent in
+//! one write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,67 +18,67 @@ use mqtt5::protocol::v5::reason_codes::ReasonCode;
 use mqtt5::transport::packet_io::{decode_buffered_packet, encode_packet_to_buffer};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::link::{Link, MAX_PACKET_BYTES, Protocol, lost, words};
+use super::connection::{Connection, MAX_PACKET_BYTES, Protocol, lost, reason_text};
+use super::log_dedup::LogDedup;
 use super::outbox::{Message, Outgoing};
-use super::repeats::Repeats;
 use super::shared::{Closing, Shared};
 use crate::PublishError;
 
-/// Most messages without acknowledgement. More hides more of the network's round trip: 64 carry 640 messages a second at
-/// 100 ms; on a local network the limit is never felt.
+/// Most messages without acknowledgement. A larger window hides more of the round trip: 64 allow 640 messages a second at
+/// 100 ms; on a local network the limit has no effect.
 const WINDOW: usize = 64;
 
-/// Most bytes gathered for one write.
+/// Most bytes collected for one write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Shortest time in which an answer must come, however short the keep-alive is.
-const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+/// Shortest timeout for a reply, however short the keep-alive is.
+const MIN_RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Payload of the availability topic while the daemon is gone.
 pub(super) const OFFLINE: &str = "offline";
 /// Payload of the availability topic while the daemon is connected.
 pub(super) const ONLINE: &str = "online";
 
-/// How a session ended when no error ended it.
+/// How a session ended without an error.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// All was delivered, `offline` was published, and the broker was told goodbye.
+pub(super) enum SessionEnd {
+    /// All was delivered, `offline` was published, and DISCONNECT was sent.
     Complete,
-    /// The deadline came first; the broker publishes the last will.
-    OutOfTime,
+    /// The deadline passed first; the broker publishes the last will.
+    DeadlineExceeded,
 }
 
 pub(super) struct Session<'a> {
-    link: Link,
+    connection: Connection,
     shared: &'a Shared,
     status: Arc<str>,
     client_id: &'a str,
-    refusals: &'a mut Repeats,
+    refusals: &'a mut LogDedup,
     buffer: BytesMut,
     window: usize,
     last_write: Instant,
     last_read: Instant,
-    /// Since when an answer is due.
+    /// Start of the wait for a reply.
     waiting_since: Option<Instant>,
     ping_sent: bool,
     /// `offline` was put into the outbox.
-    said_offline: bool,
-    /// At least one message of the chain was acknowledged: the connection is good.
-    pub proved: bool,
+    sent_offline: bool,
+    /// At least one message of the pipeline was acknowledged: the connection is good.
+    pub confirmed: bool,
 }
 
 impl<'a> Session<'a> {
     pub fn new(
-        link: Link,
+        connection: Connection,
         shared: &'a Shared,
         status: Arc<str>,
         client_id: &'a str,
-        refusals: &'a mut Repeats,
+        refusals: &'a mut LogDedup,
     ) -> Self {
         let now = Instant::now();
         Self {
-            window: WINDOW.min(link.receive_maximum),
-            link,
+            window: WINDOW.min(connection.receive_maximum),
+            connection,
             shared,
             status,
             client_id,
@@ -88,15 +88,15 @@ impl<'a> Session<'a> {
             last_read: now,
             waiting_since: None,
             ping_sent: false,
-            said_offline: false,
-            proved: false,
+            sent_offline: false,
+            confirmed: false,
         }
     }
 
-    /// Runs until the connection breaks or the sink is closed. The outbox is told of both ends of the connection by the caller.
-    pub async fn run(&mut self) -> Result<Ended, PublishError> {
+    /// Runs until the connection breaks or the sink is closed. The caller reports connect and disconnect to the outbox.
+    pub async fn run(&mut self) -> Result<SessionEnd, PublishError> {
         loop {
-            self.write_what_waits().await?;
+            self.write_queued().await?;
             if let Some(closing) = self.shared.closing()
                 && let Some(ended) = self.close(closing).await?
             {
@@ -104,43 +104,43 @@ impl<'a> Session<'a> {
             }
             let timer = self.next_timer();
             tokio::select! {
-                packet = self.link.read() => self.take_all(packet?).await?,
+                packet = self.connection.read() => self.on_packets(packet?).await?,
                 () = self.shared.wake.notified() => {}
                 () = sleep_until(timer) => self.on_timer().await?,
             }
         }
     }
 
-    /// One step of saying goodbye.
-    async fn close(&mut self, closing: Closing) -> Result<Option<Ended>, PublishError> {
+    /// One step of closing.
+    async fn close(&mut self, closing: Closing) -> Result<Option<SessionEnd>, PublishError> {
         if Instant::now() >= closing.deadline {
-            // MQTT 5 can ask for the last will; with 3.1.1 the broker publishes it since no DISCONNECT came.
-            if self.link.protocol == Protocol::V5 {
+            // MQTT 5 can request the last will; with 3.1.1 the broker publishes it because no DISCONNECT was sent.
+            if self.connection.protocol == Protocol::V5 {
                 let with_will = DisconnectPacket::new(ReasonCode::DisconnectWithWillMessage);
                 self.send(&Packet::Disconnect(with_will)).await?;
             }
-            return Ok(Some(Ended::OutOfTime));
+            return Ok(Some(SessionEnd::DeadlineExceeded));
         }
         let idle = self.shared.outbox().is_empty();
-        if idle && self.said_offline {
+        if idle && self.sent_offline {
             self.send(&Packet::Disconnect(DisconnectPacket::normal()))
                 .await?;
-            return Ok(Some(Ended::Complete));
+            return Ok(Some(SessionEnd::Complete));
         }
         if idle {
-            self.said_offline = true;
+            self.sent_offline = true;
             let value = Message {
                 topic: Arc::clone(&self.status),
                 payload: Bytes::from_static(OFFLINE.as_bytes()),
             };
-            self.shared.outbox().set_own_state(value);
-            self.write_what_waits().await?;
+            self.shared.outbox().set_internal_state(value);
+            self.write_queued().await?;
         }
         Ok(None)
     }
 
     /// Writes as much as the window allows, many messages at a time.
-    async fn write_what_waits(&mut self) -> Result<(), PublishError> {
+    async fn write_queued(&mut self) -> Result<(), PublishError> {
         loop {
             self.buffer.clear();
             {
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
                     && let Some(outgoing) = outbox.next(self.window)
                 {
                     let id = outgoing.id;
-                    if let Err(reason) = encode(outgoing, &self.link, &mut self.buffer) {
+                    if let Err(reason) = encode(outgoing, &self.connection, &mut self.buffer) {
                         match id {
                             Some(id) => drop(outbox.refused(id)),
                             None => outbox.unsendable_best_effort(),
@@ -161,42 +161,44 @@ impl<'a> Session<'a> {
             if self.buffer.is_empty() {
                 return Ok(());
             }
-            self.link.write(&self.buffer, self.patience()).await?;
+            self.connection
+                .write(&self.buffer, self.response_timeout())
+                .await?;
             self.last_write = Instant::now();
             let mut outbox = self.shared.outbox();
             outbox.written();
-            if outbox.awaits_answer() {
+            if outbox.awaits_ack() {
                 self.waiting_since.get_or_insert(self.last_write);
             }
         }
     }
 
-    /// Takes a packet and all that came with it.
-    async fn take_all(&mut self, first: Packet) -> Result<(), PublishError> {
+    /// Handles a packet and all packets already received after it.
+    async fn on_packets(&mut self, first: Packet) -> Result<(), PublishError> {
         self.last_read = Instant::now();
-        self.take(first)?;
-        let level = self.link.protocol.level();
+        self.on_packet(first)?;
+        let level = self.connection.protocol.level();
         while let Some(packet) =
-            decode_buffered_packet(&mut self.link.pending, level, MAX_PACKET_BYTES)
-                .map_err(|error| lost(&self.link.address, &error))?
+            decode_buffered_packet(&mut self.connection.pending, level, MAX_PACKET_BYTES)
+                .map_err(|error| lost(&self.connection.address, &error))?
         {
-            self.take(packet)?;
+            self.on_packet(packet)?;
         }
-        let waits = self.shared.outbox().awaits_answer() || self.ping_sent;
+        let waits = self.shared.outbox().awaits_ack() || self.ping_sent;
         self.waiting_since = waits.then_some(self.last_read);
         Ok(())
     }
 
-    fn take(&mut self, packet: Packet) -> Result<(), PublishError> {
+    fn on_packet(&mut self, packet: Packet) -> Result<(), PublishError> {
         match packet {
             Packet::PubAck(ack) if ack.reason_code.is_error() => {
                 if self.shared.outbox().refused(ack.packet_id) {
-                    log_refusal(self.refusals, &words(ack.reason_code));
+                    log_refusal(self.refusals, &reason_text(ack.reason_code));
                 }
             }
             Packet::PubAck(ack) => {
                 if self.shared.outbox().acknowledged(ack.packet_id) {
-                    self.proved = true;
+                    self.confirmed = true;
                 }
             }
             Packet::PingResp => self.ping_sent = false,
@@ -206,17 +208,17 @@ impl<'a> Session<'a> {
                 });
             }
             Packet::Disconnect(goodbye) => {
-                let reason = format!("the broker ended it: {}", words(goodbye.reason_code));
+                let reason = format!("the broker ended it: {}", reason_text(goodbye.reason_code));
                 return Err(PublishError::Lost {
-                    address: self.link.address.clone(),
+                    address: self.connection.address.clone(),
                     reason,
                 });
             }
-            // A publisher that subscribed to nothing is sent nothing else.
+            // A publisher without subscriptions receives nothing else.
             other => {
                 let reason = format!("unexpected {} from the broker", other.packet_type_name());
                 return Err(PublishError::Lost {
-                    address: self.link.address.clone(),
+                    address: self.connection.address.clone(),
                     reason,
                 });
             }
@@ -224,10 +226,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// When something is due: a sign of life from us, an answer, or the end.
+    /// When the next ping, reply timeout or deadline is due.
     fn next_timer(&self) -> Instant {
-        let ping = self.last_write + self.link.keep_alive;
-        let answer = self.waiting_since.map(|since| since + self.patience());
+        let ping = self.last_write + self.connection.keep_alive;
+        let answer = self
+            .waiting_since
+            .map(|since| since + self.response_timeout());
         let deadline = self.shared.closing().map(|closing| closing.deadline);
         [answer, deadline]
             .into_iter()
@@ -239,16 +243,16 @@ impl<'a> Session<'a> {
         let now = Instant::now();
         if self
             .waiting_since
-            .is_some_and(|since| now >= since + self.patience())
+            .is_some_and(|since| now >= since + self.response_timeout())
         {
-            let address = self.link.address.clone();
+            let address = self.connection.address.clone();
             return Err(PublishError::Timeout {
                 address,
                 step: "acknowledging messages",
-                waited: self.patience(),
+                waited: self.response_timeout(),
             });
         }
-        if now >= self.last_write + self.link.keep_alive {
+        if now >= self.last_write + self.connection.keep_alive {
             self.send(&Packet::PingReq).await?;
             self.ping_sent = true;
             self.waiting_since.get_or_insert(now);
@@ -256,34 +260,40 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn patience(&self) -> Duration {
-        self.link.keep_alive.max(LEAST_PATIENCE)
+    fn response_timeout(&self) -> Duration {
+        self.connection.keep_alive.max(MIN_RESPONSE_TIMEOUT)
     }
 
     async fn send(&mut self, packet: &Packet) -> Result<(), PublishError> {
         self.buffer.clear();
         encode_packet_to_buffer(packet, &mut self.buffer)
-            .map_err(|error| lost(&self.link.address, &error))?;
-        self.link.write(&self.buffer, self.patience()).await?;
+            .map_err(|error| lost(&self.connection.address, &error))?;
+        self.connection
+            .write(&self.buffer, self.response_timeout())
+            .await?;
         self.last_write = Instant::now();
         Ok(())
     }
 
-    /// Ends the connection below MQTT, so that the broker sees its end at once.
-    pub async fn hang_up(mut self) {
+    /// Shuts the socket down, so that the broker sees the end at once.
+    pub async fn shutdown(mut self) {
         use tokio::io::AsyncWriteExt;
-        // What cannot be shut down any more is gone anyway.
-        let _ = timeout(Duration::from_millis(500), self.link.writer.shutdown()).await;
+        // An error means that the socket is closed already.
+        let _ = timeout(
+            Duration::from_millis(500),
+            self.connection.writer.shutdown(),
+        )
+        .await;
     }
 }
 
-/// Appends the PUBLISH of `outgoing`, or says why this broker cannot be sent it.
-fn encode(outgoing: Outgoing, link: &Link, buffer: &mut BytesMut) -> Result<(), String> {
+/// Appends the PUBLISH of `outgoing`, or returns why it cannot be sent to this broker.
+fn encode(outgoing: Outgoing, link: &Connection, buffer: &mut BytesMut) -> Result<(), String> {
     let Outgoing {
         message,
         id,
         retain,
-        again,
+        dup: again,
     } = outgoing;
     let before = buffer.len();
     let packet = Packet::Publish(PublishPacket {
@@ -320,8 +330,8 @@ fn encode(outgoing: Outgoing, link: &Link, buffer: &mut BytesMut) -> Result<(), 
     result
 }
 
-fn log_refusal(refusals: &mut Repeats, reason: &str) {
-    if let Some(repeats) = refusals.first(reason) {
-        log::error!(repeats; "the MQTT broker does not take a message: {reason}; it is dropped, check what the broker allows this user to publish");
+fn log_refusal(refusals: &mut LogDedup, reason: &str) {
+    if let Some(repeats) = refusals.admit(reason) {
+        log::error!(repeats; "the MQTT broker refused a message: {reason}; the message is dropped, check what the broker allows this user to publish");
     }
 }

@@ -1,44 +1,44 @@
-//! What the chain's thread and the `mqtt` thread share.
+//! State shared between the pipeline's thread and the `mqtt` thread.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Connection;
-use super::kept::Found;
+use super::ConnectionState;
 use super::outbox::Outbox;
+use super::retained::RetainedSnapshot;
 
-/// Someone closed the sink.
+/// The sink was closed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closing {
-    /// When the last byte must be out.
+    /// When the last byte must be sent.
     pub deadline: Instant,
 }
 
-/// What the broker has kept from an earlier run.
+/// Progress of reading the values retained from an earlier run.
 #[derive(Debug, PartialEq)]
-enum Stock {
-    /// Nobody wants to know it yet.
-    Unasked,
-    /// It is to be read at the next connection, or on this one.
-    Asked,
-    /// It was.
-    Read(Found),
-    /// It was looked at, or cannot be read.
-    Over,
+enum CleanupState {
+    /// Not requested.
+    Idle,
+    /// Requested: to be read on this connection or the next one.
+    Requested,
+    /// Read.
+    Loaded(RetainedSnapshot),
+    /// Processed, or not readable.
+    Done,
 }
 
-/// Shared state; each lock is held for a few copies at most, never while waiting.
+/// Shared state; each lock is held for a few copies, never while waiting.
 #[derive(Debug)]
 pub(super) struct Shared {
     outbox: Mutex<Outbox>,
-    connection: Mutex<Connection>,
+    connection_state: Mutex<ConnectionState>,
     closing: Mutex<Option<Closing>>,
-    stock: Mutex<Stock>,
-    /// Rung when somebody asks for what the broker has kept.
-    pub kept_asked: Notify,
-    /// Rung when there is something to do; a ring while nobody waits is kept.
+    cleanup: Mutex<CleanupState>,
+    /// Notified when the retained values are requested.
+    pub retained_requested: Notify,
+    /// Notified when there is work; a notification without a waiter is kept.
     pub wake: Notify,
 }
 
@@ -46,10 +46,10 @@ impl Shared {
     pub fn new(outbox: Outbox) -> Self {
         Self {
             outbox: Mutex::new(outbox),
-            connection: Mutex::new(Connection::Connecting),
+            connection_state: Mutex::new(ConnectionState::Connecting),
             closing: Mutex::new(None),
-            stock: Mutex::new(Stock::Unasked),
-            kept_asked: Notify::new(),
+            cleanup: Mutex::new(CleanupState::Idle),
+            retained_requested: Notify::new(),
             wake: Notify::new(),
         }
     }
@@ -58,8 +58,8 @@ impl Shared {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection
+    pub fn connection_state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.connection_state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,42 +68,42 @@ impl Shared {
         *self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for what the broker has kept, once; false: it was asked for before.
-    pub fn ask_for_kept(&self) -> bool {
-        let mut stock = self.stock();
-        let is_first = *stock == Stock::Unasked;
+    /// Requests the retained values, once; returns false when they were requested before.
+    pub fn request_retained(&self) -> bool {
+        let mut stock = self.cleanup();
+        let is_first = *stock == CleanupState::Idle;
         if is_first {
-            *stock = Stock::Asked;
-            self.kept_asked.notify_one();
+            *stock = CleanupState::Requested;
+            self.retained_requested.notify_one();
         }
         is_first
     }
 
-    /// Whether it is still to be read.
-    pub fn wants_kept(&self) -> bool {
-        *self.stock() == Stock::Asked
+    /// Whether they are still to be read.
+    pub fn is_retained_requested(&self) -> bool {
+        *self.cleanup() == CleanupState::Requested
     }
 
-    /// It was read; `None`: it cannot be.
-    pub fn set_kept(&self, found: Option<Found>) {
-        *self.stock() = found.map_or(Stock::Over, Stock::Read);
+    /// Stores the result; `None`: they cannot be read.
+    pub fn set_retained(&self, found: Option<RetainedSnapshot>) {
+        *self.cleanup() = found.map_or(CleanupState::Done, CleanupState::Loaded);
     }
 
-    /// What was read, once; `None`: it was not yet, or was taken. What cannot be read is empty.
-    pub fn take_kept(&self) -> Option<Found> {
-        let mut stock = self.stock();
+    /// Takes the result, once; `None`: not read yet, or already taken. Empty when they cannot be read.
+    pub fn take_retained(&self) -> Option<RetainedSnapshot> {
+        let mut stock = self.cleanup();
         match *stock {
-            Stock::Unasked | Stock::Asked => None,
-            Stock::Over => Some(Found::default()),
-            Stock::Read(_) => match std::mem::replace(&mut *stock, Stock::Over) {
-                Stock::Read(found) => Some(found),
+            CleanupState::Idle | CleanupState::Requested => None,
+            CleanupState::Done => Some(RetainedSnapshot::default()),
+            CleanupState::Loaded(_) => match std::mem::replace(&mut *stock, CleanupState::Done) {
+                CleanupState::Loaded(found) => Some(found),
                 _ => None,
             },
         }
     }
 
-    fn stock(&self) -> MutexGuard<'_, Stock> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cleanup(&self) -> MutexGuard<'_, CleanupState> {
+        self.cleanup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn close_by(&self, deadline: Instant) {

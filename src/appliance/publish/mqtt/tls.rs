@@ -11,7 +11,7 @@ use mqtt5::transport::TlsConfig;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
 
-/// TLS settings for one address of `host`. Files are read anew each time, so that a renewed certificate is used at the next connect.
+/// TLS settings for one address of `host`. Files are read at each connect, so that a renewed certificate takes effect.
 pub(super) fn tls_config(
     config: &MqttConfig,
     host: &str,
@@ -40,7 +40,7 @@ pub(super) fn tls_config(
             }
             tls = tls.with_root_certs(found.certs);
             if tls.client_config().is_err() {
-                // One certificate that cannot be parsed would spoil the list: it alone is left out.
+                // A certificate that cannot be parsed is skipped, instead of failing the whole list.
                 let alone = |certificate| {
                     let tls = TlsConfig::new(address, host).with_system_roots(false);
                     tls.with_root_certs(vec![certificate])

@@ -1,4 +1,4 @@
-//! The life of the `mqtt` thread: connect, serve, wait, for ever, until the sink is closed.
+//! The `mqtt` thread: connects, runs a session, waits, and repeats until the sink is closed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,55 +6,55 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Connection;
+use super::ConnectionState;
 use super::backoff::Backoff;
-use super::dial::{Hello, address_of, dial};
-use super::kept;
-use super::link::Link;
-use super::repeats::Repeats;
-use super::session::{Ended, OFFLINE, Session};
+use super::connect::{ClientIdentity, address_of, connect};
+use super::connection::Connection;
+use super::log_dedup::LogDedup;
+use super::retained;
+use super::session::{OFFLINE, Session, SessionEnd};
 use super::shared::Shared;
 use crate::PublishError;
 use jetwatch_config::MqttConfig;
 
-/// Longest time of each step of connecting.
+/// Timeout of each step of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection this old was good, even if no message was acknowledged on it.
-const PROVED_AFTER: Duration = Duration::from_secs(10);
+/// A connection of this age was stable, even if no message was acknowledged on it.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// So many connections in a row that were accepted and ended within [`PROVED_AFTER`] look like two clients of one id that throw
-/// each other off: not every broker says so.
-const OFTEN: u32 = 3;
+/// This many successive connections that were accepted and ended within [`STABLE_AFTER`] indicate two clients with one
+/// client id that disconnect each other: not every broker reports that.
+const TAKEOVER_SUSPECT_COUNT: u32 = 3;
 
 pub(super) struct Worker {
     pub config: MqttConfig,
     pub shared: Arc<Shared>,
     /// The availability topic.
     pub status: Arc<str>,
-    /// Which of the device's topics have values that the broker keeps.
-    pub values: [String; 4],
+    /// Tests whether one of the device's topics has a retained value.
+    pub retained_filters: [String; 4],
 }
 
 impl Worker {
-    /// Runs until the sink is closed and its deadline is kept.
+    /// Runs until the sink is closed and its deadline has passed or everything is delivered.
     pub async fn run(self) {
         let mut backoff = Backoff::default();
-        let mut failures = Repeats::default();
-        let mut refusals = Repeats::default();
+        let mut failures = LogDedup::default();
+        let mut refusals = LogDedup::default();
         let mut short = 0;
         let broker = address_of(&self.config);
         loop {
             let closing = self.shared.closing();
             let Some(attempt) = self.connect().await else {
-                // Interrupted by closing: the next one is the last, and knows its deadline.
+                // Interrupted by closing: the next attempt is the last, with a deadline.
                 continue;
             };
             let error = match attempt {
                 Ok(link) => {
-                    let repeats = failures.forget();
+                    let repeats = failures.reset();
                     log::info!(broker = broker.as_str(), repeats; "connected to the MQTT broker");
-                    *self.shared.connection() = Connection::Connected;
+                    *self.shared.connection_state() = ConnectionState::Connected;
                     let started = Instant::now();
                     self.shared.outbox().connected();
                     let status = Arc::clone(&self.status);
@@ -67,20 +67,20 @@ impl Worker {
                     );
                     let ended = tokio::select! {
                         ended = session.run() => ended,
-                        never = self.read_kept() => match never {},
+                        never = self.read_retained() => match never {},
                     };
-                    if session.proved || started.elapsed() >= PROVED_AFTER {
+                    if session.confirmed || started.elapsed() >= STABLE_AFTER {
                         backoff.reset();
                     }
-                    short = match started.elapsed() < PROVED_AFTER {
+                    short = match started.elapsed() < STABLE_AFTER {
                         true => short + 1,
                         false => 0,
                     };
-                    session.hang_up().await;
+                    session.shutdown().await;
                     self.shared.outbox().disconnected();
                     match ended {
-                        Ok(Ended::Complete) => return,
-                        Ok(Ended::OutOfTime) => return self.give_up(),
+                        Ok(SessionEnd::Complete) => return,
+                        Ok(SessionEnd::DeadlineExceeded) => return self.abandon(),
                         Err(error) => error,
                     }
                 }
@@ -92,7 +92,7 @@ impl Worker {
                 backoff.failed()
             };
             let mut reason = error.to_string();
-            if short >= OFTEN && matches!(error, PublishError::Lost { .. }) {
+            if short >= TAKEOVER_SUSPECT_COUNT && matches!(error, PublishError::Lost { .. }) {
                 reason += &format!(
                     ", {short} times in a row soon after it was accepted: is another client connected as '{}'? Give each daemon its \
                      own `device`, and its own publish.mqtt.client_id where that is set",
@@ -100,50 +100,50 @@ impl Worker {
                 );
             }
             self.report(&mut failures, &error, &reason, wait);
-            *self.shared.connection() = Connection::Failed {
+            *self.shared.connection_state() = ConnectionState::Failed {
                 reason,
                 refused: error.is_refusal(),
             };
-            // One attempt is made after closing was asked for: with a broker that is away, more would only delay the end.
+            // Only one attempt after closing was requested: with an unavailable broker, more would only delay the end.
             if closing.is_some() {
-                return self.give_up();
+                return self.abandon();
             }
             self.pause(wait).await;
         }
     }
 
-    /// Reads what the broker has kept, once somebody asks for it. Where the connection ends meanwhile, the next one begins anew.
-    async fn read_kept(&self) -> Infallible {
+    /// Reads the retained values, once they are requested. If the connection ends meanwhile, the next one starts over.
+    async fn read_retained(&self) -> Infallible {
         loop {
-            if self.shared.wants_kept() {
-                let read = kept::read(&self.config, &self.values).await;
+            if self.shared.is_retained_requested() {
+                let read = retained::read(&self.config, &self.retained_filters).await;
                 if let Err(error) = &read {
-                    // A broker may well say no: publishing needs none of this.
+                    // A broker may refuse this: publishing does not need it.
                     log::info!(
-                        "what an earlier run has left at the broker cannot be seen, and stays: {error}"
+                        "cannot read retained messages of a previous run; stale ones remain: {error}"
                     );
                 }
-                self.shared.set_kept(read.ok());
+                self.shared.set_retained(read.ok());
             }
-            self.shared.kept_asked.notified().await;
+            self.shared.retained_requested.notified().await;
         }
     }
 
     /// One attempt; `None` when the sink was closed meanwhile.
-    async fn connect(&self) -> Option<Result<Link, PublishError>> {
-        let hello = Hello {
+    async fn connect(&self) -> Option<Result<Connection, PublishError>> {
+        let identity = ClientIdentity {
             client_id: self.config.client_id.clone(),
             will: Some((self.status.as_ref().to_owned(), OFFLINE.to_owned())),
         };
         let Some(closing) = self.shared.closing() else {
-            // Closing must not wait for a broker that does not answer.
+            // Closing must not wait for an unresponsive broker.
             return tokio::select! {
-                link = dial(&self.config, &hello, CONNECT_TIMEOUT) => Some(link),
+                link = connect(&self.config, &identity, CONNECT_TIMEOUT) => Some(link),
                 () = self.closed() => None,
             };
         };
         let left = closing.deadline.saturating_duration_since(Instant::now());
-        let link = timeout(left, dial(&self.config, &hello, left)).await;
+        let link = timeout(left, connect(&self.config, &identity, left)).await;
         Some(link.unwrap_or_else(|_| {
             let address = address_of(&self.config);
             Err(PublishError::Timeout {
@@ -170,9 +170,9 @@ impl Worker {
         }
     }
 
-    /// Says each failure once; repeats are counted and told with the next line that differs.
-    fn report(&self, failures: &mut Repeats, error: &PublishError, reason: &str, wait: Duration) {
-        let Some(repeats) = failures.first(reason) else {
+    /// Logs each failure once; repeats are counted and logged with the next different line.
+    fn report(&self, failures: &mut LogDedup, error: &PublishError, reason: &str, wait: Duration) {
+        let Some(repeats) = failures.admit(reason) else {
             return;
         };
         let queued = self.shared.outbox().counts().queued;
@@ -184,10 +184,10 @@ impl Worker {
         }
     }
 
-    fn give_up(&self) {
+    fn abandon(&self) {
         let lost = self.shared.outbox().abandon();
         if lost > 0 {
-            log::warn!(lost; "messages were still waiting for the MQTT broker at the end; they are lost");
+            log::warn!(lost; "messages not delivered to the MQTT broker before the deadline are lost");
         }
     }
 }

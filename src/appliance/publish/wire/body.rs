@@ -1,4 +1,4 @@
-//! The JSON bodies, field by field in the order in which they are written. Their description for subscribers is
+//! The JSON bodies, field by field in the order of output. Their description for subscribers is
 //! `configs/messages.schema.json`.
 
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub(super) struct SourceBody<'a> {
     pub since: Utc,
 }
 
-/// What becomes of the detector.
+/// Progress of the detector.
 #[derive(Serialize)]
 pub(super) struct DetectorBody<'a> {
     pub version: u32,
@@ -83,7 +83,7 @@ pub(super) struct DetectorBody<'a> {
     pub at: Utc,
 }
 
-/// Numbers about the daemon.
+/// Statistics of the daemon.
 #[derive(Serialize)]
 pub(super) struct StatsBody<'a> {
     pub version: u32,
@@ -117,7 +117,7 @@ pub(super) struct StageBody {
 }
 
 impl StageBody {
-    pub(super) fn of(summary: &StageSummary) -> Self {
+    pub(super) fn new(summary: &StageSummary) -> Self {
         Self {
             stage: summary.stage.name(),
             count: summary.count,
@@ -130,7 +130,7 @@ impl StageBody {
     }
 }
 
-/// What became of messages.
+/// Message counts.
 #[derive(Serialize)]
 pub(super) struct MessagesBody {
     pub accepted: u64,
@@ -159,7 +159,7 @@ impl From<SinkCounts> for MessagesBody {
     }
 }
 
-/// Numbers about one source.
+/// Statistics of one source.
 #[derive(Serialize)]
 pub(super) struct SourceStatsBody<'a> {
     pub source: &'a str,
@@ -182,7 +182,7 @@ pub(super) struct FrameBody {
     pub height: u32,
 }
 
-/// One track as it stands after one frame.
+/// One track after one frame.
 #[derive(Serialize)]
 pub(super) struct TrackBody<'a> {
     pub track_id: u64,
@@ -200,7 +200,7 @@ pub(super) struct TrackBody<'a> {
     pub attributes: Vec<AttributeBody<'a>>,
 }
 
-/// What a secondary network says of a track.
+/// Result of a secondary network for a track.
 #[derive(Serialize)]
 pub(super) struct AttributeBody<'a> {
     pub name: &'a str,
@@ -211,7 +211,7 @@ pub(super) struct AttributeBody<'a> {
 }
 
 impl<'a> AttributeBody<'a> {
-    pub(super) fn of(attribute: &'a Attribute) -> Self {
+    pub(super) fn new(attribute: &'a Attribute) -> Self {
         Self {
             name: &attribute.name,
             label: &attribute.label,
@@ -223,7 +223,7 @@ impl<'a> AttributeBody<'a> {
     }
 }
 
-/// Numbers about one secondary network.
+/// Statistics of one secondary network.
 #[derive(Serialize)]
 pub(super) struct SecondaryBody<'a> {
     pub name: &'a str,
@@ -240,7 +240,7 @@ pub(super) struct SecondaryBody<'a> {
 }
 
 impl<'a> SecondaryBody<'a> {
-    pub(super) fn of(stats: &'a SecondaryStats) -> Self {
+    pub(super) fn new(stats: &'a SecondaryStats) -> Self {
         Self {
             name: &stats.name,
             objects_per_frame: finite(stats.objects_per_frame),

@@ -1,4 +1,4 @@
-//! How the machine does, as `stats` messages carry it, and the message that tells that it slows itself down.
+//! Sensors and load of the machine in `stats` messages, and the throttling message.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::MachineStats;
 use jetwatch_platform::throttling::Cause;
 use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, Temperature};
 
-/// How the machine does.
+/// Sensors and load of the machine.
 #[derive(Serialize)]
 pub(super) struct MachineBody<'a> {
     pub read_ms: f64,
@@ -20,7 +20,7 @@ pub(super) struct MachineBody<'a> {
     pub throttled_times: u64,
 }
 
-/// One processor.
+/// One CPU.
 #[derive(Serialize)]
 pub(super) struct CpuBody {
     pub cpu: u32,
@@ -66,14 +66,14 @@ pub(super) struct CounterBody<'a> {
     pub count: u64,
 }
 
-/// What slows the machine down.
+/// Causes of throttling that are active.
 #[derive(Serialize)]
 pub(super) struct CauseBody<'a> {
     pub cause: &'static str,
     pub name: &'a str,
 }
 
-/// A cause began or ended.
+/// A cause started or ended.
 #[derive(Serialize)]
 pub(super) struct ThrottlingBody<'a> {
     pub version: u32,
@@ -91,30 +91,30 @@ pub(super) struct ThrottlingBody<'a> {
 }
 
 impl<'a> MachineBody<'a> {
-    pub(super) fn of(stats: &'a MachineStats) -> Self {
+    pub(super) fn new(stats: &'a MachineStats) -> Self {
         let readings = &stats.readings;
         Self {
             read_ms: finite(stats.read_in.as_secs_f64() * 1e3),
             cpus: readings
                 .cpus
                 .iter()
-                .map(|cpu| CpuBody::of(cpu, &stats.cpu_loads))
+                .map(|cpu| CpuBody::new(cpu, &stats.cpu_loads))
                 .collect(),
-            engines: readings.engines.iter().map(EngineBody::of).collect(),
+            engines: readings.engines.iter().map(EngineBody::new).collect(),
             temperatures: readings
                 .temperatures
                 .iter()
-                .map(TemperatureBody::of)
+                .map(TemperatureBody::new)
                 .collect(),
-            rails: readings.rails.iter().map(RailBody::of).collect(),
-            over_current: readings.over_current.iter().map(CounterBody::of).collect(),
+            rails: readings.rails.iter().map(RailBody::new).collect(),
+            over_current: readings.over_current.iter().map(CounterBody::new).collect(),
             throttled_by: causes(&stats.throttled_by),
             throttled_times: stats.throttled_times,
         }
     }
 }
 
-/// Causes as messages carry them.
+/// Causes as messages name them.
 pub(super) fn causes(causes: &[Cause]) -> Vec<CauseBody<'_>> {
     causes
         .iter()
@@ -126,7 +126,7 @@ pub(super) fn causes(causes: &[Cause]) -> Vec<CauseBody<'_>> {
 }
 
 impl CpuBody {
-    fn of(cpu: &Cpu, loads: &[(u32, f32)]) -> Self {
+    fn new(cpu: &Cpu, loads: &[(u32, f32)]) -> Self {
         let load = loads.iter().find(|(number, _)| *number == cpu.number);
         Self {
             cpu: cpu.number,
@@ -139,7 +139,7 @@ impl CpuBody {
 }
 
 impl<'a> EngineBody<'a> {
-    fn of(engine: &'a Engine) -> Self {
+    fn new(engine: &'a Engine) -> Self {
         let mhz = |hz: Option<u64>| hz.map(|hz| finite(hz as f64 / 1e6));
         Self {
             engine: engine.kind,
@@ -153,7 +153,7 @@ impl<'a> EngineBody<'a> {
 }
 
 impl<'a> TemperatureBody<'a> {
-    fn of(zone: &'a Temperature) -> Self {
+    fn new(zone: &'a Temperature) -> Self {
         Self {
             zone: &zone.name,
             celsius: zone.celsius.map(|celsius| rounded(celsius, 10.0)),
@@ -162,7 +162,7 @@ impl<'a> TemperatureBody<'a> {
 }
 
 impl<'a> RailBody<'a> {
-    fn of(rail: &'a Rail) -> Self {
+    fn new(rail: &'a Rail) -> Self {
         Self {
             rail: &rail.name,
             mv: rail.millivolts,
@@ -175,7 +175,7 @@ impl<'a> RailBody<'a> {
 }
 
 impl<'a> CounterBody<'a> {
-    fn of(counter: &'a EventCounter) -> Self {
+    fn new(counter: &'a EventCounter) -> Self {
         Self {
             counter: &counter.name,
             count: counter.count,

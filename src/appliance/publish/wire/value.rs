@@ -62,7 +62,7 @@ impl Serialize for EventId<'_> {
     }
 }
 
-/// `value` with as many decimals as `steps` has zeros. What is no number becomes 0: JSON has no word for it.
+/// `value` with as many decimals as `steps` has zeros. NaN and infinities become 0: JSON cannot represent them.
 pub(super) fn rounded(value: f32, steps: f32) -> f32 {
     if value.is_finite() {
         (value * steps).round() / steps

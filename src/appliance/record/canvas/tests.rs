@@ -63,7 +63,7 @@ impl Memory {
     fn wanted(&self, plane: usize, at: usize, rectangle: Rectangle, color: Color) -> Option<u8> {
         let stride = self.planes[plane].1;
         let (row, byte) = (at / stride, at % stride);
-        let [y, u, v] = color.to_yuv(Matrix::of_height(self.size.height));
+        let [y, u, v] = color.to_yuv(Matrix::for_height(self.size.height));
         let (bytes, cell, values): (usize, usize, &[u8]) = match (self.layout, plane) {
             ("bgrx", _) => (4, 1, &[color.blue, color.green, color.red, 255]),
             ("rgba", _) => (4, 1, &[color.red, color.green, color.blue, 255]),
@@ -90,7 +90,7 @@ impl Memory {
 }
 
 #[test]
-fn memory_that_is_too_small_is_no_canvas() {
+fn too_small_buffer_gives_no_canvas() {
     for layout in LAYOUTS {
         for size in [Size::new(7, 5), Size::new(1, 1), Size::new(64, 2)] {
             for plane in 0..Memory::new(layout, size, 3).planes.len() {
@@ -109,11 +109,11 @@ fn memory_that_is_too_small_is_no_canvas() {
 }
 
 #[test]
-fn half_of_an_ink_is_the_mean() {
+fn half_alpha_blend_is_mean() {
     let mut memory = Memory::new("bgrx", Size::new(2, 1), 0);
     memory.planes[0].0.fill(100);
     let mut canvas = memory.canvas();
-    let ink = canvas.ink(Color::new(200, 0, 100), 128);
+    let ink = canvas.color_fill(Color::new(200, 0, 100), 128);
     canvas.fill(Rectangle::new(1, 0, 2, 1), &ink);
     assert_eq!(memory.planes[0].0, [100, 100, 100, 100, 100, 50, 150, 178]);
 }
@@ -124,7 +124,7 @@ fn side() -> impl Strategy<Value = i32> {
 
 proptest! {
     #[test]
-    fn an_opaque_fill_colors_its_samples_and_no_others(
+    fn opaque_fill_changes_only_its_samples(
         layout in prop::sample::select(&LAYOUTS),
         (width, height) in (1..40_u32, 1..30_u32),
         padding in 0..9_usize,
@@ -134,7 +134,7 @@ proptest! {
         let rectangle = Rectangle::new(left, top, right, bottom);
         let color = Color::new(250, 120, 3);
         let mut canvas = memory.canvas();
-        let ink = canvas.ink(color, 255);
+        let ink = canvas.color_fill(color, 255);
         canvas.fill(rectangle, &ink);
         for (plane, (bytes, _)) in memory.planes.iter().enumerate() {
             for (at, byte) in bytes.iter().enumerate() {
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_blend_lies_between_what_was_there_and_the_ink(
+    fn blend_lies_between_background_and_color(
         layout in prop::sample::select(&LAYOUTS),
         alpha in any::<u8>(),
         (left, top) in (-4..20_i32, -4..20_i32),
@@ -154,7 +154,7 @@ proptest! {
         let rectangle = Rectangle::new(left, top, left + 9, top + 7);
         let color = Color::new(9, 255, 77);
         let mut canvas = memory.canvas();
-        let ink = canvas.ink(color, alpha);
+        let ink = canvas.color_fill(color, alpha);
         canvas.fill(rectangle, &ink);
         for (plane, (bytes, _)) in memory.planes.iter().enumerate() {
             for (at, byte) in bytes.iter().enumerate() {

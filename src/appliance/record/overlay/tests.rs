@@ -26,16 +26,16 @@ fn labels() -> Vec<String> {
 }
 
 /// A gray picture with tracks drawn over it, as rows of blue, green and red.
-fn picture(overlay: &mut Overlay, source: Size, shown: Size, tracks: &[Track]) -> Vec<[u8; 4]> {
-    let stride = shown.width as usize * 4;
-    let mut bytes = vec![60; stride * shown.height as usize];
-    let mut canvas = Canvas::bgrx(shown, &mut bytes, stride).expect("its own size");
-    overlay.draw(&mut canvas, Viewport { source, shown }, tracks);
+fn image(overlay: &mut Overlay, source: Size, drawn_size: Size, tracks: &[Track]) -> Vec<[u8; 4]> {
+    let stride = drawn_size.width as usize * 4;
+    let mut bytes = vec![60; stride * drawn_size.height as usize];
+    let mut canvas = Canvas::bgrx(drawn_size, &mut bytes, stride).expect("its own size");
+    overlay.draw(&mut canvas, Viewport { source, drawn_size }, tracks);
     bytes.as_chunks().0.to_vec()
 }
 
 fn color_of(class: u16) -> [u8; 4] {
-    let Color { red, green, blue } = Color::of_class(class);
+    let Color { red, green, blue } = Color::for_class(class);
     [blue, green, red, 255]
 }
 
@@ -48,7 +48,7 @@ fn boxes_have_the_color_of_their_class_at_the_scale_of_the_canvas() {
         track(2, TrackState::Tentative, 0, [300.0, 80.0, 380.0, 160.0]),
     ];
     for shown in [source, Size::new(800, 400), Size::new(200, 100)] {
-        let pixels = picture(&mut overlay, source, shown, &tracks);
+        let pixels = image(&mut overlay, source, shown, &tracks);
         let at = |x: f32, y: f32| {
             let (x, y) = (x * shown.width as f32, y * shown.height as f32);
             pixels[y as usize * shown.width as usize + x as usize]
@@ -70,7 +70,7 @@ fn a_lost_track_is_fainter() {
     let size = Size::new(300, 200);
     let xyxy = [100.0, 80.0, 200.0, 160.0];
     let edge = |overlay: &mut Overlay, state| {
-        picture(overlay, size, size, &[track(1, state, 0, xyxy)])[120 * 300 + 100]
+        image(overlay, size, size, &[track(1, state, 0, xyxy)])[120 * 300 + 100]
     };
     let seen = edge(&mut overlay, TrackState::Active);
     let lost = edge(&mut overlay, TrackState::Lost);
@@ -81,19 +81,19 @@ fn a_lost_track_is_fainter() {
 }
 
 #[test]
-fn a_track_draws_its_way_and_takes_it_along_when_it_ends() {
+fn a_track_draws_its_trajectory_until_it_ends() {
     let mut overlay = Overlay::new(&labels());
     let size = Size::new(300, 200);
     let at = |x: f32| track(1, TrackState::Active, 0, [x, 100.0, x + 20.0, 150.0]);
     for step in 0..60 {
-        picture(&mut overlay, size, size, &[at(4.0 * step as f32)]);
+        image(&mut overlay, size, size, &[at(4.0 * step as f32)]);
     }
-    let pixels = picture(&mut overlay, size, size, &[at(240.0)]);
+    let pixels = image(&mut overlay, size, size, &[at(240.0)]);
     // 32 frames of 4 pixels behind the foot at 250.
     assert_eq!(pixels[150 * 300 + 200], color_of(0));
     assert_eq!(pixels[150 * 300 + 130], color_of(0));
     assert_eq!(pixels[150 * 300 + 110], [60; 4], "longer ago than that");
-    let pixels = picture(&mut overlay, size, size, &[]);
+    let pixels = image(&mut overlay, size, size, &[]);
     assert!(
         pixels.iter().all(|pixel| *pixel == [60; 4]),
         "no track, no way"
@@ -121,7 +121,7 @@ fn zones_and_lines_are_drawn_with_their_names() {
     };
     let mut overlay = Overlay::new(&labels()).with_rules(&rules);
     let size = Size::new(200, 100);
-    let pixels = picture(&mut overlay, size, size, &[]);
+    let pixels = image(&mut overlay, size, size, &[]);
     let ink = [RULES.blue, RULES.green, RULES.red, 255];
     for (x, y) in [(20, 60), (150, 50), (180, 70), (140, 70)] {
         assert_eq!(pixels[y * 200 + x], ink, "{x},{y}");
@@ -131,7 +131,7 @@ fn zones_and_lines_are_drawn_with_their_names() {
 
 proptest! {
     #[test]
-    fn no_track_breaks_it(
+    fn overlay_accepts_any_track(
         boxes in prop::collection::vec([any::<f32>(), any::<f32>(), any::<f32>(), any::<f32>()], 0..5),
         (class, score) in (any::<u16>(), any::<f32>()),
         (width, height) in (1..60_u32, 1..60_u32),
@@ -142,7 +142,7 @@ proptest! {
             tracks.push(Track { score, ..track(id, TrackState::Active, class, xyxy) });
         }
         for _ in 0..3 {
-            let pixels = picture(&mut overlay, Size::new(0, 7), Size::new(width, height), &tracks);
+            let pixels = image(&mut overlay, Size::new(0, 7), Size::new(width, height), &tracks);
             prop_assert_eq!(pixels.len(), (width * height) as usize);
         }
     }

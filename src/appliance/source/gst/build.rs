@@ -1,6 +1,6 @@
 //! The first half of a pipeline: from an address to decoded video.
 //!
-//! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment, alone, because
+//! Every property is set on a named element. The only text that GStreamer parses is a `built:` fragment, alone, because
 //! parsing it is what the user asked for.
 
 use std::borrow::Cow;
@@ -16,26 +16,29 @@ use crate::{SourceContext, SourceError};
 use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
 
 use super::camera;
-use super::decode::{self, How};
-use super::equipment::Equipment;
-use super::findings::Findings;
-use super::scale::{self, Progress};
+use super::decode::{self, DecodeOptions};
+use super::diagnostics::Findings;
+use super::hardware::VideoHardware;
+use super::scaler::{self, StallMonitor};
 
 /// A pipeline ready to play.
-pub(super) struct Launch {
+pub(super) struct BuiltPipeline {
     pub(super) pipeline: gst::Pipeline,
-    pub(super) progress: Arc<Progress>,
-    pub(super) findings: Arc<Findings>,
+    pub(super) stall_monitor: Arc<StallMonitor>,
+    pub(super) diagnostics: Arc<Findings>,
 }
 
 /// Builds the pipeline of a source.
-pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<Launch, SourceError> {
+pub(super) fn build(
+    config: &SourceConfig,
+    context: &SourceContext,
+) -> Result<BuiltPipeline, SourceError> {
     let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
-    let equipment = Equipment::of(&context.machine);
+    let equipment = VideoHardware::detect(&context.machine);
     let findings = Arc::new(Findings::default());
-    let scaler = scale::add(&pipeline, context, &equipment, config, &findings)?;
-    let how = How {
+    let scaler = scaler::add(&pipeline, context, &equipment, config, &findings)?;
+    let how = DecodeOptions {
         choice: config.decoder,
         threads: config.decoder_threads,
     };
@@ -127,16 +130,16 @@ pub(super) fn build(config: &SourceConfig, context: &SourceContext) -> Result<La
             });
         }
     }
-    Ok(Launch {
+    Ok(BuiltPipeline {
         pipeline,
-        progress: scaler.progress,
-        findings,
+        stall_monitor: scaler.stall_monitor,
+        diagnostics: findings,
     })
 }
 
 /// The element of a CSI camera, which only a Jetson has.
 fn csi_camera(
-    equipment: &Equipment,
+    equipment: &VideoHardware,
     sensor: u32,
     mode: Option<u32>,
 ) -> Result<gst::Element, SourceError> {
@@ -213,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_with_caps_gets_an_end() {
+    fn launch_ending_with_caps_gets_sink() {
         let ends = |fragment: &str| with_end(fragment) != fragment;
         assert!(ends("videotestsrc ! video/x-raw,width=640"));
         assert!(ends("a ! video/x-raw(memory:NVMM), width=640 "));

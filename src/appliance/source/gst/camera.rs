@@ -6,14 +6,14 @@ use gstreamer::prelude::*;
 use crate::SourceError;
 use jetwatch_config::{SourceUri, V4l2Format};
 
-use super::chain::NVMM;
-use super::equipment::Equipment;
+use super::hardware::VideoHardware;
+use super::scaler_elements::NVMM;
 
 /// Name of the camera's element in its pipeline.
 pub(super) const ELEMENT: &str = "camera";
 
 /// Most sizes that an error lists; a camera with more has room for others too.
-const MOST_OFFERS: usize = 24;
+const MAX_LISTED_OFFERS: usize = 24;
 
 /// A variable that must be in the environment before a camera is opened, for the GStreamer in use.
 ///
@@ -81,8 +81,8 @@ pub(super) fn csi_caps(size: Option<(u32, u32)>, fps: Option<u32>) -> gst::Caps 
 }
 
 /// Whether this machine has what a CSI camera needs.
-pub(super) fn check_csi(equipment: &Equipment, sensor: u32) -> Result<(), SourceError> {
-    match &equipment.camera {
+pub(super) fn check_csi(hardware: &VideoHardware, sensor: u32) -> Result<(), SourceError> {
+    match &hardware.camera {
         Ok(_) => Ok(()),
         Err(reason) => Err(SourceError::Unsupported {
             uri: format!("csi://{sensor}"),
@@ -129,12 +129,12 @@ pub(super) fn format_error(
     }
     Some(SourceError::CameraFormat {
         device: device.clone(),
-        wanted: asked(*format, *size, *fps),
+        wanted: requested_format(*format, *size, *fps),
         offered: describe(&offered),
     })
 }
 
-fn asked(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -> String {
+fn requested_format(format: V4l2Format, size: Option<(u32, u32)>, fps: Option<u32>) -> String {
     let mut parts = Vec::new();
     match format {
         V4l2Format::Any => {}
@@ -159,7 +159,7 @@ pub(super) fn describe(caps: &gst::Caps) -> String {
         let text = |field: &str| {
             structure
                 .value(field)
-                .map_or_else(|_| "any".to_owned(), plain)
+                .map_or_else(|_| "any".to_owned(), number_text)
         };
         let offer = format!(
             "{format} {}×{} at {} frames/s",
@@ -174,8 +174,8 @@ pub(super) fn describe(caps: &gst::Caps) -> String {
     if offers.is_empty() {
         return format!("nothing that jetwatch reads: {caps}");
     }
-    let more = offers.len().saturating_sub(MOST_OFFERS);
-    offers.truncate(MOST_OFFERS);
+    let more = offers.len().saturating_sub(MAX_LISTED_OFFERS);
+    offers.truncate(MAX_LISTED_OFFERS);
     let mut text = offers.join("; ");
     if more > 0 {
         text = format!("{text}; and {more} more");
@@ -184,7 +184,7 @@ pub(super) fn describe(caps: &gst::Caps) -> String {
 }
 
 /// A number, range or list of numbers without GStreamer's notation of types.
-fn plain(value: &gst::glib::SendValue) -> String {
+fn number_text(value: &gst::glib::SendValue) -> String {
     let fraction = |fraction: gst::Fraction| {
         let number = f64::from(fraction.numer()) / f64::from(fraction.denom());
         ((number * 100.0).round() / 100.0).to_string()
@@ -198,7 +198,7 @@ fn plain(value: &gst::glib::SendValue) -> String {
     } else if let Ok(range) = value.get::<gst::FractionRange>() {
         format!("{} to {}", fraction(range.min()), fraction(range.max()))
     } else if let Ok(list) = value.get::<gst::List>() {
-        let numbers: Vec<String> = list.iter().map(plain).collect();
+        let numbers: Vec<String> = list.iter().map(number_text).collect();
         match numbers.split_last() {
             Some((last, [])) => last.clone(),
             Some((last, others)) => format!("{} or {last}", others.join(", ")),
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offers_are_named_once_and_without_types() {
+    fn camera_modes_are_listed_once_without_types() {
         gst::init().expect("GStreamer starts");
         let caps = gst::Caps::from_str(
             "video/x-raw, format=YUY2, width=640, height=360, framerate={ (fraction)30/1, (fraction)25/1, (fraction)15/2 }; \
@@ -236,16 +236,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_is_named_as_in_the_configuration() {
+    fn requested_camera_mode_is_named_as_in_config() {
         assert_eq!(
-            asked(V4l2Format::Mjpeg, Some((1280, 720)), Some(30)),
+            requested_format(V4l2Format::Mjpeg, Some((1280, 720)), Some(30)),
             "mjpeg 1280×720 30 frames/s"
         );
-        assert_eq!(asked(V4l2Format::Any, None, Some(240)), "240 frames/s");
+        assert_eq!(
+            requested_format(V4l2Format::Any, None, Some(240)),
+            "240 frames/s"
+        );
     }
 
     #[test]
-    fn only_the_gstreamer_that_forgets_is_told_to_drain() {
+    fn only_the_leaking_gstreamer_release_is_forced_to_drain() {
         assert_eq!(needed_by(1, 22), Some(("GST_V4L2_FORCE_DRAIN", "1")));
         for version in [(1, 16), (1, 20), (1, 24), (2, 22)] {
             assert_eq!(needed_by(version.0, version.1), None, "{version:?}");

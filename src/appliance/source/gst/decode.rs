@@ -13,12 +13,12 @@ use gstreamer::glib;
 use gstreamer::prelude::*;
 
 use crate::SourceError;
-use crate::elements::{is_left_to_us, make, set_if_known};
+use crate::elements::{is_excluded_from_autoplug, make, set_if_supported};
 use jetwatch_config::DecoderChoice;
 use jetwatch_platform::UnitElement;
 
-use super::equipment::{Equipment, nvdec_takes};
-use super::findings::Findings;
+use super::diagnostics::Findings;
+use super::hardware::{VideoHardware, nvdec_supports};
 
 /// Codecs that a Jetson's units may be given.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
@@ -27,32 +27,32 @@ const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
 pub(super) fn add(
     pipeline: &gst::Pipeline,
     entry: gst::Pad,
-    equipment: &Equipment,
-    how: How,
-    findings: &Arc<Findings>,
+    hardware: &VideoHardware,
+    options: DecodeOptions,
+    diagnostics: &Arc<Findings>,
 ) -> Result<gst::Element, SourceError> {
-    let landing = Arc::new(Landing {
+    let pad_handler = Arc::new(PadAddedHandler {
         pipeline: pipeline.downgrade(),
         entry,
-        equipment: equipment.clone(),
-        how,
-        findings: Arc::clone(findings),
+        hardware: hardware.clone(),
+        options,
+        diagnostics: Arc::clone(diagnostics),
         is_taken: AtomicBool::new(false),
     });
     let codecs = CODECS
         .into_iter()
-        .filter(|codec| equipment.decoder_for(codec, how.choice).is_some());
-    let decode = decodebin("decode", codecs, how)?;
+        .filter(|codec| hardware.decoder_for(codec, options.choice).is_some());
+    let decode = decodebin("decode", codecs, options)?;
     pipeline
         .add(&decode)
         .map_err(|error| SourceError::Build(error.to_string()))?;
-    decode.connect_pad_added(move |decode, pad| landing.land(decode, pad));
+    decode.connect_pad_added(move |decode, pad| pad_handler.on_pad_added(decode, pad));
     Ok(decode)
 }
 
 /// How the configuration wants it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How {
+pub(super) struct DecodeOptions {
     pub(super) choice: DecoderChoice,
     /// Threads of a software decoder; 0: one per core.
     pub(super) threads: u32,
@@ -62,7 +62,7 @@ pub(super) struct How {
 fn decodebin<'c>(
     name: &str,
     codecs: impl Iterator<Item = &'c str>,
-    how: How,
+    how: DecodeOptions,
 ) -> Result<gst::Element, SourceError> {
     let decode = make("decodebin", name)?;
     // Only video is decoded; sound and subtitles are left alone.
@@ -74,7 +74,7 @@ fn decodebin<'c>(
     decode.set_property("caps", caps.build());
     decode.set_property("expose-all-streams", false);
     limit_threads(&decode, how.threads);
-    keep_ours_away(&decode, how.choice);
+    exclude_factories(&decode, how.choice);
     Ok(decode)
 }
 
@@ -92,7 +92,7 @@ fn limit_threads(decode: &gst::Element, threads: u32) {
 }
 
 /// Answers decodebin's question whether to try a decoder.
-fn keep_ours_away(decode: &gst::Element, choice: DecoderChoice) {
+fn exclude_factories(decode: &gst::Element, choice: DecoderChoice) {
     let answers =
         glib::Type::from_name("GstAutoplugSelectResult").and_then(glib::EnumClass::with_type);
     // Without the type there is no such question, which no release that runs here lacks.
@@ -100,30 +100,30 @@ fn keep_ours_away(decode: &gst::Element, choice: DecoderChoice) {
     decode.connect("autoplug-select", false, move |values| {
         let skip = values
             .get(3)
-            .is_some_and(|factory| is_left_to_us(factory, choice));
+            .is_some_and(|factory| is_excluded_from_autoplug(factory, choice));
         answers.to_value_by_nick(if skip { "skip" } else { "try" })
     });
 }
 
 /// Where the video of one session lands.
-struct Landing {
+struct PadAddedHandler {
     pipeline: glib::WeakRef<gst::Pipeline>,
     /// The scaler's pad.
     entry: gst::Pad,
-    equipment: Equipment,
-    how: How,
-    findings: Arc<Findings>,
+    hardware: VideoHardware,
+    options: DecodeOptions,
+    diagnostics: Arc<Findings>,
     /// The first video is taken, and no other.
     is_taken: AtomicBool,
 }
 
-impl Landing {
+impl PadAddedHandler {
     /// A stream has appeared.
-    fn land(self: &Arc<Self>, decode: &gst::Element, pad: &gst::Pad) {
+    fn on_pad_added(self: &Arc<Self>, decode: &gst::Element, pad: &gst::Pad) {
         let media = media_type(pad);
         let is_video = media.starts_with("video/") || CODECS.contains(&media.as_str());
         if !is_video || self.is_taken.swap(true, Ordering::AcqRel) {
-            self.findings.add_other(media);
+            self.diagnostics.add_other_stream(media);
             return;
         }
         let landed = match media.as_str() {
@@ -153,7 +153,7 @@ impl Landing {
             let event = info.event().map(|event| event.view());
             if let (Some(gst::EventView::Caps(event)), Some(landing)) = (event, landing.upgrade())
                 && !is_decided.swap(true, Ordering::AcqRel)
-                && let Err(reason) = landing.decide(src, media, event.caps())
+                && let Err(reason) = landing.choose_decoder(src, media, event.caps())
                 && let Some(parser) = src.parent_element()
             {
                 landing.end(&parser, reason);
@@ -167,7 +167,7 @@ impl Landing {
     }
 
     /// The decoder for a parsed stream of these caps.
-    fn decide(
+    fn choose_decoder(
         &self,
         parsed: &gst::Pad,
         media: &'static str,
@@ -176,27 +176,27 @@ impl Landing {
         let stream = caps.structure(0);
         let chroma = stream.and_then(|stream| stream.get::<String>("chroma-format").ok());
         let bits = stream.and_then(|stream| stream.get::<u32>("bit-depth-luma").ok());
-        let reason = match nvdec_takes(media, chroma.as_deref(), bits) {
+        let reason = match nvdec_supports(media, chroma.as_deref(), bits) {
             Err(reason) => reason,
-            Ok(()) => match self.equipment.decoder_for(media, self.how.choice) {
+            Ok(()) => match self.hardware.decoder_for(media, self.options.choice) {
                 Some(unit) => return self.decode_by(parsed, unit),
                 None => format!("nothing decodes {media}"),
             },
         };
-        if self.how.choice == DecoderChoice::Hardware {
+        if self.options.choice == DecoderChoice::Hardware {
             return Err(format!(
                 "decoder is hardware, but {reason}; let the camera send something else, or set decoder to auto"
             ));
         }
-        self.findings
+        self.diagnostics
             .add_note(format!("the CPU decodes, not NVDEC: {reason}"));
-        self.decode_by_processor(parsed)
+        self.decode_on_cpu(parsed)
     }
 
     fn decode_jpeg(&self, pad: &gst::Pad) -> Result<(), String> {
         let unit = self
-            .equipment
-            .decoder_for("image/jpeg", self.how.choice)
+            .hardware
+            .decoder_for("image/jpeg", self.options.choice)
             .ok_or("nothing decodes image/jpeg")?;
         // The video decoder takes whole pictures alone; the JPEG decoder finds their ends itself.
         if unit.element == "nvjpegdec" {
@@ -216,9 +216,9 @@ impl Landing {
     fn decode_by(&self, encoded: &gst::Pad, unit: UnitElement) -> Result<(), String> {
         let decoder = make(unit.element, "decoder").map_err(|error| error.to_string())?;
         // The decoder's clock follows its load otherwise, and several cameras at once come too late.
-        set_if_known("enable-max-performance", &decoder, "true");
+        set_if_supported("enable-max-performance", &decoder, "true");
         if encoded_is_jpeg(encoded) {
-            set_if_known("mjpeg", &decoder, "true");
+            set_if_supported("mjpeg", &decoder, "true");
         }
         let (sink, src) = (static_pad(&decoder, "sink")?, static_pad(&decoder, "src")?);
         self.add(&decoder)?;
@@ -230,8 +230,8 @@ impl Landing {
     }
 
     /// Puts a second `decodebin` there, which decodes on the processor.
-    fn decode_by_processor(&self, encoded: &gst::Pad) -> Result<(), String> {
-        let decode = decodebin("processor", std::iter::empty(), self.how)
+    fn decode_on_cpu(&self, encoded: &gst::Pad) -> Result<(), String> {
+        let decode = decodebin("processor", std::iter::empty(), self.options)
             .map_err(|error| error.to_string())?;
         self.add(&decode)?;
         let entry = self.entry.clone();
@@ -254,7 +254,7 @@ impl Landing {
 
     /// Ends the session for a reason of ours.
     fn end(&self, element: &gst::Element, reason: String) {
-        self.findings.refuse(reason.clone());
+        self.diagnostics.reject(reason.clone());
         gst::element_error!(element, gst::CoreError::Negotiation, ("{reason}"));
     }
 }

@@ -8,10 +8,10 @@ use gstreamer as gst;
 use gstreamer::glib;
 
 /// The same place in the code speaks at most once in this time; what it said in between is counted.
-const REPEAT_AFTER: Duration = Duration::from_secs(10);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Places remembered; a place beyond them is printed each time.
-const MOST_PLACES: usize = 1024;
+const MAX_PLACES: usize = 1024;
 
 /// Replaces GStreamer's own printing. `threshold` is used unless `GST_DEBUG` is set.
 pub(super) fn install(threshold: &str) {
@@ -19,8 +19,8 @@ pub(super) fn install(threshold: &str) {
     if std::env::var_os("GST_DEBUG").is_none() {
         gst::log::set_threshold_from_string(threshold, true);
     }
-    take_from_glib();
-    let repeats = Mutex::new(Repeats::default());
+    install_glib_handler();
+    let repeats = Mutex::new(RateLimitedLog::default());
     gst::log::add_log_function(
         move |category, level, _file, function, line, object, message| {
             let level = match level {
@@ -58,8 +58,8 @@ pub(super) fn install(threshold: &str) {
 }
 
 /// Replaces GLib's printing. Libraries say through it what should never happen, such as a failed assertion.
-fn take_from_glib() {
-    let repeats = Mutex::new(Repeats::default());
+fn install_glib_handler() {
+    let repeats = Mutex::new(RateLimitedLog::default());
     glib::log_set_default_handler(move |domain, level, message| {
         let level = match level {
             glib::LogLevel::Error | glib::LogLevel::Critical => log::Level::Error,
@@ -69,11 +69,11 @@ fn take_from_glib() {
         };
         let domain = domain.unwrap_or("-");
         let place = (domain.to_owned(), message.to_owned(), 0);
-        let said = repeats
+        let admitted = repeats
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .admit(place, Instant::now());
-        if let Some(unsaid) = said {
+        if let Some(unsaid) = admitted {
             log::log!(target: "gstreamer", level, category = domain, repeats = unsaid; "{message}");
         }
     });
@@ -81,22 +81,22 @@ fn take_from_glib() {
 
 /// Which places have spoken, when, and how often in vain since.
 #[derive(Default)]
-struct Repeats {
+struct RateLimitedLog {
     places: HashMap<(String, String, u32), (Instant, u64)>,
 }
 
-impl Repeats {
+impl RateLimitedLog {
     /// `Some(messages of this place left out since its last one)` when it may speak now.
     fn admit(&mut self, place: (String, String, u32), now: Instant) -> Option<u64> {
         if let Some((last, unsaid)) = self.places.get_mut(&place) {
-            if now.duration_since(*last) < REPEAT_AFTER {
+            if now.duration_since(*last) < REPEAT_INTERVAL {
                 *unsaid += 1;
                 return None;
             }
             *last = now;
             return Some(std::mem::take(unsaid));
         }
-        if self.places.len() < MOST_PLACES {
+        if self.places.len() < MAX_PLACES {
             self.places.insert(place, (now, 0));
         }
         Some(0)
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_repeats_itself_is_counted() {
-        let mut repeats = Repeats::default();
+    fn repeated_log_location_is_counted() {
+        let mut repeats = RateLimitedLog::default();
         let place = || ("h264dec".to_owned(), "decode".to_owned(), 7);
         let start = Instant::now();
         assert_eq!(repeats.admit(place(), start), Some(0));
@@ -120,6 +120,6 @@ mod tests {
             Some(0),
             "another line"
         );
-        assert_eq!(repeats.admit(place(), start + REPEAT_AFTER), Some(2));
+        assert_eq!(repeats.admit(place(), start + REPEAT_INTERVAL), Some(2));
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn element_error(
     if message.error().matches(gst::CoreError::MissingPlugin)
         && let Some(error) = message
             .debug()
-            .and_then(|debug| error_of_missing(&missing_in_text(&debug)))
+            .and_then(|debug| error_of_missing(&missing_plugins_in(&debug)))
     {
         return error;
     }
@@ -82,7 +82,7 @@ pub(super) fn element_error(
 
 /// What decodebin lists in the debug text of its error, one a line: `Missing decoder: WHAT (CAPS)`. It says so here, and not by
 /// messages, about streams that it could have given out as they are, but was not asked for.
-fn missing_in_text(debug: &str) -> Vec<MissingPlugin> {
+fn missing_plugins_in(debug: &str) -> Vec<MissingPlugin> {
     let listed = debug.lines().filter_map(|line| {
         let (what, caps) = line
             .trim()
@@ -101,14 +101,14 @@ fn missing_in_text(debug: &str) -> Vec<MissingPlugin> {
 
 /// Streams that are no pictures need no plug-in: then there is just no video.
 fn error_of_missing(missing: &[MissingPlugin]) -> Option<SourceError> {
-    let is_picture = |plugin: &&MissingPlugin| {
+    let is_video_or_image = |plugin: &&MissingPlugin| {
         plugin.media_type.starts_with("video/") || plugin.media_type.starts_with("image/")
     };
-    if let Some(picture) = missing.iter().find(is_picture) {
+    if let Some(plugin) = missing.iter().find(is_video_or_image) {
         return Some(SourceError::MissingPlugin {
-            what: picture.what.clone(),
-            caps: picture.media_type.clone(),
-            package: package_for(&picture.media_type),
+            what: plugin.what.clone(),
+            caps: plugin.media_type.clone(),
+            package: package_for(&plugin.media_type),
         });
     }
     let found: Vec<&str> = missing.iter().map(|plugin| plugin.what.as_str()).collect();
@@ -155,10 +155,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sound_alone_is_no_missing_plugin() {
+    fn missing_audio_plugin_is_ignored() {
         let debug = "gstdecodebin2.c(1): expose ():\nno suitable plugins found:\n\
                      Missing decoder: Raw 16-bit PCM audio (audio/x-raw, format=(string)S16LE)\n";
-        let error = error_of_missing(&missing_in_text(debug)).expect("something is listed");
+        let error = error_of_missing(&missing_plugins_in(debug)).expect("something is listed");
         assert_eq!(
             error.to_string(),
             "the media has no video stream (found: Raw 16-bit PCM audio)"
@@ -169,12 +169,12 @@ mod tests {
     fn a_codec_without_plugin_names_its_package() {
         let debug = "Missing decoder: MPEG-4 AAC (audio/mpeg, mpegversion=(int)4)\n\
                      Missing decoder: H.265 (Main Profile) (video/x-h265)\n";
-        let error = error_of_missing(&missing_in_text(debug)).expect("something is listed");
+        let error = error_of_missing(&missing_plugins_in(debug)).expect("something is listed");
         let text = error.to_string();
         assert!(
             text.contains("H.265") && text.contains("apt-get install gstreamer1.0-libav"),
             "{text}"
         );
-        assert!(error_of_missing(&missing_in_text("no list here")).is_none());
+        assert!(error_of_missing(&missing_plugins_in("no list here")).is_none());
     }
 }

@@ -4,23 +4,23 @@
 
 mod build;
 mod camera;
-mod chain;
 mod decode;
+mod diagnostics;
 mod dot;
-mod equipment;
-mod expect;
-mod findings;
-mod gate;
+mod hardware;
+mod image_appsrc;
+mod introspect;
 mod log_bridge;
 mod messages;
-mod pictures;
+mod predict_plan;
 mod sample;
-mod scale;
+mod scaler;
+mod scaler_elements;
 mod session;
-mod survey;
+mod skip_probe;
+mod tee;
 mod timing;
-pub mod trial;
-mod view;
+pub mod video_selftest;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -29,11 +29,11 @@ use gstreamer as gst;
 
 use jetwatch_config::SourceConfig;
 
-use super::images::Unreadable;
-use super::{End, Source, SourceContext, SourceError};
+use super::image_folder::UnreadableHandler;
+use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub use camera::needed_variable;
-pub use expect::expect;
+pub use predict_plan::predict_plan;
 
 static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
 
@@ -77,7 +77,7 @@ impl Source for GstSource {
         &mut self,
         context: &SourceContext,
         first_frame: &dyn Fn(),
-    ) -> Result<End, SourceError> {
+    ) -> Result<SessionEnd, SourceError> {
         // The daemon starts it with its configured threshold; tools and tests that open a source alone need not know.
         init("*:1")?;
         let launch = build::build(&self.config, context)?;
@@ -86,14 +86,14 @@ impl Source for GstSource {
 }
 
 /// One session that shows `files`, which are not empty, scaled as video is.
-pub(super) fn play_pictures(
+pub(super) fn play_images(
     config: &SourceConfig,
     files: Arc<[PathBuf]>,
-    unreadable: Unreadable,
+    on_unreadable: UnreadableHandler,
     context: &SourceContext,
     first_frame: &dyn Fn(),
-) -> Result<End, SourceError> {
+) -> Result<SessionEnd, SourceError> {
     init("*:1")?;
-    let launch = pictures::build(files, unreadable, config, context)?;
+    let launch = image_appsrc::build(files, on_unreadable, config, context)?;
     session::run(config, &launch, context, first_frame)
 }

@@ -10,18 +10,18 @@ use gstreamer_video as gst_video;
 
 use crate::SourceContext;
 use jetwatch_nvidia::cuda::PixelFormat;
-use jetwatch_nvidia::surface::{NvmmPicture, SurfaceReader};
-use jetwatch_types::{Picture, Size};
+use jetwatch_nvidia::surface::{NvmmImage, SurfaceReader};
+use jetwatch_types::{Image, Size};
 
-use super::chain::NVMM;
-use super::findings::Findings;
+use super::diagnostics::Findings;
+use super::scaler_elements::NVMM;
 
 /// Reads samples. It remembers the layout of the caps seen last: parsing them for every frame would be waste.
-pub(super) struct Reader {
+pub(super) struct SampleReader {
     layout: Option<(gst::Caps, Layout)>,
-    surfaces: Option<Arc<SurfaceReader>>,
+    nvmm_reader: Option<Arc<SurfaceReader>>,
     source: String,
-    findings: Arc<Findings>,
+    diagnostics: Arc<Findings>,
 }
 
 #[derive(Clone, Copy)]
@@ -32,37 +32,37 @@ struct Layout {
     is_nvmm: bool,
 }
 
-impl Reader {
+impl SampleReader {
     /// For the samples of one session.
     pub(super) fn new(context: &SourceContext, findings: &Arc<Findings>) -> Self {
         Self {
             layout: None,
-            surfaces: context.surfaces.clone(),
+            nvmm_reader: context.nvmm_reader.clone(),
             source: context.name.clone(),
-            findings: Arc::clone(findings),
+            diagnostics: Arc::clone(findings),
         }
     }
 
     /// For samples in the processor's memory, outside of any session.
-    pub(super) fn of_plain_samples() -> Self {
+    pub(super) fn for_system_memory() -> Self {
         Self {
             layout: None,
-            surfaces: None,
+            nvmm_reader: None,
             source: String::new(),
-            findings: Arc::default(),
+            diagnostics: Arc::default(),
         }
     }
 
     /// The picture of a sample, which gives its buffer back when it is dropped; `None` when the buffer does not hold what its
     /// caps promise.
-    pub(super) fn read(&mut self, sample: &gst::Sample) -> Option<Picture> {
+    pub(super) fn read(&mut self, sample: &gst::Sample) -> Option<Image> {
         let buffer = sample.buffer_owned()?;
         let layout = self.layout(sample.caps()?, &buffer)?;
         if layout.is_nvmm {
-            return self.in_place(buffer, layout.size);
+            return self.zero_copy(buffer, layout.size);
         }
         let mapped = buffer.into_mapped_buffer_readable().ok()?;
-        Picture::new(
+        Image::new(
             layout.size,
             layout.stride,
             Box::new(Pixels {
@@ -73,13 +73,13 @@ impl Reader {
     }
 
     /// A picture of NVMM that stays there. `None` when it cannot be read in place: the next session copies.
-    fn in_place(&self, buffer: gst::Buffer, size: Size) -> Option<Picture> {
-        let picture = NvmmPicture::new(buffer, size.width, size.height, PixelFormat::Bgrx);
-        match self.surfaces.as_ref()?.surface(&picture) {
-            Ok(surface) => Some(Picture::elsewhere(size, surface)),
+    fn zero_copy(&self, buffer: gst::Buffer, size: Size) -> Option<Image> {
+        let image = NvmmImage::new(buffer, size.width, size.height, PixelFormat::Bgrx);
+        match self.nvmm_reader.as_ref()?.surface(&image) {
+            Ok(surface) => Some(Image::from_handle(size, surface)),
             Err(error) => {
                 log::warn!(source = self.source.as_str(); "{error}; from now on pictures are copied");
-                self.findings.lose_place();
+                self.diagnostics.disable_zero_copy();
                 None
             }
         }

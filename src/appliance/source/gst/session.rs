@@ -6,75 +6,75 @@ use std::time::{Duration, Instant};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::{End, SourceContext, SourceError, WATCH_INTERVAL};
+use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
 use jetwatch_config::{SourceConfig, SourceUri};
 
-use super::build::Launch;
+use super::build::BuiltPipeline;
 use super::camera;
 use super::dot;
 use super::messages::{MissingPlugin, element_error, missing_plugin};
-use super::scale::ENTRY;
-use super::{survey, timing, view};
+use super::scaler::ENTRY;
+use super::{introspect, tee, timing};
 
 /// How long a pipeline that failed may take to say why.
-const EXPLANATION: Duration = Duration::from_secs(2);
+const BUS_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
     config: &SourceConfig,
-    launch: &Launch,
+    built: &BuiltPipeline,
     context: &SourceContext,
     first_frame: &dyn Fn(),
-) -> Result<End, SourceError> {
-    let bus = launch
+) -> Result<SessionEnd, SourceError> {
+    let bus = built
         .pipeline
         .bus()
         .ok_or_else(|| SourceError::Build("the pipeline has no bus".to_owned()))?;
-    let _down = Down(&launch.pipeline);
+    let _down = StateNullGuard(&built.pipeline);
     let mut session = Session {
         config,
         context,
-        launch,
+        built,
         missing: None,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
     };
 
-    let refused = start(&launch.pipeline).is_err();
-    let asked_at = Instant::now();
+    let refused = start(&built.pipeline).is_err();
+    let requested_at = Instant::now();
     let mut announced = false;
     loop {
-        context.pulse.works();
+        context.heartbeat.busy();
         if let Some(message) = bus.timed_pop(gst::ClockTime::from_mseconds(
-            WATCH_INTERVAL.as_millis() as u64,
+            POLL_INTERVAL.as_millis() as u64,
         )) {
             if let Some(end) = session.handle(&message)? {
                 return Ok(end);
             }
-        } else if refused && asked_at.elapsed() > EXPLANATION {
+        } else if refused && requested_at.elapsed() > BUS_DRAIN_TIMEOUT {
             return Err(SourceError::Build(
                 "the pipeline does not start and gives no reason; look at GST_DEBUG=3".to_owned(),
             ));
         }
-        if !announced && launch.progress.frames() > 0 {
+        if !announced && built.stall_monitor.frames() > 0 {
             announced = true;
             session.confirm()?;
             first_frame();
         }
         if context.stop.is_stopped() {
-            return Ok(End::Stopped);
+            return Ok(SessionEnd::Stopped);
         }
-        let idle = launch.progress.idle();
-        let patience = match announced {
+        let idle = built.stall_monitor.idle();
+        let timeout = match announced {
             true => config.stall_timeout,
             false => config.first_frame_timeout(),
         };
-        if idle >= patience {
+        if idle >= timeout {
             session.dump("stall");
             return Err(match announced || config.uri.is_live() {
                 true => SourceError::Stalled { waited: idle },
                 false => SourceError::NoStart { waited: idle },
             });
         }
-        session.dump_if_asked();
+        session.dump_if_requested();
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn run(
 /// then stand still without a word.
 fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
     pipeline.set_state(gst::State::Ready)?;
-    for name in [ENTRY].iter().chain(view::PASSAGES) {
+    for name in [ENTRY].iter().chain(tee::PROBE_POINTS) {
         if let Some(passage) = pipeline.by_name(name) {
             passage.set_state(gst::State::Paused)?;
         }
@@ -92,9 +92,9 @@ fn start(pipeline: &gst::Pipeline) -> Result<(), gst::StateChangeError> {
 }
 
 /// Brings the pipeline down on every way out, panics included.
-struct Down<'a>(&'a gst::Pipeline);
+struct StateNullGuard<'a>(&'a gst::Pipeline);
 
-impl Drop for Down<'_> {
+impl Drop for StateNullGuard<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.0.set_state(gst::State::Null) {
             log::warn!("a pipeline does not stop: {error}");
@@ -105,7 +105,7 @@ impl Drop for Down<'_> {
 struct Session<'a> {
     config: &'a SourceConfig,
     context: &'a SourceContext,
-    launch: &'a Launch,
+    built: &'a BuiltPipeline,
     missing: Option<MissingPlugin>,
     dots_done: u64,
 }
@@ -129,38 +129,38 @@ fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
 impl Session<'_> {
     /// Looks at what the pipeline has really made, and holds it against the configuration.
     fn confirm(&self) -> Result<(), SourceError> {
-        let found = survey::found(self.launch);
-        let plan = survey::plan(&found, self.launch);
+        let found = introspect::elements_upstream(self.built);
+        let plan = introspect::plan(&found, self.built);
         log::info!(source = self.context.name.as_str(); "{plan}");
         for note in &plan.notes {
             log::info!(source = self.context.name.as_str(); "{note}");
         }
         timing::attach(&found, &self.context.recorder);
-        (self.context.on_plan)(&plan);
-        match plan.refused_by(self.config.decoder, self.config.scaling) {
+        self.context.handler.plan(&plan);
+        match plan.rejected_by(self.config.decoder, self.config.scaling) {
             Some(reason) => Err(SourceError::Refused(reason)),
             None => Ok(()),
         }
     }
 
     /// `Some` when the session is over.
-    fn handle(&mut self, message: &gst::Message) -> Result<Option<End>, SourceError> {
+    fn handle(&mut self, message: &gst::Message) -> Result<Option<SessionEnd>, SourceError> {
         match message.view() {
             gst::MessageView::Eos(_) => self.end_of_media(),
             gst::MessageView::Error(error) => {
                 self.dump("error");
                 if self.context.stop.is_stopped() {
-                    return Ok(Some(End::Stopped));
+                    return Ok(Some(SessionEnd::Stopped));
                 }
-                if let Some(reason) = self.launch.findings.take_refusal() {
+                if let Some(reason) = self.built.diagnostics.take_rejection() {
                     return Err(SourceError::Refused(reason));
                 }
-                if self.launch.findings.has_lost_place() {
-                    return Err(SourceError::NotInPlace);
+                if self.built.diagnostics.is_zero_copy_disabled() {
+                    return Err(SourceError::ZeroCopyFailed);
                 }
                 let uri = &self.config.uri;
                 Err(
-                    camera::format_error(uri, &self.launch.pipeline, error).unwrap_or_else(|| {
+                    camera::format_error(uri, &self.built.pipeline, error).unwrap_or_else(|| {
                         with_camera_hint(uri, element_error(error, self.missing.take()))
                     }),
                 )
@@ -176,9 +176,10 @@ impl Session<'_> {
                 Ok(None)
             }
             gst::MessageView::StateChanged(change) => {
-                if message.src().is_some_and(|object| {
-                    object == self.launch.pipeline.upcast_ref::<gst::Object>()
-                }) {
+                if message
+                    .src()
+                    .is_some_and(|object| object == self.built.pipeline.upcast_ref::<gst::Object>())
+                {
                     self.dump(&format!("{:?}-{:?}", change.old(), change.current()).to_lowercase());
                 }
                 Ok(None)
@@ -187,8 +188,8 @@ impl Session<'_> {
         }
     }
 
-    fn end_of_media(&mut self) -> Result<Option<End>, SourceError> {
-        if self.launch.progress.frames() == 0 {
+    fn end_of_media(&mut self) -> Result<Option<SessionEnd>, SourceError> {
+        if self.built.stall_monitor.frames() == 0 {
             if let Some(missing) = self.missing.take() {
                 return Err(missing.into_error());
             }
@@ -200,7 +201,7 @@ impl Session<'_> {
                     message: "the camera's driver ended without a picture".to_owned(),
                 });
             }
-            let others = self.launch.findings.others();
+            let others = self.built.diagnostics.other_streams();
             return Err(if others.is_empty() {
                 SourceError::Empty
             } else {
@@ -210,17 +211,13 @@ impl Session<'_> {
             });
         }
         if self.context.stop.is_stopped() {
-            return Ok(Some(End::Stopped));
+            return Ok(Some(SessionEnd::Stopped));
         }
         if !self.config.loop_at_end {
-            return Ok(Some(End::EndOfMedia));
+            return Ok(Some(SessionEnd::EndOfMedia));
         }
         let flags = gst::SeekFlags::FLUSH | gst::SeekFlags::KEY_UNIT;
-        match self
-            .launch
-            .pipeline
-            .seek_simple(flags, gst::ClockTime::ZERO)
-        {
+        match self.built.pipeline.seek_simple(flags, gst::ClockTime::ZERO) {
             Ok(()) => Ok(None),
             Err(_) => Err(SourceError::Build(
                 "this file cannot be started over (loop: true): it cannot be sought".to_owned(),
@@ -233,14 +230,14 @@ impl Session<'_> {
             self.context.dot.folder.as_deref(),
             &self.context.name,
             why,
-            &self.launch.pipeline,
+            &self.built.pipeline,
         );
     }
 
-    fn dump_if_asked(&mut self) {
-        let asked = self.context.dot.requests.load(Ordering::Relaxed);
-        if asked != self.dots_done {
-            self.dots_done = asked;
+    fn dump_if_requested(&mut self) {
+        let requested = self.context.dot.requests.load(Ordering::Relaxed);
+        if requested != self.dots_done {
+            self.dots_done = requested;
             self.dump("asked");
         }
     }

@@ -9,44 +9,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 
-use crate::plan::{PlanStep, Work};
+use crate::plan::{PlanStep, StepKind};
 use jetwatch_telemetry::{Recorder, Span, Stage};
 
 /// More pictures than any decoder holds. What waits longer was dropped, and its span with it.
-const MOST_INSIDE: usize = 64;
+const MAX_IN_FLIGHT: usize = 64;
 
 /// Times the elements that were found to decode and to scale, from now on.
 pub(super) fn attach(found: &[(gst::Element, Vec<PlanStep>)], recorder: &Recorder) {
-    let does = |steps: &[PlanStep], works: &[Work]| {
+    let does = |steps: &[PlanStep], kinds: &[StepKind]| {
         let mut steps = steps.iter();
-        steps.any(|step| works.contains(&step.work))
+        steps.any(|step| kinds.contains(&step.kind))
     };
-    let all = |works: &'static [Work]| {
-        let all = found.iter().filter(move |(_, steps)| does(steps, works));
+    let all = |kinds: &'static [StepKind]| {
+        let all = found.iter().filter(move |(_, steps)| does(steps, kinds));
         all.map(|(element, _)| element)
     };
-    if let Some(decoder) = all(&[Work::Decode]).next_back() {
+    if let Some(decoder) = all(&[StepKind::Decode]).next_back() {
         time(decoder, decoder, Stage::VideoDecode, recorder);
     }
-    let mut scalers = all(&[Work::Scale, Work::Color, Work::Copy]);
+    let mut scalers = all(&[StepKind::Scale, StepKind::Color, StepKind::Copy]);
     if let Some(first) = scalers.next() {
         let last = scalers.next_back().unwrap_or(first);
         time(first, last, Stage::Scale, recorder);
     }
 }
 
-/// Times what enters `first` and leaves `last`.
+/// Times what enters `first` and leaves `final_step`.
 fn time(first: &gst::Element, last: &gst::Element, stage: Stage, recorder: &Recorder) {
     // A source of pictures has no way in.
     let (Some(entry), Some(exit)) = (first.static_pad("sink"), last.static_pad("src")) else {
         return;
     };
-    let inside: Arc<Mutex<VecDeque<(gst::ClockTime, Span)>>> = Arc::default();
-    let (entering, begins) = (Arc::clone(&inside), recorder.clone());
+    let in_flight: Arc<Mutex<VecDeque<(gst::ClockTime, Span)>>> = Arc::default();
+    let (entering, begins) = (Arc::clone(&in_flight), recorder.clone());
     entry.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
             let mut inside = entering.lock().unwrap_or_else(PoisonError::into_inner);
-            if inside.len() == MOST_INSIDE {
+            if inside.len() == MAX_IN_FLIGHT {
                 inside.pop_front();
             }
             inside.push_back((pts, begins.span(stage, pts.mseconds())));
@@ -56,7 +56,7 @@ fn time(first: &gst::Element, last: &gst::Element, stage: Stage, recorder: &Reco
     let ends = recorder.clone();
     exit.add_probe(gst::PadProbeType::BUFFER, move |_, info| {
         if let Some(pts) = info.buffer().and_then(|buffer| buffer.pts()) {
-            let mut inside = inside.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inside = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
             // The newest of that time: a file that was started over may have left others behind.
             let at = inside.iter().rposition(|(entered, _)| *entered == pts);
             if let Some((_, span)) = at.and_then(|at| inside.remove(at)) {

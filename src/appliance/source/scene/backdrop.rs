@@ -1,12 +1,12 @@
 //! Everything that stands still, drawn once for a target size: the backdrop, the props as sprites, and the sensor's noise.
 
 use super::camera::Pose;
-use super::census::Census;
-use super::hash::{Dice, spread};
-use super::pen::{Canvas, Pen};
+use super::ground_shader::GroundShader;
+use super::projector::{Canvas, Projector};
 use super::prop::Prop;
 use super::raster::{Raster, Scratch};
-use super::surface::Surface;
+use super::rng::{Rng, spread};
+use super::visibility::VisibilityBuffer;
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 /// Up to this many pixels, each is the mean of four points.
@@ -39,7 +39,7 @@ pub(super) struct Backdrop {
 impl Backdrop {
     /// Draws the still world at `size`.
     pub(super) fn new(
-        surface: &Surface<'_>,
+        surface: &GroundShader<'_>,
         props: &[Prop],
         size: Size,
         scratch: &mut Scratch,
@@ -75,7 +75,7 @@ impl Backdrop {
             .iter()
             .map(|prop| Sprite::new(surface, prop, size, scratch))
             .collect();
-        let (more, less) = noise_tile(surface.look.noise, u64::from(surface.salt), columns);
+        let (more, less) = noise_tile(surface.appearance.noise, u64::from(surface.salt), columns);
         Self {
             size,
             pixels,
@@ -142,8 +142,13 @@ impl Backdrop {
 }
 
 impl Sprite {
-    fn new(surface: &Surface<'_>, prop: &Prop, size: Size, scratch: &mut Scratch) -> Option<Self> {
-        let mut census = Census::new(size.width, size.height);
+    fn new(
+        surface: &GroundShader<'_>,
+        prop: &Prop,
+        size: Size,
+        scratch: &mut Scratch,
+    ) -> Option<Self> {
+        let mut census = VisibilityBuffer::new(size.width, size.height);
         census.begin();
         draw_prop(surface, prop, &mut census);
         let entry = census.finish()[0];
@@ -168,7 +173,7 @@ impl Sprite {
         let mut pixels =
             vec![0; sprite_size.width as usize * sprite_size.height as usize * PIXEL_BYTES];
         let mut raster =
-            Raster::part_of(size, aspect, [left, top], &mut pixels, sprite_size, scratch);
+            Raster::region(size, aspect, [left, top], &mut pixels, sprite_size, scratch);
         draw_prop(surface, prop, &mut raster);
         Some(Self {
             left: left as usize,
@@ -180,17 +185,17 @@ impl Sprite {
 }
 
 /// Draws a prop on any canvas.
-pub(super) fn draw_prop<C: Canvas>(surface: &Surface<'_>, prop: &Prop, canvas: &mut C) {
-    prop.draw(&mut Pen {
+pub(super) fn draw_prop<C: Canvas>(surface: &GroundShader<'_>, prop: &Prop, canvas: &mut C) {
+    prop.draw(&mut Projector {
         canvas,
         camera: surface.camera,
-        look: surface.look,
+        appearance: surface.appearance,
         pose: prop.pose,
     });
 }
 
-fn shade_ground<C: Canvas>(surface: &Surface<'_>, prop: &Prop, canvas: &mut C) {
-    let look = surface.look;
+fn shade_ground<C: Canvas>(surface: &GroundShader<'_>, prop: &Prop, canvas: &mut C) {
+    let look = surface.appearance;
     let radius = prop.shade_radius_m();
     // Crowns stand high: their shadow lies away from the sun.
     let lift = if radius > 1.0 { 3.4 } else { 0.0 };
@@ -200,10 +205,10 @@ fn shade_ground<C: Canvas>(surface: &Surface<'_>, prop: &Prop, canvas: &mut C) {
         prop.pose.at[0] - look.sun[0] * far,
         prop.pose.at[1] - look.sun[2] * far,
     ];
-    let mut pen = Pen {
+    let mut pen = Projector {
         canvas,
         camera: surface.camera,
-        look,
+        appearance: look,
         pose: Pose {
             at,
             forward: [1.0, 0.0],
@@ -213,12 +218,12 @@ fn shade_ground<C: Canvas>(surface: &Surface<'_>, prop: &Prop, canvas: &mut C) {
         let ring: [[f32; 3]; 16] = std::array::from_fn(|i| {
             let turn = i as f32 / 16.0;
             [
-                radius * grow * super::hash::cowave(turn),
+                radius * grow * super::rng::cos_approx(turn),
                 0.0,
-                radius * grow * super::hash::wave(turn),
+                radius * grow * super::rng::sin_approx(turn),
             ]
         });
-        pen.veil(&ring, [0.02, 0.02, 0.03], opacity);
+        pen.blend_haze(&ring, [0.02, 0.02, 0.03], opacity);
     }
 }
 
@@ -226,7 +231,7 @@ fn noise_tile(strength: u8, seed: u64, columns: usize) -> (Vec<u8>, Vec<u8>) {
     if strength == 0 {
         return (Vec::new(), Vec::new());
     }
-    let mut dice = Dice::new(&[seed, 0x6e6f_6973]);
+    let mut dice = Rng::new(&[seed, 0x6e6f_6973]);
     let length = (columns + NOISE_STARTS) * PIXEL_BYTES;
     let (mut more, mut less) = (vec![0; length], vec![0; length]);
     for (more, less) in more

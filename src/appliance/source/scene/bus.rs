@@ -1,9 +1,9 @@
 //! City buses.
 
+use super::appearance::Rgb;
 use super::car::GLASS;
-use super::hash::Dice;
-use super::look::Rgb;
-use super::pen::{Canvas, Pen, Quad, Rib, patch};
+use super::projector::{Canvas, CrossSection, Projector, Quad, patch};
+use super::rng::Rng;
 use super::wheel::{DARK, axle_wheels};
 
 /// How one bus looks.
@@ -27,27 +27,27 @@ const BUS_PAINTS: [Rgb; 6] = [
 
 impl Bus {
     /// A bus drawn from these dice.
-    pub(super) fn new(dice: &mut Dice) -> Self {
+    pub(super) fn new(dice: &mut Rng) -> Self {
         Self {
-            length: dice.pick(&[8.6, 10.6, 11.2]),
+            length: dice.choose(&[8.6, 10.6, 11.2]),
             height: dice.range(2.9, 3.1),
-            paint: dice.pick(&BUS_PAINTS),
-            band: dice.pick(&BUS_PAINTS),
+            paint: dice.choose(&BUS_PAINTS),
+            band: dice.choose(&BUS_PAINTS),
             poster: dice
-                .chance(0.4)
+                .bool(0.4)
                 .then(|| [dice.unit(), dice.unit(), dice.unit()]),
         }
     }
 
     /// Draws it; `travelled_m` turns the wheels.
-    pub(super) fn draw<C: Canvas>(&self, pen: &mut Pen<'_, C>, travelled_m: f32) {
+    pub(super) fn draw<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
         let half = self.length * 0.5;
         let (w, h) = (1.25, self.height);
         let axles = [half - 2.3, 2.6 - half];
         for wheel in axle_wheels(axles, w - 0.01, 0.47) {
             wheel.draw_tire(pen);
         }
-        let ribs: [Rib; 7] = [
+        let ribs: [CrossSection; 7] = [
             [-half + 0.04, 0.34, w],
             [-half, 1.3, w],
             [-half + 0.06, h - 0.12, w - 0.05],
@@ -96,7 +96,7 @@ impl Bus {
             self.paint.map(|c| c * 1.05),
             self.paint.map(|c| c * 0.82),
         );
-        let side = pen.seen_side(w);
+        let side = pen.visible_side(w);
         if side != 0.0 {
             self.draw_side(pen, half, w * side, side);
             for wheel in axle_wheels(axles, w, 0.47).filter(|wheel| wheel.left * side > 0.0) {
@@ -105,7 +105,7 @@ impl Bus {
         }
     }
 
-    fn draw_rear_low<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
+    fn draw_rear_low<C: Canvas>(&self, pen: &mut Projector<'_, C>, quad: &Quad) {
         pen.face(&patch(quad, [0.0, 1.0], [0.0, 0.2]), DARK);
         pen.face(
             &patch(quad, [0.25, 0.75], [0.35, 0.8]),
@@ -115,14 +115,14 @@ impl Bus {
         pen.lamp(&patch(quad, [0.86, 0.97], [0.4, 0.85]), [0.75, 0.07, 0.06]);
     }
 
-    fn draw_windshield<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
+    fn draw_windshield<C: Canvas>(&self, pen: &mut Projector<'_, C>, quad: &Quad) {
         pen.face(&patch(quad, [0.06, 0.94], [0.02, 0.97]), [0.08, 0.09, 0.10]);
         pen.shaded(&patch(quad, [0.08, 0.92], [0.24, 0.96]), GLASS[0], GLASS[1]);
         pen.lamp(&patch(quad, [0.25, 0.75], [0.06, 0.19]), [0.95, 0.62, 0.12]);
         pen.face(&patch(quad, [0.64, 0.76], [0.55, 0.93]), [0.10, 0.09, 0.09]);
     }
 
-    fn draw_side<C: Canvas>(&self, pen: &mut Pen<'_, C>, half: f32, left: f32, side: f32) {
+    fn draw_side<C: Canvas>(&self, pen: &mut Projector<'_, C>, half: f32, left: f32, side: f32) {
         let h = self.height;
         pen.panel(
             left,

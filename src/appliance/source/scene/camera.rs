@@ -8,8 +8,8 @@
 //! picture  u right, v down, in picture heights, from the top left corner
 //! ```
 
-use super::hash::{cowave, wave};
-use super::look::{Layout, Look};
+use super::appearance::{Appearance, Layout};
+use super::rng::{cos_approx, sin_approx};
 
 /// Nothing nearer than this is drawn, in meters.
 pub(super) const NEAREST_M: f32 = 0.7;
@@ -30,24 +30,27 @@ pub(super) struct Camera {
 
 impl Camera {
     /// A camera of this look with the whole corridor, `half_m` meters to either side of the road's middle, before it.
-    pub(super) fn new(look: &Look, aspect: f32, half_m: f32) -> Self {
-        let (cos, sin) = (cowave(look.yaw_turns), wave(look.yaw_turns));
+    pub(super) fn new(appearance: &Appearance, aspect: f32, half_m: f32) -> Self {
+        let (cos, sin) = (
+            cos_approx(appearance.yaw_turns),
+            sin_approx(appearance.yaw_turns),
+        );
         let length = (cos * cos + sin * sin).sqrt();
         let (cos, sin) = (cos / length, sin / length);
-        let first_row_m = look.focal * look.camera_m / (1.0 - look.horizon);
-        let origin = match look.layout {
+        let first_row_m = appearance.focal * appearance.camera_m / (1.0 - appearance.horizon);
+        let origin = match appearance.layout {
             // The near pavement starts a little above the lower edge of the picture.
             Layout::Across | Layout::Oblique => {
-                [0.0, first_row_m + half_m - look.pavement_m * 0.45]
+                [0.0, first_row_m + half_m - appearance.pavement_m * 0.45]
             }
             // The camera stands over the road, beside its middle.
-            Layout::Avenue => [(look.pavement_m - 3.4) * 2.0, 0.0],
+            Layout::Avenue => [(appearance.pavement_m - 3.4) * 2.0, 0.0],
         };
         Self {
             aspect,
-            focal: look.focal,
-            horizon: look.horizon,
-            height_m: look.camera_m,
+            focal: appearance.focal,
+            horizon: appearance.horizon,
+            height_m: appearance.camera_m,
             cos,
             sin,
             origin,
@@ -147,9 +150,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn street_and_view_are_inverse() {
+    fn projection_and_unprojection_are_inverse() {
         for seed in 0..10 {
-            let camera = Camera::new(&Look::from_seed(seed), 16.0 / 9.0, 8.0);
+            let camera = Camera::new(&Appearance::from_seed(seed), 16.0 / 9.0, 8.0);
             for street in [[0.0, 0.0], [12.0, -3.0], [-40.0, 7.5]] {
                 let back = camera.to_street(camera.to_view(street));
                 assert!(
@@ -163,7 +166,7 @@ mod tests {
     #[test]
     fn rays_hit_the_plane_that_they_came_from() {
         for seed in 0..10 {
-            let camera = Camera::new(&Look::from_seed(seed), 16.0 / 9.0, 8.0);
+            let camera = Camera::new(&Appearance::from_seed(seed), 16.0 / 9.0, 8.0);
             let [x, z] = camera.to_view([25.0, 9.0]);
             if z < 1.0 {
                 continue;

@@ -1,8 +1,8 @@
 //! Cars, vans and pickups: a body, a cabin narrower at its top, four wheels, glass and lights.
 
-use super::hash::Dice;
-use super::look::Rgb;
-use super::pen::{Canvas, Pen, Quad, Rib, patch};
+use super::appearance::Rgb;
+use super::projector::{Canvas, CrossSection, Projector, Quad, patch};
+use super::rng::Rng;
 use super::wheel::{DARK, Wheel};
 
 /// Proportions of one kind of car, in meters.
@@ -116,39 +116,39 @@ pub(super) struct Car {
 
 impl Car {
     /// A passenger car drawn from these dice.
-    pub(super) fn new(dice: &mut Dice) -> Self {
-        let shape = dice.pick(&[SEDAN, SEDAN, HATCHBACK, HATCHBACK, WAGON, SUV, SUV, VAN]);
-        let paint = dice.pick(&PAINTS).map(|c| c * dice.range(0.92, 1.06));
-        let taxi = dice.chance(0.06);
+    pub(super) fn new(dice: &mut Rng) -> Self {
+        let shape = dice.choose(&[SEDAN, SEDAN, HATCHBACK, HATCHBACK, WAGON, SUV, SUV, VAN]);
+        let paint = dice.choose(&PAINTS).map(|c| c * dice.range(0.92, 1.06));
+        let taxi = dice.bool(0.06);
         Self {
             shape,
             paint: if taxi { [0.93, 0.72, 0.10] } else { paint },
-            roof: if dice.chance(0.12) {
+            roof: if dice.bool(0.12) {
                 [0.12, 0.12, 0.13]
             } else {
                 paint
             },
-            rear_windows: shape.height < 1.9 || dice.chance(0.5),
-            braking: dice.chance(0.4),
+            rear_windows: shape.height < 1.9 || dice.bool(0.5),
+            braking: dice.bool(0.4),
             taxi,
         }
     }
 
     /// A pickup.
-    pub(super) fn new_pickup(dice: &mut Dice) -> Self {
-        let paint = dice.pick(&PAINTS);
+    pub(super) fn new_pickup(dice: &mut Rng) -> Self {
+        let paint = dice.choose(&PAINTS);
         Self {
             shape: PICKUP,
             paint,
             roof: paint,
             rear_windows: false,
-            braking: dice.chance(0.4),
+            braking: dice.bool(0.4),
             taxi: false,
         }
     }
 
     /// Draws it; `travelled_m` turns the wheels.
-    pub(super) fn draw<C: Canvas>(&self, pen: &mut Pen<'_, C>, travelled_m: f32) {
+    pub(super) fn draw<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
         let s = &self.shape;
         let half = s.length * 0.5;
         let w = s.width * 0.5;
@@ -162,7 +162,7 @@ impl Car {
             wheel.draw_tire(pen);
         }
         self.draw_body(pen, half, w);
-        let side = pen.seen_side(w);
+        let side = pen.visible_side(w);
         if side != 0.0 {
             self.draw_side(pen, half, w * side);
             for wheel in wheels.iter().filter(|wheel| wheel.left * side > 0.0) {
@@ -183,11 +183,11 @@ impl Car {
         self.draw_cabin(pen, half, w);
     }
 
-    fn draw_body<C: Canvas>(&self, pen: &mut Pen<'_, C>, half: f32, w: f32) {
+    fn draw_body<C: Canvas>(&self, pen: &mut Projector<'_, C>, half: f32, w: f32) {
         let s = &self.shape;
         let nose = s.belt - 0.16;
         let low = s.wheel * 0.62;
-        let ribs: [Rib; 8] = [
+        let ribs: [CrossSection; 8] = [
             [-half + 0.10, low, w - 0.06],
             [-half, 0.52, w - 0.05],
             [-half + 0.05, s.belt - 0.03, w - 0.10],
@@ -229,7 +229,7 @@ impl Car {
         );
     }
 
-    fn draw_rear<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
+    fn draw_rear<C: Canvas>(&self, pen: &mut Projector<'_, C>, quad: &Quad) {
         let glow = if self.braking {
             [0.95, 0.10, 0.08]
         } else {
@@ -241,9 +241,9 @@ impl Car {
         pen.face(&patch(quad, [0.0, 1.0], [0.0, 0.12]), DARK);
     }
 
-    fn draw_front<C: Canvas>(&self, pen: &mut Pen<'_, C>, quad: &Quad) {
+    fn draw_front<C: Canvas>(&self, pen: &mut Projector<'_, C>, quad: &Quad) {
         // Its ribs run from the hood's edge down to the bumper.
-        let light = if pen.look.is_dark() {
+        let light = if pen.appearance.is_dark() {
             [1.0, 0.98, 0.86]
         } else {
             [0.86, 0.88, 0.90]
@@ -253,7 +253,7 @@ impl Car {
         pen.lamp(&patch(quad, [0.76, 0.97], [0.22, 0.66]), light);
     }
 
-    fn draw_side<C: Canvas>(&self, pen: &mut Pen<'_, C>, half: f32, left: f32) {
+    fn draw_side<C: Canvas>(&self, pen: &mut Projector<'_, C>, half: f32, left: f32) {
         let s = &self.shape;
         let line = self.paint.map(|c| c * 0.45);
         let low = s.wheel * 0.62;
@@ -276,7 +276,7 @@ impl Car {
                 );
             }
         }
-        let (front, rear) = if pen.look.is_dark() {
+        let (front, rear) = if pen.appearance.is_dark() {
             ([1.0, 0.95, 0.8], [0.9, 0.1, 0.1])
         } else {
             ([0.84, 0.85, 0.86], [0.62, 0.07, 0.07])
@@ -295,12 +295,12 @@ impl Car {
         );
     }
 
-    fn draw_cabin<C: Canvas>(&self, pen: &mut Pen<'_, C>, half: f32, w: f32) {
+    fn draw_cabin<C: Canvas>(&self, pen: &mut Projector<'_, C>, half: f32, w: f32) {
         let s = &self.shape;
         let (base, top) = (w - 0.07, w - 0.25);
         let rear = s.deck - half + 0.02;
         let front = half - s.hood;
-        let ribs: [Rib; 4] = [
+        let ribs: [CrossSection; 4] = [
             [rear, s.belt, base],
             [rear + s.lean[1], s.height, top],
             [front - s.lean[0], s.height, top],
@@ -325,7 +325,7 @@ impl Car {
             }
         }
         pen.side(&ribs, self.roof, self.paint);
-        let side = pen.seen_side(base);
+        let side = pen.visible_side(base);
         if side != 0.0 {
             self.draw_windows(pen, &ribs, side);
         }
@@ -352,7 +352,12 @@ impl Car {
         }
     }
 
-    fn draw_windows<C: Canvas>(&self, pen: &mut Pen<'_, C>, ribs: &[Rib; 4], side: f32) {
+    fn draw_windows<C: Canvas>(
+        &self,
+        pen: &mut Projector<'_, C>,
+        ribs: &[CrossSection; 4],
+        side: f32,
+    ) {
         let [a, b, c, d] = *ribs;
         let height = b[1] - a[1];
         // A point of the leaning side: 0 to 1 up, and 0 (rear) to 1 (front) along the window's edge at that height.

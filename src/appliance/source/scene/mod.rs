@@ -15,55 +15,55 @@
 //! excepted. As in COCO a rider and what is ridden are two objects: a `person` and a `bicycle` or `motorcycle`. Labels:
 //! `person`, `bicycle`, `car`, `motorcycle`, `bus`, `truck`.
 
-mod actor;
+mod appearance;
 mod backdrop;
+mod bounds;
 mod bus;
 mod camera;
 mod car;
-mod census;
-mod cycle;
-mod extent;
-mod hash;
-mod look;
-mod pen;
+mod ground_shader;
+mod object;
 mod person;
+mod projector;
 mod prop;
 mod raster;
 mod rider;
+mod rng;
 mod shadow;
 mod street;
-mod surface;
 #[cfg(test)]
 mod tests;
 mod traffic;
 mod truck;
+mod two_wheeler;
+mod visibility;
 mod wheel;
 
 use jetwatch_config::SyntheticScene;
-use jetwatch_types::{PIXEL_BYTES, Size, TruthBox, Xyxy, area};
+use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, Xyxy, area};
 
-pub use look::{Layout, Look, Rgb, TimeOfDay};
+pub use appearance::{Appearance, Layout, Rgb, TimeOfDay};
 
-use actor::{Actor, Species};
 use backdrop::{Backdrop, draw_prop};
 use bus::Bus;
 use camera::Camera;
 use car::Car;
-use census::{Census, Entry, Mask};
-use cycle::Cycle;
-use hash::{Dice, spread};
-use pen::{Canvas, Pen};
+use ground_shader::GroundShader;
+use object::{ObjectKind, SceneObject};
 use person::{Person, draw_walker};
+use projector::{Canvas, Projector};
 use prop::Prop;
 use raster::{Raster, Scratch};
+use rng::{Rng, spread};
 use shadow::draw_shadow;
 use street::Street;
-use surface::Surface;
 use traffic::Traffic;
 use truck::Truck;
+use two_wheeler::Cycle;
+use visibility::{Entry, Mask, VisibilityBuffer};
 
 /// Boxes with a side below this, in source pixels, are left out of the truth.
-const LEAST_SIDE: f32 = 1.0;
+const MIN_SIDE: f32 = 1.0;
 
 /// A street before a camera. Make one per source: it keeps the backdrop of the last target size and its working memory.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub struct Scene {
     size: Size,
     fps: f64,
     salt: u32,
-    look: Look,
+    look: Appearance,
     camera: Camera,
     street: Street,
     traffic: Traffic,
@@ -80,51 +80,51 @@ pub struct Scene {
     masks: Vec<Mask>,
     backdrop: Option<Backdrop>,
     scratch: Scratch,
-    actors: Vec<Actor>,
-    census: Census,
+    objects: Vec<SceneObject>,
+    census: VisibilityBuffer,
 }
 
 impl Scene {
-    /// The scene of these parameters, with the [`Look`] of its seed. `frames` and `pace` are the source's business.
+    /// The scene of these parameters, with the [`Appearance`] of its seed. `frames` and `pace` are the source's business.
     #[must_use]
     pub fn new(parameters: &SyntheticScene) -> Self {
-        Self::with_look(parameters, Look::from_seed(parameters.seed))
+        Self::with_appearance(parameters, Appearance::from_seed(parameters.seed))
     }
 
     /// The same traffic under another look. Width, height and fps of 0 are taken as 1.
     #[must_use]
-    pub fn with_look(parameters: &SyntheticScene, look: Look) -> Self {
+    pub fn with_appearance(parameters: &SyntheticScene, appearance: Appearance) -> Self {
         let size = Size::new(parameters.width.max(1), parameters.height.max(1));
         let seed = parameters.seed;
         let camera = Camera::new(
-            &look,
+            &appearance,
             size.width as f32 / size.height as f32,
-            Street::corridor_half(&look),
+            Street::corridor_half(&appearance),
         );
-        let street = Street::new(&look, &camera, seed);
+        let street = Street::new(&appearance, &camera, seed);
         let traffic = Traffic::new(seed, parameters.objects, &street);
-        let props = prop::furnish(&look, &street, &camera, seed);
+        let props = prop::place_props(&appearance, &street, &camera, seed);
         // Any 24 bits will do; the textures add small numbers to it.
         let salt = (spread(seed) >> 40) as u32;
-        let mut census = Census::new(size.width, size.height);
-        let surface = Surface {
-            look: &look,
+        let mut visibility = VisibilityBuffer::new(size.width, size.height);
+        let surface = GroundShader {
+            appearance: &appearance,
             camera: &camera,
             street: &street,
             salt,
         };
         let mask_of = |prop: &Prop| {
-            census.clear();
-            census.begin();
-            draw_prop(&surface, prop, &mut census);
-            census.mask()
+            visibility.clear();
+            visibility.begin();
+            draw_prop(&surface, prop, &mut visibility);
+            visibility.mask()
         };
         let masks = props.iter().map(mask_of).collect();
         Self {
             size,
             fps: f64::from(parameters.fps.max(1)),
             salt,
-            look,
+            look: appearance,
             camera,
             street,
             traffic,
@@ -132,14 +132,14 @@ impl Scene {
             masks,
             backdrop: None,
             scratch: Scratch::default(),
-            actors: Vec::new(),
-            census,
+            objects: Vec::new(),
+            census: visibility,
         }
     }
 
     /// How it looks.
     #[must_use]
-    pub fn look(&self) -> &Look {
+    pub fn appearance(&self) -> &Appearance {
         &self.look
     }
 
@@ -151,7 +151,7 @@ impl Scene {
 
     /// As [`truth_into`](Self::truth_into), in a list of its own.
     #[must_use]
-    pub fn truth(&mut self, frame: u64) -> Vec<TruthBox> {
+    pub fn truth(&mut self, frame: u64) -> Vec<GroundTruthBox> {
         let mut truth = Vec::new();
         self.truth_into(frame, &mut truth);
         truth
@@ -164,23 +164,23 @@ impl Scene {
     /// extent's area that its box in the picture has with the share of pixels in the picture that nothing nearer covers, counted on a grid of at most 320
     /// columns: good to about 0.02 for an object 100 pixels high, to 0.1 for one of 20. Allocates only while lists still grow to the
     /// most objects met.
-    pub fn truth_into(&mut self, frame: u64, truth: &mut Vec<TruthBox>) {
+    pub fn truth_into(&mut self, frame: u64, truth: &mut Vec<GroundTruthBox>) {
         truth.clear();
-        self.place_actors(frame);
+        self.place_objects(frame);
         self.census.clear();
         let mut props = self.props.iter().zip(&self.masks).peekable();
-        for actor in &self.actors {
+        for actor in &self.objects {
             while let Some((_, mask)) =
                 props.next_if(|(prop, _)| prop.order.compare(&actor.order).is_lt())
             {
                 self.census.cover(mask);
             }
             self.census.begin();
-            draw_actor(
-                &mut Pen {
+            draw_object(
+                &mut Projector {
                     canvas: &mut self.census,
                     camera: &self.camera,
-                    look: &self.look,
+                    appearance: &self.look,
                     pose: actor.pose,
                 },
                 actor,
@@ -189,7 +189,11 @@ impl Scene {
         for (_, mask) in props {
             self.census.cover(mask);
         }
-        for (actor, entries) in self.actors.iter().zip(self.census.finish().chunks_exact(2)) {
+        for (actor, entries) in self
+            .objects
+            .iter()
+            .zip(self.census.finish().chunks_exact(2))
+        {
             for (part, entry) in entries.iter().enumerate() {
                 truth.extend(truth_box(actor, part, entry, &self.camera, self.size));
             }
@@ -217,9 +221,9 @@ impl Scene {
             "{} bytes in rows of {stride} cannot hold a picture of {target}",
             pixels.len()
         );
-        self.place_actors(frame);
-        let surface = Surface {
-            look: &self.look,
+        self.place_objects(frame);
+        let surface = GroundShader {
+            appearance: &self.look,
             camera: &self.camera,
             street: &self.street,
             salt: self.salt,
@@ -239,29 +243,29 @@ impl Scene {
         backdrop.copy_to(pixels, stride);
         let aspect = self.camera.aspect;
         let mut raster = Raster::new(pixels, stride, target, aspect, scratch);
-        for actor in &self.actors {
+        for actor in &self.objects {
             draw_shadow(
-                &mut Pen {
+                &mut Projector {
                     canvas: &mut raster,
                     camera: &self.camera,
-                    look: &self.look,
+                    appearance: &self.look,
                     pose: actor.pose,
                 },
-                actor.species,
+                actor.kind,
             );
         }
         let mut props = self.props.iter().enumerate().peekable();
-        for actor in &self.actors {
+        for actor in &self.objects {
             while let Some((index, _)) =
                 props.next_if(|(_, prop)| prop.order.compare(&actor.order).is_lt())
             {
                 backdrop.blend_prop(index, raster.pixels(), stride);
             }
-            draw_actor(
-                &mut Pen {
+            draw_object(
+                &mut Projector {
                     canvas: &mut raster,
                     camera: &self.camera,
-                    look: &self.look,
+                    appearance: &self.look,
                     pose: actor.pose,
                 },
                 actor,
@@ -273,37 +277,42 @@ impl Scene {
         backdrop.add_noise(frame, pixels, stride);
     }
 
-    fn place_actors(&mut self, frame: u64) {
+    fn place_objects(&mut self, frame: u64) {
         self.traffic.at(
             frame as f64 / self.fps,
             &self.street,
             &self.camera,
-            &mut self.actors,
+            &mut self.objects,
         );
     }
 }
 
 /// Draws one actor on any canvas; the pen stands at its pose.
-fn draw_actor<C: Canvas>(pen: &mut Pen<'_, C>, actor: &Actor) {
-    let mut dice = Dice::new(&[actor.seed]);
-    match actor.species {
-        Species::Car => Car::new(&mut dice).draw(pen, actor.travelled),
-        Species::Pickup => Car::new_pickup(&mut dice).draw(pen, actor.travelled),
-        Species::Truck => Truck::new(&mut dice).draw(pen, actor.travelled),
-        Species::Bus => Bus::new(&mut dice).draw(pen, actor.travelled),
-        Species::Motorcycle => Cycle::new_motorcycle(&mut dice).draw_motorcycle(pen),
-        Species::Bicycle => Cycle::new_bicycle(&mut dice).draw_bicycle(pen, actor.travelled),
-        Species::Person => draw_walker(pen, &Person::new(&mut dice), actor.travelled, actor.stride),
+fn draw_object<C: Canvas>(pen: &mut Projector<'_, C>, object: &SceneObject) {
+    let mut dice = Rng::new(&[object.seed]);
+    match object.kind {
+        ObjectKind::Car => Car::new(&mut dice).draw(pen, object.travelled),
+        ObjectKind::Pickup => Car::new_pickup(&mut dice).draw(pen, object.travelled),
+        ObjectKind::Truck => Truck::new(&mut dice).draw(pen, object.travelled),
+        ObjectKind::Bus => Bus::new(&mut dice).draw(pen, object.travelled),
+        ObjectKind::Motorcycle => Cycle::new_motorcycle(&mut dice).draw_motorcycle(pen),
+        ObjectKind::Bicycle => Cycle::new_bicycle(&mut dice).draw_bicycle(pen, object.travelled),
+        ObjectKind::Person => draw_walker(
+            pen,
+            &Person::new(&mut dice),
+            object.travelled,
+            object.stride,
+        ),
     }
 }
 
 fn truth_box(
-    actor: &Actor,
+    actor: &SceneObject,
     part: usize,
     entry: &Entry,
     camera: &Camera,
     size: Size,
-) -> Option<TruthBox> {
+) -> Option<GroundTruthBox> {
     if entry.is_empty() {
         return None;
     }
@@ -318,7 +327,7 @@ fn truth_box(
         right.clamp(0.0, width),
         bottom.clamp(0.0, height),
     ];
-    if xyxy[2] - xyxy[0] < LEAST_SIDE || xyxy[3] - xyxy[1] < LEAST_SIDE {
+    if xyxy[2] - xyxy[0] < MIN_SIDE || xyxy[3] - xyxy[1] < MIN_SIDE {
         return None;
     }
     let inside = area(&xyxy) / area(&pixels(entry.whole));
@@ -328,9 +337,9 @@ fn truth_box(
     } else {
         entry.left_over as f32 / entry.written as f32
     };
-    Some(TruthBox {
+    Some(GroundTruthBox {
         id: actor.id.wrapping_add(part as u32),
-        label: actor.species.label(part),
+        label: actor.kind.label(part),
         xyxy,
         visible: (inside * free).clamp(0.0, 1.0),
     })

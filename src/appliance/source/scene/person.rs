@@ -2,9 +2,9 @@
 //!
 //! All lengths are shares of the body's height unless they end in `_m`.
 
-use super::hash::{Dice, cowave, wave};
-use super::look::Rgb;
-use super::pen::{Canvas, Pen};
+use super::appearance::Rgb;
+use super::projector::{Canvas, Projector};
+use super::rng::{Rng, cos_approx, sin_approx};
 
 /// How one person looks.
 #[derive(Debug, Clone)]
@@ -66,9 +66,9 @@ const TROUSERS: [Rgb; 6] = [
 
 impl Person {
     /// Someone drawn from these dice.
-    pub(super) fn new(dice: &mut Dice) -> Self {
-        let child = dice.chance(0.1);
-        let mut cloth = |probability: f32| dice.chance(probability).then(|| dice.pick(&CLOTHES));
+    pub(super) fn new(dice: &mut Rng) -> Self {
+        let child = dice.bool(0.1);
+        let mut cloth = |probability: f32| dice.bool(probability).then(|| dice.choose(&CLOTHES));
         let (stripe, skirt, backpack, bag) = (cloth(0.25), cloth(0.2), cloth(0.22), cloth(0.2));
         Self {
             height_m: if child {
@@ -77,16 +77,16 @@ impl Person {
                 dice.range(1.56, 1.9)
             },
             build: dice.range(0.92, 1.18),
-            skin: dice.pick(&SKINS),
-            hair: dice.pick(&HAIRS),
-            shirt: dice.pick(&CLOTHES),
+            skin: dice.choose(&SKINS),
+            hair: dice.choose(&HAIRS),
+            shirt: dice.choose(&CLOTHES),
             stripe,
-            legs: dice.pick(&TROUSERS),
-            shoes: dice.pick(&[[0.08, 0.08, 0.08], [0.75, 0.75, 0.74], [0.30, 0.20, 0.14]]),
+            legs: dice.choose(&TROUSERS),
+            shoes: dice.choose(&[[0.08, 0.08, 0.08], [0.75, 0.75, 0.74], [0.30, 0.20, 0.14]]),
             skirt,
             backpack,
             bag,
-            short_sleeves: dice.chance(0.45),
+            short_sleeves: dice.bool(0.45),
             phase: dice.unit(),
         }
     }
@@ -96,11 +96,11 @@ impl Person {
 pub(super) type Point = [f32; 3];
 
 /// Ends of one leg or arm, the joint between them in the middle.
-pub(super) type Chain = [Point; 3];
+pub(super) type Joints = [Point; 3];
 
 /// Draws limbs with lengths as shares of the body's height.
 pub(super) struct Body<'p, 'a, C> {
-    pub(super) pen: &'p mut Pen<'a, C>,
+    pub(super) pen: &'p mut Projector<'a, C>,
     pub(super) height_m: f32,
 }
 
@@ -116,7 +116,7 @@ impl<C: Canvas> Body<'_, '_, C> {
         );
     }
 
-    pub(super) fn leg(&mut self, person: &Person, [hip, knee, ankle]: Chain) {
+    pub(super) fn leg(&mut self, person: &Person, [hip, knee, ankle]: Joints) {
         let thick = person.build;
         let bare = person.skirt.is_some();
         self.limb(hip, 0.052 * thick, knee, 0.040 * thick, person.legs);
@@ -137,7 +137,7 @@ impl<C: Canvas> Body<'_, '_, C> {
         );
     }
 
-    pub(super) fn arm(&mut self, person: &Person, [shoulder, elbow, hand]: Chain) {
+    pub(super) fn arm(&mut self, person: &Person, [shoulder, elbow, hand]: Joints) {
         let lower = if person.short_sleeves {
             person.skin
         } else {
@@ -227,7 +227,7 @@ impl<C: Canvas> Body<'_, '_, C> {
 
 /// Someone on foot who has come `travelled_m` meters; `stride` 1 walks, 0 stands.
 pub(super) fn draw_walker<C: Canvas>(
-    pen: &mut Pen<'_, C>,
+    pen: &mut Projector<'_, C>,
     person: &Person,
     travelled_m: f32,
     stride: f32,
@@ -237,31 +237,35 @@ pub(super) fn draw_walker<C: Canvas>(
     let turns = person.phase + travelled_m / (0.82 * height_m);
     let pace = |side: f32| if side > 0.0 { turns } else { turns + 0.5 };
     // Legs hang from the hips; the lower foot then sets how high the hips are.
-    let leg = |side: f32| -> Chain {
+    let leg = |side: f32| -> Joints {
         let swing = pace(side);
-        let thigh = 0.072 * stride * wave(swing);
-        let shin = thigh - 0.10 * stride * wave(swing + 0.3).max(0.0);
-        let knee = [0.245 * wave(thigh), -0.245 * cowave(thigh), side * 0.05];
+        let thigh = 0.072 * stride * sin_approx(swing);
+        let shin = thigh - 0.10 * stride * sin_approx(swing + 0.3).max(0.0);
+        let knee = [
+            0.245 * sin_approx(thigh),
+            -0.245 * cos_approx(thigh),
+            side * 0.05,
+        ];
         [
             [0.0, 0.0, side * 0.048],
             knee,
             [
-                knee[0] + 0.225 * wave(shin),
-                knee[1] - 0.225 * cowave(shin),
+                knee[0] + 0.225 * sin_approx(shin),
+                knee[1] - 0.225 * cos_approx(shin),
                 side * 0.05,
             ],
         ]
     };
     let legs = [leg(1.0), leg(-1.0)];
     let hips_up = 0.031 - legs[0][2][1].min(legs[1][2][1]);
-    let raise = |chain: Chain| chain.map(|[ahead, up, left]| [ahead, up + hips_up, left]);
+    let raise = |chain: Joints| chain.map(|[ahead, up, left]| [ahead, up + hips_up, left]);
     let chest = [0.012, hips_up + 0.275, 0.0];
-    let arm = |side: f32| -> Chain {
-        let swing = -0.065 * stride * wave(pace(side));
+    let arm = |side: f32| -> Joints {
+        let swing = -0.065 * stride * sin_approx(pace(side));
         let shoulder = [chest[0], chest[1] + 0.022, side * 0.118 * person.build];
         let elbow = [
-            shoulder[0] + 0.17 * wave(swing),
-            shoulder[1] - 0.17 * cowave(swing),
+            shoulder[0] + 0.17 * sin_approx(swing),
+            shoulder[1] - 0.17 * cos_approx(swing),
             side * 0.135 * person.build,
         ];
         let lower = swing + 0.03 + 0.02 * stride;
@@ -269,8 +273,8 @@ pub(super) fn draw_walker<C: Canvas>(
             shoulder,
             elbow,
             [
-                elbow[0] + 0.15 * wave(lower),
-                elbow[1] - 0.15 * cowave(lower),
+                elbow[0] + 0.15 * sin_approx(lower),
+                elbow[1] - 0.15 * cos_approx(lower),
                 side * 0.13 * person.build,
             ],
         ]

@@ -1,10 +1,10 @@
 //! What stands still on the pavements and hides things that pass behind it: trees, lamp posts, signs, bollards, planters.
 
-use super::actor::Order;
+use super::appearance::{Appearance, Layout, Rgb};
 use super::camera::{Camera, Pose};
-use super::hash::{Dice, cowave, wave};
-use super::look::{Layout, Look, Rgb};
-use super::pen::{Canvas, Pen};
+use super::object::Order;
+use super::projector::{Canvas, Projector};
+use super::rng::{Rng, cos_approx, sin_approx};
 use super::street::{FAR_M, Street};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,17 +26,22 @@ pub(super) struct Prop {
 }
 
 /// All props of a street, farthest first.
-pub(super) fn furnish(look: &Look, street: &Street, camera: &Camera, seed: u64) -> Vec<Prop> {
-    let mut dice = Dice::new(&[seed, 0x7072_6f70]);
+pub(super) fn place_props(
+    appearance: &Appearance,
+    street: &Street,
+    camera: &Camera,
+    seed: u64,
+) -> Vec<Prop> {
+    let mut dice = Rng::new(&[seed, 0x7072_6f70]);
     let mut props = Vec::new();
     let stand = camera.stand();
     for side in [-1.0_f32, 1.0] {
         let l = side * (street.road_half + 0.55);
         // In front of a camera beside the road, crowns would hide the street.
-        let near_side = side < 0.0 && look.layout != Layout::Avenue;
+        let near_side = side < 0.0 && appearance.layout != Layout::Avenue;
         let mut s = -FAR_M + dice.range(0.0, 6.0);
         while s < FAR_M {
-            let kind = dice.pick(if near_side {
+            let kind = dice.choose(if near_side {
                 &[Kind::Lamp, Kind::Bollard, Kind::Sign, Kind::Planter]
             } else {
                 &[
@@ -62,7 +67,7 @@ pub(super) fn furnish(look: &Look, street: &Street, camera: &Camera, seed: u64) 
                         at,
                         forward: camera.turn([0.0, -side]),
                     },
-                    order: Order::of(camera, [s, l]),
+                    order: Order::new(camera, [s, l]),
                 });
             }
             s += if near_side {
@@ -89,9 +94,9 @@ impl Prop {
     }
 
     /// Draws it; the pen stands at its pose.
-    pub(super) fn draw<C: Canvas>(&self, pen: &mut Pen<'_, C>) {
-        let mut dice = Dice::new(&[self.seed]);
-        let pole = |pen: &mut Pen<'_, C>, radius: f32, up: [f32; 2], color: Rgb| {
+    pub(super) fn draw<C: Canvas>(&self, pen: &mut Projector<'_, C>) {
+        let mut dice = Rng::new(&[self.seed]);
+        let pole = |pen: &mut Projector<'_, C>, radius: f32, up: [f32; 2], color: Rgb| {
             pen.limb(
                 [0.0, up[0], 0.0],
                 radius,
@@ -113,7 +118,7 @@ impl Prop {
                     0.045,
                     METAL,
                 );
-                let light = if pen.look.is_dark() {
+                let light = if pen.appearance.is_dark() {
                     [1.6, 1.45, 1.1]
                 } else {
                     [0.8, 0.8, 0.76]
@@ -128,7 +133,7 @@ impl Prop {
             }
             Kind::Sign => {
                 pole(pen, 0.04, [0.04, 2.6], METAL.map(|c| c * 1.4));
-                let (outer, inner) = dice.pick(&[
+                let (outer, inner) = dice.choose(&[
                     ([0.75, 0.10, 0.10], [0.92, 0.92, 0.90]),
                     ([0.12, 0.30, 0.68], [0.90, 0.92, 0.95]),
                     ([0.92, 0.92, 0.9], [0.9, 0.7, 0.1]),
@@ -137,8 +142,8 @@ impl Prop {
                 let ring = |radius: f32, ahead: f32| -> [[f32; 3]; 14] {
                     std::array::from_fn(|i| {
                         [
-                            radius * cowave(i as f32 / 14.0) * 0.8,
-                            2.45 + radius * wave(i as f32 / 14.0),
+                            radius * cos_approx(i as f32 / 14.0) * 0.8,
+                            2.45 + radius * sin_approx(i as f32 / 14.0),
                             ahead,
                         ]
                     })
@@ -158,7 +163,7 @@ impl Prop {
             }
             Kind::Planter => {
                 let paint =
-                    dice.pick(&[[0.48, 0.46, 0.43], [0.42, 0.30, 0.22], [0.62, 0.60, 0.56]]);
+                    dice.choose(&[[0.48, 0.46, 0.43], [0.42, 0.30, 0.22], [0.62, 0.60, 0.56]]);
                 for i in 0..16 {
                     let at = [
                         dice.range(-0.3, 0.3),
@@ -195,10 +200,10 @@ impl Prop {
     }
 }
 
-fn draw_tree<C: Canvas>(pen: &mut Pen<'_, C>, dice: &mut Dice) {
+fn draw_tree<C: Canvas>(pen: &mut Projector<'_, C>, dice: &mut Rng) {
     let (crown_up, crown) = (dice.range(4.0, 5.2), dice.range(1.2, 1.8));
-    let bark = dice.pick(&[[0.30, 0.23, 0.17], [0.38, 0.34, 0.29], [0.24, 0.19, 0.15]]);
-    let green = dice.pick(&[
+    let bark = dice.choose(&[[0.30, 0.23, 0.17], [0.38, 0.34, 0.29], [0.24, 0.19, 0.15]]);
+    let green = dice.choose(&[
         [0.20, 0.36, 0.13],
         [0.28, 0.40, 0.14],
         [0.14, 0.30, 0.14],
@@ -226,9 +231,9 @@ fn draw_tree<C: Canvas>(pen: &mut Pen<'_, C>, dice: &mut Dice) {
         let (turn, out) = (dice.unit(), dice.unit().sqrt() * (0.55 + 0.45 * share));
         let lift = dice.range(-0.8, 0.75) * (1.0 - 0.4 * out) + 0.25 * share;
         let at = [
-            crown * out * cowave(turn) * 0.9,
+            crown * out * cos_approx(turn) * 0.9,
             crown_up + crown * lift,
-            crown * out * wave(turn),
+            crown * out * sin_approx(turn),
         ];
         let radius = crown * dice.range(0.13, 0.26) * (1.25 - 0.6 * share);
         let light = 0.62 + 0.55 * share + 0.18 * lift + dice.range(-0.1, 0.1);

@@ -3,7 +3,7 @@
 //! A polygon's edges leave signed areas in a small buffer, whose running sum along a row is the coverage of each pixel.
 //! Limbs are filled by their distance to the axis instead, which also gives them their round shading.
 
-use super::pen::{Canvas, Paint};
+use super::projector::{Canvas, Paint};
 use jetwatch_types::{PIXEL_BYTES, Size};
 
 /// Memory that the filling needs between shapes; kept so that frames allocate nothing.
@@ -46,7 +46,7 @@ impl<'a> Raster<'a> {
     }
 
     /// A target of `size` that shows the part of a larger picture that begins `origin` pixels from its corner.
-    pub(super) fn part_of(
+    pub(super) fn region(
         whole: Size,
         aspect: f32,
         origin: [u32; 2],
@@ -87,7 +87,7 @@ impl<'a> Raster<'a> {
     fn clip(low: f32, high: f32, end: u32) -> Option<(usize, usize)> {
         let first = low.max(0.0).floor();
         let last = high.min(end as f32).ceil();
-        // Both lie between 0 and `end`; a comparison with NaN is false and gives nothing.
+        // Both lie between 0 and `finish`; a comparison with NaN is false and gives nothing.
         (first < last).then_some((first as usize, last as usize))
     }
 }

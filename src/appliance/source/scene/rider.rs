@@ -1,8 +1,8 @@
 //! People seated on what they ride: feet and hands are given, the joints between them follow.
 
-use super::look::Rgb;
-use super::pen::{Canvas, Pen};
-use super::person::{Body, Chain, Person, Point};
+use super::appearance::Rgb;
+use super::person::{Body, Joints, Person, Point};
+use super::projector::{Canvas, Projector};
 
 /// Where a rider touches what is ridden, in meters: ahead and up.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ impl Person {
         self
     }
 
-    fn seated_leg(&self, seat: &Seat, left: bool) -> Chain {
+    fn seated_leg(&self, seat: &Seat, left: bool) -> Joints {
         let h = self.height_m;
         let side = if left { 1.0 } else { -1.0 };
         let foot = seat.feet_m[usize::from(!left)];
@@ -58,7 +58,11 @@ fn bend(from: Point, to: Point, bones: [f32; 2], forward: f32) -> Point {
 }
 
 /// The leg on the far side of what is ridden: to be drawn before it.
-pub(super) fn draw_rider_behind<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, seat: &Seat) {
+pub(super) fn draw_rider_behind<C: Canvas>(
+    pen: &mut Projector<'_, C>,
+    person: &Person,
+    seat: &Seat,
+) {
     let left_is_near = pen.eye()[2] > 0.0;
     let chain = person.seated_leg(seat, !left_is_near);
     Body {
@@ -69,7 +73,11 @@ pub(super) fn draw_rider_behind<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person
 }
 
 /// The rest of the rider: to be drawn after what is ridden.
-pub(super) fn draw_rider_before<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person, seat: &Seat) {
+pub(super) fn draw_rider_before<C: Canvas>(
+    pen: &mut Projector<'_, C>,
+    person: &Person,
+    seat: &Seat,
+) {
     let left_is_near = pen.eye()[2] > 0.0;
     let h = person.height_m;
     let hips = [seat.saddle_m[0] / h, (seat.saddle_m[1] + 0.08) / h, 0.0];
@@ -81,7 +89,7 @@ pub(super) fn draw_rider_before<C: Canvas>(pen: &mut Pen<'_, C>, person: &Person
         hips[1] + (0.26_f32 * 0.26 - lean * lean).sqrt(),
         0.0,
     ];
-    let arm = |side: f32| -> Chain {
+    let arm = |side: f32| -> Joints {
         let shoulder = [chest[0], chest[1] + 0.02, side * 0.115 * person.build];
         let hand = [grips[0], grips[1], side * seat.half_m / h];
         [shoulder, bend(shoulder, hand, [0.17, 0.16], -1.0), hand]

@@ -1,16 +1,16 @@
 //! Shadows on the street, and the light of headlamps: laid down before anything that stands on it is drawn.
 
-use super::actor::Species;
-use super::pen::{Canvas, Pen};
+use super::object::ObjectKind;
+use super::projector::{Canvas, Projector};
 
 /// Longest shadow, in multiples of the thing's height.
-const LONGEST: f32 = 2.4;
+const MAX_LENGTH: f32 = 2.4;
 
 /// Darkens the street around and behind one thing; at night, vehicles light it before them.
-pub(super) fn draw_shadow<C: Canvas>(pen: &mut Pen<'_, C>, species: Species) {
-    let [half_length, half_width, height] = species.half_extent();
-    let on_foot = species == Species::Person;
-    let two_wheeled = matches!(species, Species::Bicycle | Species::Motorcycle);
+pub(super) fn draw_shadow<C: Canvas>(pen: &mut Projector<'_, C>, kind: ObjectKind) {
+    let [half_length, half_width, height] = kind.half_extent();
+    let on_foot = kind == ObjectKind::Person;
+    let two_wheeled = matches!(kind, ObjectKind::Bicycle | ObjectKind::Motorcycle);
     let (a, w) = if on_foot {
         (0.17, 0.20)
     } else {
@@ -19,12 +19,12 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Pen<'_, C>, species: Species) {
             half_width * if two_wheeled { 0.35 } else { 1.0 },
         )
     };
-    let look = pen.look;
+    let look = pen.appearance;
     if look.is_dark() && !on_foot {
         let light = [1.0, 0.95, 0.78];
         for (reach, opacity) in [(8.0, 0.05), (6.0, 0.06), (4.5, 0.06), (3.0, 0.07)] {
             let spread = w + reach * 0.2;
-            pen.veil(
+            pen.blend_haze(
                 &[
                     [a, 0.0, w],
                     [a + reach, 0.0, spread],
@@ -41,7 +41,7 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Pen<'_, C>, species: Species) {
         // The sun's direction as the thing sees it; the shadow falls the other way.
         let [fx, fz] = pen.pose.forward;
         let per_meter =
-            (1.0 / look.sun[1]).min(LONGEST / (look.sun[0].abs() + look.sun[2].abs()).max(0.1));
+            (1.0 / look.sun[1]).min(MAX_LENGTH / (look.sun[0].abs() + look.sun[2].abs()).max(0.1));
         let fall = |up: f32| {
             let (x, z) = (-look.sun[0] * per_meter * up, -look.sun[2] * per_meter * up);
             [x * fx + z * fz, z * fx - x * fz]
@@ -54,7 +54,7 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Pen<'_, C>, species: Species) {
         }
         let (hull, count) = hull(points);
         let hull = hull.map(|[ahead, left]| [ahead, 0.0, left]);
-        pen.veil(
+        pen.blend_haze(
             &hull[..count],
             look.sky_light.map(|c| c * 0.12),
             0.5 * strength / (strength + 0.35),
@@ -63,7 +63,7 @@ pub(super) fn draw_shadow<C: Canvas>(pen: &mut Pen<'_, C>, species: Species) {
     // Under the thing it is dark in any light.
     for (grow, opacity) in [(1.15, 0.25), (0.97, 0.50)] {
         let (a, w) = (a * grow, w * grow);
-        pen.veil(
+        pen.blend_haze(
             &[[a, 0.0, w], [a, 0.0, -w], [-a, 0.0, -w], [-a, 0.0, w]],
             [0.02, 0.02, 0.03],
             opacity,

@@ -1,10 +1,10 @@
 //! The street: how wide its parts are, where its fronts and crossings lie, and the tracks along which things move.
 //!
-//! Laid out once per scene from its [`Look`]; what moves on the tracks is [`traffic`](super::traffic)'s part.
+//! Laid out once per scene from its [`Appearance`]; what moves on the tracks is [`traffic`](super::traffic)'s part.
 
+use super::appearance::{Appearance, Layout};
 use super::camera::Camera;
-use super::hash::Dice;
-use super::look::{Layout, Look};
+use super::rng::Rng;
 
 /// Things farther away than this are not in the scene, in meters.
 pub(super) const FAR_M: f32 = 58.0;
@@ -37,7 +37,7 @@ pub(super) struct Track {
     /// Unit vector on the street.
     pub(super) direction: [f32; 2],
     /// Where its points begin and cease to be in the picture, in meters from the origin.
-    pub(super) seen: [f32; 2],
+    pub(super) visible: [f32; 2],
     /// How far to either side of it a thing may be, in meters.
     pub(super) spread_m: f32,
 }
@@ -45,7 +45,7 @@ pub(super) struct Track {
 impl Track {
     /// Meters of it in the picture.
     pub(super) fn length(&self) -> f32 {
-        self.seen[1] - self.seen[0]
+        self.visible[1] - self.visible[0]
     }
 }
 
@@ -71,28 +71,28 @@ pub(super) struct Street {
 
 impl Street {
     /// Half of the width that the camera has to leave room for.
-    pub(super) fn corridor_half(look: &Look) -> f32 {
-        Self::road_half_of(look) + look.pavement_m
+    pub(super) fn corridor_half(appearance: &Appearance) -> f32 {
+        Self::road_half_of(appearance) + appearance.pavement_m
     }
 
-    fn road_half_of(look: &Look) -> f32 {
-        look.lanes.max(1) as f32 * LANE_M * 0.5
-            + if look.cycle_lane_m > 0.0 {
-                look.cycle_lane_m
+    fn road_half_of(appearance: &Appearance) -> f32 {
+        appearance.lanes.max(1) as f32 * LANE_M * 0.5
+            + if appearance.cycle_lane_m > 0.0 {
+                appearance.cycle_lane_m
             } else {
                 EDGE_M
             }
     }
 
     /// The street of this look before this camera.
-    pub(super) fn new(look: &Look, camera: &Camera, seed: u64) -> Self {
-        let mut dice = Dice::new(&[seed, 0x726f_6164]);
-        let lanes = look.lanes.max(1);
+    pub(super) fn new(appearance: &Appearance, camera: &Camera, seed: u64) -> Self {
+        let mut dice = Rng::new(&[seed, 0x726f_6164]);
+        let lanes = appearance.lanes.max(1);
         let lanes_half = lanes as f32 * LANE_M * 0.5;
-        let road_half = Self::road_half_of(look);
-        let pavement_out = road_half + look.pavement_m;
-        let front = pavement_out + dice.pick(&[0.3, 0.3, 2.5, 5.0]);
-        let zebra = dice.chance(0.75).then(|| match look.layout {
+        let road_half = Self::road_half_of(appearance);
+        let pavement_out = road_half + appearance.pavement_m;
+        let front = pavement_out + dice.choose(&[0.3, 0.3, 2.5, 5.0]);
+        let zebra = dice.bool(0.75).then(|| match appearance.layout {
             Layout::Across => dice.range(-5.0, 4.0),
             Layout::Oblique => dice.range(-4.0, 4.0),
             Layout::Avenue => dice.range(13.0, 19.0),
@@ -107,46 +107,46 @@ impl Street {
             zebra,
             tracks: Vec::new(),
         };
-        street.lay_tracks(look, camera);
+        street.build_tracks(appearance, camera);
         street
     }
 
-    fn lay_tracks(&mut self, look: &Look, camera: &Camera) {
+    fn build_tracks(&mut self, appearance: &Appearance, camera: &Camera) {
         for lane in 0..self.lanes {
             let l = -self.lanes_half + LANE_M * (lane as f32 + 0.5);
             // Near lanes go right where traffic keeps right; an odd lane count gives the far side one more.
             let heading = if lane < self.lanes / 2 {
-                look.keeps
+                appearance.keeps
             } else {
-                -look.keeps
+                -appearance.keeps
             };
-            self.lay(camera, Mobility::Drive, [0.0, l], [heading, 0.0], 0.0);
+            self.build(camera, Mobility::Drive, [0.0, l], [heading, 0.0], 0.0);
         }
         for side in [-1.0, 1.0] {
             let l = side
-                * if look.cycle_lane_m > 0.0 {
-                    self.road_half - look.cycle_lane_m * 0.5
+                * if appearance.cycle_lane_m > 0.0 {
+                    self.road_half - appearance.cycle_lane_m * 0.5
                 } else {
                     self.lanes_half - 0.3
                 };
-            self.lay(
+            self.build(
                 camera,
                 Mobility::Cycle,
                 [0.0, l],
-                [-side * look.keeps, 0.0],
+                [-side * appearance.keeps, 0.0],
                 0.2,
             );
             let middle = side * (self.road_half + self.pavement_out) * 0.5;
-            self.lay(
+            self.build(
                 camera,
                 Mobility::Walk,
                 [0.0, middle],
                 [1.0, 0.0],
-                (look.pavement_m * 0.5 - 0.7).max(0.2),
+                (appearance.pavement_m * 0.5 - 0.7).max(0.2),
             );
         }
         if let Some(zebra) = self.zebra {
-            self.lay(
+            self.build(
                 camera,
                 Mobility::Walk,
                 [zebra + ZEBRA_M * 0.5, 0.0],
@@ -156,7 +156,7 @@ impl Street {
         }
     }
 
-    fn lay(
+    fn build(
         &mut self,
         camera: &Camera,
         mobility: Mobility,
@@ -184,7 +184,7 @@ impl Street {
                 mobility,
                 origin,
                 direction,
-                seen,
+                visible: seen,
                 spread_m,
             });
         }
@@ -196,9 +196,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_street_has_room_for_everyone() {
+    fn every_street_has_space_for_all_objects() {
         for seed in 0..60 {
-            let look = Look::from_seed(seed);
+            let look = Appearance::from_seed(seed);
             for aspect in [1.0, 4.0 / 3.0, 16.0 / 9.0] {
                 let camera = Camera::new(&look, aspect, Street::corridor_half(&look));
                 let street = Street::new(&look, &camera, seed);

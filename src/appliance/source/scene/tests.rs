@@ -19,7 +19,7 @@ fn parameters(seed: u64, objects: u32, width: u32, height: u32) -> SyntheticScen
 const MAGENTA: [u8; 4] = [255, 0, 255, 255];
 
 /// The box around the pixels that one actor changes on a plain ground by more than noise would, edges exclusive.
-fn drawn_extent(scene: &mut Scene, actor: &Actor) -> Option<[f32; 4]> {
+fn drawn_extent(scene: &mut Scene, actor: &SceneObject) -> Option<[f32; 4]> {
     let (columns, rows) = (scene.size.width as usize, scene.size.height as usize);
     let mut pixels: Vec<u8> = MAGENTA.repeat(columns * rows);
     let aspect = scene.camera.aspect;
@@ -30,11 +30,11 @@ fn drawn_extent(scene: &mut Scene, actor: &Actor) -> Option<[f32; 4]> {
         aspect,
         &mut scene.scratch,
     );
-    draw_actor(
-        &mut Pen {
+    draw_object(
+        &mut Projector {
             canvas: &mut raster,
             camera: &scene.camera,
-            look: &scene.look,
+            appearance: &scene.look,
             pose: actor.pose,
         },
         actor,
@@ -61,15 +61,15 @@ fn boxes_are_the_drawn_extent_within_a_pixel() {
     for seed in 1..=12 {
         let mut scene = Scene::new(&parameters(seed, 24, 640, 360));
         for frame in (0..900).step_by(180) {
-            scene.place_actors(frame);
-            for actor in scene.actors.clone() {
+            scene.place_objects(frame);
+            for actor in scene.objects.clone() {
                 scene.census.clear();
                 scene.census.begin();
-                draw_actor(
-                    &mut Pen {
+                draw_object(
+                    &mut Projector {
                         canvas: &mut scene.census,
                         camera: &scene.camera,
-                        look: &scene.look,
+                        appearance: &scene.look,
                         pose: actor.pose,
                     },
                     &actor,
@@ -105,11 +105,11 @@ fn boxes_are_the_drawn_extent_within_a_pixel() {
                     assert!(
                         (wanted - found).abs() <= tolerance,
                         "seed {seed}, frame {frame}: {:?} has the box {union:?} and is drawn at {drawn:?}",
-                        actor.species
+                        actor.kind
                     );
                 }
-                if !kinds.contains(&actor.species) {
-                    kinds.push(actor.species);
+                if !kinds.contains(&actor.kind) {
+                    kinds.push(actor.kind);
                 }
             }
         }
@@ -120,8 +120,8 @@ fn boxes_are_the_drawn_extent_within_a_pixel() {
 #[test]
 fn boxes_fit_at_other_target_sizes_too() {
     let mut scene = Scene::new(&parameters(2, 12, 640, 360));
-    scene.place_actors(77);
-    let actors = scene.actors.clone();
+    scene.place_objects(77);
+    let actors = scene.objects.clone();
     let truth = scene.truth(77);
     // The same scene drawn at another shape: boxes scale with it.
     scene.size = Size::new(300, 300);
@@ -129,7 +129,7 @@ fn boxes_fit_at_other_target_sizes_too() {
     let mut checked = 0;
     for actor in actors
         .iter()
-        .filter(|actor| !matches!(actor.species, Species::Bicycle | Species::Motorcycle))
+        .filter(|actor| !matches!(actor.kind, ObjectKind::Bicycle | ObjectKind::Motorcycle))
     {
         let (Some(truth), Some(drawn)) = (
             truth.iter().find(|truth| truth.id == actor.id),
@@ -147,7 +147,7 @@ fn boxes_fit_at_other_target_sizes_too() {
             assert!(
                 (wanted - found).abs() <= 1.0,
                 "{:?}: {scaled:?} and {drawn:?}",
-                actor.species
+                actor.kind
             );
         }
         checked += 1;

@@ -5,20 +5,20 @@
 //! came before. All slots of a lane share its speed and its slowing down and are spread over its period, so that vehicles
 //! follow each other without running into one another.
 
-use super::actor::{Actor, Order, Species};
 use super::camera::{Camera, Pose};
-use super::hash::{Dice, wave};
+use super::object::{ObjectKind, Order, SceneObject};
+use super::rng::{Rng, sin_approx};
 use super::street::{Mobility, Street, Track};
 
 #[derive(Debug, Clone)]
-struct Slot {
+struct TrafficSlot {
     track: usize,
     /// Share of the period by which it is ahead of frame 0.
     phase: f64,
     /// Seconds from one life's beginning to the next's.
     period: f64,
     /// Meters of road that a period takes.
-    course_m: f32,
+    trajectory_m: f32,
     /// Meters to the slot ahead.
     gap_m: f32,
 }
@@ -27,7 +27,7 @@ struct Slot {
 #[derive(Debug, Clone)]
 pub(super) struct Traffic {
     seed: u64,
-    slots: Vec<Slot>,
+    slots: Vec<TrafficSlot>,
 }
 
 /// Everything longer than this keeps out of lanes with less room.
@@ -41,7 +41,7 @@ const SURGE: f64 = 0.3;
 impl Traffic {
     /// As many slots as give `objects` things in the picture on average.
     pub(super) fn new(seed: u64, objects: u32, street: &Street) -> Self {
-        let mut dice = Dice::new(&[seed, 0x736c_6f74]);
+        let mut dice = Rng::new(&[seed, 0x736c_6f74]);
         let pattern = [
             Mobility::Drive,
             Mobility::Walk,
@@ -71,7 +71,7 @@ impl Traffic {
             };
             counts[track] += 1;
             order.push(track);
-            expected += Self::share_seen(&street.tracks[track]);
+            expected += Self::visible_share(&street.tracks[track]);
         }
         // A zone of 30 km/h: at 30 frames per second even a slim rider's box overlaps its last one by about half.
         let lane_speeds: Vec<f32> = street.tracks.iter().map(|_| dice.range(4.5, 6.2)).collect();
@@ -79,7 +79,7 @@ impl Traffic {
         let mut placed = vec![0_usize; street.tracks.len()];
         let slots = order.into_iter().map(|index| {
             let track = &street.tracks[index];
-            let course_m = Self::course(track);
+            let course_m = Self::trajectory(track);
             let count = counts[index] as f32;
             let place = placed[index] as f32 / count;
             placed[index] += 1;
@@ -88,11 +88,11 @@ impl Traffic {
                 Mobility::Cycle => (3.8 + lane_phases[index], place + lane_phases[index]),
                 Mobility::Walk => (dice.range(1.0, 1.45), place + dice.unit() / count),
             };
-            Slot {
+            TrafficSlot {
                 track: index,
                 phase: f64::from(phase),
                 period: f64::from(course_m / speed),
-                course_m,
+                trajectory_m: course_m,
                 gap_m: course_m / count,
             }
         });
@@ -103,11 +103,11 @@ impl Traffic {
     }
 
     /// Meters from where the longest thing begins to show to where it is gone.
-    fn course(track: &Track) -> f32 {
+    fn trajectory(track: &Track) -> f32 {
         let longest = match track.mobility {
-            Mobility::Drive => Species::Bus,
-            Mobility::Cycle => Species::Bicycle,
-            Mobility::Walk => Species::Person,
+            Mobility::Drive => ObjectKind::Bus,
+            Mobility::Cycle => ObjectKind::Bicycle,
+            Mobility::Walk => ObjectKind::Person,
         };
         track.length()
             + 2.0 * longest.half_extent()[0]
@@ -119,25 +119,25 @@ impl Traffic {
     }
 
     /// Share of a slot's time in which something of it is in the picture.
-    fn share_seen(track: &Track) -> f32 {
+    fn visible_share(track: &Track) -> f32 {
         let usual = match track.mobility {
             Mobility::Drive => 4.4,
             Mobility::Cycle | Mobility::Walk => 0.0,
         };
-        ((track.length() + usual) / Self::course(track)).min(1.0)
+        ((track.length() + usual) / Self::trajectory(track)).min(1.0)
     }
 
-    /// Replaces `actors` by everything on the street `seconds` after frame 0, farthest first.
+    /// Replaces `objects` by everything on the street `seconds` after frame 0, farthest first.
     pub(super) fn at(
         &self,
         seconds: f64,
         street: &Street,
         camera: &Camera,
-        actors: &mut Vec<Actor>,
+        actors: &mut Vec<SceneObject>,
     ) {
         actors.clear();
         for (index, slot) in self.slots.iter().enumerate() {
-            actors.extend(self.actor(
+            actors.extend(self.object(
                 index as u64,
                 slot,
                 seconds,
@@ -148,20 +148,20 @@ impl Traffic {
         actors.sort_unstable_by(|a, b| a.order.compare(&b.order).then(a.id.cmp(&b.id)));
     }
 
-    fn actor(
+    fn object(
         &self,
         index: u64,
-        slot: &Slot,
+        slot: &TrafficSlot,
         seconds: f64,
         track: &Track,
         camera: &Camera,
-    ) -> Option<Actor> {
+    ) -> Option<SceneObject> {
         let time = match track.mobility {
             Mobility::Drive => {
                 let turns = seconds / SURGE_PERIOD_S + slot.track as f64 * 0.37;
                 seconds
                     + SURGE * SURGE_PERIOD_S / std::f64::consts::TAU
-                        * f64::from(wave((turns - turns.floor()) as f32))
+                        * f64::from(sin_approx((turns - turns.floor()) as f32))
             }
             Mobility::Cycle | Mobility::Walk => seconds,
         };
@@ -170,10 +170,10 @@ impl Traffic {
         let life = lived.floor();
         let elapsed = (lived - life) as f32;
         let life = life as u64;
-        let mut dice = Dice::new(&[self.seed, index, life]);
-        let species = species(track.mobility, slot.gap_m, &mut dice);
+        let mut dice = Rng::new(&[self.seed, index, life]);
+        let species = kind(track.mobility, slot.gap_m, &mut dice);
         let half = species.half_extent()[0];
-        let (begin, end) = (track.seen[0] - half, track.seen[1] + half);
+        let (begin, end) = (track.visible[0] - half, track.visible[1] + half);
         let (travelled, stride, sideways, direction) = if track.mobility == Mobility::Walk {
             let walk = Walk::new(&mut dice);
             let (share, stride) = walk.at(elapsed, slot.period as f32);
@@ -181,12 +181,12 @@ impl Traffic {
                 share * (end - begin),
                 stride,
                 dice.range(-1.0, 1.0) * track.spread_m,
-                if dice.chance(0.5) { 1.0 } else { -1.0 },
+                if dice.bool(0.5) { 1.0 } else { -1.0 },
             )
         } else {
             let late = dice.range(0.0, LATE_M);
             (
-                elapsed * slot.course_m - late,
+                elapsed * slot.trajectory_m - late,
                 1.0,
                 dice.range(-1.0, 1.0) * track.spread_m,
                 1.0,
@@ -210,8 +210,8 @@ impl Traffic {
             .wrapping_add(index)
             .wrapping_mul(2)
             .wrapping_add(1);
-        Some(Actor {
-            species,
+        Some(SceneObject {
+            kind: species,
             // Two billion lives pass before an identity comes back.
             id: identity as u32,
             seed: dice.bits(),
@@ -221,22 +221,22 @@ impl Traffic {
             },
             travelled,
             stride,
-            order: Order::of(camera, place),
+            order: Order::new(camera, place),
         })
     }
 }
 
-fn species(mobility: Mobility, gap_m: f32, dice: &mut Dice) -> Species {
+fn kind(mobility: Mobility, gap_m: f32, dice: &mut Rng) -> ObjectKind {
     let roll = dice.unit();
     match mobility {
-        Mobility::Walk => Species::Person,
-        Mobility::Cycle => Species::Bicycle,
+        Mobility::Walk => ObjectKind::Person,
+        Mobility::Cycle => ObjectKind::Bicycle,
         Mobility::Drive => match roll {
-            _ if roll < 0.15 => Species::Motorcycle,
-            _ if roll < 0.25 => Species::Pickup,
-            _ if roll < 0.36 && gap_m > LONG_VEHICLE_GAP_M => Species::Truck,
-            _ if roll < 0.48 && gap_m > LONG_VEHICLE_GAP_M => Species::Bus,
-            _ => Species::Car,
+            _ if roll < 0.15 => ObjectKind::Motorcycle,
+            _ if roll < 0.25 => ObjectKind::Pickup,
+            _ if roll < 0.36 && gap_m > LONG_VEHICLE_GAP_M => ObjectKind::Truck,
+            _ if roll < 0.48 && gap_m > LONG_VEHICLE_GAP_M => ObjectKind::Bus,
+            _ => ObjectKind::Car,
         },
     }
 }
@@ -250,8 +250,8 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(dice: &mut Dice) -> Self {
-        let stops = dice.chance(0.3);
+    fn new(dice: &mut Rng) -> Self {
+        let stops = dice.bool(0.3);
         Self {
             moving: if stops { dice.range(0.72, 0.88) } else { 1.0 },
             stop_after: dice.range(0.25, 0.75),
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_walk_goes_from_end_to_end_without_jumps() {
         for seed in 0..20 {
-            let walk = Walk::new(&mut Dice::new(&[seed]));
+            let walk = Walk::new(&mut Rng::new(&[seed]));
             assert_eq!(walk.at(0.0, 12.0).0, 0.0);
             let mut before = 0.0;
             for step in 1..=1000 {

@@ -1,9 +1,9 @@
 //! Trucks with a cab and a box.
 
+use super::appearance::Rgb;
 use super::car::GLASS;
-use super::hash::Dice;
-use super::look::Rgb;
-use super::pen::{Canvas, Pen, Rib, patch};
+use super::projector::{Canvas, CrossSection, Projector, patch};
+use super::rng::Rng;
 use super::wheel::{DARK, axle_wheels};
 
 /// How one box truck looks.
@@ -18,23 +18,23 @@ pub(super) struct Truck {
 
 impl Truck {
     /// A truck drawn from these dice.
-    pub(super) fn new(dice: &mut Dice) -> Self {
+    pub(super) fn new(dice: &mut Rng) -> Self {
         Self {
-            cab: dice.pick(&[
+            cab: dice.choose(&[
                 [0.90, 0.90, 0.90],
                 [0.68, 0.10, 0.10],
                 [0.14, 0.26, 0.52],
                 [0.88, 0.62, 0.12],
                 [0.20, 0.40, 0.28],
             ]),
-            cargo: dice.pick(&[
+            cargo: dice.choose(&[
                 [0.90, 0.90, 0.89],
                 [0.86, 0.86, 0.84],
                 [0.60, 0.62, 0.64],
                 [0.22, 0.36, 0.56],
                 [0.70, 0.52, 0.18],
             ]),
-            mark: dice.pick(&[
+            mark: dice.choose(&[
                 [0.75, 0.12, 0.12],
                 [0.12, 0.30, 0.60],
                 [0.15, 0.45, 0.25],
@@ -46,14 +46,14 @@ impl Truck {
     }
 
     /// Draws it; `travelled_m` turns the wheels.
-    pub(super) fn draw<C: Canvas>(&self, pen: &mut Pen<'_, C>, travelled_m: f32) {
+    pub(super) fn draw<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
         let half = self.length * 0.5;
         let w = 1.15;
         let axles = [half - 1.1, 1.5 - half];
         for wheel in axle_wheels(axles, w - 0.02, 0.44) {
             wheel.draw_tire(pen);
         }
-        let side = pen.seen_side(w);
+        let side = pen.visible_side(w);
         if side != 0.0 {
             pen.panel(
                 side * (w - 0.1),
@@ -77,9 +77,9 @@ impl Truck {
         }
     }
 
-    fn draw_cargo<C: Canvas>(&self, pen: &mut Pen<'_, C>, rear: f32, front: f32) {
+    fn draw_cargo<C: Canvas>(&self, pen: &mut Projector<'_, C>, rear: f32, front: f32) {
         let w = 1.2;
-        let ribs: [Rib; 4] = [
+        let ribs: [CrossSection; 4] = [
             [rear, 0.85, w],
             [rear, self.height, w],
             [front, self.height, w],
@@ -130,7 +130,7 @@ impl Truck {
             self.cargo.map(|c| c * 1.02),
             self.cargo.map(|c| c * 0.86),
         );
-        let side = pen.seen_side(w);
+        let side = pen.visible_side(w);
         if side != 0.0 {
             let (left, middle) = (side * w, (rear + front) * 0.5);
             pen.panel(left, [middle - 1.3, middle + 1.1], [1.75, 2.15], self.mark);
@@ -149,9 +149,9 @@ impl Truck {
         }
     }
 
-    fn draw_cab<C: Canvas>(&self, pen: &mut Pen<'_, C>, rear: f32, front: f32) {
+    fn draw_cab<C: Canvas>(&self, pen: &mut Projector<'_, C>, rear: f32, front: f32) {
         let (w, h) = (1.1, self.height.min(2.45));
-        let ribs: [Rib; 6] = [
+        let ribs: [CrossSection; 6] = [
             [rear, 0.45, w],
             [rear, h, w - 0.08],
             [front - 0.5, h, w - 0.1],
@@ -185,7 +185,7 @@ impl Truck {
             self.cab.map(|c| c * 1.05),
             self.cab.map(|c| c * 0.8),
         );
-        let side = pen.seen_side(w);
+        let side = pen.visible_side(w);
         if side != 0.0 {
             let left = side * w;
             let window = [

@@ -1,8 +1,8 @@
 //! Wheels of cars, buses and trucks.
 
-use super::hash::{cowave, wave};
-use super::look::Rgb;
-use super::pen::{Canvas, Pen};
+use super::appearance::Rgb;
+use super::projector::{Canvas, Projector};
+use super::rng::{cos_approx, sin_approx};
 
 pub(super) const TIRE: Rgb = [0.07, 0.07, 0.075];
 /// Bumpers, sills, wheel arches.
@@ -20,7 +20,7 @@ pub(super) struct Wheel {
 
 impl Wheel {
     /// The tire, as seen from anywhere: two discs and what is between them.
-    pub(super) fn draw_tire<C: Canvas>(&self, pen: &mut Pen<'_, C>) {
+    pub(super) fn draw_tire<C: Canvas>(&self, pen: &mut Projector<'_, C>) {
         let inner = self.left - self.thick * self.left.signum();
         let (a, r) = (self.ahead, self.radius);
         pen.face(
@@ -37,7 +37,7 @@ impl Wheel {
     }
 
     /// Tire and rim of a wheel whose outer face is seen, with the dark arch around it; `travelled_m` turns it.
-    pub(super) fn draw_face<C: Canvas>(&self, pen: &mut Pen<'_, C>, travelled_m: f32) {
+    pub(super) fn draw_face<C: Canvas>(&self, pen: &mut Projector<'_, C>, travelled_m: f32) {
         let (a, r) = (self.ahead, self.radius);
         let mut arch = disc(a, r, self.left, r * 1.17);
         for corner in &mut arch {
@@ -51,8 +51,8 @@ impl Wheel {
             let reach = if i % 2 == 0 { 0.68 } else { 0.60 } * r;
             let angle = i as f32 / 10.0 - turns;
             [
-                a + reach * cowave(angle),
-                r + reach * wave(angle),
+                a + reach * cos_approx(angle),
+                r + reach * sin_approx(angle),
                 self.left,
             ]
         });
@@ -84,8 +84,8 @@ fn disc(ahead: f32, up: f32, left: f32, radius: f32) -> [[f32; 3]; 16] {
     std::array::from_fn(|i| {
         let turn = i as f32 / 16.0;
         [
-            ahead + radius * cowave(turn),
-            up + radius * wave(turn),
+            ahead + radius * cos_approx(turn),
+            up + radius * sin_approx(turn),
             left,
         ]
     })

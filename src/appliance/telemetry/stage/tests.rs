@@ -49,7 +49,7 @@ fn spans_overlap_and_count_when_they_are_ended() {
 }
 
 #[test]
-fn a_trace_keeps_the_ranges_of_batches_that_came_to_be() {
+fn trace_keeps_ranges_of_completed_batches() {
     let trace = Trace::default();
     let recorder = Recorder::with_trace(Some(trace.clone()));
     drop(recorder.range(Stage::Infer, 9));
@@ -67,13 +67,13 @@ fn a_trace_keeps_the_ranges_of_batches_that_came_to_be() {
         batch.set_items(None);
     }
     let kept: Vec<_> = trace
-        .take()
+        .drain()
         .iter()
         .map(|entry| (entry.level, entry.batch, entry.stage, entry.items))
         .collect();
     let detect = |stage| (Level::Detect, 0, stage, 3);
     let wanted = [Some(Stage::Batch), Some(Stage::GpuNetwork), None].map(detect);
     assert_eq!(kept, wanted);
-    assert!(trace.take().is_empty(), "they were taken");
+    assert!(trace.drain().is_empty(), "they were taken");
     assert_eq!(recorder.summary().stage(Stage::Batch).count, 1);
 }

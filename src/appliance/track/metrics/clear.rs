@@ -3,8 +3,8 @@
 //! A pair of the last frame with both sides is preferred while it still overlaps enough; the others are paired for the
 //! greatest total overlap. A switch is counted against the last track that the object ever had.
 
-use super::super::hungarian::MaximumWeight;
-use super::LEAST_IOU;
+use super::super::hungarian::HungarianSolver;
+use super::MIN_IOU;
 use super::sequence::Sequence;
 
 /// What is counted.
@@ -17,12 +17,12 @@ pub(super) struct Clear {
 }
 
 /// What a pair that goes on is worth: more than all overlaps of a frame together.
-const GOES_ON: f64 = 1_000.0;
+const CONTINUATION_BONUS: f64 = 1_000.0;
 
 impl Clear {
-    pub(super) fn of(sequence: &Sequence) -> Self {
+    pub(super) fn new(sequence: &Sequence) -> Self {
         let mut counts = Self::default();
-        let mut solver = MaximumWeight::default();
+        let mut solver = HungarianSolver::default();
         let mut last = vec![None; sequence.object_frames.len()];
         let mut frame_before = last.clone();
         let mut weights = Vec::new();
@@ -33,10 +33,10 @@ impl Clear {
             weights.clear();
             weights.extend(frame.pairs().map(|(object, track)| {
                 let iou = frame.iou(object, track);
-                if iou < LEAST_IOU - f64::EPSILON {
+                if iou < MIN_IOU - f64::EPSILON {
                     0.0
                 } else if frame_before[frame.objects[object]] == Some(frame.tracks[track]) {
-                    GOES_ON + iou
+                    CONTINUATION_BONUS + iou
                 } else {
                     iou
                 }

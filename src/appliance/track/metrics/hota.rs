@@ -4,28 +4,28 @@
 //! Frames are paired once: for the greatest sum of overlaps, each weighted by how much object and track belong together
 //! over the whole sequence. At each overlap those pairs count that reach it.
 
-use super::super::hungarian::MaximumWeight;
+use super::super::hungarian::HungarianSolver;
 use super::sequence::Sequence;
 use super::share;
 
 /// Overlaps from 0.05 on, each 0.05 more than the one before.
-const OVERLAPS: usize = 19;
+const ALPHA_COUNT: usize = 19;
 
 /// What is counted at every overlap.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Hota {
-    at: [AtOverlap; OVERLAPS],
+    at_alpha: [AtAlpha; ALPHA_COUNT],
 }
 
 /// What is counted at one overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct AtOverlap {
+pub(super) struct AtAlpha {
     matches: u64,
     /// For each match, the share of the frames of either side in which the two are matched, summed up.
     association_sum: f64,
 }
 
-impl AtOverlap {
+impl AtAlpha {
     /// Matches among all boxes of either side.
     pub(super) fn detection_accuracy(&self, objects: u64, boxes: u64) -> f64 {
         share(self.matches as f64, (objects + boxes - self.matches) as f64)
@@ -43,13 +43,13 @@ impl AtOverlap {
 }
 
 impl Hota {
-    pub(super) fn of(sequence: &Sequence) -> Self {
+    pub(super) fn new(sequence: &Sequence) -> Self {
         let alignment = alignment(sequence);
         let tracks = sequence.track_frames.len();
-        let mut solver = MaximumWeight::default();
+        let mut solver = HungarianSolver::default();
         let mut weights = Vec::new();
         // The overlaps at which two were paired, by pair of object and track.
-        let mut paired: Vec<[u64; OVERLAPS]> = vec![[0; OVERLAPS]; alignment.len()];
+        let mut paired: Vec<[u64; ALPHA_COUNT]> = vec![[0; ALPHA_COUNT]; alignment.len()];
         for frame in &sequence.frames {
             weights.clear();
             weights.extend(frame.pairs().map(|(object, track)| {
@@ -64,7 +64,7 @@ impl Hota {
                 let iou = frame.iou(object, *track);
                 let counts = &mut paired[frame.objects[object] * tracks + frame.tracks[*track]];
                 for (index, count) in counts.iter_mut().enumerate() {
-                    *count += u64::from(iou >= overlap(index) - f64::EPSILON);
+                    *count += u64::from(iou >= alpha(index) - f64::EPSILON);
                 }
             }
         }
@@ -72,7 +72,7 @@ impl Hota {
         for (pair, counts) in paired.iter().enumerate() {
             let frames =
                 sequence.object_frames[pair / tracks] + sequence.track_frames[pair % tracks];
-            for (at, count) in sums.at.iter_mut().zip(counts) {
+            for (at, count) in sums.at_alpha.iter_mut().zip(counts) {
                 at.matches += count;
                 at.association_sum += *count as f64 * share(*count as f64, (frames - count) as f64);
             }
@@ -81,20 +81,20 @@ impl Hota {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        for (at, other) in self.at.iter_mut().zip(&other.at) {
+        for (at, other) in self.at_alpha.iter_mut().zip(&other.at_alpha) {
             at.matches += other.matches;
             at.association_sum += other.association_sum;
         }
     }
 
     /// The mean over all overlaps.
-    pub(super) fn mean(&self, figure: impl Fn(&AtOverlap) -> f64) -> f64 {
-        self.at.iter().map(figure).sum::<f64>() / OVERLAPS as f64
+    pub(super) fn mean(&self, figure: impl Fn(&AtAlpha) -> f64) -> f64 {
+        self.at_alpha.iter().map(figure).sum::<f64>() / ALPHA_COUNT as f64
     }
 }
 
 /// The overlap at a place of the list.
-fn overlap(index: usize) -> f64 {
+fn alpha(index: usize) -> f64 {
     0.05 * (index + 1) as f64
 }
 

@@ -1,8 +1,8 @@
 //! Identity matches (Ristani and others, 2016): each object is given at most one track for the whole sequence, so that
 //! the boxes that then agree are as many as possible.
 
-use super::super::hungarian::MaximumWeight;
-use super::LEAST_IOU;
+use super::super::hungarian::HungarianSolver;
+use super::MIN_IOU;
 use super::sequence::Sequence;
 
 /// What is counted.
@@ -13,17 +13,17 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn of(sequence: &Sequence) -> Self {
+    pub(super) fn new(sequence: &Sequence) -> Self {
         let (objects, tracks) = (sequence.object_frames.len(), sequence.track_frames.len());
         let mut together = vec![0.0; objects * tracks];
         for frame in &sequence.frames {
             for (object, track) in frame.pairs() {
-                if frame.iou(object, track) >= LEAST_IOU {
+                if frame.iou(object, track) >= MIN_IOU {
                     together[frame.objects[object] * tracks + frame.tracks[track]] += 1.0;
                 }
             }
         }
-        let mut solver = MaximumWeight::default();
+        let mut solver = HungarianSolver::default();
         let given = solver.solve(objects, tracks, &together);
         let matches = given
             .iter()

@@ -1,6 +1,6 @@
 //! How well tracks follow known objects over whole sequences: CLEAR MOT, IDF1 and HOTA, as TrackEval computes them.
 //!
-//! [`Metrics::of`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
+//! [`Metrics::new`] compares the tracks of one sequence with its ground truth; what it counts can be added up over
 //! sequences, and the figures of the sum are those of all sequences together, as the benchmarks combine them.
 //! `jetwatch track --metrics` prints them. Boxes match at an IOU of a half, and HOTA looks at nineteen overlaps.
 //! Nothing here belongs to the daemon's own work. It stands in this room, and not beside the accuracy of networks,
@@ -14,7 +14,7 @@ mod sequence;
 use std::ops::AddAssign;
 
 use super::mot::TrackRow;
-use super::truth::TruthRow;
+use super::mot_truth::TruthRow;
 
 use self::clear::Clear;
 use self::hota::Hota;
@@ -22,7 +22,7 @@ use self::identity::Identity;
 use self::sequence::Sequence;
 
 /// Boxes that overlap less than this are not the same object, but for HOTA.
-const LEAST_IOU: f64 = 0.5;
+const MIN_IOU: f64 = 0.5;
 
 /// What was counted over one or more sequences. All shares are 0 to 1 and 0 where there is nothing to count, but MOTA,
 /// which has no least.
@@ -41,14 +41,14 @@ impl Metrics {
     /// Compares the tracks of one sequence with its ground truth. Each id may be in a frame once, as in the rows of
     /// [`track_offline`](super::track_offline) and [`parse_truth`](super::parse_truth); of others, the first counts.
     #[must_use]
-    pub fn of(truth: &[TruthRow], tracks: &[TrackRow]) -> Self {
+    pub fn new(truth: &[TruthRow], tracks: &[TrackRow]) -> Self {
         let sequence = Sequence::new(truth, tracks);
         Self {
             objects: truth.len() as u64,
             boxes: tracks.len() as u64,
-            clear: Clear::of(&sequence),
-            identity: Identity::of(&sequence),
-            hota: Hota::of(&sequence),
+            clear: Clear::new(&sequence),
+            identity: Identity::new(&sequence),
+            hota: Hota::new(&sequence),
         }
     }
 
@@ -112,7 +112,7 @@ impl Metrics {
     /// HOTA's share of association: how long the same boxes belong together.
     #[must_use]
     pub fn association_accuracy(&self) -> f64 {
-        self.hota.mean(hota::AtOverlap::association_accuracy)
+        self.hota.mean(hota::AtAlpha::association_accuracy)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jetwatch_types::Xyxy;
 
 use super::super::mot::TrackRow;
-use super::super::truth::TruthRow;
+use super::super::mot_truth::TruthRow;
 
 /// One sequence.
 pub(super) struct Sequence {

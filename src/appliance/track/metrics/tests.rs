@@ -30,7 +30,7 @@ fn tracks(rows: &[(u32, u64, f32)]) -> Vec<TrackRow> {
     rows.iter().map(row).collect()
 }
 
-fn scene() -> (Vec<TruthRow>, Vec<TrackRow>) {
+fn example() -> (Vec<TruthRow>, Vec<TrackRow>) {
     let mut objects = Vec::new();
     objects.extend((1..=6).map(|frame| (frame, 1, 0.0)));
     objects.extend((1..=6).map(|frame| (frame, 2, 50.0)));
@@ -69,9 +69,9 @@ fn assert_percent(found: f64, wanted: f64) {
 }
 
 #[test]
-fn counts_by_hand_and_figures_as_other_programs_print_them() {
-    let (truth, tracks) = scene();
-    let metrics = Metrics::of(&truth, &tracks);
+fn mot_metrics_equal_reference_values() {
+    let (truth, tracks) = example();
+    let metrics = Metrics::new(&truth, &tracks);
     assert_eq!((metrics.objects, metrics.boxes), (16, 18));
     assert_eq!(
         (
@@ -90,13 +90,13 @@ fn counts_by_hand_and_figures_as_other_programs_print_them() {
 }
 
 #[test]
-fn the_truth_itself_is_perfect() {
-    let (truth, _) = scene();
+fn ground_truth_scores_perfectly() {
+    let (truth, _) = example();
     let same: Vec<_> = truth
         .iter()
         .map(|row| (row.frame, 100 - row.object, row.xyxy[0]))
         .collect();
-    let metrics = Metrics::of(&truth, &tracks(&same));
+    let metrics = Metrics::new(&truth, &tracks(&same));
     for figure in [
         metrics.mota(),
         metrics.motp(),
@@ -110,28 +110,28 @@ fn the_truth_itself_is_perfect() {
 }
 
 #[test]
-fn nothing_to_find_and_nothing_found() {
-    let (truth, tracks) = scene();
-    let nobody = Metrics::of(&[], &tracks);
+fn no_objects_and_no_tracks_have_defined_metrics() {
+    let (truth, tracks) = example();
+    let no_objects = Metrics::new(&[], &tracks);
     assert_eq!(
-        (nobody.mota(), nobody.idf1(), nobody.hota()),
+        (no_objects.mota(), no_objects.idf1(), no_objects.hota()),
         (0.0, 0.0, 0.0)
     );
-    assert_eq!((nobody.false_positives(), nobody.misses()), (18, 0));
-    let nothing = Metrics::of(&truth, &[]);
+    assert_eq!((no_objects.false_positives(), no_objects.misses()), (18, 0));
+    let nothing = Metrics::new(&truth, &[]);
     assert_eq!(
         (nothing.mota(), nothing.motp(), nothing.hota()),
         (0.0, 0.0, 0.0)
     );
     assert_eq!((nothing.false_positives(), nothing.misses()), (0, 16));
-    assert_eq!(Metrics::of(&[], &[]), Metrics::default());
+    assert_eq!(Metrics::new(&[], &[]), Metrics::default());
 }
 
 #[test]
 fn sequences_add_up_by_their_counts() {
-    let (truth, tracks) = scene();
-    let one = Metrics::of(&truth, &tracks);
-    let nothing = Metrics::of(&truth, &[]);
+    let (truth, tracks) = example();
+    let one = Metrics::new(&truth, &tracks);
+    let nothing = Metrics::new(&truth, &[]);
     let mut all = one.clone();
     all += &nothing;
     assert_eq!((all.objects, all.misses(), all.switches()), (32, 18, 2));
@@ -142,8 +142,8 @@ fn sequences_add_up_by_their_counts() {
 }
 
 #[test]
-fn an_id_that_is_twice_in_a_frame_counts_once() {
-    let metrics = Metrics::of(
+fn duplicate_id_in_frame_counts_once() {
+    let metrics = Metrics::new(
         &truth(&[(1, 1, 0.0)]),
         &tracks(&[(1, 7, 0.0), (1, 7, 200.0)]),
     );

@@ -31,7 +31,7 @@ fn states(tracks: &[Track]) -> Vec<(u64, TrackState)> {
 }
 
 #[test]
-fn the_whole_life_of_one_track() {
+fn track_passes_all_states() {
     use TrackState::{Active, Ended, Lost, Tentative};
     let mut tracker = Tracker::new(&config());
     type Step<'a> = (&'a [Detection], &'a [(u64, TrackState)]);
@@ -56,7 +56,7 @@ fn the_whole_life_of_one_track() {
 }
 
 #[test]
-fn what_a_track_tells_about_itself() {
+fn tracks_carry_score_age_hits_and_lost_frames() {
     let mut tracker = Tracker::new(&TrackerConfig {
         class_match: ClassMatch::Any,
         ..config()
@@ -80,7 +80,7 @@ fn what_a_track_tells_about_itself() {
 }
 
 #[test]
-fn a_tentative_track_that_misses_a_frame_is_forgotten_and_its_id_never_given() {
+fn a_tentative_track_that_misses_a_frame_is_removed_and_gets_no_id() {
     let mut tracker = Tracker::new(&config());
     tracker.update(&[square(0.0)]);
     tracker.update(&[square(0.0)]);
@@ -107,11 +107,11 @@ fn ids_are_dense_in_the_order_of_confirmation() {
         [(1, TrackState::Active), (2, TrackState::Active)]
     );
     assert_eq!(last[0].xyxy[0], 300.0);
-    assert_eq!(tracker.births(), [1, 2]);
+    assert_eq!(tracker.creation_ids(), [1, 2]);
 }
 
 #[test]
-fn probation_of_one_confirms_at_once_and_no_patience_ends_at_once() {
+fn probation_of_one_confirms_at_once_and_zero_lost_frames_end_at_once() {
     let mut tracker = Tracker::new(&TrackerConfig {
         probation_frames: 1,
         max_lost_frames: 0,
@@ -128,7 +128,7 @@ fn probation_of_one_confirms_at_once_and_no_patience_ends_at_once() {
 }
 
 #[test]
-fn an_active_track_chooses_before_a_lost_one_with_a_better_box() {
+fn active_track_matches_before_lost_one() {
     for association in [Association::Greedy, Association::Optimal] {
         let mut tracker = Tracker::new(&TrackerConfig {
             probation_frames: 1,
@@ -181,7 +181,7 @@ fn a_weak_detection_keeps_a_track_but_starts_none() {
 }
 
 #[test]
-fn the_least_overlap_counts_exactly() {
+fn min_iou_is_exact() {
     let mut tracker = Tracker::new(&TrackerConfig {
         probation_frames: 1,
         min_iou: 0.5,
@@ -205,7 +205,7 @@ fn the_least_overlap_counts_exactly() {
 }
 
 #[test]
-fn a_box_that_is_no_box_starts_a_track_that_matches_nothing() {
+fn invalid_box_starts_unmatched_track() {
     let mut tracker = Tracker::new(&config());
     for _ in 0..5 {
         let tracks = tracker.update(&[found(0, 0.5, [f32::NAN; 4]), found(0, 0.5, [5.0; 4])]);
@@ -244,7 +244,7 @@ fn walk(frame: u32) -> Detection {
 }
 
 #[test]
-fn a_predicted_box_finds_who_walks_on_unseen() {
+fn a_predicted_box_matches_an_object_that_moved_while_lost() {
     for (kind, wanted) in [
         (TrackerKind::Iou, TrackState::Lost),
         (TrackerKind::Sort, TrackState::Active),
@@ -266,7 +266,7 @@ fn a_predicted_box_finds_who_walks_on_unseen() {
 }
 
 #[test]
-fn the_box_of_a_lost_track_goes_on_where_boxes_are_predicted() {
+fn lost_track_box_is_predicted_by_motion_trackers() {
     for (kind, wanted) in [
         (TrackerKind::Iou, 270.0),
         (TrackerKind::Sort, 330.0),
@@ -291,7 +291,7 @@ fn the_box_of_a_lost_track_goes_on_where_boxes_are_predicted() {
 }
 
 #[test]
-fn bytetrack_lets_a_weak_detection_continue_a_track_in_sight_only() {
+fn bytetrack_matches_low_scores_to_visible_tracks_only() {
     let weak = |score| Detection {
         score,
         ..square(0.0)
@@ -325,15 +325,15 @@ fn bytetrack_lets_a_weak_detection_continue_a_track_in_sight_only() {
 }
 
 #[test]
-fn between_looks_every_tracker_goes_on_at_constant_velocity() {
+fn between_updates_every_tracker_coasts_at_constant_velocity() {
     for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
-        let mut tracker = Tracker::with_carrying(&TrackerConfig::new(kind));
+        let mut tracker = Tracker::with_coasting(&TrackerConfig::new(kind));
         // 30 pixels a look, and two frames between two looks.
         let mut x = 0.0;
         for _ in 0..15 {
             tracker.update(&[found(0, 0.9, [x, 0.0, x + 100.0, 100.0])]);
-            tracker.carry();
-            tracker.carry();
+            tracker.coast();
+            tracker.coast();
             x += 30.0;
         }
         let [track] = tracker.tracks() else {
@@ -349,22 +349,22 @@ fn between_looks_every_tracker_goes_on_at_constant_velocity() {
         // Two looks without it are two misses, whatever lies between.
         for _ in 0..2 {
             tracker.update(&[]);
-            tracker.carry();
+            tracker.coast();
         }
         assert!(tracker.tracks().iter().all(|track| track.lost_frames <= 2));
     }
 }
 
 #[test]
-fn probation_counts_the_frames_between_two_looks() {
-    let mut tracker = Tracker::with_carrying(&config());
+fn probation_counts_the_frames_between_two_updates() {
+    let mut tracker = Tracker::with_coasting(&config());
     assert_eq!(
         states(tracker.update(&[square(0.0)])),
         [(0, TrackState::Tentative)]
     );
     for _ in 0..5 {
         assert_eq!(
-            states(tracker.carry()),
+            states(tracker.coast()),
             [(0, TrackState::Tentative)],
             "one look is not enough"
         );
@@ -376,30 +376,32 @@ fn probation_counts_the_frames_between_two_looks() {
 }
 
 #[test]
-fn who_came_between_two_looks_has_been_there_for_half_of_the_time() {
+fn an_object_that_came_between_two_updates_counts_half_of_the_gap() {
     let sure = found(0, 0.9, [0.0, 0.0, 100.0, 100.0]);
     for (skipped, wait) in [(0, 2), (1, 2), (2, 1), (4, 0)] {
-        let mut tracker = Tracker::with_carrying(&config());
+        let mut tracker = Tracker::with_coasting(&config());
         tracker.update(&[]);
         (0..skipped).for_each(|_| {
-            tracker.carry();
+            tracker.coast();
         });
-        let mut told = vec![tracker.update(&[sure])[0].state];
-        (0..3).for_each(|_| told.push(tracker.carry()[0].state));
-        let waited = told.iter().position(|state| *state == TrackState::Active);
+        let mut track_states = vec![tracker.update(&[sure])[0].state];
+        (0..3).for_each(|_| track_states.push(tracker.coast()[0].state));
+        let waited = track_states
+            .iter()
+            .position(|state| *state == TrackState::Active);
         assert_eq!(waited, Some(wait), "{skipped} frames skipped");
         assert_eq!(tracker.tracks()[0].age_frames, 4, "its age is not touched");
     }
 }
 
 #[test]
-fn the_longer_the_gap_the_farther_a_new_object_is_looked_for() {
+fn the_search_distance_for_a_new_object_grows_with_the_gap() {
     // A square of 100 pixels goes 150 pixels to the right while nobody looks.
     for (skipped, is_found) in [(0, false), (1, false), (3, true)] {
-        let mut tracker = Tracker::with_carrying(&config());
+        let mut tracker = Tracker::with_coasting(&config());
         tracker.update(&[square(0.0)]);
         (0..skipped).for_each(|_| {
-            tracker.carry();
+            tracker.coast();
         });
         let tracks = tracker.update(&[square(150.0)]);
         assert_eq!(tracks.len(), 1, "{tracks:?}");

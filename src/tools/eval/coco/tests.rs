@@ -58,7 +58,7 @@ fn an_empty_set_is_a_set() {
 }
 
 #[test]
-fn every_wrong_value_is_named_with_its_place() {
+fn every_invalid_coco_value_is_reported_with_its_position() {
     let cases = [
         (
             r#""id": 1, "image_id""#,
@@ -150,7 +150,7 @@ fn every_wrong_value_is_named_with_its_place() {
 }
 
 #[test]
-fn an_entry_left_out_for_a_fault_makes_no_others_wrong() {
+fn invalid_entry_does_not_invalidate_others() {
     let found = error(&GOOD.replace("480", "-1"));
     assert_eq!(
         found,
@@ -166,12 +166,12 @@ fn many_problems_are_counted() {
         r#"{{"images": [{{"id": 9, "file_name": "a", "width": 1, "height": 1}}], "categories": [{{"id": 1, "name": "a"}}], "annotations": [{many}]}}"#
     );
     let found = error(&text);
-    assert_eq!(found.lines().count(), MOST_LISTED + 1, "{found}");
+    assert_eq!(found.lines().count(), MAX_LISTED + 1, "{found}");
     assert!(found.ends_with("and 80 more"), "{found}");
 }
 
 #[test]
-fn what_is_no_json_is_shown_with_the_text_before_it() {
+fn invalid_json_is_reported_with_an_excerpt() {
     let cases = [
         ("", "no COCO annotations: EOF"),
         ("[]", "no COCO annotations"),
@@ -199,12 +199,12 @@ fn what_is_no_json_is_shown_with_the_text_before_it() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse(&bytes);
     }
 
     #[test]
-    fn no_damage_makes_it_panic(at in 0..GOOD.len(), byte in any::<u8>(), cut in any::<bool>()) {
+    fn parser_does_not_panic_on_damaged_json(at in 0..GOOD.len(), byte in any::<u8>(), cut in any::<bool>()) {
         let mut bytes = GOOD.as_bytes().to_vec();
         if cut {
             bytes.truncate(at);

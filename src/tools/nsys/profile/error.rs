@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::nsys::{OLDEST, Version};
+use super::nsys::{MIN_VERSION, Version};
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum ProfileError {
     },
     /// ssh or sudo did not let us in.
     #[error("cannot work on {place} ({status}): {said}; {advice}")]
-    NoEntry {
+    ConnectFailed {
         /// The target.
         place: String,
         /// How the program that leads there ended.
@@ -34,7 +34,7 @@ pub enum ProfileError {
     #[error(
         "the connection to {place} ended while {doing}: {said}; what was started there ends by itself, and its temporary folder is removed; start the profile again"
     )]
-    Cut {
+    ConnectionLost {
         /// The target.
         place: String,
         /// What was going on.
@@ -44,13 +44,13 @@ pub enum ProfileError {
     },
     /// The user has had enough.
     #[error("stopped by a signal; what was started on {place} ends, and nothing of it stays")]
-    Stopped {
+    Cancelled {
         /// The target.
         place: String,
     },
     /// The target's side answers otherwise than it should.
     #[error("{place} answered {found:?} while {doing}, expected {expected}")]
-    Answer {
+    UnexpectedReply {
         /// The target.
         place: String,
         /// What was going on.
@@ -89,7 +89,7 @@ pub enum ProfileError {
         "there is no nsys here to export the profile: cannot start `{program}`: {source}; install Nsight Systems, say where it is with --nsys, \
          or take the profile alone with --fetch-only"
     )]
-    NoNsysHere {
+    NoLocalNsys {
         /// What was tried.
         program: String,
         /// Why it does not start.
@@ -109,7 +109,7 @@ pub enum ProfileError {
     },
     /// An nsys that writes no `.nsys-rep`.
     #[error(
-        "the nsys of {place} is {version}, which writes another format, expected {OLDEST} or newer; install a newer one there"
+        "the nsys of {place} is {version}, which writes another format, expected {MIN_VERSION} or newer; install a newer one there"
     )]
     TooOld {
         /// The target.
@@ -122,7 +122,7 @@ pub enum ProfileError {
         "the nsys of {place} is {there}, the one here is {here}, and an older one cannot read what a newer one wrote; install {there} or newer here, \
          say where it is with --nsys, or take the profile alone with --fetch-only"
     )]
-    OlderHere {
+    LocalNsysTooOld {
         /// The target.
         place: String,
         /// The target's version.
@@ -158,7 +158,7 @@ pub enum ProfileError {
     #[error(
         "{folder} on {place} has {free_mib} MiB free, expected {wanted_mib} MiB or more for a profile; make room, or choose another place with --target-folder"
     )]
-    NoRoom {
+    NoSpace {
         /// The target.
         place: String,
         /// The temporary folder.
@@ -208,7 +208,7 @@ pub enum ProfileError {
     #[error(
         "nsys did not end on {place} within {seconds} s, and was ended; give it more time with --export-timeout, or switch sampling off with --sampling off"
     )]
-    Late {
+    Timeout {
         /// The target.
         place: String,
         /// How long it had.

@@ -22,11 +22,11 @@ impl Exporter {
     /// It does not start, or is not Nsight Systems.
     pub fn find(program: &Path) -> Result<Self, ProfileError> {
         let output = call(program, &["--version".as_ref()])?;
-        let said = words(&output);
-        let version = Version::parse(&said).ok_or_else(|| ProfileError::NoVersion {
+        let text = output_text(&output);
+        let version = Version::parse(&text).ok_or_else(|| ProfileError::NoVersion {
             place: "this machine".to_owned(),
             program: program.display().to_string(),
-            said,
+            said: text,
         })?;
         Ok(Self {
             program: program.to_owned(),
@@ -66,7 +66,7 @@ impl Exporter {
             remove(&partial).map_err(write)?;
             return Err(ProfileError::Export {
                 path: report.to_owned(),
-                said: words(&output),
+                said: output_text(&output),
             });
         }
         fs::rename(&partial, to).map_err(write)
@@ -86,14 +86,14 @@ fn call(program: &Path, arguments: &[&std::ffi::OsStr]) -> Result<Output, Profil
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
-        .map_err(|source| ProfileError::NoNsysHere {
+        .map_err(|source| ProfileError::NoLocalNsys {
             program: program.display().to_string(),
             source,
         })
 }
 
 /// Both of its outputs on one line, without what draws a bar.
-fn words(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text += &String::from_utf8_lossy(&output.stderr);
     let lines = text.lines().filter(|line| !line.contains("[1/1]"));

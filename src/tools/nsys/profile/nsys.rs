@@ -9,13 +9,13 @@ use super::ProfileError;
 pub struct Version(pub u32, pub u32, pub u32);
 
 /// The first version that writes `.nsys-rep`.
-pub const OLDEST: Version = Version(2021, 4, 0);
+pub const MIN_VERSION: Version = Version(2021, 4, 0);
 
 /// Traces that every profile has.
-pub const WANTED: [&str; 3] = ["cuda", "nvtx", "osrt"];
+pub const REQUIRED_TRACES: [&str; 3] = ["cuda", "nvtx", "osrt"];
 
 /// Traces that a profile has too where that nsys lists them: NVIDIA's video API, the DLA, and the units of a Jetson.
-pub const WELCOME: [&str; 3] = ["tegra-accelerators", "nvvideo", "cudla"];
+pub const OPTIONAL_TRACES: [&str; 3] = ["tegra-accelerators", "nvvideo", "cudla"];
 
 impl Version {
     /// Reads the words of `nsys --version`.
@@ -38,7 +38,7 @@ impl fmt::Display for Version {
 }
 
 /// What `nsys profile --help` says of an option; empty when it has none of that name.
-fn about(help: &str, option: &str) -> String {
+fn option_help(help: &str, option: &str) -> String {
     // The text of other options names this one, too: only the line that begins with it counts.
     let names_it = |line: &str| {
         let line = line.trim_start();
@@ -58,8 +58,8 @@ fn about(help: &str, option: &str) -> String {
 
 /// The traces that `nsys profile --help` lists.
 #[must_use]
-pub fn known_traces(help: &str) -> Vec<String> {
-    let about = about(help, "--trace");
+pub fn available_traces(help: &str) -> Vec<String> {
+    let about = option_help(help, "--trace");
     // What follows the values speaks of single ones again.
     let values = about.split("Select the API").next().unwrap_or(&about);
     let mut traces: Vec<String> = Vec::new();
@@ -73,28 +73,28 @@ pub fn known_traces(help: &str) -> Vec<String> {
 
 /// Arguments that say what to trace.
 ///
-/// Those of `asked` must be known; with none asked for, those that every profile needs must be, and more are taken where they are.
+/// Those of `requested` must be known; with none asked for, those that every profile needs must be, and more are taken where they are.
 ///
 /// # Errors
 /// This nsys does not know a trace that is needed.
 pub fn traces(
     help: &str,
-    asked: &[String],
+    requested: &[String],
     version: Version,
     place: &str,
 ) -> Result<Vec<String>, ProfileError> {
-    let known = known_traces(help);
+    let known = available_traces(help);
     let is_known = |name: &str| known.iter().any(|trace| trace == name);
-    let mut chosen: Vec<&str> = if asked.is_empty() {
-        WANTED.to_vec()
+    let mut chosen: Vec<&str> = if requested.is_empty() {
+        REQUIRED_TRACES.to_vec()
     } else {
-        asked.iter().map(String::as_str).collect()
+        requested.iter().map(String::as_str).collect()
     };
     // Newer versions have an option of its own for the Jetson's units.
     let units = "tegra-accelerators";
-    let has_option = about(help, "--accelerator-trace").contains(units);
+    let has_option = option_help(help, "--accelerator-trace").contains(units);
     let mut more = Vec::new();
-    if has_option && !is_known(units) && (asked.is_empty() || chosen.contains(&units)) {
+    if has_option && !is_known(units) && (requested.is_empty() || chosen.contains(&units)) {
         chosen.retain(|name| *name != units);
         more.push(format!("--accelerator-trace={units}"));
     }
@@ -106,8 +106,8 @@ pub fn traces(
             known: known.join(", "),
         });
     }
-    if asked.is_empty() {
-        chosen.extend(WELCOME.into_iter().filter(|name| is_known(name)));
+    if requested.is_empty() {
+        chosen.extend(OPTIONAL_TRACES.into_iter().filter(|name| is_known(name)));
     }
     more.insert(0, format!("--trace={}", chosen.join(",")));
     Ok(more)
@@ -118,7 +118,7 @@ pub fn traces(
 pub enum Sampling {
     /// Where the target allows it.
     #[default]
-    WherePossible,
+    Auto,
     /// Whatever the target says.
     On,
     /// Never.
@@ -145,7 +145,7 @@ impl Sampling {
         match self {
             Self::Off => (off, None),
             Self::On => (on, None),
-            Self::WherePossible => match environment.obstacle() {
+            Self::Auto => match environment.obstacle() {
                 Some(why) => (off, Some(why)),
                 None => (on, None),
             },
@@ -213,11 +213,11 @@ mod tests {
             Some(Version(2024, 5, 4))
         );
         assert_eq!(Version::parse("command not found"), None);
-        assert!(VERSION > OLDEST && VERSION < Version(2022, 5, 0));
+        assert!(VERSION > MIN_VERSION && VERSION < Version(2022, 5, 0));
     }
 
     #[test]
-    fn traces_are_those_that_this_nsys_knows() {
+    fn traces_are_limited_to_supported_ones() {
         let of = |help, asked: &[&str]| {
             let asked: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
             traces(help, &asked, VERSION, "box").map_err(|error| error.to_string())
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_is_left_out_with_its_reason() {
+    fn sampling_is_disabled_with_reason() {
         let mut environment = Environment {
             status: "CPU Profiling Environment (process-tree): OK\nCPU Profiling Environment (system-wide): Fail\n".to_owned(),
             paranoid: Some(2),
@@ -256,12 +256,12 @@ mod tests {
         };
         let [sample, switches] = ["--sample=process-tree", "--cpuctxsw=process-tree"];
         assert_eq!(
-            Sampling::WherePossible.arguments(&environment),
+            Sampling::Auto.arguments(&environment),
             ([sample, switches], None)
         );
         environment.status = "CPU Profiling Environment (process-tree): Fail\n".to_owned();
         environment.paranoid = Some(4);
-        let (arguments, why) = Sampling::WherePossible.arguments(&environment);
+        let (arguments, why) = Sampling::Auto.arguments(&environment);
         assert_eq!(arguments, ["--sample=none", "--cpuctxsw=none"]);
         let why = why.expect("a reason");
         assert!(
@@ -274,7 +274,7 @@ mod tests {
         );
         environment.has_counters = false;
         assert!(
-            Sampling::WherePossible
+            Sampling::Auto
                 .arguments(&environment)
                 .1
                 .expect("a reason")

@@ -2,27 +2,27 @@
 
 use std::path::Path;
 
+use super::advice::advise;
 use super::benchmark::Benchmark;
-use super::capture::{Progress, Window, find_range, read};
-use super::digest::Digest;
-use super::evidence::Evidence;
+use super::capture::{Progress, TimeWindow, find_range, read};
 use super::input::{Input, open};
+use super::metrics::CaptureMetrics;
 use super::plot::Plot;
 use super::schema::{Export, NVTX};
-use super::table::{Table, plain};
-use super::tables::{Look, RECIPES, Recipe};
-use super::verdict::judge;
-use super::{ReportError, capture::Has};
+use super::summary::ReportSummary;
+use super::table::{Table, unitless};
+use super::tables::{AnalysisContext, Builder, TABLES};
+use super::{ReportError, capture::Content};
 
 /// What is wanted of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Names of tables; none: those of [`USUAL`], `all`: all that the report has something for.
+    /// Names of tables; none: those of [`DEFAULT_TABLES`], `all`: all that the report has something for.
     pub tables: &'a [String],
     /// Most rows of a table of single events.
     pub rows: usize,
     /// The part to look at.
-    pub window: Window,
+    pub window: TimeWindow,
     /// An occurrence of a range to look within.
     pub within: Option<&'a str>,
     /// Whether to make what plots need.
@@ -35,13 +35,13 @@ pub struct Request<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plots {
     /// They are.
-    Drawn,
+    Include,
     /// They are not, and what they need is not made.
-    Unwanted,
+    Omit,
 }
 
 /// Tables that are shown when none is asked for.
-pub const USUAL: [&str; 7] = [
+pub const DEFAULT_TABLES: [&str; 7] = [
     "verdict",
     "stages",
     "nvtx_sum",
@@ -52,7 +52,7 @@ pub const USUAL: [&str; 7] = [
 ];
 
 /// The word for all tables.
-pub const ALL: &str = "all";
+pub const ALL_TABLES: &str = "all";
 
 /// What a report says.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub struct Analysis {
     /// The verdict in sentences; `None` where no stages of jetwatch are in it.
     pub verdict: Option<Vec<String>>,
     /// What is compared with others.
-    pub digest: Digest,
+    pub digest: ReportSummary,
     /// What is drawn.
     pub plot: Option<Plot>,
 }
@@ -83,15 +83,14 @@ pub fn analyze(
             let benchmark = Benchmark::parse(path, &bytes)?;
             let mut tables = vec![benchmark.table()];
             let findings = benchmark.findings();
-            tables.extend(findings.filter(|all| !all.is_empty()).map(verdict_table));
-            let words =
-                |all: &[super::verdict::Finding]| all.iter().map(|f| f.in_words()).collect();
+            tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
+            let words = |all: &[super::advice::Finding]| all.iter().map(|f| f.to_text()).collect();
             Ok(Analysis {
                 title: title.to_owned(),
                 version: "benchmark.json".to_owned(),
                 tables,
                 verdict: findings.map(words),
-                digest: benchmark.digest(title),
+                digest: benchmark.summary(title),
                 plot: None,
             })
         }
@@ -101,30 +100,30 @@ pub fn analyze(
         } => {
             // Errors name the file that was given, not the one that nsys made of it: that one is gone when they are read.
             let export = Export::open(&exported, path)?;
-            of_export(&export, title, request, progress)
+            analyze_export(&export, title, request, progress)
         }
     }
 }
 
-fn of_export(
+fn analyze_export(
     export: &Export,
     title: &str,
     request: &Request<'_>,
     progress: Progress<'_>,
 ) -> Result<Analysis, ReportError> {
-    let has = Has::of(export);
-    let recipes = wanted(export, has, request.tables)?;
+    let has = Content::of_export(export);
+    let recipes = requested_tables(export, has, request.tables)?;
     let mut window = request.window;
     if let Some(range) = request.within {
-        window = window.and(find_range(export, range)?);
+        window = window.intersect(find_range(export, range)?);
     }
     let capture = read(export, title, window, progress)?;
     let nothing = |reason: &str| ReportError::Nothing {
-        path: export.shown.clone(),
+        path: export.source.clone(),
         reason: reason.to_owned(),
     };
     if capture.span().is_none() && capture.waits.is_empty() {
-        return Err(if window == Window::default() {
+        return Err(if window == TimeWindow::default() {
             nothing("it holds no event; profile for longer, or with --trace=cuda,nvtx,osrt")
         } else {
             nothing("no event is in the part that was asked for; widen --from, --until or --within")
@@ -135,23 +134,24 @@ fn of_export(
             "it holds no NVTX range here; profile with --trace=nvtx, or ask for other tables with --table",
         ));
     }
-    let look = Look::new(&capture, request.rows);
-    let chain = look.chain();
-    let evidence = Evidence::of(&look, chain);
-    let is_ours = !chain.stages.is_empty();
+    let context = AnalysisContext::new(&capture, request.rows);
+    let critical_path = context.critical_path();
+    let evidence = CaptureMetrics::from_capture(&context, critical_path);
+    let is_ours = !critical_path.stages.is_empty();
     let findings = if is_ours {
-        judge(&evidence)
+        advise(&evidence)
     } else {
         Vec::new()
     };
     let mut tables = Vec::new();
     for recipe in recipes {
         let table = match recipe {
-            Wanted::Verdict => verdict_table(&findings),
-            Wanted::Recipe(recipe) => (recipe.make)(&look),
+            RequestedTable::Verdict => advice_table(&findings),
+            RequestedTable::Recipe(recipe) => (recipe.build)(&context),
         };
         // What was not asked for by name, and has nothing to say, is left out.
-        if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL) {
+        if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
+        {
             tables.push(table);
         }
     }
@@ -159,35 +159,39 @@ fn of_export(
         title: title.to_owned(),
         version: capture.version.clone(),
         tables,
-        verdict: is_ours.then(|| findings.iter().map(|finding| finding.in_words()).collect()),
-        digest: Digest::of(&look, evidence.gpu_busy, &findings),
-        plot: (request.plots == Plots::Drawn).then(|| Plot::of(&look)),
+        verdict: is_ours.then(|| findings.iter().map(|finding| finding.to_text()).collect()),
+        digest: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
+        plot: (request.plots == Plots::Include).then(|| Plot::from_capture(&context)),
     })
 }
 
 /// A table that was asked for.
-enum Wanted {
+enum RequestedTable {
     Verdict,
-    Recipe(&'static Recipe),
+    Recipe(&'static Builder),
 }
 
 /// The tables of a request. Errors where one needs what is not in the export.
-fn wanted(export: &Export, has: Has, names: &[String]) -> Result<Vec<Wanted>, ReportError> {
-    let usual = USUAL.map(str::to_owned);
-    let is_all = names.iter().any(|name| name == ALL);
+fn requested_tables(
+    export: &Export,
+    content: Content,
+    names: &[String],
+) -> Result<Vec<RequestedTable>, ReportError> {
+    let usual = DEFAULT_TABLES.map(str::to_owned);
+    let is_all = names.iter().any(|name| name == ALL_TABLES);
     if names.is_empty() {
         export.require(&NVTX)?;
     }
     let by_name = if names.is_empty() { &usual[..] } else { names };
     let mut wanted = Vec::new();
     if is_all || by_name.iter().any(|name| name == VERDICT) {
-        wanted.push(Wanted::Verdict);
+        wanted.push(RequestedTable::Verdict);
     }
-    for recipe in RECIPES {
+    for recipe in TABLES {
         let is_named = by_name.iter().any(|name| name == recipe.name);
-        if (recipe.is_possible)(has) {
+        if (recipe.is_possible)(content) {
             if is_all || is_named {
-                wanted.push(Wanted::Recipe(recipe));
+                wanted.push(RequestedTable::Recipe(recipe));
             }
         } else if is_named && !names.is_empty() && !is_all {
             export.require(recipe.needs)?;
@@ -205,17 +209,19 @@ pub const VERDICT: &str = "verdict";
 /// All names of tables with what they show, in the order in which they are printed.
 pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let verdict = (VERDICT, "what the numbers mean, and the keys to change");
-    let others = RECIPES.iter().map(|recipe| (recipe.name, recipe.about));
+    let others = TABLES
+        .iter()
+        .map(|recipe| (recipe.name, recipe.description));
     std::iter::once(verdict).chain(others)
 }
 
-fn verdict_table(findings: &[super::verdict::Finding]) -> Table {
+fn advice_table(findings: &[super::advice::Finding]) -> Table {
     let columns = [
-        plain("Rule"),
-        plain("Finding"),
-        plain("Evidence"),
-        plain("Advice"),
-        plain("Keys"),
+        unitless("Rule"),
+        unitless("Finding"),
+        unitless("Evidence"),
+        unitless("Advice"),
+        unitless("Keys"),
     ];
     let mut table = Table::new(VERDICT, "Verdict", &columns);
     table.rows.extend(findings.iter().map(|finding| {

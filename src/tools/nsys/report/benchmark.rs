@@ -9,10 +9,10 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::ReportError;
-use super::digest::{Digest, RangeDigest, Workload};
-use super::evidence::Evidence;
-use super::table::{Cell, Table, ns, plain};
-use super::verdict::{Finding, judge};
+use super::advice::{Finding, advise};
+use super::metrics::CaptureMetrics;
+use super::summary::{RangeSummary, ReportSummary, Workload};
+use super::table::{Cell, Table, ns, unitless};
 
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
@@ -20,7 +20,7 @@ const MS: f64 = 1e6;
 /// A benchmark.
 #[derive(Debug)]
 pub(super) struct Benchmark {
-    ranges: Vec<Timed>,
+    ranges: Vec<TimedRange>,
     workload: Workload,
     /// What the rules of the verdict say of its run; `None` where another program wrote it.
     findings: Option<Vec<Finding>>,
@@ -28,7 +28,7 @@ pub(super) struct Benchmark {
 
 /// One range: its path, and what is known of its times in ms.
 #[derive(Debug, Default)]
-struct Timed {
+struct TimedRange {
     path: String,
     cpu: Statistics,
     gpu: Statistics,
@@ -117,7 +117,9 @@ impl Benchmark {
                 ..Workload::default()
             },
             ranges,
-            findings: object.get("run").map(|run| judge(&Evidence::of_run(run))),
+            findings: object
+                .get("run")
+                .map(|run| advise(&CaptureMetrics::from_run(run))),
         })
     }
 
@@ -129,8 +131,8 @@ impl Benchmark {
     /// All ranges with their times.
     pub(super) fn table(&self) -> Table {
         let columns = [
-            plain("Range"),
-            plain("Items"),
+            unitless("Range"),
+            unitless("Items"),
             ns("CPU Avg"),
             ns("CPU Med"),
             ns("CPU Min"),
@@ -166,11 +168,11 @@ impl Benchmark {
     }
 
     /// What is compared with other reports.
-    pub(super) fn digest(self, title: &str) -> Digest {
+    pub(super) fn summary(self, title: &str) -> ReportSummary {
         let ranges = self.ranges.into_iter().map(|timed| {
             let cpu_ns = timed.cpu.mean.unwrap_or(0.0) * MS;
             let count = timed.cpu.count.map_or(1, |count| count as u64);
-            RangeDigest {
+            RangeSummary {
                 name: timed.path,
                 count,
                 cpu_ns,
@@ -183,7 +185,7 @@ impl Benchmark {
                 gpu_ns: timed.gpu.mean.filter(|ms| *ms > 0.0).map(|ms| ms * MS),
             }
         });
-        Digest {
+        ReportSummary {
             title: title.to_owned(),
             version: "benchmark.json".to_owned(),
             span_ns: None,
@@ -201,7 +203,7 @@ impl Benchmark {
 }
 
 /// Takes every object with a time for a range. An error says where a time is no number.
-fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<Timed>) -> Result<(), String> {
+fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> Result<(), String> {
     if tree.contains_key("cpu_time") || tree.contains_key("gpu_time") {
         let number = |names: &[&str]| {
             let found = names.iter().find_map(|name| tree.get(*name));
@@ -212,7 +214,7 @@ fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<Timed>) -> Resul
             Some(value) => statistics(value)
                 .ok_or_else(|| format!(".{path}.{name} is {}, expected a time in ms", kind(value))),
         };
-        ranges.push(Timed {
+        ranges.push(TimedRange {
             path: path.to_owned(),
             cpu: time("cpu_time")?,
             gpu: time("gpu_time")?,
@@ -283,17 +285,17 @@ fn kind(value: &Value) -> &'static str {
 mod tests {
     use super::*;
 
-    fn digest(json: &str) -> Result<Digest, String> {
+    fn digest(json: &str) -> Result<ReportSummary, String> {
         let found = Benchmark::parse(Path::new("benchmark.json"), json.as_bytes());
-        Ok(found.map_err(|error| error.to_string())?.digest("a"))
+        Ok(found.map_err(|error| error.to_string())?.summary("a"))
     }
 
     #[test]
-    fn both_sets_of_keys_are_read() {
+    fn both_benchmark_key_sets_are_parsed() {
         let older = r#"{"data": {"run": {"cpu_time": 90}}, "meta": {"batch_size": 4}, "mean_data": {"run/pipeline": {
             "cpu_time": 3.5, "gpu_time": 2.25, "cpu_time_per_item": 0.875, "total_items": 4, "decode": {"cpu_time": 1.5, "gpu_time": 0}}}}"#;
         let found = digest(older).expect("a benchmark");
-        let of = |found: &Digest, at: usize| {
+        let of = |found: &ReportSummary, at: usize| {
             let range = &found.ranges[at];
             (range.name.clone(), range.cpu_ns, range.gpu_ns)
         };
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_benchmark_is_reported() {
         for (json, said) in [
             ("{\"data\": {", "no complete JSON"),
             ("[]", "no JSON object"),

@@ -3,20 +3,20 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::digest::{Digest, RangeDigest};
-use super::table::{Cell, Column, Table, Unit, ns, percent, plain};
+use super::summary::{RangeSummary, ReportSummary};
+use super::table::{Cell, Column, Table, Unit, ns, percent, unitless};
 
 /// A difference below this share is no change.
-const SMALLEST: f64 = 0.01;
+const MIN_CHANGE: f64 = 0.01;
 /// A difference counts from this multiple of its standard error on.
-const SURE: f64 = 3.0;
+const SIGNIFICANCE: f64 = 3.0;
 /// Two reports with less than this share of their kernels in common ran different networks.
-const SAME_KERNELS: f64 = 0.5;
+const MIN_COMMON_KERNELS: f64 = 0.5;
 
 /// Ranges against reports: mean times on the CPU and on the GPU, and the report in which each is fastest.
 #[must_use]
-pub fn ranges(digests: &[Digest]) -> Table {
-    let mut columns = vec![plain("Range")];
+pub fn ranges(digests: &[ReportSummary]) -> Table {
+    let mut columns = vec![unitless("Range")];
     for digest in digests {
         for what in ["CPU", "GPU"] {
             columns.push(Column {
@@ -25,10 +25,10 @@ pub fn ranges(digests: &[Digest]) -> Table {
             });
         }
     }
-    columns.extend([plain("Fastest"), percent("Slowest Over Fastest")]);
+    columns.extend([unitless("Fastest"), percent("Slowest Over Fastest")]);
     let mut table = Table::new("ranges", "Ranges by report: mean times", &columns);
     for name in names(digests) {
-        let found: Vec<Option<&RangeDigest>> =
+        let found: Vec<Option<&RangeSummary>> =
             digests.iter().map(|digest| digest.range(name)).collect();
         let mut row: Vec<Cell> = vec![name.into()];
         for range in &found {
@@ -54,24 +54,24 @@ pub fn ranges(digests: &[Digest]) -> Table {
 }
 
 /// Names of all ranges, those of the first report first.
-fn names(digests: &[Digest]) -> Vec<&str> {
-    let mut seen = BTreeSet::new();
+fn names(digests: &[ReportSummary]) -> Vec<&str> {
+    let mut observed = BTreeSet::new();
     let all = digests.iter().flat_map(|digest| &digest.ranges);
     all.map(|range| range.name.as_str())
-        .filter(|name| seen.insert(*name))
+        .filter(|name| observed.insert(*name))
         .collect()
 }
 
 /// Each report in a line: how long, how busy its GPU, what took most.
 #[must_use]
-pub fn overview(digests: &[Digest]) -> Table {
+pub fn overview(digests: &[ReportSummary]) -> Table {
     let columns = [
-        plain("Report"),
-        plain("Made By"),
+        unitless("Report"),
+        unitless("Made By"),
         ns("Length"),
         percent("GPU Busy"),
-        plain("Ranges Fastest Here"),
-        plain("Most Time"),
+        unitless("Ranges Fastest Here"),
+        unitless("Most Time"),
         ns("Its Total Time"),
     ];
     let mut table = Table::new("reports", "Reports", &columns);
@@ -102,27 +102,27 @@ pub fn overview(digests: &[Digest]) -> Table {
 
 /// Ranges that took far longer at times than they do usually, by report.
 #[must_use]
-pub fn outliers(digests: &[Digest]) -> Table {
+pub fn outliers(digests: &[ReportSummary]) -> Table {
     let columns = [
-        plain("Report"),
-        plain("Range"),
-        plain("Instances"),
-        plain("Outliers"),
+        unitless("Report"),
+        unitless("Range"),
+        unitless("Instances"),
+        unitless("Outliers"),
         ns("Med"),
         ns("Max"),
-        plain("Max Over Med"),
+        unitless("Max Over Med"),
     ];
     let mut table = Table::new(
         "outliers",
         "Outliers: instances far above the usual time",
         &columns,
     );
-    let mut found: Vec<(&Digest, &RangeDigest)> = digests
+    let mut found: Vec<(&ReportSummary, &RangeSummary)> = digests
         .iter()
         .flat_map(|digest| digest.ranges.iter().map(move |range| (digest, range)))
         .filter(|(_, range)| range.outliers > 0)
         .collect();
-    let over = |range: &RangeDigest| range.max_ns / range.median_ns.max(1.0);
+    let over = |range: &RangeSummary| range.max_ns / range.median_ns.max(1.0);
     found.sort_by(|a, b| over(b.1).total_cmp(&over(a.1)));
     table.rows.extend(found.into_iter().map(|(digest, range)| {
         vec![
@@ -140,18 +140,18 @@ pub fn outliers(digests: &[Digest]) -> Table {
 
 /// What changed from the first to the second, the largest change of time first.
 #[must_use]
-pub fn diff(before: &Digest, after: &Digest) -> Table {
+pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
     let columns = [
-        plain("Range"),
-        plain("Change"),
+        unitless("Range"),
+        unitless("Change"),
         percent("CPU Change"),
         ns("CPU Before"),
         ns("CPU After"),
         percent("GPU Change"),
         ns("GPU Before"),
         ns("GPU After"),
-        plain("Instances Before"),
-        plain("Instances After"),
+        unitless("Instances Before"),
+        unitless("Instances After"),
     ];
     let title = format!("What changed from {} to {}", before.title, after.title);
     let mut table = Table::new("diff", title, &columns);
@@ -160,11 +160,11 @@ pub fn diff(before: &Digest, after: &Digest) -> Table {
         .into_iter()
         .map(|name| {
             let (old, new) = (before.range(name), after.range(name));
-            let cpu = |range: Option<&RangeDigest>| range.map(|range| range.cpu_ns);
-            let gpu = |range: Option<&RangeDigest>| range.and_then(|range| range.gpu_ns);
+            let cpu = |range: Option<&RangeSummary>| range.map(|range| range.cpu_ns);
+            let gpu = |range: Option<&RangeSummary>| range.and_then(|range| range.gpu_ns);
             let weight =
-                |range: Option<&RangeDigest>| range.map_or(0.0, |range| range.cpu_total_ns);
-            let count = |range: Option<&RangeDigest>| range.map(|range| range.count);
+                |range: Option<&RangeSummary>| range.map_or(0.0, |range| range.cpu_total_ns);
+            let count = |range: Option<&RangeSummary>| range.map(|range| range.count);
             let row = vec![
                 name.into(),
                 change(old, new).into(),
@@ -187,9 +187,13 @@ pub fn diff(before: &Digest, after: &Digest) -> Table {
 
 /// What the verdict says of the first alone, of the second alone, and of both.
 #[must_use]
-pub fn verdicts(before: &Digest, after: &Digest) -> Table {
+pub fn advice(before: &ReportSummary, after: &ReportSummary) -> Table {
     let title = format!("Verdict of {} and of {}", before.title, after.title);
-    let mut table = Table::new("diff_verdict", title, &[plain("Rule"), plain("Change")]);
+    let mut table = Table::new(
+        "diff_verdict",
+        title,
+        &[unitless("Rule"), unitless("Change")],
+    );
     let new = after
         .rules
         .iter()
@@ -212,14 +216,14 @@ fn ratio(old: Option<f64>, new: Option<f64>) -> Option<f64> {
 }
 
 /// The change in a word: only what is larger than chance counts.
-fn change(old: Option<&RangeDigest>, new: Option<&RangeDigest>) -> &'static str {
+fn change(old: Option<&RangeSummary>, new: Option<&RangeSummary>) -> &'static str {
     let (Some(old), Some(new)) = (old, new) else {
         return if old.is_some() { "gone" } else { "new" };
     };
-    let error = |range: &RangeDigest| range.cpu_deviation_ns.powi(2) / range.count.max(1) as f64;
+    let error = |range: &RangeSummary| range.cpu_deviation_ns.powi(2) / range.count.max(1) as f64;
     let difference = new.cpu_ns - old.cpu_ns;
-    let chance = SURE * (error(old) + error(new)).sqrt();
-    if difference.abs() <= chance.max(old.cpu_ns * SMALLEST) {
+    let chance = SIGNIFICANCE * (error(old) + error(new)).sqrt();
+    if difference.abs() <= chance.max(old.cpu_ns * MIN_CHANGE) {
         "same"
     } else if difference > 0.0 {
         "slower"
@@ -230,7 +234,7 @@ fn change(old: Option<&RangeDigest>, new: Option<&RangeDigest>) -> &'static str 
 
 /// Why the numbers of two reports do not belong beside each other, in sentences; empty where they do.
 #[must_use]
-pub fn differences(one: &Digest, other: &Digest) -> Vec<String> {
+pub fn differences(one: &ReportSummary, other: &ReportSummary) -> Vec<String> {
     let mut found = Vec::new();
     let names = [&one.title, &other.title];
     let (a, b) = (&one.workload, &other.workload);
@@ -257,7 +261,7 @@ pub fn differences(one: &Digest, other: &Digest) -> Vec<String> {
     let shared = a.kernels.intersection(&b.kernels).count();
     // A report without kernels was made without a GPU, or without tracing it: that says nothing about the network.
     let both_have = !a.kernels.is_empty() && !b.kernels.is_empty();
-    if both_have && (shared as f64) < SAME_KERNELS * union as f64 {
+    if both_have && (shared as f64) < MIN_COMMON_KERNELS * union as f64 {
         found.push(format!(
             "networks: {} kernels in {}, {} in {}, {shared} in both",
             a.kernels.len(),
@@ -302,8 +306,8 @@ fn listed(names: &BTreeSet<String>) -> String {
 mod tests {
     use super::*;
 
-    fn range(name: &str, count: u64, cpu_ns: f64, gpu_ns: Option<f64>) -> RangeDigest {
-        RangeDigest {
+    fn range(name: &str, count: u64, cpu_ns: f64, gpu_ns: Option<f64>) -> RangeSummary {
+        RangeSummary {
             name: name.to_owned(),
             count,
             cpu_ns,
@@ -316,16 +320,16 @@ mod tests {
         }
     }
 
-    fn digest(title: &str, ranges: Vec<RangeDigest>) -> Digest {
-        Digest {
+    fn digest(title: &str, ranges: Vec<RangeSummary>) -> ReportSummary {
+        ReportSummary {
             title: title.to_owned(),
             ranges,
-            ..Digest::default()
+            ..ReportSummary::default()
         }
     }
 
     #[test]
-    fn the_fastest_and_the_most_time_consuming_are_named() {
+    fn fastest_report_and_slowest_range_are_named() {
         let a = digest(
             "a",
             vec![
@@ -342,18 +346,18 @@ mod tests {
         );
         let digests = [a, b];
         assert_eq!(
-            ranges(&digests).in_csv(),
+            ranges(&digests).to_csv(),
             "Range,CPU a (ns),GPU a (ns),CPU b (ns),GPU b (ns),Fastest,Slowest Over Fastest (%)\n\
              infer,200.0,150.0,100.0,80.0,b,100.0\n\
              track,50.0,None,None,None,None,None\n\
              publish,None,None,9.0,None,None,None\n"
         );
-        let overview = overview(&digests).in_csv();
+        let overview = overview(&digests).to_csv();
         assert!(
             overview.ends_with("a,,None,None,0,infer,20000.0\nb,,None,None,1,infer,10000.0\n"),
             "{overview}"
         );
-        let outliers = outliers(&digests).in_csv();
+        let outliers = outliers(&digests).to_csv();
         assert!(
             outliers.ends_with("a,infer,100,1,200.0,1800.0,9.0\nb,infer,100,1,100.0,900.0,9.0\n"),
             "{outliers}"
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_more_than_chance() {
+    fn change_must_exceed_standard_error() {
         let before = digest(
             "a",
             vec![
@@ -395,24 +399,24 @@ mod tests {
         );
         assert_eq!(
             (&rows[0][2], &rows[0][5]),
-            (&Cell::Part(-25.0), &Cell::Part(-50.0))
+            (&Cell::Decimal(-25.0), &Cell::Decimal(-50.0))
         );
     }
 
     #[test]
-    fn verdicts_come_and_go() {
+    fn advice_differences_are_listed() {
         let mut before = digest("a", Vec::new());
         before.rules = vec!["gpu_saturated", "decode_limit"];
         let mut after = digest("b", Vec::new());
         after.rules = vec!["decode_limit", "tracking_limit"];
         assert_eq!(
-            verdicts(&before, &after).in_csv(),
+            advice(&before, &after).to_csv(),
             "Rule,Change\ngpu_saturated,gone\ndecode_limit,same\ntracking_limit,new\n"
         );
     }
 
     #[test]
-    fn different_workloads_are_told_apart() {
+    fn different_workloads_are_reported() {
         let mut one = digest("a", vec![range("infer", 1, 1.0, None)]);
         one.workload.sources.insert("source-cam".to_owned());
         one.workload.batch_size = Some(1);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::analysis::Analysis;
-use super::table::{Table, in_words};
+use super::table::{Table, format_cell};
 
 /// The page for these reports; `compared` are the tables that set them beside each other.
 #[must_use]
@@ -18,12 +18,12 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
             "verdict": analysis.verdict,
             "bars": bars.collect::<Vec<_>>(),
             "plot": analysis.plot,
-            "tables": analysis.tables.iter().map(shown).collect::<Vec<_>>(),
+            "tables": analysis.tables.iter().map(table_json).collect::<Vec<_>>(),
         })
     });
     let data = json!({
         "reports": reports.collect::<Vec<_>>(),
-        "compared": compared.iter().map(shown).collect::<Vec<_>>(),
+        "compared": compared.iter().map(table_json).collect::<Vec<_>>(),
         "warnings": warnings,
     });
     // Names come from profiled programs: nothing in them may end the script that holds them.
@@ -37,7 +37,7 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
 }
 
 /// A table as the page shows it: texts, and which columns are numbers.
-fn shown(table: &Table) -> Value {
+fn table_json(table: &Table) -> Value {
     let heads: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
     let rows: Vec<Vec<String>> = table
         .rows
@@ -45,7 +45,7 @@ fn shown(table: &Table) -> Value {
         .map(|row| {
             let cells = row.iter().zip(&table.columns);
             cells
-                .map(|(cell, column)| in_words(cell, column.unit))
+                .map(|(cell, column)| format_cell(cell, column.unit))
                 .collect()
         })
         .collect();

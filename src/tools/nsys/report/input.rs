@@ -11,7 +11,7 @@ use super::ReportError;
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// Most of what nsys said that an error repeats.
-const MOST_SAID: usize = 400;
+const MAX_OUTPUT_CHARS: usize = 400;
 
 /// A file that can be read.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
     if !done.status.success() || !exported.exists() {
         return Err(ReportError::Export {
             path: path.to_owned(),
-            said: last_words(&done.stdout, &done.stderr),
+            said: output_tail(&done.stdout, &done.stderr),
         });
     }
     Ok(Input::Export {
@@ -109,14 +109,14 @@ fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
 }
 
 /// The last line that is no bar of progress, shortened.
-fn last_words(stdout: &[u8], stderr: &[u8]) -> String {
+fn output_tail(stdout: &[u8], stderr: &[u8]) -> String {
     let text = [stdout, b"\n", stderr].concat();
     let text = String::from_utf8_lossy(&text);
     let mut lines = text.split(['\n', '\r']).map(str::trim);
     let last = lines.rfind(|line| !line.is_empty() && !line.contains('%'));
     last.map_or_else(
         || "it said nothing".to_owned(),
-        |line| line.chars().take(MOST_SAID).collect(),
+        |line| line.chars().take(MAX_OUTPUT_CHARS).collect(),
     )
 }
 
@@ -125,12 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_of_progress_are_no_last_words() {
-        let said = last_words(
+    fn output_tail_skips_progress_bars() {
+        let output = output_tail(
             b"Exporting: [1%  ]\rExporting: [2% ]\n",
             b"File is damaged.\n\n",
         );
-        assert_eq!(said, "File is damaged.");
-        assert_eq!(last_words(b"", b""), "it said nothing");
+        assert_eq!(output, "File is damaged.");
+        assert_eq!(output_tail(b"", b""), "it said nothing");
     }
 }

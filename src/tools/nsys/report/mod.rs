@@ -1,27 +1,27 @@
 //! FLOOR 2: profiles and benchmarks in; tables, verdicts and plots out. Offline: it knows no pipeline and starts nothing but nsys.
 //!
-//! `input` says what a file is, `capture` holds what a profile tells, `tables` and `stages` count it, `verdict` says what it
+//! `input` says what a file is, `capture` holds what a profile tells, `tables` and `critical_path` count it, `advice` says what it
 //! means, `compare` sets several beside each other, `html` draws them. [`analyze`] is the way through.
 
+pub mod advice;
 mod analysis;
 mod benchmark;
 pub mod capture;
 pub mod compare;
-mod digest;
+pub mod critical_path;
 mod error;
-pub mod evidence;
+pub mod gpu_projection;
 mod html;
 mod input;
+pub mod metrics;
 mod plot;
-pub mod projection;
 pub mod schema;
-pub mod spread;
-pub mod stages;
+mod summary;
+pub mod summary_stats;
 pub mod table;
 pub mod tables;
-pub mod verdict;
 
-pub use analysis::{ALL, Analysis, Plots, Request, VERDICT, analyze, table_names};
-pub use digest::{Digest, RangeDigest, Workload};
+pub use analysis::{ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, table_names};
 pub use error::ReportError;
 pub use html::page;
+pub use summary::{RangeSummary, ReportSummary, Workload};

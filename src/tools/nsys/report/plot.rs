@@ -3,16 +3,16 @@
 use serde::Serialize;
 
 use super::capture::Capture;
-use super::tables::Look;
+use super::tables::AnalysisContext;
 
 /// Points of utilization over time.
 const POINTS: usize = 600;
 /// A lane shows at most about twice as many blocks: what is closer together than this part of the capture is one block.
 const RESOLUTION: i64 = 3_000;
 /// Most lanes of a timeline.
-const MOST_LANES: usize = 48;
+const MAX_TRACKS: usize = 48;
 /// Ranges in this many others are still shown.
-const DEEPEST: u16 = 4;
+const MAX_DEPTH: u16 = 4;
 
 /// What a page draws of one report. Times are in ns from `start`.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ pub struct Plot {
     /// Bars of ranges: name, mean on the CPU, mean on the GPU, in ns.
     gpus: Vec<Gpu>,
     /// Lanes of the timeline: threads with their ranges, then streams of GPUs.
-    lanes: Vec<Lane>,
+    lanes: Vec<Track>,
 }
 
 #[derive(Debug, Serialize)]
@@ -37,7 +37,7 @@ struct Gpu {
 }
 
 #[derive(Debug, Serialize)]
-struct Lane {
+struct Track {
     title: String,
     /// Begin, end, name, and how many events are in it.
     blocks: Vec<(i64, i64, u32, u32)>,
@@ -46,13 +46,13 @@ struct Lane {
 impl Plot {
     /// Of a capture.
     #[must_use]
-    pub fn of(look: &Look<'_>) -> Self {
-        let capture = look.capture;
+    pub fn from_capture(context: &AnalysisContext<'_>) -> Self {
+        let capture = context.capture;
         let (from, until) = capture.span().unwrap_or_default();
-        let mut lanes = range_lanes(look, from, until);
-        lanes.extend(stream_lanes(capture, from, until));
-        lanes.truncate(MOST_LANES);
-        let gpus = look.busy().iter().map(|busy| Gpu {
+        let mut lanes = range_tracks(context, from, until);
+        lanes.extend(stream_tracks(capture, from, until));
+        lanes.truncate(MAX_TRACKS);
+        let gpus = context.busy().iter().map(|busy| Gpu {
             title: format!("GPU {} of process {}", busy.device, busy.process),
             shares: busy
                 .shares((from, until), POINTS)
@@ -68,14 +68,14 @@ impl Plot {
             gpus: gpus.collect(),
             lanes,
         };
-        plot.keep_used_names(capture);
+        plot.retain_used_names(capture);
         plot
     }
 
     /// Numbers names anew: a capture has more of them than a page shows.
-    fn keep_used_names(&mut self, capture: &Capture) {
+    fn retain_used_names(&mut self, capture: &Capture) {
         let mut numbers = std::collections::HashMap::new();
-        for block in self.lanes.iter_mut().flat_map(|lane| &mut lane.blocks) {
+        for block in self.lanes.iter_mut().flat_map(|track| &mut track.blocks) {
             let names = &mut self.names;
             block.2 = *numbers.entry(block.2).or_insert_with(|| {
                 names.push(capture.name(block.2).to_owned());
@@ -103,20 +103,20 @@ fn push(blocks: &mut Vec<(i64, i64, u32, u32)>, (start, end, name): (i64, i64, u
     blocks.push((start, end, name, 1));
 }
 
-fn range_lanes(look: &Look<'_>, from: i64, until: i64) -> Vec<Lane> {
-    let capture = look.capture;
-    let nesting = look.nesting();
+fn range_tracks(context: &AnalysisContext<'_>, from: i64, until: i64) -> Vec<Track> {
+    let capture = context.capture;
+    let nesting = context.nesting();
     let least = ((until - from) / RESOLUTION).max(1);
-    let levels = usize::from(DEEPEST);
+    let levels = usize::from(MAX_DEPTH);
     let mut lanes: Vec<Vec<(i64, i64, u32, u32)>> =
         vec![Vec::new(); capture.threads.len() * levels];
     for at in &nesting.order {
         let level = nesting.level[*at as usize];
-        if level < DEEPEST {
+        if level < MAX_DEPTH {
             let range = &capture.ranges[*at as usize];
-            let lane = usize::from(range.thread) * levels + usize::from(level);
+            let track = usize::from(range.thread) * levels + usize::from(level);
             let event = (range.start - from, range.end - from, range.name);
-            push(&mut lanes[lane], event, least);
+            push(&mut lanes[track], event, least);
         }
     }
     let titled = lanes.into_iter().enumerate().map(|(lane, blocks)| {
@@ -125,14 +125,14 @@ fn range_lanes(look: &Look<'_>, from: i64, until: i64) -> Vec<Lane> {
             0 => thread,
             level => format!("{thread} +{level}"),
         };
-        Lane { title, blocks }
+        Track { title, blocks }
     });
-    let mut lanes: Vec<Lane> = titled.filter(|lane| !lane.blocks.is_empty()).collect();
+    let mut lanes: Vec<Track> = titled.filter(|track| !track.blocks.is_empty()).collect();
     lanes.sort_by(|a, b| a.title.cmp(&b.title));
     lanes
 }
 
-fn stream_lanes(capture: &Capture, from: i64, until: i64) -> Vec<Lane> {
+fn stream_tracks(capture: &Capture, from: i64, until: i64) -> Vec<Track> {
     let least = ((until - from) / RESOLUTION).max(1);
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
@@ -140,12 +140,12 @@ fn stream_lanes(capture: &Capture, from: i64, until: i64) -> Vec<Lane> {
         &capture.streams[usize::from(done.stream)]
     };
     order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
-    let mut lanes: Vec<Lane> = Vec::new();
+    let mut lanes: Vec<Track> = Vec::new();
     let mut last = None;
     for at in order {
         let done = &capture.operations[at as usize];
         if last.replace(key(at)) != Some(key(at)) {
-            lanes.push(Lane {
+            lanes.push(Track {
                 title: format!("GPU {} stream {}", key(at).device, key(at).number),
                 blocks: Vec::new(),
             });
@@ -163,7 +163,7 @@ mod tests {
     use super::push;
 
     #[test]
-    fn what_cannot_be_seen_apart_is_one_block() {
+    fn adjacent_short_events_are_merged() {
         let mut blocks = Vec::new();
         for event in [(0, 3, 1), (5, 9, 2), (11, 12, 1), (50, 90, 3), (92, 190, 4)] {
             push(&mut blocks, event, 10);

@@ -16,11 +16,11 @@ pub struct TableShape {
     /// Its name.
     pub name: &'static str,
     /// What stands in it, in words.
-    pub what: &'static str,
+    pub content: &'static str,
     /// What to do where it is missing.
     pub advice: &'static str,
     /// Columns without which it says nothing.
-    pub needed: &'static [&'static str],
+    pub required: &'static [&'static str],
     /// Columns that not every version has; NULL stands for them.
     pub optional: &'static [&'static str],
 }
@@ -30,9 +30,9 @@ const TRACE_CUDA: &str = "profile with --trace=cuda, on a machine where the GPU 
 /// NVTX ranges and marks, domains and thread names.
 pub const NVTX: TableShape = TableShape {
     name: "NVTX_EVENTS",
-    what: "NVTX range",
+    content: "NVTX range",
     advice: "profile with --trace=nvtx",
-    needed: &["start", "end", "eventType", "globalTid"],
+    required: &["start", "end", "eventType", "globalTid"],
     optional: &[
         "text",
         "textId",
@@ -48,18 +48,18 @@ pub const NVTX: TableShape = TableShape {
 /// Calls of the CUDA runtime and driver.
 pub const CALLS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_RUNTIME",
-    what: "call of CUDA",
+    content: "call of CUDA",
     advice: TRACE_CUDA,
-    needed: &["start", "end", "globalTid", "correlationId", "nameId"],
+    required: &["start", "end", "globalTid", "correlationId", "nameId"],
     optional: &[],
 };
 
 /// Kernels.
 pub const KERNELS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_KERNEL",
-    what: "kernel",
+    content: "kernel",
     advice: TRACE_CUDA,
-    needed: &["start", "end", "correlationId", "demangledName"],
+    required: &["start", "end", "correlationId", "demangledName"],
     optional: &[
         "globalPid",
         "deviceId",
@@ -77,9 +77,9 @@ pub const KERNELS: TableShape = TableShape {
 /// Copies.
 pub const COPIES: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_MEMCPY",
-    what: "copy",
+    content: "copy",
     advice: TRACE_CUDA,
-    needed: &["start", "end", "correlationId", "bytes", "copyKind"],
+    required: &["start", "end", "correlationId", "bytes", "copyKind"],
     optional: &[
         "globalPid",
         "deviceId",
@@ -95,45 +95,45 @@ pub const COPIES: TableShape = TableShape {
 /// Memory sets.
 pub const SETS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_MEMSET",
-    what: "memory set",
+    content: "memory set",
     advice: TRACE_CUDA,
-    needed: &["start", "end", "correlationId", "bytes"],
+    required: &["start", "end", "correlationId", "bytes"],
     optional: &["globalPid", "deviceId", "contextId", "streamId", "memKind"],
 };
 
 /// CUDA graphs that were traced as a whole.
 pub const GRAPHS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-    what: "CUDA graph",
+    content: "CUDA graph",
     advice: TRACE_CUDA,
-    needed: &["start", "end", "correlationId"],
+    required: &["start", "end", "correlationId"],
     optional: &["globalPid", "deviceId", "contextId", "streamId"],
 };
 
 /// Calls of the operating system's libraries.
 pub const WAITS: TableShape = TableShape {
     name: "OSRT_API",
-    what: "wait in the operating system's libraries",
+    content: "wait in the operating system's libraries",
     advice: "profile with --trace=osrt",
-    needed: &["start", "end", "globalTid", "nameId"],
+    required: &["start", "end", "globalTid", "nameId"],
     optional: &["eventClass"],
 };
 
 /// All texts.
 pub const STRINGS: TableShape = TableShape {
     name: "StringIds",
-    what: "text",
+    content: "text",
     advice: "it is no export of nsys, or one that was cut off: export it again with nsys export --type sqlite",
-    needed: &["id", "value"],
+    required: &["id", "value"],
     optional: &[],
 };
 
 /// Names of threads as the operating system has them.
 pub const THREADS: TableShape = TableShape {
     name: "ThreadNames",
-    what: "thread name",
+    content: "thread name",
     advice: "export it again",
-    needed: &["nameId", "globalTid"],
+    required: &["nameId", "globalTid"],
     optional: &[],
 };
 
@@ -143,7 +143,7 @@ pub struct Export {
     /// The file.
     pub path: PathBuf,
     /// The file that errors name: the report that nsys made this one of, or itself.
-    pub shown: PathBuf,
+    pub source: PathBuf,
     tables: HashMap<String, Vec<String>>,
     /// The version of nsys that exported it, where it says so (from 2022 on).
     pub nsys: Option<String>,
@@ -152,17 +152,17 @@ pub struct Export {
 }
 
 impl Export {
-    /// Looks into a file that is a SQLite database; errors name `shown`. Errors where it is damaged or no export of nsys.
+    /// Looks into a file that is a SQLite database; errors name `source`. Errors where it is damaged or no export of nsys.
     pub fn open(path: &Path, shown: &Path) -> Result<Self, ReportError> {
         let mut export = Self {
             path: path.to_owned(),
-            shown: shown.to_owned(),
+            source: shown.to_owned(),
             tables: HashMap::new(),
             nsys: None,
             schema: None,
         };
         let connection = export.connect()?;
-        let fail = |cause| export.broken(cause);
+        let fail = |cause| export.database_error(cause);
         let mut tables: HashMap<String, Vec<String>> = HashMap::new();
         let mut found = connection
             .prepare("SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'")
@@ -176,16 +176,16 @@ impl Export {
                 .push(row.get(1).map_err(fail)?);
         }
         // The table of the export's own facts was renamed in 2023.
-        let facts = ["META_DATA_EXPORT", "EXPORT_META_DATA"]
+        let metadata_table = ["META_DATA_EXPORT", "EXPORT_META_DATA"]
             .into_iter()
             .find(|name| tables.contains_key(*name));
-        let fact = |name: &str| {
-            let query = format!("SELECT value FROM {} WHERE name = ?1", facts?);
+        let metadata = |name: &str| {
+            let query = format!("SELECT value FROM {} WHERE name = ?1", metadata_table?);
             connection.query_row(&query, [name], |row| row.get(0)).ok()
         };
         let (nsys, schema) = (
-            fact("EXPORT_PRODUCT_VERSION"),
-            fact("EXPORT_SCHEMA_VERSION"),
+            metadata("EXPORT_PRODUCT_VERSION"),
+            metadata("EXPORT_SCHEMA_VERSION"),
         );
         export = Self {
             tables,
@@ -200,11 +200,11 @@ impl Export {
     /// A connection that only reads. The file is taken as unchanging: no lock and no journal is made beside it.
     pub fn connect(&self) -> Result<Connection, ReportError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(&self.path, flags).map_err(|cause| self.broken(cause))?;
+        let connection = Connection::open_with_flags(&self.path, flags)
+            .map_err(|cause| self.database_error(cause))?;
         connection
             .execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -4096;")
-            .map_err(|cause| self.broken(cause))?;
+            .map_err(|cause| self.database_error(cause))?;
         Ok(connection)
     }
 
@@ -237,13 +237,13 @@ impl Export {
     pub fn require(&self, shape: &TableShape) -> Result<(), ReportError> {
         if !self.has(shape) {
             return Err(ReportError::NoTable {
-                path: self.shown.clone(),
+                path: self.source.clone(),
                 table: shape.name,
-                what: shape.what,
+                what: shape.content,
                 advice: shape.advice,
             });
         }
-        for column in shape.needed {
+        for column in shape.required {
             if !self.has_column(shape, column) {
                 return Err(self.no_column(shape, column));
             }
@@ -254,7 +254,7 @@ impl Export {
     /// A query for the needed and the optional columns in their order, NULL for what is not there, the row's number last.
     #[must_use]
     pub fn query(&self, shape: &TableShape) -> String {
-        let needed = shape.needed.iter().map(|column| format!("\"{column}\""));
+        let needed = shape.required.iter().map(|column| format!("\"{column}\""));
         let optional = shape.optional.iter().map(|column| {
             if self.has_column(shape, column) {
                 format!("\"{column}\"")
@@ -270,7 +270,7 @@ impl Export {
     #[must_use]
     pub fn no_column(&self, shape: &TableShape, column: &str) -> ReportError {
         ReportError::NoColumn {
-            path: self.shown.clone(),
+            path: self.source.clone(),
             table: shape.name.to_owned(),
             column: column.to_owned(),
             version: self.version(),
@@ -279,9 +279,9 @@ impl Export {
 
     /// The error for what SQLite says.
     #[must_use]
-    pub fn broken(&self, cause: rusqlite::Error) -> ReportError {
+    pub fn database_error(&self, cause: rusqlite::Error) -> ReportError {
         ReportError::Database {
-            path: self.shown.clone(),
+            path: self.source.clone(),
             cause,
         }
     }

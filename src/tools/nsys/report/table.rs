@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Texts and counts.
-    Plain,
+    Unitless,
     /// Nanoseconds.
     Ns,
     /// Hundredths.
@@ -31,10 +31,10 @@ pub struct Column {
 
 /// A column without a unit.
 #[must_use]
-pub const fn plain(name: &'static str) -> Column {
+pub const fn unitless(name: &'static str) -> Column {
     Column {
         name: Cow::Borrowed(name),
-        unit: Unit::Plain,
+        unit: Unit::Unitless,
     }
 }
 
@@ -73,26 +73,26 @@ pub enum Cell {
     /// A text.
     Text(String),
     /// A whole number.
-    Whole(i64),
+    Integer(i64),
     /// A number that is shown with one digit behind the point, or three for bytes.
-    Part(f64),
+    Decimal(f64),
 }
 
 impl From<i64> for Cell {
     fn from(value: i64) -> Self {
-        Self::Whole(value)
+        Self::Integer(value)
     }
 }
 
 impl From<u64> for Cell {
     fn from(value: u64) -> Self {
-        Self::Whole(i64::try_from(value).unwrap_or(i64::MAX))
+        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }
 
 impl From<f64> for Cell {
     fn from(value: f64) -> Self {
-        Self::Part(value)
+        Self::Decimal(value)
     }
 }
 
@@ -142,21 +142,21 @@ impl Table {
         }
     }
 
-    /// Leaves out what comes behind the first `most` rows.
-    pub fn keep(&mut self, most: usize) {
-        self.more += self.rows.len().saturating_sub(most);
-        self.rows.truncate(most);
+    /// Leaves out what comes behind the first `max` rows.
+    pub fn truncate(&mut self, max: usize) {
+        self.more += self.rows.len().saturating_sub(max);
+        self.rows.truncate(max);
     }
 
     /// For a terminal: times and sizes with a fitting unit, numbers to the right.
     #[must_use]
-    pub fn in_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let heads = self.columns.iter().map(|column| column.name.to_string());
         let mut lines: Vec<Vec<String>> = vec![heads.collect()];
         lines.extend(self.rows.iter().map(|row| {
             let cells = row.iter().zip(&self.columns);
             cells
-                .map(|(cell, column)| in_words(cell, column.unit))
+                .map(|(cell, column)| format_cell(cell, column.unit))
                 .collect()
         }));
         let widths: Vec<usize> = (0..self.columns.len())
@@ -195,9 +195,9 @@ impl Table {
 
     /// As CSV with a line of headings.
     #[must_use]
-    pub fn in_csv(&self) -> String {
+    pub fn to_csv(&self) -> String {
         let heads = self.columns.iter().map(|column| match column.unit {
-            Unit::Plain => column.name.to_string(),
+            Unit::Unitless => column.name.to_string(),
             Unit::Ns => format!("{} (ns)", column.name),
             Unit::Percent => format!("{} (%)", column.name),
             Unit::Bytes => format!("{} (MB)", column.name),
@@ -206,7 +206,7 @@ impl Table {
         for row in &self.rows {
             let cells = row.iter().zip(&self.columns);
             text.push_str(&csv_line(
-                cells.map(|(cell, column)| exact(cell, column.unit)),
+                cells.map(|(cell, column)| format_exact(cell, column.unit)),
             ));
         }
         text
@@ -214,17 +214,17 @@ impl Table {
 
     /// As a list of objects, times in ns and sizes in bytes.
     #[must_use]
-    pub fn in_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let cells = self.columns.iter().zip(row).map(|(column, cell)| {
                 let value = match cell {
                     Cell::None => Value::Null,
                     Cell::Text(text) => json!(text),
-                    Cell::Whole(number) => json!(number),
-                    Cell::Part(number) => json!(number),
+                    Cell::Integer(number) => json!(number),
+                    Cell::Decimal(number) => json!(number),
                 };
                 let head = match column.unit {
-                    Unit::Plain => column.name.to_string(),
+                    Unit::Unitless => column.name.to_string(),
                     Unit::Ns => format!("{} (ns)", column.name),
                     Unit::Percent => format!("{} (%)", column.name),
                     Unit::Bytes => format!("{} (bytes)", column.name),
@@ -255,30 +255,30 @@ fn one_digit(value: f64) -> String {
 }
 
 /// As nsys writes it.
-fn exact(cell: &Cell, unit: Unit) -> String {
+fn format_exact(cell: &Cell, unit: Unit) -> String {
     const MEGABYTE: f64 = 1e6;
     match (cell, unit) {
         (Cell::None, _) => "None".to_owned(),
         (Cell::Text(text), _) => text.clone(),
-        (Cell::Whole(number), Unit::Bytes) => format!("{:.3}", *number as f64 / MEGABYTE),
-        (Cell::Part(number), Unit::Bytes) => format!("{:.3}", number / MEGABYTE),
-        (Cell::Whole(number), _) => number.to_string(),
-        (Cell::Part(number), _) => one_digit(*number),
+        (Cell::Integer(number), Unit::Bytes) => format!("{:.3}", *number as f64 / MEGABYTE),
+        (Cell::Decimal(number), Unit::Bytes) => format!("{:.3}", number / MEGABYTE),
+        (Cell::Integer(number), _) => number.to_string(),
+        (Cell::Decimal(number), _) => one_digit(*number),
     }
 }
 
 /// As people read it.
 #[must_use]
-pub fn in_words(cell: &Cell, unit: Unit) -> String {
+pub fn format_cell(cell: &Cell, unit: Unit) -> String {
     let number = match cell {
         Cell::None => return "-".to_owned(),
         Cell::Text(text) => return text.clone(),
-        Cell::Whole(number) if unit == Unit::Plain => return number.to_string(),
-        Cell::Whole(number) => *number as f64,
-        Cell::Part(number) => *number,
+        Cell::Integer(number) if unit == Unit::Unitless => return number.to_string(),
+        Cell::Integer(number) => *number as f64,
+        Cell::Decimal(number) => *number,
     };
     match unit {
-        Unit::Plain => one_digit(number),
+        Unit::Unitless => one_digit(number),
         Unit::Percent => format!("{} %", one_digit(number)),
         Unit::Ns => time(number),
         Unit::Bytes => scaled(number, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)]),
@@ -310,7 +310,7 @@ mod tests {
         let mut table = Table::new(
             "t",
             "A table",
-            &[plain("Name"), ns("Avg"), percent("Time"), bytes("Size")],
+            &[unitless("Name"), ns("Avg"), percent("Time"), bytes("Size")],
         );
         table.rows.push(vec![
             "a, \"b\"".into(),
@@ -327,26 +327,26 @@ mod tests {
     #[test]
     fn csv_is_quoted_and_rounded_as_nsys_does() {
         assert_eq!(
-            table().in_csv(),
+            table().to_csv(),
             "Name,Avg (ns),Time (%),Size (MB)\n\"a, \"\"b\"\"\",1234.3,100.0,1.500\nNone,7.0,0.1,0.000\n"
         );
     }
 
     #[test]
-    fn a_terminal_shows_units() {
+    fn text_table_shows_units() {
         let mut table = table();
-        table.keep(1);
+        table.truncate(1);
         assert_eq!(
-            table.in_text(),
+            table.to_text(),
             "A table\n  Name        Avg     Time     Size\n  a, \"b\"  1.23 µs  100.0 %  1.50 MB\n  and 1 more rows (--rows)\n"
         );
         table.rows.clear();
-        assert!(table.in_text().contains("  nothing\n"));
+        assert!(table.to_text().contains("  nothing\n"));
     }
 
     #[test]
     fn json_keeps_exact_numbers() {
-        let value = table().in_json();
+        let value = table().to_json();
         assert_eq!(value[0]["Avg (ns)"], json!(1_234.25));
         assert_eq!(value[0]["Size (bytes)"], json!(1_500_000));
         assert_eq!(value[1]["Name"], Value::Null);

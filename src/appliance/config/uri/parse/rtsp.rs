@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn rtsp_addresses_keep_their_path_and_lose_their_credentials() {
+    fn rtsp_uri_keeps_path_and_hides_credentials() {
         let cases = [
             ("rtsp://cam", rtsp_of("rtsp://cam", None)),
             (

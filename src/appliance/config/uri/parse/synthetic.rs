@@ -63,7 +63,7 @@ mod tests {
     use crate::Pace;
 
     #[test]
-    fn the_synthetic_scene() {
+    fn synthetic_uri_is_parsed() {
         let default = SyntheticScene {
             seed: 1,
             objects: 8,

@@ -1,6 +1,6 @@
 //! Each state of a cache, and the sentence that tells it.
 
-use super::super::recipe::tests::recipe;
+use super::super::spec::tests::engine_spec;
 use super::super::{Calibration, Gpu, ListedState};
 use super::*;
 use jetwatch_nvidia::tensorrt::Version;
@@ -16,15 +16,15 @@ fn lock(cache: &EngineCache) -> Lock {
     lock.expect("nobody else builds")
 }
 
-fn store(cache: &EngineCache, recipe: &Recipe, plan: &[u8]) -> PathBuf {
-    let manifest = Manifest::new(recipe.ingredients(), plan, 1.0, None);
+fn store(cache: &EngineCache, recipe: &EngineSpec, plan: &[u8]) -> PathBuf {
+    let manifest = Manifest::new(recipe.cache_key_fields(), plan, 1.0, None);
     let stored = cache.store(manifest, plan.to_vec(), &lock(cache));
     stored.expect("there is room").path
 }
 
-fn missing(cache: &EngineCache, recipe: &Recipe) -> String {
+fn missing(cache: &EngineCache, recipe: &EngineSpec) -> String {
     match cache.find(recipe).expect("the folder can be read") {
-        Lookup::Missing(missing) => missing.to_string(),
+        Lookup::Miss(missing) => missing.to_string(),
         Lookup::Found(found) => panic!("{found:?}"),
     }
 }
@@ -32,7 +32,7 @@ fn missing(cache: &EngineCache, recipe: &Recipe) -> String {
 #[test]
 fn a_stored_engine_is_found_with_its_bytes() {
     let (_folder, cache) = cache();
-    let recipe = recipe();
+    let recipe = engine_spec();
     let path = store(&cache, &recipe, b"a plan");
     let Lookup::Found(found) = cache.find(&recipe).expect("readable") else {
         panic!("it was just stored");
@@ -41,7 +41,7 @@ fn a_stored_engine_is_found_with_its_bytes() {
         (found.path, found.plan.as_slice()),
         (path, b"a plan".as_slice())
     );
-    assert_eq!(found.manifest.recipe, recipe.ingredients());
+    assert_eq!(found.manifest.recipe, recipe.cache_key_fields());
     let names: Vec<String> = fs::read_dir(cache.folder())
         .expect("it is there")
         .map(|entry| file_name(&entry.expect("readable").path()))
@@ -51,28 +51,28 @@ fn a_stored_engine_is_found_with_its_bytes() {
 }
 
 #[test]
-fn an_empty_cache_and_one_without_a_folder_have_nothing() {
+fn empty_or_missing_cache_folder_has_no_engines() {
     let (_folder, cache) = cache();
-    let said = missing(&cache, &recipe());
+    let message = missing(&cache, &engine_spec());
     assert!(
-        said.starts_with("no TensorRT engine of tiny in int8 was built yet (searched ")
-            && said.contains("; build it with: jetwatch engine build --model models/tiny --precision int8 --batch 4 --workers 2 --engines "),
-        "{said}"
+        message.starts_with("no TensorRT engine of tiny in int8 was built yet (searched ")
+            && message.contains("; build it with: jetwatch engine build --model models/tiny --precision int8 --batch 4 --workers 2 --engines "),
+        "{message}"
     );
     assert_eq!(cache.list().expect("no folder is no error"), []);
     // Other models and precisions do not count as near.
-    let mut other = recipe();
+    let mut other = engine_spec();
     other.model = "large".to_owned();
     store(&cache, &other, b"plan");
-    assert!(missing(&cache, &recipe()).starts_with("no TensorRT engine of tiny"));
+    assert!(missing(&cache, &engine_spec()).starts_with("no TensorRT engine of tiny"));
 }
 
 #[test]
-fn what_the_nearest_engine_differs_in_is_said() {
-    let wanted = recipe();
-    let cases: [(Recipe, &str); 5] = [
+fn the_differences_to_the_nearest_engine_are_reported() {
+    let wanted = engine_spec();
+    let cases: [(EngineSpec, &str); 5] = [
         (
-            Recipe {
+            EngineSpec {
                 version: Version::new(10, 3, 0),
                 contexts: 1,
                 ..wanted.clone()
@@ -80,7 +80,7 @@ fn what_the_nearest_engine_differs_in_is_said() {
             "it was built by TensorRT 10.3.0, and TensorRT 8.5.2 is here; it was built with detector.workers at 1, and 2 is configured",
         ),
         (
-            Recipe {
+            EngineSpec {
                 gpu: Gpu {
                     name: Some("Orin".to_owned()),
                     capability: (8, 7),
@@ -90,14 +90,14 @@ fn what_the_nearest_engine_differs_in_is_said() {
             "it was built for the GPU Orin (compute capability 8.7), and Xavier (7.2) is wanted",
         ),
         (
-            Recipe {
+            EngineSpec {
                 batch: 1,
                 ..wanted.clone()
             },
             "it was built for batches up to 1, and 4 is configured",
         ),
         (
-            Recipe {
+            EngineSpec {
                 calibration: Some(Calibration {
                     path: "c".into(),
                     sha256: Some("f".repeat(64)),
@@ -118,88 +118,88 @@ fn what_the_nearest_engine_differs_in_is_said() {
     for (other, text) in cases {
         let (_folder, cache) = cache();
         // A second one, further away, must not be the one that is told of.
-        let far = Recipe {
+        let far = EngineSpec {
             batch: 64,
             workspace_mib: Some(1),
             ..other.clone()
         };
         store(&cache, &far, b"far");
         store(&cache, &other, b"near");
-        let said = missing(&cache, &wanted);
+        let message = missing(&cache, &wanted);
         let file = other.file_name();
         assert!(
-            said.starts_with(&format!(
+            message.starts_with(&format!(
                 "the engine {file} does not fit: {text}; build it with: "
             )),
-            "{said}"
+            "{message}"
         );
     }
 }
 
 #[test]
-fn damage_and_missing_or_torn_manifests_are_told() {
+fn damaged_engines_and_missing_or_truncated_manifests_are_reported() {
     let (_folder, cache) = cache();
-    let recipe = recipe();
+    let recipe = engine_spec();
     let path = store(&cache, &recipe, b"a plan");
     let file = recipe.file_name();
 
     fs::write(&path, b"a plum").expect("written");
-    let said = missing(&cache, &recipe);
+    let message = missing(&cache, &recipe);
     assert!(
-        said.starts_with(&format!("the engine {file} is damaged: its SHA-256 is ")),
-        "{said}"
+        message.starts_with(&format!("the engine {file} is damaged: its SHA-256 is ")),
+        "{message}"
     );
     fs::write(&path, b"a").expect("written");
-    let said = missing(&cache, &recipe);
+    let message = missing(&cache, &recipe);
     assert!(
-        said.contains("is damaged: it has 1 bytes, and its manifest says 6"),
-        "{said}"
+        message.contains("is damaged: it has 1 bytes, and its manifest says 6"),
+        "{message}"
     );
     fs::write(&path, b"a plan").expect("written");
 
     let manifest = manifest_of(&path);
     let text = fs::read(&manifest).expect("written above");
     fs::write(&manifest, &text[..40]).expect("written");
-    let said = missing(&cache, &recipe);
+    let message = missing(&cache, &recipe);
     assert!(
-        said.starts_with(&format!("the manifest {file}.json cannot be read: ")),
-        "{said}"
+        message.starts_with(&format!("the manifest {file}.json cannot be read: ")),
+        "{message}"
     );
     fs::remove_file(&manifest).expect("removed");
-    let said = missing(&cache, &recipe);
+    let message = missing(&cache, &recipe);
     assert!(
-        said.starts_with(&format!("the engine {file} has no manifest beside it")),
-        "{said}"
+        message.starts_with(&format!("the engine {file} has no manifest beside it")),
+        "{message}"
     );
 
     // Under another engine's name it is not that engine.
     fs::write(&manifest, &text).expect("written");
-    let other = Recipe { batch: 8, ..recipe };
+    let other = EngineSpec { batch: 8, ..recipe };
     let renamed = cache.path_of(&other);
     fs::rename(&path, &renamed).expect("renamed");
     fs::rename(&manifest, manifest_of(&renamed)).expect("renamed");
-    let said = missing(&cache, &other);
+    let message = missing(&cache, &other);
     assert!(
-        said.contains("it was built for batches up to 4, and 8 is configured"),
-        "{said}"
+        message.contains("it was built for batches up to 4, and 8 is configured"),
+        "{message}"
     );
 }
 
 #[test]
-fn the_list_tells_the_state_of_each() {
+fn the_list_has_the_state_of_each_engine() {
     let (_folder, cache) = cache();
-    let whole = recipe();
-    let damaged = Recipe {
+    let whole = engine_spec();
+    let damaged = EngineSpec {
         batch: 2,
-        ..recipe()
+        ..engine_spec()
     };
-    let orphan = Recipe {
+    let orphan = EngineSpec {
         batch: 3,
-        ..recipe()
+        ..engine_spec()
     };
-    let alone = Recipe {
+    let alone = EngineSpec {
         batch: 5,
-        ..recipe()
+        ..engine_spec()
     };
     for recipe in [&whole, &damaged, &orphan, &alone] {
         store(&cache, recipe, b"a plan");
@@ -208,7 +208,7 @@ fn the_list_tells_the_state_of_each() {
     fs::remove_file(manifest_of(&cache.path_of(&orphan))).expect("removed");
     fs::remove_file(cache.path_of(&alone)).expect("removed");
     let list = cache.list().expect("readable");
-    let state = |recipe: &Recipe| {
+    let state = |recipe: &EngineSpec| {
         let path = cache.path_of(recipe);
         let listed = list.iter().find(|listed| listed.path == path);
         listed.expect("it is listed").state.clone()
@@ -229,19 +229,19 @@ fn the_list_tells_the_state_of_each() {
 #[test]
 fn only_engines_of_another_version_are_pruned() {
     let (_folder, cache) = cache();
-    let kept = recipe();
-    let old = Recipe {
+    let kept = engine_spec();
+    let old = EngineSpec {
         version: Version::new(8, 5, 1),
-        ..recipe()
+        ..engine_spec()
     };
-    let newer = Recipe {
+    let newer = EngineSpec {
         version: Version::new(10, 3, 0),
-        ..recipe()
+        ..engine_spec()
     };
-    let other = Recipe {
+    let other = EngineSpec {
         batch: 1,
         version: Version::new(8, 5, 1),
-        ..recipe()
+        ..engine_spec()
     };
     for recipe in [&kept, &old, &newer, &other] {
         store(&cache, recipe, b"plan");
@@ -268,14 +268,14 @@ fn only_engines_of_another_version_are_pruned() {
 }
 
 #[test]
-fn kernel_times_are_shared_by_engines_of_one_version_and_gpu() {
+fn timing_cache_is_shared_per_version_and_gpu() {
     let (_folder, cache) = cache();
-    let recipe = recipe();
+    let recipe = engine_spec();
     assert_eq!(cache.timing_cache(&recipe), None);
     cache
-        .keep_timing_cache(&recipe, b"times", &lock(&cache))
+        .save_timing_cache(&recipe, b"times", &lock(&cache))
         .expect("writable");
-    let same = Recipe {
+    let same = EngineSpec {
         batch: 9,
         ..recipe.clone()
     };
@@ -283,7 +283,7 @@ fn kernel_times_are_shared_by_engines_of_one_version_and_gpu() {
         cache.timing_cache(&same).as_deref(),
         Some(b"times".as_slice())
     );
-    let other = Recipe {
+    let other = EngineSpec {
         version: Version::new(8, 6, 1),
         ..recipe
     };

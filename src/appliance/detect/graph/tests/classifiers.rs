@@ -3,9 +3,9 @@
 use super::*;
 
 #[test]
-fn a_classifier_is_told_by_the_operator_at_its_end() {
+fn a_classifier_is_recognized_by_its_last_operator() {
     let layouts = |network: &Network| -> Vec<&str> {
-        let guesses = guesses(network, None);
+        let guesses = candidate_layouts(network, None);
         guesses.iter().map(|guess| guess.layout).collect()
     };
     for (made_by, wanted) in [
@@ -23,20 +23,23 @@ fn a_classifier_is_told_by_the_operator_at_its_end() {
     assert_eq!(layouts(&rows), [""; 0], "rows of boxes");
     // The file leaves open how many labels there are.
     let open = classifier(&[1, -1], "Softmax");
-    let error = Draft::new(&open, None, None, None).expect_err("nobody says it");
-    assert!(matches!(error, DraftError::NoLabels { .. }), "{error}");
+    let error = ModelYamlTemplate::new(&open, None, None, None).expect_err("nobody says it");
+    assert!(
+        matches!(error, ModelYamlTemplateError::NoLabels { .. }),
+        "{error}"
+    );
     let labels = Some(vec!["a".to_owned(), "b".to_owned()]);
-    Draft::new(&open, None, None, labels).expect("the caller says it");
+    ModelYamlTemplate::new(&open, None, None, labels).expect("the caller says it");
 }
 
 #[test]
-fn classifiers_of_ultralytics_are_prepared_as_it_trains_them() {
+fn ultralytics_classifiers_use_training_preprocessing() {
     let mut network = classifier(&[1, 3], "Softmax");
-    let spec = drafted(&network);
+    let spec = loaded_template(&network);
     assert_eq!(spec.input.mean, [123.675, 116.28, 103.53]);
     assert_eq!(spec.score_threshold, 0.5);
     network.metadata = vec![("task".to_owned(), "classify".to_owned())];
-    let spec = drafted(&network);
+    let spec = loaded_template(&network);
     assert_eq!(
         (spec.input.mean, spec.input.scale),
         ([0.0; 3], [0.003_921_569; 3])
@@ -44,12 +47,12 @@ fn classifiers_of_ultralytics_are_prepared_as_it_trains_them() {
 }
 
 #[test]
-fn pictures_in_another_form_are_told() {
+fn images_in_another_layout_are_reported() {
     let mut network = classifier(&[1, 3], "Softmax");
     network.inputs = vec![tensor("x", Element::FLOAT, &[1, 224, 224, 3])];
-    let error = Draft::new(&network, None, None, None).expect_err("colors last");
+    let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("colors last");
     assert!(error.to_string().contains("--inputs-as-nchw"), "{error}");
     network.inputs = vec![tensor("x", Element::FLOAT, &[1, 1, 28, 28])];
-    let error = Draft::new(&network, None, None, None).expect_err("gray");
+    let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("gray");
     assert!(error.to_string().contains("three planes"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Tests of the outbox: by cases, and by random sequences of everything that can happen to it.
+//! Tests of the outbox: by cases, and by random sequences of operations.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn sent(outbox: &mut Outbox) -> Vec<(String, Option<u16>, bool)> {
             (
                 String::from_utf8_lossy(&out.message.payload).into_owned(),
                 out.id,
-                out.again,
+                out.dup,
             )
         })
         .collect()
@@ -32,7 +32,7 @@ fn adds_up(outbox: &Outbox) {
 }
 
 #[test]
-fn what_was_under_way_goes_out_again_in_order_and_marked() {
+fn unacknowledged_messages_are_resent_in_order_with_dup_flag() {
     let mut outbox = Outbox::new(100);
     outbox.connected();
     for n in 0..6 {
@@ -57,7 +57,7 @@ fn what_was_under_way_goes_out_again_in_order_and_marked() {
 }
 
 #[test]
-fn identifiers_go_round_without_zero_and_without_meeting_one_under_way() {
+fn packet_ids_wrap_without_zero_or_in_flight_ids() {
     let mut outbox = Outbox::new(10);
     outbox.connected();
     outbox.push(message("e", "slow"));
@@ -67,7 +67,7 @@ fn identifiers_go_round_without_zero_and_without_meeting_one_under_way() {
         let id = outbox
             .next(WINDOW)
             .and_then(|out| out.id)
-            .expect("room in the window");
+            .expect("space in the window");
         assert!(id > 1, "{id}");
         assert!(outbox.acknowledged(id));
     }
@@ -75,7 +75,7 @@ fn identifiers_go_round_without_zero_and_without_meeting_one_under_way() {
 }
 
 #[test]
-fn a_full_queue_drops_its_oldest_message_and_no_state() {
+fn full_outbox_drops_oldest_message_but_no_state() {
     let mut outbox = Outbox::new(3);
     outbox.set_state(message("s", "state"));
     for n in 0..5 {
@@ -92,9 +92,9 @@ fn a_full_queue_drops_its_oldest_message_and_no_state() {
 }
 
 #[test]
-fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
+fn state_keeps_newest_value_and_is_resent_on_connect() {
     let mut outbox = Outbox::new(10);
-    outbox.set_own_state(message("status", "online"));
+    outbox.set_internal_state(message("status", "online"));
     outbox.set_state(message("n", "1"));
     outbox.set_state(message("n", "2"));
     assert_eq!(outbox.counts().replaced, 1);
@@ -104,7 +104,7 @@ fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
         .map(|(text, ..)| text)
         .collect();
     assert_eq!(texts, ["online", "2"]);
-    assert!(!outbox.acknowledged(1), "no progress for the chain");
+    assert!(!outbox.acknowledged(1), "no progress for the pipeline");
     assert!(outbox.acknowledged(2));
     assert_eq!(
         outbox.counts().delivered,
@@ -131,18 +131,18 @@ fn a_state_is_its_newest_value_and_is_repeated_on_every_connection() {
 }
 
 #[test]
-fn a_withdrawn_state_is_emptied_once_and_forgotten_once_that_arrived() {
+fn a_retracted_state_is_cleared_once_and_released_when_acknowledged() {
     let mut outbox = Outbox::new(10);
     let topic: Arc<str> = "n".into();
-    outbox.withdraw(&topic);
+    outbox.retract(&topic);
     assert!(outbox.is_empty(), "what was never set is not taken back");
     outbox.set_state(message("n", "1"));
     outbox.set_state(message("m", "1"));
     outbox.connected();
     assert_eq!(sent(&mut outbox).len(), 2);
-    outbox.withdraw(&topic);
+    outbox.retract(&topic);
     assert_eq!(sent(&mut outbox), [(String::new(), Some(3), false)]);
-    // The value of before arrives; the withdrawal itself is lost with the connection, and goes out again.
+    // The earlier value arrives; the withdrawal itself is lost with the connection, and is sent again.
     assert!(outbox.acknowledged(1));
     outbox.disconnected();
     outbox.connected();
@@ -157,7 +157,7 @@ fn a_withdrawn_state_is_emptied_once_and_forgotten_once_that_arrived() {
     let left = sent(&mut outbox);
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(left[0].0, "1");
-    // Another topic takes the place, and the first may come back.
+    // Another topic takes the slot, and the first may return.
     outbox.set_state(message("o", "2"));
     outbox.set_state(message("n", "3"));
     let texts: Vec<_> = sent(&mut outbox)
@@ -170,7 +170,7 @@ fn a_withdrawn_state_is_emptied_once_and_forgotten_once_that_arrived() {
 }
 
 #[test]
-fn best_effort_is_kept_only_while_connected_and_delivered_when_written() {
+fn qos0_is_queued_only_while_connected() {
     let mut outbox = Outbox::new(10);
     outbox.push_best_effort(message("d", "early"));
     outbox.connected();
@@ -191,7 +191,7 @@ fn best_effort_is_kept_only_while_connected_and_delivered_when_written() {
 }
 
 #[test]
-fn refused_and_abandoned_messages_are_counted_as_dropped() {
+fn rejected_and_abandoned_messages_count_as_dropped() {
     let mut outbox = Outbox::new(10);
     outbox.connected();
     outbox.push(message("e", "a"));
@@ -207,7 +207,7 @@ fn refused_and_abandoned_messages_are_counted_as_dropped() {
 
 proptest! {
     #[test]
-    fn counts_add_up_and_order_holds_whatever_happens(steps in prop::collection::vec(0_u8..9, 1..200)) {
+    fn outbox_counts_and_order_hold_for_any_sequence(steps in prop::collection::vec(0_u8..9, 1..200)) {
         let mut outbox = Outbox::new(8);
         let mut number = 0_u32;
         let mut delivered: Vec<u32> = Vec::new();
@@ -238,7 +238,7 @@ proptest! {
                     outbox.connected();
                     up = true;
                 }
-                8 => outbox.withdraw(&"n".into()),
+                8 => outbox.retract(&"n".into()),
                 _ => {}
             }
             adds_up(&outbox);

@@ -12,7 +12,7 @@ fn behind(hidden: usize) -> Vec<Vec<Detection>> {
 }
 
 #[test]
-fn who_comes_out_from_behind_something_is_found_again() {
+fn an_object_that_reappears_after_occlusion_keeps_its_id() {
     for kind in [TrackerKind::Iou, TrackerKind::Sort, TrackerKind::ByteTrack] {
         let patient = |reassociate_frames| TrackerConfig {
             max_lost_frames: 2,
@@ -46,7 +46,7 @@ fn who_comes_out_from_behind_something_is_found_again() {
 }
 
 #[test]
-fn who_stays_away_ends_once_after_all() {
+fn a_track_that_is_not_reassociated_ends_once() {
     let mut tracker = Tracker::new(&TrackerConfig {
         reassociate_frames: 3,
         ..config()
@@ -66,7 +66,7 @@ fn who_stays_away_ends_once_after_all() {
 }
 
 #[test]
-fn two_that_were_hidden_keep_their_own_ids() {
+fn two_occluded_objects_keep_their_own_ids() {
     // They cross behind something, at different heights: their ways tell them apart.
     let frame = |at: usize| {
         let x = 8.0 * at as f32;

@@ -30,11 +30,11 @@ pub(super) struct Fields<'a> {
 
 impl Fields<'_> {
     /// A whole number that must be there.
-    pub(super) fn need(&self, at: usize) -> Result<i64, ReportError> {
+    pub(super) fn required(&self, at: usize) -> Result<i64, ReportError> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(value),
-            Ok(found) => Err(self.wrong(at, found, "a whole number")),
-            Err(cause) => Err(self.export.broken(cause)),
+            Ok(found) => Err(self.wrong_type(at, found, "a whole number")),
+            Err(cause) => Err(self.export.database_error(cause)),
         }
     }
 
@@ -43,8 +43,8 @@ impl Fields<'_> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(Some(value)),
             Ok(ValueRef::Null) => Ok(None),
-            Ok(found) => Err(self.wrong(at, found, "a whole number or nothing")),
-            Err(cause) => Err(self.export.broken(cause)),
+            Ok(found) => Err(self.wrong_type(at, found, "a whole number or nothing")),
+            Err(cause) => Err(self.export.database_error(cause)),
         }
     }
 
@@ -52,7 +52,7 @@ impl Fields<'_> {
     pub(super) fn correlation(&self, at: usize) -> Result<u32, ReportError> {
         let value = self.optional(at)?.unwrap_or(0);
         u32::try_from(value)
-            .map_err(|_| self.wrong(at, ValueRef::Integer(value), "a number of 32 bits"))
+            .map_err(|_| self.wrong_type(at, ValueRef::Integer(value), "a number of 32 bits"))
     }
 
     /// A text; empty for nothing.
@@ -60,21 +60,21 @@ impl Fields<'_> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes),
             Ok(ValueRef::Null) => Ok(&[]),
-            Ok(found) => Err(self.wrong(at, found, "a text")),
-            Err(cause) => Err(self.export.broken(cause)),
+            Ok(found) => Err(self.wrong_type(at, found, "a text")),
+            Err(cause) => Err(self.export.database_error(cause)),
         }
     }
 
     /// The row's number, which stands last.
     pub(super) fn number(&self) -> i64 {
-        let last = self.shape.needed.len() + self.shape.optional.len();
+        let last = self.shape.required.len() + self.shape.optional.len();
         self.row.get(last).unwrap_or(-1)
     }
 
-    fn wrong(&self, at: usize, found: ValueRef<'_>, expected: &'static str) -> ReportError {
-        let mut columns = self.shape.needed.iter().chain(self.shape.optional);
+    fn wrong_type(&self, at: usize, found: ValueRef<'_>, expected: &'static str) -> ReportError {
+        let mut columns = self.shape.required.iter().chain(self.shape.optional);
         ReportError::Value {
-            path: self.export.shown.clone(),
+            path: self.export.source.clone(),
             table: self.shape.name,
             row: self.number(),
             column: columns.nth(at).copied().unwrap_or("its number"),

@@ -6,10 +6,10 @@
 mod fields;
 mod names;
 mod read;
-mod window;
+mod time_window;
 
 pub use read::{Progress, read};
-pub use window::{Window, find_range, parse_time};
+pub use time_window::{TimeWindow, find_range, parse_time};
 
 use super::schema::Export;
 
@@ -21,7 +21,7 @@ pub struct Capture {
     /// The version of the nsys that exported it, in words.
     pub version: String,
     /// Which tables of the database were there.
-    pub has: Has,
+    pub content: Content,
     /// All names.
     pub names: Vec<String>,
     /// Threads in the order in which they were met.
@@ -44,7 +44,7 @@ pub struct Capture {
 
 /// Which kinds of events were traced: the table was in the export.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Has {
+pub struct Content {
     /// NVTX.
     pub ranges: bool,
     /// CUDA's calls.
@@ -61,10 +61,10 @@ pub struct Has {
     pub waits: bool,
 }
 
-impl Has {
+impl Content {
     /// What the export has.
     #[must_use]
-    pub fn of(export: &Export) -> Self {
+    pub fn of_export(export: &Export) -> Self {
         use super::schema::{CALLS, COPIES, GRAPHS, KERNELS, NVTX, SETS, WAITS};
         Self {
             ranges: export.has(&NVTX),
@@ -136,16 +136,16 @@ pub enum Style {
     /// By a handle.
     StartEnd,
     /// By a handle, and it ended on another thread.
-    Across,
+    CrossThread,
 }
 
 impl Style {
     /// The word in nsys's tables.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::PushPop => "PushPop",
-            Self::StartEnd | Self::Across => "StartEnd",
+            Self::StartEnd | Self::CrossThread => "StartEnd",
         }
     }
 }

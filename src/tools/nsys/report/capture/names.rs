@@ -10,18 +10,18 @@ use super::{Name, Thread, ThreadIndex};
 
 /// The texts of `StringIds`, each with its number.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct StringTable {
     names: HashMap<i64, Name>,
     unknown: Name,
 }
 
-impl Texts {
+impl StringTable {
     /// Reads them all, and the list that the numbers point into.
     pub(super) fn read(
         export: &Export,
         connection: &Connection,
     ) -> Result<(Self, Vec<String>), ReportError> {
-        let broken = |cause| export.broken(cause);
+        let broken = |cause| export.database_error(cause);
         let mut list = vec!["unknown".to_owned()];
         let mut names = HashMap::new();
         let mut statement = connection
@@ -115,7 +115,7 @@ struct Key {
 #[derive(Debug)]
 enum Text {
     Registered(i64),
-    Own(String),
+    Inline(String),
 }
 
 /// Bits of a thread's number that name its process on its machine, as nsys compares them.
@@ -144,7 +144,7 @@ impl RangeNames {
     }
 
     /// A number for a range with a text of its own.
-    pub(super) fn own(&mut self, global: i64, domain: i64, text: &[u8]) -> u32 {
+    pub(super) fn inline(&mut self, global: i64, domain: i64, text: &[u8]) -> u32 {
         let process = global & PROCESS;
         let texts = self.own.entry((process, domain)).or_default();
         if let Some(number) = texts.get(text) {
@@ -155,7 +155,7 @@ impl RangeNames {
         self.keys.push(Key {
             process,
             domain,
-            text: Text::Own(String::from_utf8_lossy(text).into_owned()),
+            text: Text::Inline(String::from_utf8_lossy(text).into_owned()),
         });
         number
     }
@@ -164,7 +164,7 @@ impl RangeNames {
     pub(super) fn resolve(
         self,
         domains: &HashMap<(i64, i64), String>,
-        texts: &Texts,
+        texts: &StringTable,
         list: &mut Vec<String>,
     ) -> Vec<Name> {
         let mut known: HashMap<String, Name> = HashMap::new();
@@ -172,7 +172,7 @@ impl RangeNames {
         for key in self.keys {
             let text = match key.text {
                 Text::Registered(id) => list[texts.name(id) as usize].clone(),
-                Text::Own(text) => text,
+                Text::Inline(text) => text,
             };
             let name = match domains.get(&(key.process, key.domain)) {
                 Some(domain) => format!("{domain}:{text}"),
@@ -195,15 +195,15 @@ pub(super) const fn process_of(global: i64) -> i64 {
 }
 
 /// Threads with their names: what NVTX calls them, else what the operating system does.
-pub(super) fn named(
+pub(super) fn named_threads(
     export: &Export,
     connection: &Connection,
     globals: &[i64],
     mut by_nvtx: HashMap<i64, String>,
-    texts: &Texts,
+    texts: &StringTable,
     list: &[String],
 ) -> Result<Vec<Thread>, ReportError> {
-    let broken = |cause| export.broken(cause);
+    let broken = |cause| export.database_error(cause);
     let mut by_system: HashMap<i64, String> = HashMap::new();
     if export.has(&THREADS) {
         export.require(&THREADS)?;

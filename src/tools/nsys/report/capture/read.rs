@@ -7,16 +7,17 @@ use std::thread;
 use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
 use super::fields::{Fields, context, kind, small};
-use super::names::{RangeNames, Texts, Threads, named, process_of};
+use super::names::{RangeNames, StringTable, Threads, named_threads, process_of};
 use super::{
-    Call, Capture, Has, Kind, Launch, Name, Operation, Range, Stream, Style, Transfer, Wait, Window,
+    Call, Capture, Content, Kind, Launch, Name, Operation, Range, Stream, Style, TimeWindow,
+    Transfer, Wait,
 };
 
 /// Hears how far reading is: rows read, and rows in all. Called from several threads.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// Rows after which progress is told, and which a power of two makes cheap to ask for.
-const TELL_EVERY: u64 = 1 << 17;
+const PROGRESS_INTERVAL_ROWS: u64 = 1 << 17;
 
 /// nsys's numbers of events. Those of `NVTXT` are ranges that were added to a report afterwards.
 const PUSH_POP: i64 = 59;
@@ -33,11 +34,11 @@ const WAIT_CLASS: i64 = 27;
 pub fn read(
     export: &Export,
     title: &str,
-    window: Window,
+    window: TimeWindow,
     progress: Progress<'_>,
 ) -> Result<Capture, ReportError> {
     let connection = export.connect()?;
-    let (texts, mut names) = Texts::read(export, &connection)?;
+    let (texts, mut names) = StringTable::read(export, &connection)?;
     let [kernel_copy, kernel_set, kernel_graph] =
         ["copy", "memory set", "CUDA graph"].map(|text| {
             names.push(text.to_owned());
@@ -50,7 +51,7 @@ pub fn read(
         let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
         total += connection
             .query_row(&query, [], |row| row.get::<_, i64>(0))
-            .map_err(|cause| export.broken(cause))?
+            .map_err(|cause| export.database_error(cause))?
             .unsigned_abs();
     }
     let source = Source {
@@ -94,7 +95,7 @@ fn assemble(
     export: &Export,
     title: &str,
     connection: &rusqlite::Connection,
-    texts: &Texts,
+    texts: &StringTable,
     mut names: Vec<String>,
     (mut ranges, mut calls, operations): (RangesRead, CallsRead, OperationsRead),
 ) -> Result<Capture, ReportError> {
@@ -115,8 +116,8 @@ fn assemble(
     Ok(Capture {
         title: title.to_owned(),
         version: export.version(),
-        has: Has::of(export),
-        threads: named(
+        content: Content::of_export(export),
+        threads: named_threads(
             export,
             connection,
             &threads.globals,
@@ -137,7 +138,7 @@ fn assemble(
 
 fn too_many_threads(export: &Export) -> ReportError {
     ReportError::Nothing {
-        path: export.shown.clone(),
+        path: export.source.clone(),
         reason:
             "it has events of more than 65536 threads; look at a part of it with --from and --until"
                 .to_owned(),
@@ -147,8 +148,8 @@ fn too_many_threads(export: &Export) -> ReportError {
 /// Where rows come from.
 struct Source<'a> {
     export: &'a Export,
-    window: Window,
-    texts: &'a Texts,
+    window: TimeWindow,
+    texts: &'a StringTable,
     names: &'a [String],
     progress: Progress<'a>,
     done: AtomicU64,
@@ -191,7 +192,7 @@ impl Source<'_> {
         if !self.export.has(shape) {
             return Ok(());
         }
-        let broken = |cause| self.export.broken(cause);
+        let broken = |cause| self.export.database_error(cause);
         let connection = self.export.connect()?;
         let mut statement = connection
             .prepare(&self.export.query(shape))
@@ -205,8 +206,11 @@ impl Source<'_> {
                 row,
             })?;
             read += 1;
-            if read.is_multiple_of(TELL_EVERY) {
-                let done = self.done.fetch_add(TELL_EVERY, Ordering::Relaxed) + TELL_EVERY;
+            if read.is_multiple_of(PROGRESS_INTERVAL_ROWS) {
+                let done = self
+                    .done
+                    .fetch_add(PROGRESS_INTERVAL_ROWS, Ordering::Relaxed)
+                    + PROGRESS_INTERVAL_ROWS;
                 (self.progress)(done.min(self.total), self.total);
             }
         }
@@ -220,11 +224,11 @@ impl Source<'_> {
         let mut last = i64::MIN;
         let mut open: Vec<usize> = Vec::new();
         self.rows(&NVTX, |fields| {
-            let start = fields.need(0)?;
+            let start = fields.required(0)?;
             let end = fields.optional(1)?;
             last = last.max(start).max(end.unwrap_or(start));
-            let kind = fields.need(2)?;
-            let global = fields.need(3)?;
+            let kind = fields.required(2)?;
+            let global = fields.required(3)?;
             let domain = fields.optional(6)?.unwrap_or(0);
             let style = match kind {
                 PUSH_POP | ADDED_PUSH_POP => Style::PushPop,
@@ -246,7 +250,7 @@ impl Source<'_> {
                 }
                 _ => return Ok(()),
             };
-            if !self.window.holds(start, end.unwrap_or(i64::MAX)) {
+            if !self.window.overlaps(start, end.unwrap_or(i64::MAX)) {
                 return Ok(());
             }
             // A text that is registered comes first, as with nsys; an id that leads nowhere does not count.
@@ -254,7 +258,7 @@ impl Source<'_> {
                 Some(id) if self.texts.find(id).is_some() => {
                     read.names.registered(global, domain, id)
                 }
-                _ => read.names.own(global, domain, fields.text(TEXT)?),
+                _ => read.names.inline(global, domain, fields.text(TEXT)?),
             };
             // Exports of 2021 write zero where there is no other thread.
             let across = fields
@@ -274,7 +278,7 @@ impl Source<'_> {
                     .threads
                     .number(global)
                     .ok_or_else(|| too_many_threads(self.export))?,
-                style: if across { Style::Across } else { style },
+                style: if across { Style::CrossThread } else { style },
             });
             Ok(())
         })?;
@@ -287,35 +291,35 @@ impl Source<'_> {
     fn calls(&self) -> Result<CallsRead, ReportError> {
         let mut read = CallsRead::default();
         self.rows(&CALLS, |fields| {
-            let (start, end) = (fields.need(0)?, fields.need(1)?);
-            if !self.window.holds(start, end) {
+            let (start, end) = (fields.required(0)?, fields.required(1)?);
+            if !self.window.overlaps(start, end) {
                 return Ok(());
             }
             read.calls.push(Call {
                 start,
                 end,
-                name: self.texts.name(fields.need(4)?),
+                name: self.texts.name(fields.required(4)?),
                 correlation: fields.correlation(3)?,
                 thread: read
                     .threads
-                    .number(fields.need(2)?)
+                    .number(fields.required(2)?)
                     .ok_or_else(|| too_many_threads(self.export))?,
             });
             Ok(())
         })?;
         self.rows(&WAITS, |fields| {
-            let (start, end) = (fields.need(0)?, fields.need(1)?);
+            let (start, end) = (fields.required(0)?, fields.required(1)?);
             let is_wait = fields.optional(4)?.is_none_or(|class| class == WAIT_CLASS);
-            if !is_wait || !self.window.holds(start, end) {
+            if !is_wait || !self.window.overlaps(start, end) {
                 return Ok(());
             }
             read.waits.push(Wait {
                 start,
                 end,
-                name: self.texts.name(fields.need(3)?),
+                name: self.texts.name(fields.required(3)?),
                 thread: read
                     .threads
-                    .number(fields.need(2)?)
+                    .number(fields.required(2)?)
                     .ok_or_else(|| too_many_threads(self.export))?,
             });
             Ok(())
@@ -331,7 +335,7 @@ impl Source<'_> {
                 grid: [8, 9, 10].map(|at| small(fields.optional(at).ok().flatten())),
                 block: [11, 12, 13].map(|at| small(fields.optional(at).ok().flatten())),
             };
-            let name = self.texts.name(fields.need(3)?);
+            let name = self.texts.name(fields.required(3)?);
             let detail = *known.entry(launch).or_insert_with(|| {
                 read.launches.push(launch);
                 read.launches.len() as u32 - 1
@@ -341,7 +345,7 @@ impl Source<'_> {
         self.rows(&COPIES, |fields| {
             let ends = (fields.optional(11)?, fields.optional(12)?);
             let transfer = Transfer {
-                bytes: fields.need(3)?,
+                bytes: fields.required(3)?,
                 direction: kind(fields.optional(4)?),
                 source: kind(fields.optional(9)?),
                 target: kind(fields.optional(10)?),
@@ -358,7 +362,7 @@ impl Source<'_> {
         })?;
         self.rows(&SETS, |fields| {
             let transfer = Transfer {
-                bytes: fields.need(3)?,
+                bytes: fields.required(3)?,
                 direction: -1,
                 source: -1,
                 target: kind(fields.optional(8)?),
@@ -387,8 +391,8 @@ impl Source<'_> {
         (kind, name, detail): (Kind, Name, u32),
         read: &mut OperationsRead,
     ) -> Result<(), ReportError> {
-        let (start, end) = (fields.need(0)?, fields.need(1)?);
-        if !self.window.holds(start, end) {
+        let (start, end) = (fields.required(0)?, fields.required(1)?);
+        if !self.window.overlaps(start, end) {
             return Ok(());
         }
         let stream = Stream {
@@ -405,7 +409,7 @@ impl Source<'_> {
                     read.streams.len() - 1
                 });
                 let number = u16::try_from(index).map_err(|_| ReportError::Nothing {
-                    path: self.export.shown.clone(),
+                    path: self.export.source.clone(),
                     reason: "it has events of more than 65536 CUDA streams; look at a part of it with --from and --until".to_owned(),
                 })?;
                 read.last = Some((stream, number));

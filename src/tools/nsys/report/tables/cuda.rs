@@ -1,16 +1,16 @@
 //! What the GPU did and which calls made it: sums by name.
 
 use super::super::capture::{Kind, Operation};
-use super::super::spread::{Spread, spreads};
-use super::super::table::{Cell, Column, Table, bytes, ns, percent, plain};
-use super::{Look, by_total, numbers};
+use super::super::summary_stats::{SummaryStats, stats_by_key};
+use super::super::table::{Cell, Column, Table, bytes, ns, percent, unitless};
+use super::{AnalysisContext, by_total, summary_cells};
 
 /// Headings of the eight numbers; nsys calls the third differently in each table.
 const fn times(count: &'static str) -> [Column; 8] {
     [
         percent("Time"),
         ns("Total Time"),
-        plain(count),
+        unitless(count),
         ns("Avg"),
         ns("Med"),
         ns("Min"),
@@ -31,48 +31,48 @@ pub(super) fn function(name: &str) -> &str {
     }
 }
 
-pub(super) fn api_sum(look: &Look<'_>) -> Table {
-    let capture = look.capture;
+pub(super) fn api_sum(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
     let calls = capture.calls.iter();
-    let (found, all) = by_total(spreads(
+    let (found, all) = by_total(stats_by_key(
         calls.map(|call| (call.name, call.end - call.start)),
     ));
-    let columns = [&times("Num Calls")[..], &[plain("Name")]].concat();
+    let columns = [&times("Num Calls")[..], &[unitless("Name")]].concat();
     let mut table = Table::new("cuda_api_sum", "Calls of CUDA", &columns);
     table.rows.extend(found.iter().map(|(name, spread)| {
-        let mut row = numbers(spread, all);
+        let mut row = summary_cells(spread, all);
         row.push(function(capture.name(*name)).into());
         row
     }));
     table
 }
 
-fn kernels<'a>(look: &Look<'a>) -> impl Iterator<Item = &'a Operation> + Clone {
-    let operations = look.capture.operations.iter();
+fn kernels<'a>(context: &AnalysisContext<'a>) -> impl Iterator<Item = &'a Operation> + Clone {
+    let operations = context.capture.operations.iter();
     operations.filter(|done| done.kind == Kind::Kernel)
 }
 
-pub(super) fn kernel_sum(look: &Look<'_>) -> Table {
-    let (found, all) = by_total(spreads(
-        kernels(look).map(|done| (done.name, done.end - done.start)),
+pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
+    let (found, all) = by_total(stats_by_key(
+        kernels(context).map(|done| (done.name, done.end - done.start)),
     ));
-    let columns = [&times("Instances")[..], &[plain("Name")]].concat();
+    let columns = [&times("Instances")[..], &[unitless("Name")]].concat();
     let mut table = Table::new("cuda_gpu_kern_sum", "Kernels", &columns);
     table.rows.extend(found.iter().map(|(name, spread)| {
-        let mut row = numbers(spread, all);
-        row.push(look.capture.name(*name).into());
+        let mut row = summary_cells(spread, all);
+        row.push(context.capture.name(*name).into());
         row
     }));
     table
 }
 
-pub(super) fn kernel_grid_sum(look: &Look<'_>) -> Table {
-    let (found, all) = by_total(spreads(
-        kernels(look).map(|done| ((done.name, done.detail), done.end - done.start)),
+pub(super) fn kernel_grid_sum(context: &AnalysisContext<'_>) -> Table {
+    let (found, all) = by_total(stats_by_key(
+        kernels(context).map(|done| ((done.name, done.detail), done.end - done.start)),
     ));
     let columns = [
         &times("Instances")[..],
-        &[plain("GridXYZ"), plain("BlockXYZ"), plain("Name")],
+        &[unitless("GridXYZ"), unitless("BlockXYZ"), unitless("Name")],
     ]
     .concat();
     let mut table = Table::new(
@@ -83,13 +83,13 @@ pub(super) fn kernel_grid_sum(look: &Look<'_>) -> Table {
     table
         .rows
         .extend(found.iter().map(|((name, launch), spread)| {
-            let launch = look.capture.launches[*launch as usize];
+            let launch = context.capture.launches[*launch as usize];
             let three = |[x, y, z]: [i32; 3]| Cell::Text(format!("{x:4} {y:4} {z:4}"));
-            let mut row = numbers(spread, all);
+            let mut row = summary_cells(spread, all);
             row.extend([
                 three(launch.grid),
                 three(launch.block),
-                look.capture.name(*name).into(),
+                context.capture.name(*name).into(),
             ]);
             row
         }));
@@ -115,9 +115,12 @@ const DIRECTIONS: [&str; 14] = [
 ];
 
 /// Copies and sets: what they are called, how long they took and how much they moved.
-fn memory(look: &Look<'_>, value: fn(&Operation, i64) -> i64) -> Vec<(&'static str, Spread)> {
-    let capture = look.capture;
-    spreads(capture.operations.iter().filter_map(|done| {
+fn memory(
+    context: &AnalysisContext<'_>,
+    value: fn(&Operation, i64) -> i64,
+) -> Vec<(&'static str, SummaryStats)> {
+    let capture = context.capture;
+    stats_by_key(capture.operations.iter().filter_map(|done| {
         let transfer = || capture.transfers[done.detail as usize];
         let name = match done.kind {
             Kind::Copy => {
@@ -131,33 +134,33 @@ fn memory(look: &Look<'_>, value: fn(&Operation, i64) -> i64) -> Vec<(&'static s
     }))
 }
 
-pub(super) fn memory_time_sum(look: &Look<'_>) -> Table {
-    let (found, all) = by_total(memory(look, |done, _| done.end - done.start));
-    let columns = [&times("Count")[..], &[plain("Operation")]].concat();
+pub(super) fn memory_time_sum(context: &AnalysisContext<'_>) -> Table {
+    let (found, all) = by_total(memory(context, |done, _| done.end - done.start));
+    let columns = [&times("Count")[..], &[unitless("Operation")]].concat();
     let mut table = Table::new(
         "cuda_gpu_mem_time_sum",
         "Copies and memory sets by time",
         &columns,
     );
     table.rows.extend(found.iter().map(|(name, spread)| {
-        let mut row = numbers(spread, all);
+        let mut row = summary_cells(spread, all);
         row.push((*name).into());
         row
     }));
     table
 }
 
-pub(super) fn memory_size_sum(look: &Look<'_>) -> Table {
-    let (found, _) = by_total(memory(look, |_, bytes| bytes));
+pub(super) fn memory_size_sum(context: &AnalysisContext<'_>) -> Table {
+    let (found, _) = by_total(memory(context, |_, bytes| bytes));
     let columns = [
         bytes("Total"),
-        plain("Count"),
+        unitless("Count"),
         bytes("Avg"),
         bytes("Med"),
         bytes("Min"),
         bytes("Max"),
         bytes("StdDev"),
-        plain("Operation"),
+        unitless("Operation"),
     ];
     let mut table = Table::new(
         "cuda_gpu_mem_size_sum",
@@ -184,7 +187,7 @@ mod tests {
     use super::function;
 
     #[test]
-    fn versions_are_no_part_of_a_name() {
+    fn api_version_suffix_is_stripped() {
         assert_eq!(function("cudaMemcpyAsync_v3020"), "cudaMemcpyAsync");
         assert_eq!(function("cuLaunchKernel"), "cuLaunchKernel");
         assert_eq!(function("_v"), "_v");

@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 
 use super::super::capture::{Call, Capture, Kind, Operation, Transfer};
-use super::super::table::{Cell, Table, bytes, ns, plain};
-use super::Look;
+use super::super::table::{Cell, Table, bytes, ns, unitless};
+use super::AnalysisContext;
 
 /// Whether the name is one of a function of CUDA with this stem, of the runtime (`cuda…`) or of the driver (`cu…`).
 fn is_function(name: &str, stem: &str) -> bool {
@@ -24,8 +24,8 @@ pub(in crate::report) fn waits_for_gpu(name: &str) -> bool {
         .any(|stem| is_function(name, stem))
 }
 
-pub(super) fn api_sync(look: &Look<'_>) -> Table {
-    let capture = look.capture;
+pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
     let waits: Vec<bool> = capture
         .names
         .iter()
@@ -40,26 +40,28 @@ pub(super) fn api_sync(look: &Look<'_>) -> Table {
     let columns = [
         ns("Duration"),
         ns("Start"),
-        plain("PID"),
-        plain("TID"),
-        plain("API Name"),
+        unitless("PID"),
+        unitless("TID"),
+        unitless("API Name"),
     ];
     let mut table = Table::new(
         "cuda_api_sync",
         "Calls that wait until the GPU is done",
         &columns,
     );
-    table.more = calls.len().saturating_sub(look.rows);
-    table.rows.extend(calls.iter().take(look.rows).map(|call| {
-        let thread = &capture.threads[usize::from(call.thread)];
-        vec![
-            (call.end - call.start).into(),
-            call.start.into(),
-            thread.process().into(),
-            thread.number().into(),
-            capture.name(call.name).into(),
-        ]
-    }));
+    table.more = calls.len().saturating_sub(context.rows);
+    table
+        .rows
+        .extend(calls.iter().take(context.rows).map(|call| {
+            let thread = &capture.threads[usize::from(call.thread)];
+            vec![
+                (call.end - call.start).into(),
+                call.start.into(),
+                thread.process().into(),
+                thread.number().into(),
+                capture.name(call.name).into(),
+            ]
+        }));
     table
 }
 
@@ -111,12 +113,12 @@ fn memory_kind(kind: i8) -> Cell {
 
 /// Operations of a kind with the calls that made them, the longest first, whose function and size fit.
 fn transfers<'a>(
-    look: &Look<'a>,
+    context: &AnalysisContext<'a>,
     kind: Kind,
     fits: fn(&str, &Transfer) -> bool,
 ) -> Vec<(&'a Operation, &'a Call, Transfer)> {
-    let capture = look.capture;
-    let mut found: Vec<(&Operation, &Call, Transfer)> = look
+    let capture = context.capture;
+    let mut found: Vec<(&Operation, &Call, Transfer)> = context
         .pairs()
         .iter()
         .map(|(call, done)| {
@@ -134,7 +136,7 @@ fn transfers<'a>(
 }
 
 fn copies(
-    look: &Look<'_>,
+    context: &AnalysisContext<'_>,
     name: &'static str,
     title: &str,
     fits: fn(&str, &Transfer) -> bool,
@@ -142,26 +144,26 @@ fn copies(
     let columns = [
         ns("Duration"),
         ns("Start"),
-        plain("Src Kind"),
-        plain("Dst Kind"),
+        unitless("Src Kind"),
+        unitless("Dst Kind"),
         bytes("Bytes"),
-        plain("PID"),
-        plain("Device ID"),
-        plain("Context ID"),
-        plain("Stream ID"),
-        plain("API Name"),
+        unitless("PID"),
+        unitless("Device ID"),
+        unitless("Context ID"),
+        unitless("Stream ID"),
+        unitless("API Name"),
     ];
     let mut table = Table::new(name, title, &columns);
-    let found = transfers(look, Kind::Copy, fits);
-    table.more = found.len().saturating_sub(look.rows);
-    for (done, call, transfer) in found.iter().take(look.rows) {
+    let found = transfers(context, Kind::Copy, fits);
+    table.more = found.len().saturating_sub(context.rows);
+    for (done, call, transfer) in found.iter().take(context.rows) {
         let mut row = vec![
             (done.end - done.start).into(),
             done.start.into(),
             memory_kind(transfer.source),
             memory_kind(transfer.target),
         ];
-        row.extend(rest(look.capture, done, call, transfer));
+        row.extend(rest(context.capture, done, call, transfer));
         table.rows.push(row);
     }
     table
@@ -181,37 +183,42 @@ fn rest(capture: &Capture, done: &Operation, call: &Call, transfer: &Transfer) -
     ]
 }
 
-pub(super) fn copies_async(look: &Look<'_>) -> Table {
+pub(super) fn copies_async(context: &AnalysisContext<'_>) -> Table {
     let title = "Asynchronous copies of pageable memory, which wait";
-    copies(look, "cuda_memcpy_async", title, is_pageable_async)
+    copies(context, "cuda_memcpy_async", title, is_pageable_async)
 }
 
-pub(super) fn copies_sync(look: &Look<'_>) -> Table {
-    copies(look, "cuda_memcpy_sync", "Synchronous copies", is_sync_copy)
+pub(super) fn copies_sync(context: &AnalysisContext<'_>) -> Table {
+    copies(
+        context,
+        "cuda_memcpy_sync",
+        "Synchronous copies",
+        is_sync_copy,
+    )
 }
 
-pub(super) fn sets_sync(look: &Look<'_>) -> Table {
+pub(super) fn sets_sync(context: &AnalysisContext<'_>) -> Table {
     let columns = [
         ns("Duration"),
         ns("Start"),
-        plain("Memory Kind"),
+        unitless("Memory Kind"),
         bytes("Bytes"),
-        plain("PID"),
-        plain("Device ID"),
-        plain("Context ID"),
-        plain("Stream ID"),
-        plain("API Name"),
+        unitless("PID"),
+        unitless("Device ID"),
+        unitless("Context ID"),
+        unitless("Stream ID"),
+        unitless("API Name"),
     ];
     let mut table = Table::new("cuda_memset_sync", "Synchronous memory sets", &columns);
-    let found = transfers(look, Kind::Set, is_sync_set);
-    table.more = found.len().saturating_sub(look.rows);
-    for (done, call, transfer) in found.iter().take(look.rows) {
+    let found = transfers(context, Kind::Set, is_sync_set);
+    table.more = found.len().saturating_sub(context.rows);
+    for (done, call, transfer) in found.iter().take(context.rows) {
         let mut row = vec![
             (done.end - done.start).into(),
             done.start.into(),
             memory_kind(transfer.target),
         ];
-        row.extend(rest(look.capture, done, call, transfer));
+        row.extend(rest(context.capture, done, call, transfer));
         table.rows.push(row);
     }
     table

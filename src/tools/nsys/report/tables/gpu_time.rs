@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 
 use super::super::capture::Capture;
-use super::super::table::{Table, ns, percent, plain};
-use super::Look;
+use super::super::table::{Table, ns, percent, unitless};
+use super::AnalysisContext;
 
 /// Parts of the capture that utilization is given for, as nsys has it.
-const PARTS: usize = 30;
+const INTERVALS: usize = 30;
 
 /// One GPU in one process: the times in which it did anything, however much at once.
 #[derive(Debug, Clone)]
-pub struct Busy {
+pub struct BusyTimes {
     /// The process's number.
     pub process: i64,
     /// The GPU.
@@ -20,7 +20,7 @@ pub struct Busy {
     pub times: Vec<(i64, i64)>,
 }
 
-impl Busy {
+impl BusyTimes {
     /// From the first begin to the last end.
     #[must_use]
     pub fn span(&self) -> (i64, i64) {
@@ -54,7 +54,7 @@ impl Busy {
 
 /// When each GPU was busy, for each process that used it.
 #[must_use]
-pub fn busy(capture: &Capture) -> Vec<Busy> {
+pub fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
         let done = &capture.operations[at as usize];
@@ -63,14 +63,14 @@ pub fn busy(capture: &Capture) -> Vec<Busy> {
     };
     // Nearly in order already, which a stable sort makes use of.
     order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
-    let mut all: Vec<((Option<i64>, i64), Busy)> = Vec::new();
+    let mut all: Vec<((Option<i64>, i64), BusyTimes)> = Vec::new();
     for at in order {
         let done = &capture.operations[at as usize];
         if all.last().is_none_or(|(last, _)| *last != key(at)) {
             let stream = &capture.streams[usize::from(done.stream)];
             all.push((
                 key(at),
-                Busy {
+                BusyTimes {
                     process: stream.process_number(),
                     device: stream.device,
                     times: Vec::new(),
@@ -87,8 +87,8 @@ pub fn busy(capture: &Capture) -> Vec<Busy> {
     all.into_iter().map(|(_, busy)| busy).collect()
 }
 
-pub(super) fn gaps(look: &Look<'_>) -> Table {
-    let mut found: Vec<(i64, i64, &Busy)> = look
+pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
+    let mut found: Vec<(i64, i64, &BusyTimes)> = context
         .busy()
         .iter()
         .flat_map(|busy| {
@@ -98,15 +98,15 @@ pub(super) fn gaps(look: &Look<'_>) -> Table {
         .collect();
     found.sort_by_key(|(duration, start, _)| (Reverse(*duration), *start));
     let columns = [
-        plain("Row#"),
+        unitless("Row#"),
         ns("Duration"),
         ns("Start"),
-        plain("PID"),
-        plain("Device ID"),
+        unitless("PID"),
+        unitless("Device ID"),
     ];
     let mut table = Table::new("gpu_gaps", "Times in which a GPU did nothing", &columns);
-    table.more = found.len().saturating_sub(look.rows);
-    let shown = found.iter().take(look.rows).enumerate();
+    table.more = found.len().saturating_sub(context.rows);
+    let shown = found.iter().take(context.rows).enumerate();
     table
         .rows
         .extend(shown.map(|(at, (duration, start, busy))| {
@@ -121,24 +121,24 @@ pub(super) fn gaps(look: &Look<'_>) -> Table {
     table
 }
 
-pub(super) fn utilization(look: &Look<'_>) -> Table {
+pub(super) fn utilization(context: &AnalysisContext<'_>) -> Table {
     let columns = [
-        plain("Row#"),
+        unitless("Row#"),
         percent("In-Use"),
         ns("Duration"),
         ns("Start"),
-        plain("PID"),
-        plain("Device ID"),
+        unitless("PID"),
+        unitless("Device ID"),
     ];
     let mut table = Table::new(
         "gpu_time_util",
         "How much of the time a GPU was busy",
         &columns,
     );
-    for busy in look.busy() {
+    for busy in context.busy() {
         let (from, until) = busy.span();
-        let width = (until - from) as f64 / PARTS as f64;
-        for (part, share) in busy.shares((from, until), PARTS).iter().enumerate() {
+        let width = (until - from) as f64 / INTERVALS as f64;
+        for (part, share) in busy.shares((from, until), INTERVALS).iter().enumerate() {
             table.rows.push(vec![
                 (part as u64 + 1).into(),
                 (share * 100.0).into(),
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlapping_work_counts_once() {
-        let busy = Busy {
+    fn overlapping_gpu_work_counts_once() {
+        let busy = BusyTimes {
             process: 1,
             device: 0,
             times: vec![(0, 10), (20, 30), (90, 100)],

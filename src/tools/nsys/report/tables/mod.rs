@@ -9,18 +9,18 @@ mod waits;
 
 use std::cell::OnceCell;
 
-use super::capture::{Capture, Has};
-use super::projection::{Nesting, Projected, pairs, project};
-use super::spread::Spread;
-use super::stages::Chain;
+use super::capture::{Capture, Content};
+use super::critical_path::CriticalPath;
+use super::gpu_projection::{Nesting, Projected, pairs, project};
+use super::summary_stats::SummaryStats;
 use super::table::{Cell, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
-pub use gpu_time::{Busy, busy};
+pub use gpu_time::{BusyTimes, busy_times};
 
 /// A capture with what several tables need of it, made once when the first asks.
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct AnalysisContext<'a> {
     /// The capture.
     pub capture: &'a Capture,
     /// Most rows of a table that lists single events.
@@ -28,11 +28,11 @@ pub struct Look<'a> {
     nesting: OnceCell<Nesting>,
     pairs: OnceCell<Vec<(u32, u32)>>,
     projections: OnceCell<Vec<Projected>>,
-    busy: OnceCell<Vec<Busy>>,
-    chain: OnceCell<Chain>,
+    busy: OnceCell<Vec<BusyTimes>>,
+    critical_path: OnceCell<CriticalPath>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> AnalysisContext<'a> {
     /// Looks at a capture; lists have at most `rows` rows.
     #[must_use]
     pub fn new(capture: &'a Capture, rows: usize) -> Self {
@@ -43,13 +43,14 @@ impl<'a> Look<'a> {
             pairs: OnceCell::new(),
             projections: OnceCell::new(),
             busy: OnceCell::new(),
-            chain: OnceCell::new(),
+            critical_path: OnceCell::new(),
         }
     }
 
     /// How ranges stand in each other.
     pub fn nesting(&self) -> &Nesting {
-        self.nesting.get_or_init(|| Nesting::of(self.capture))
+        self.nesting
+            .get_or_init(|| Nesting::from_capture(self.capture))
     }
 
     /// Calls with the operations that they made.
@@ -64,176 +65,177 @@ impl<'a> Look<'a> {
     }
 
     /// jetwatch's stages.
-    pub fn chain(&self) -> &Chain {
-        self.chain.get_or_init(|| Chain::of(self))
+    pub fn critical_path(&self) -> &CriticalPath {
+        self.critical_path
+            .get_or_init(|| CriticalPath::from_capture(self))
     }
 
     /// When each GPU was busy.
-    pub fn busy(&self) -> &[Busy] {
-        self.busy.get_or_init(|| busy(self.capture))
+    pub fn busy(&self) -> &[BusyTimes] {
+        self.busy.get_or_init(|| busy_times(self.capture))
     }
 }
 
 /// One table of the command line.
-pub struct Recipe {
+pub struct Builder {
     /// Its name.
     pub name: &'static str,
     /// What it shows.
-    pub about: &'static str,
+    pub description: &'static str,
     /// Whether the tables of the database are there that it needs.
-    pub is_possible: fn(Has) -> bool,
+    pub is_possible: fn(Content) -> bool,
     /// What to say where they are not: the missing table.
     pub needs: &'static super::schema::TableShape,
     /// Makes it.
-    pub make: fn(&Look<'_>) -> Table,
+    pub build: fn(&AnalysisContext<'_>) -> Table,
 }
 
 /// All tables, in the order in which they are printed.
-pub const RECIPES: &[Recipe] = &[
-    Recipe {
+pub const TABLES: &[Builder] = &[
+    Builder {
         name: "stages",
-        about: "jetwatch's stages: time, waiting, who waits for whom, and the critical path",
+        description: "jetwatch's stages: time, waiting, who waits for whom, and the critical path",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: |look| look.chain().table(),
+        build: |context| context.critical_path().table(),
     },
-    Recipe {
+    Builder {
         name: "nvtx_sum",
-        about: "NVTX ranges by name and style",
+        description: "NVTX ranges by name and style",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: ranges::sum,
+        build: ranges::sum,
     },
-    Recipe {
+    Builder {
         name: "nvtx_pushpop_sum",
-        about: "NVTX push/pop ranges by name",
+        description: "NVTX push/pop ranges by name",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: ranges::push_pop_sum,
+        build: ranges::push_pop_sum,
     },
-    Recipe {
+    Builder {
         name: "nvtx_startend_sum",
-        about: "NVTX start/end ranges by name",
+        description: "NVTX start/end ranges by name",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: ranges::start_end_sum,
+        build: ranges::start_end_sum,
     },
-    Recipe {
+    Builder {
         name: "nvtx_pace",
-        about: "From start to start of each range's instances on each thread",
+        description: "From start to start of each range's instances on each thread",
         is_possible: |has| has.ranges,
         needs: &super::schema::NVTX,
-        make: ranges::pace,
+        build: ranges::pace,
     },
-    Recipe {
+    Builder {
         name: "nvtx_gpu_proj_sum",
-        about: "NVTX ranges projected onto the GPU, by name",
+        description: "NVTX ranges projected onto the GPU, by name",
         is_possible: |has| has.ranges && has.calls && has.operations(),
         needs: &super::schema::CALLS,
-        make: projected::sum,
+        build: projected::sum,
     },
-    Recipe {
+    Builder {
         name: "nvtx_gpu_proj_trace",
-        about: "NVTX ranges projected onto the GPU, each",
+        description: "NVTX ranges projected onto the GPU, each",
         is_possible: |has| has.ranges && has.calls && has.operations(),
         needs: &super::schema::CALLS,
-        make: projected::trace,
+        build: projected::trace,
     },
-    Recipe {
+    Builder {
         name: "cuda_api_sum",
-        about: "Calls of CUDA by function",
+        description: "Calls of CUDA by function",
         is_possible: |has| has.calls,
         needs: &super::schema::CALLS,
-        make: cuda::api_sum,
+        build: cuda::api_sum,
     },
-    Recipe {
+    Builder {
         name: "cuda_gpu_kern_sum",
-        about: "Kernels by name",
+        description: "Kernels by name",
         is_possible: |has| has.kernels,
         needs: &super::schema::KERNELS,
-        make: cuda::kernel_sum,
+        build: cuda::kernel_sum,
     },
-    Recipe {
+    Builder {
         name: "cuda_gpu_kern_gb_sum",
-        about: "Kernels by name, grid and block",
+        description: "Kernels by name, grid and block",
         is_possible: |has| has.kernels,
         needs: &super::schema::KERNELS,
-        make: cuda::kernel_grid_sum,
+        build: cuda::kernel_grid_sum,
     },
-    Recipe {
+    Builder {
         name: "cuda_gpu_mem_time_sum",
-        about: "Copies and memory sets by time",
+        description: "Copies and memory sets by time",
         is_possible: |has| has.copies || has.sets,
         needs: &super::schema::COPIES,
-        make: cuda::memory_time_sum,
+        build: cuda::memory_time_sum,
     },
-    Recipe {
+    Builder {
         name: "cuda_gpu_mem_size_sum",
-        about: "Copies and memory sets by size",
+        description: "Copies and memory sets by size",
         is_possible: |has| has.copies || has.sets,
         needs: &super::schema::COPIES,
-        make: cuda::memory_size_sum,
+        build: cuda::memory_size_sum,
     },
-    Recipe {
+    Builder {
         name: "cuda_api_sync",
-        about: "Calls that wait until the GPU is done, the longest first",
+        description: "Calls that wait until the GPU is done, the longest first",
         is_possible: |has| has.calls,
         needs: &super::schema::CALLS,
-        make: findings::api_sync,
+        build: findings::api_sync,
     },
-    Recipe {
+    Builder {
         name: "cuda_memcpy_async",
-        about: "Asynchronous copies that wait, since their memory is pageable",
+        description: "Asynchronous copies that wait, since their memory is pageable",
         is_possible: |has| has.calls && has.copies,
         needs: &super::schema::COPIES,
-        make: findings::copies_async,
+        build: findings::copies_async,
     },
-    Recipe {
+    Builder {
         name: "cuda_memcpy_sync",
-        about: "Synchronous copies",
+        description: "Synchronous copies",
         is_possible: |has| has.calls && has.copies,
         needs: &super::schema::COPIES,
-        make: findings::copies_sync,
+        build: findings::copies_sync,
     },
-    Recipe {
+    Builder {
         name: "cuda_memset_sync",
-        about: "Synchronous memory sets of pinned or managed memory",
+        description: "Synchronous memory sets of pinned or managed memory",
         is_possible: |has| has.calls && has.sets,
         needs: &super::schema::SETS,
-        make: findings::sets_sync,
+        build: findings::sets_sync,
     },
-    Recipe {
+    Builder {
         name: "gpu_gaps",
-        about: "Times in which a GPU did nothing, the longest first",
-        is_possible: Has::operations,
+        description: "Times in which a GPU did nothing, the longest first",
+        is_possible: Content::operations,
         needs: &super::schema::KERNELS,
-        make: gpu_time::gaps,
+        build: gpu_time::gaps,
     },
-    Recipe {
+    Builder {
         name: "gpu_time_util",
-        about: "Share of the time in which a GPU did something, in 30 parts of the capture",
-        is_possible: Has::operations,
+        description: "Share of the time in which a GPU did something, in 30 parts of the capture",
+        is_possible: Content::operations,
         needs: &super::schema::KERNELS,
-        make: gpu_time::utilization,
+        build: gpu_time::utilization,
     },
-    Recipe {
+    Builder {
         name: "osrt_sum",
-        about: "Calls of the operating system's libraries by function",
+        description: "Calls of the operating system's libraries by function",
         is_possible: |has| has.waits,
         needs: &super::schema::WAITS,
-        make: waits::sum,
+        build: waits::sum,
     },
-    Recipe {
+    Builder {
         name: "osrt_waits",
-        about: "Waits in the operating system's libraries by thread and function",
+        description: "Waits in the operating system's libraries by thread and function",
         is_possible: |has| has.waits,
         needs: &super::schema::WAITS,
-        make: waits::by_thread,
+        build: waits::by_thread,
     },
 ];
 
 /// The eight numbers with which every summary of times begins: share, sum, how many, mean, median, least, greatest, deviation.
-fn numbers(spread: &Spread, all: i64) -> Vec<Cell> {
+fn summary_cells(spread: &SummaryStats, all: i64) -> Vec<Cell> {
     let share = spread.total as f64 * 100.0 / (all as f64).max(1.0);
     vec![
         share.into(),
@@ -248,7 +250,7 @@ fn numbers(spread: &Spread, all: i64) -> Vec<Cell> {
 }
 
 /// Sorts by the greatest sum and adds up.
-fn by_total<K>(mut spreads: Vec<(K, Spread)>) -> (Vec<(K, Spread)>, i64) {
+fn by_total<K>(mut spreads: Vec<(K, SummaryStats)>) -> (Vec<(K, SummaryStats)>, i64) {
     spreads.sort_by_key(|(_, spread)| std::cmp::Reverse(spread.total));
     let all = spreads.iter().map(|(_, spread)| spread.total).sum();
     (spreads, all)

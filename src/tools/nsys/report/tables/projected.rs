@@ -5,55 +5,55 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::super::capture::Name;
-use super::super::projection::NO_RANGE;
-use super::super::spread::spreads;
-use super::super::table::{Cell, Table, ns, plain};
-use super::Look;
+use super::super::gpu_projection::NO_RANGE;
+use super::super::summary_stats::stats_by_key;
+use super::super::table::{Cell, Table, ns, unitless};
+use super::AnalysisContext;
 
-pub(super) fn sum(look: &Look<'_>) -> Table {
+pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
     /// What is added up beside the projected times.
     #[derive(Default)]
-    struct Sums {
+    struct Totals {
         range_ns: i64,
         operations: u64,
         levels: u64,
         children: u64,
     }
-    let capture = look.capture;
-    let projections = look.projections();
+    let capture = context.capture;
+    let projections = context.projections();
     let key = |range: u32| {
         let range = &capture.ranges[range as usize];
-        (range.name, range.style.word())
+        (range.name, range.style.label())
     };
-    let mut sums: HashMap<(Name, &str), Sums> = HashMap::new();
+    let mut sums: HashMap<(Name, &str), Totals> = HashMap::new();
     for projected in projections {
         let sums = sums.entry(key(projected.range)).or_default();
         sums.range_ns += capture.ranges[projected.range as usize].duration();
         sums.operations += u64::from(projected.operations);
-        sums.levels += u64::from(look.nesting().level[projected.range as usize]);
+        sums.levels += u64::from(context.nesting().level[projected.range as usize]);
         sums.children += u64::from(projected.children);
     }
-    let mut found = spreads(
+    let mut found = stats_by_key(
         projections
             .iter()
             .map(|projected| (key(projected.range), projected.end - projected.start)),
     );
     found.sort_by_key(|(_, spread)| Reverse(spread.total));
     let columns = [
-        plain("Range"),
-        plain("Style"),
+        unitless("Range"),
+        unitless("Style"),
         ns("Total Proj Time"),
         ns("Total Range Time"),
-        plain("Range Instances"),
+        unitless("Range Instances"),
         ns("Proj Avg"),
         ns("Proj Med"),
         ns("Proj Min"),
         ns("Proj Max"),
         ns("Proj StdDev"),
-        plain("Total GPU Ops"),
-        plain("Avg GPU Ops"),
-        plain("Avg Range Lvl"),
-        plain("Avg Num Child"),
+        unitless("Total GPU Ops"),
+        unitless("Avg GPU Ops"),
+        unitless("Avg Range Lvl"),
+        unitless("Avg Num Child"),
     ];
     let mut table = Table::new(
         "nvtx_gpu_proj_sum",
@@ -62,7 +62,7 @@ pub(super) fn sum(look: &Look<'_>) -> Table {
     );
     table.rows.extend(found.iter().map(|(key, spread)| {
         let sums = &sums[key];
-        let mean = |sum: u64| Cell::Part(sum as f64 / spread.count as f64);
+        let mean = |sum: u64| Cell::Decimal(sum as f64 / spread.count as f64);
         vec![
             capture.name(key.0).into(),
             key.1.into(),
@@ -83,39 +83,39 @@ pub(super) fn sum(look: &Look<'_>) -> Table {
     table
 }
 
-pub(super) fn trace(look: &Look<'_>) -> Table {
-    let capture = look.capture;
-    let nesting = look.nesting();
-    let projections = look.projections();
+pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let nesting = context.nesting();
+    let projections = context.projections();
     let mut order: Vec<u32> = (0..projections.len() as u32).collect();
     order.sort_by_key(|at| {
         let projected = &projections[*at as usize];
         (projected.start, Reverse(projected.end), projected.range)
     });
     let columns = [
-        plain("Name"),
+        unitless("Name"),
         ns("Projected Start"),
         ns("Projected Duration"),
         ns("Orig Start"),
         ns("Orig Duration"),
-        plain("Style"),
-        plain("PID"),
-        plain("TID"),
-        plain("NumGPUOps"),
-        plain("Lvl"),
-        plain("NumChild"),
-        plain("RangeId"),
-        plain("ParentId"),
-        plain("RangeStack"),
+        unitless("Style"),
+        unitless("PID"),
+        unitless("TID"),
+        unitless("NumGPUOps"),
+        unitless("Lvl"),
+        unitless("NumChild"),
+        unitless("RangeId"),
+        unitless("ParentId"),
+        unitless("RangeStack"),
     ];
     let mut table = Table::new(
         "nvtx_gpu_proj_trace",
         "NVTX ranges projected onto the GPU, each",
         &columns,
     );
-    table.more = order.len().saturating_sub(look.rows);
+    table.more = order.len().saturating_sub(context.rows);
     let number = |range: u32| i64::from(capture.ranges[range as usize].row);
-    table.rows.extend(order.iter().take(look.rows).map(|at| {
+    table.rows.extend(order.iter().take(context.rows).map(|at| {
         let projected = &projections[*at as usize];
         let range = &capture.ranges[projected.range as usize];
         let thread = &capture.threads[usize::from(range.thread)];
@@ -130,7 +130,7 @@ pub(super) fn trace(look: &Look<'_>) -> Table {
             (projected.end - projected.start).into(),
             range.start.into(),
             range.duration().into(),
-            range.style.word().into(),
+            range.style.label().into(),
             thread.process().into(),
             thread.number().into(),
             u64::from(projected.operations).into(),

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::super::capture::{Name, Style};
-use super::super::spread::{Spread, spreads};
-use super::super::table::{Column, Table, ns, percent, plain};
-use super::{Look, by_total, numbers};
+use super::super::summary_stats::{SummaryStats, stats_by_key};
+use super::super::table::{Column, Table, ns, percent, unitless};
+use super::{AnalysisContext, by_total, summary_cells};
 
-const NUMBERS: [Column; 8] = [
+const COLUMNS: [Column; 8] = [
     percent("Time"),
     ns("Total Time"),
-    plain("Instances"),
+    unitless("Instances"),
     ns("Avg"),
     ns("Med"),
     ns("Min"),
@@ -19,53 +19,63 @@ const NUMBERS: [Column; 8] = [
     ns("StdDev"),
 ];
 
-pub(super) fn sum(look: &Look<'_>) -> Table {
-    let capture = look.capture;
-    let found = spreads(capture.ranges.iter().map(|range| {
+pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let found = stats_by_key(capture.ranges.iter().map(|range| {
         let is_pushed = range.style == Style::PushPop;
         ((range.name, is_pushed), range.duration())
     }));
     let (found, all) = by_total(found);
-    let columns = [&NUMBERS[..], &[plain("Style"), plain("Range")]].concat();
+    let columns = [&COLUMNS[..], &[unitless("Style"), unitless("Range")]].concat();
     let mut table = Table::new("nvtx_sum", "NVTX ranges", &columns);
     table
         .rows
         .extend(found.iter().map(|((name, is_pushed), spread)| {
-            let mut row = numbers(spread, all);
+            let mut row = summary_cells(spread, all);
             let style = if *is_pushed {
                 Style::PushPop
             } else {
                 Style::StartEnd
             };
-            row.extend([style.word().into(), capture.name(*name).into()]);
+            row.extend([style.label().into(), capture.name(*name).into()]);
             row
         }));
     table
 }
 
-pub(super) fn push_pop_sum(look: &Look<'_>) -> Table {
-    of_style(look, "nvtx_pushpop_sum", "NVTX push/pop ranges", |style| {
-        style == Style::PushPop
-    })
+pub(super) fn push_pop_sum(context: &AnalysisContext<'_>) -> Table {
+    by_style(
+        context,
+        "nvtx_pushpop_sum",
+        "NVTX push/pop ranges",
+        |style| style == Style::PushPop,
+    )
 }
 
-pub(super) fn start_end_sum(look: &Look<'_>) -> Table {
-    of_style(
-        look,
+pub(super) fn start_end_sum(context: &AnalysisContext<'_>) -> Table {
+    by_style(
+        context,
         "nvtx_startend_sum",
         "NVTX start/end ranges",
         |style| style != Style::PushPop,
     )
 }
 
-fn of_style(look: &Look<'_>, name: &'static str, title: &str, fits: fn(Style) -> bool) -> Table {
-    let capture = look.capture;
+fn by_style(
+    context: &AnalysisContext<'_>,
+    name: &'static str,
+    title: &str,
+    fits: fn(Style) -> bool,
+) -> Table {
+    let capture = context.capture;
     let fitting = capture.ranges.iter().filter(|range| fits(range.style));
-    let (found, all) = by_total(spreads(fitting.map(|range| (range.name, range.duration()))));
-    let columns = [&NUMBERS[..], &[plain("Range")]].concat();
+    let (found, all) = by_total(stats_by_key(
+        fitting.map(|range| (range.name, range.duration())),
+    ));
+    let columns = [&COLUMNS[..], &[unitless("Range")]].concat();
     let mut table = Table::new(name, title, &columns);
     table.rows.extend(found.iter().map(|(name, spread)| {
-        let mut row = numbers(spread, all);
+        let mut row = summary_cells(spread, all);
         row.push(capture.name(*name).into());
         row
     }));
@@ -73,8 +83,8 @@ fn of_style(look: &Look<'_>, name: &'static str, title: &str, fits: fn(Style) ->
 }
 
 /// From each start to the next of the same range on the same thread, and from each end to the next start.
-pub(super) fn pace(look: &Look<'_>) -> Table {
-    let capture = look.capture;
+pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
     let mut order: Vec<u32> = (0..capture.ranges.len() as u32).collect();
     let key = |at: &u32| {
         let range = &capture.ranges[*at as usize];
@@ -85,20 +95,20 @@ pub(super) fn pace(look: &Look<'_>) -> Table {
         let [before, after] = [pair[0], pair[1]].map(|at| &capture.ranges[at as usize]);
         ((before.name, before.thread) == (after.name, after.thread)).then_some((before, after))
     });
-    let steps = spreads(
+    let steps = stats_by_key(
         pairs
             .clone()
             .map(|(before, after)| ((after.name, after.thread), after.start - before.start)),
     );
-    let gaps: HashMap<(Name, u16), Spread> = spreads(
+    let gaps: HashMap<(Name, u16), SummaryStats> = stats_by_key(
         pairs.map(|(before, after)| ((after.name, after.thread), after.start - before.end)),
     )
     .into_iter()
     .collect();
     let columns = [
-        plain("Range"),
-        plain("Thread"),
-        plain("Instances"),
+        unitless("Range"),
+        unitless("Thread"),
+        unitless("Instances"),
         ns("Pace Avg"),
         ns("Pace Med"),
         ns("Pace Min"),

@@ -1,0 +1,209 @@
+//! How one object moves: which of the known ways it goes, and whether it stands still.
+
+use std::time::Duration;
+
+use jetwatch_config::{DirectionRule, Point, StationaryRule};
+use jetwatch_types::{AnalyticsEventKind, Size, Xyxy, intersection_over_union};
+
+use super::debounce::Debounce;
+
+/// Which way an object goes.
+#[derive(Debug, Clone)]
+pub(super) struct Heading {
+    /// Where its way is measured from.
+    from: Point,
+    /// The place of the rule among the directions; `None` before it has come far enough, and for other ways.
+    direction: Option<usize>,
+}
+
+impl Heading {
+    /// An object that is first seen here.
+    pub(super) fn new(bottom_center: Point) -> Self {
+        Self {
+            from: bottom_center,
+            direction: None,
+        }
+    }
+
+    /// Takes in where the object is in this frame; its direction when that has become another.
+    ///
+    /// The way is looked at when the object has come as far as every rule asks for, and is then measured anew from there:
+    /// trembling boxes go nowhere. Angles are those in the picture, which has `image_size`'s sides: in shares of them, all ways but
+    /// those along a side would be turned.
+    pub(super) fn step(
+        &mut self,
+        rules: &[DirectionRule],
+        bottom_center: Point,
+        image_size: Size,
+    ) -> Option<Option<usize>> {
+        let displacement = [
+            bottom_center[0] - self.from[0],
+            bottom_center[1] - self.from[1],
+        ];
+        let distance = displacement[0].hypot(displacement[1]);
+        let farthest = rules
+            .iter()
+            .map(|rule| rule.min_distance)
+            .fold(None, |max: Option<f32>, least| {
+                Some(max.map_or(least, |most| most.max(least)))
+            })?;
+        if distance < farthest {
+            return None;
+        }
+        self.from = bottom_center;
+        let sides = [
+            image_size.width.max(1) as f32,
+            image_size.height.max(1) as f32,
+        ];
+        let in_pixels = |vector: Point| [vector[0] * sides[0], vector[1] * sides[1]];
+        let displacement = in_pixels(displacement);
+        let fits = |rule: &DirectionRule| {
+            let (from, to) = (rule.line.from, rule.line.to);
+            let wanted = in_pixels([to[0] - from[0], to[1] - from[1]]);
+            let lengths = displacement[0].hypot(displacement[1]) * wanted[0].hypot(wanted[1]);
+            let cosine = (displacement[0] * wanted[0] + displacement[1] * wanted[1]) / lengths;
+            cosine.clamp(-1.0, 1.0).acos().to_degrees() <= rule.tolerance_degrees
+        };
+        let direction = rules.iter().position(fits);
+        if direction == self.direction {
+            return None;
+        }
+        self.direction = direction;
+        Some(direction)
+    }
+}
+
+/// Whether an object stands still.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    /// The box that it had when it was first seen here, and since when.
+    anchor: Xyxy,
+    since: Duration,
+    moved: Debounce,
+    is_still: bool,
+}
+
+impl Rest {
+    /// An object that is first seen here.
+    pub(super) fn new(xyxy: Xyxy, now: Duration) -> Self {
+        Self {
+            anchor: xyxy,
+            since: now,
+            moved: Debounce::default(),
+            is_still: false,
+        }
+    }
+
+    /// Takes in the object's box in this frame; whether one that stood still moves again.
+    pub(super) fn step(
+        &mut self,
+        rule: &StationaryRule,
+        xyxy: Xyxy,
+        now: Duration,
+    ) -> Option<AnalyticsEventKind> {
+        let is_elsewhere = intersection_over_union(&self.anchor, &xyxy) < rule.min_iou;
+        self.moved.step(is_elsewhere, rule.inertia_frames)?;
+        let was_still = self.is_still;
+        *self = Self::new(xyxy, now);
+        was_still.then_some(AnalyticsEventKind::Moving)
+    }
+
+    /// Whether the object has come to rest, to be asked after [`step`](Self::step). Where it was just seen elsewhere it is not
+    /// sure yet that it moves, and less so that it rests, however long ago it came.
+    pub(super) fn settle(
+        &mut self,
+        rule: &StationaryRule,
+        now: Duration,
+    ) -> Option<AnalyticsEventKind> {
+        let since = now.saturating_sub(self.since);
+        if self.is_still || self.moved.is_opposed() || since < rule.after {
+            return None;
+        }
+        self.is_still = true;
+        Some(AnalyticsEventKind::Stationary { since })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jetwatch_config::Line;
+
+    const RULE: StationaryRule = StationaryRule {
+        after: Duration::from_secs(2),
+        min_iou: 0.8,
+        inertia_frames: 3,
+        objects: Vec::new(),
+    };
+
+    /// What is told of boxes 100 pixels wide that begin at these columns, seen at these seconds.
+    fn events_of(boxes: &[(u64, f32)]) -> Vec<(u64, AnalyticsEventKind)> {
+        let at = Duration::from_secs;
+        let xyxy = |left: f32| [left, 0.0, left + 100.0, 100.0];
+        let mut rest = Rest::new(xyxy(boxes[0].1), at(boxes[0].0));
+        let mut events = Vec::new();
+        for &(second, left) in boxes {
+            let moving = rest.step(&RULE, xyxy(left), at(second));
+            let still = rest.settle(&RULE, at(second));
+            events.extend(moving.into_iter().chain(still).map(|kind| (second, kind)));
+        }
+        events
+    }
+
+    #[test]
+    fn an_object_at_another_place_is_not_stationary_however_few_frames_there_are() {
+        let walk: Vec<_> = (0..12)
+            .map(|second| (second, second as f32 * 30.0))
+            .collect();
+        assert_eq!(events_of(&walk), []);
+        // After it was hidden, it is found elsewhere, and then stays there.
+        let since = Duration::from_secs(2);
+        let found = [(0, 0.0), (9, 60.0), (10, 60.0), (11, 60.0), (12, 60.0)];
+        assert_eq!(events_of(&found), []);
+        let stays: Vec<_> = found.into_iter().chain([(13, 60.0)]).collect();
+        assert_eq!(
+            events_of(&stays),
+            [(13, AnalyticsEventKind::Stationary { since })]
+        );
+        // A box that trembles once does not begin anew.
+        let trembles = [(0, 0.0), (1, 0.0), (2, 40.0), (3, 0.0)];
+        let since = Duration::from_secs(3);
+        assert_eq!(
+            events_of(&trembles),
+            [(3, AnalyticsEventKind::Stationary { since })]
+        );
+    }
+
+    #[test]
+    fn angles_are_measured_in_image_pixels() {
+        let rule = |to: Point| DirectionRule {
+            name: "way".to_owned(),
+            line: Line::new(&[[0.5, 0.5], to]).expect("a line"),
+            tolerance_degrees: 45.0,
+            min_distance: 0.01,
+        };
+        let image_size = Size::new(640, 360);
+        // Pixels gone, where the way leads, whether that is within 45 degrees of each other.
+        for (displacement, to, fits) in [
+            ([-26.0, -21.0], [0.0, 0.5], true),
+            ([-21.0, -26.0], [0.0, 0.5], false),
+            ([20.0, 30.0], [0.5, 1.0], true),
+            ([30.0, 20.0], [0.5, 1.0], false),
+            // From the middle to a corner the way rises by 29 degrees.
+            ([10.0, -31.0], [1.0, 0.0], true),
+            ([31.0, 10.0], [1.0, 0.0], false),
+            ([100.0, 0.0], [1.0, 0.0], true),
+            ([0.0, -100.0], [1.0, 0.0], false),
+        ] {
+            let foot = |x: f32, y: f32| [x / 640.0, y / 360.0];
+            let mut heading = Heading::new(foot(320.0, 180.0));
+            let at = foot(320.0 + displacement[0], 180.0 + displacement[1]);
+            let event = heading.step(&[rule(to)], at, image_size);
+            assert_eq!(
+                event,
+                fits.then_some(Some(0)),
+                "{displacement:?} against {to:?}"
+            );
+        }
+    }
+}

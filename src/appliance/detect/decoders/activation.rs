@@ -1,0 +1,38 @@
+//! The sigmoid that some exports leave to whoever reads them. Pure.
+//!
+//! Heads compare logits with [`min_logit`] first, so that the exponential is taken for the few that pass.
+
+/// The logistic function.
+pub(super) fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// What a logit must be at least so that its sigmoid may reach `threshold`.
+///
+/// It is a little less than the exact value, since rounding must not lose the threshold itself: near 1 the distance of
+/// two neighboring floats is a good part of what is missing to 1.
+pub(super) fn min_logit(threshold: f32) -> f32 {
+    let threshold = (threshold - 2.0 * f32::EPSILON).max(0.0);
+    (threshold / (1.0 - threshold)).ln() - 0.001
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_logit_that_reaches_the_threshold_is_below_the_minimum() {
+        for step in -1600..1600 {
+            let logit = step as f32 * 0.01;
+            let least = min_logit(sigmoid(logit));
+            assert!(logit >= least, "{logit} lies below {least}");
+            // Where sigmoids are far enough from 0 and 1 it leaves out what lies below.
+            assert!(
+                logit.abs() > 5.0 || logit - least < 0.01,
+                "{least} for {logit}"
+            );
+        }
+        assert_eq!(min_logit(0.0), f32::NEG_INFINITY);
+        assert!((15.0..16.0).contains(&min_logit(1.0)));
+    }
+}

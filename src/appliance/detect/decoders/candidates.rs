@@ -1,0 +1,140 @@
+//! What every head does with a box once it has looked at it: keep it, drop it, or note why it is none. Pure.
+//!
+//! It knows no layout and looks at no tensor. Heads make one for each picture.
+
+use super::argmax::MIN_SCORE;
+use super::{DecodeDiagnostics, ElementIndex, MAX_SCORE};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::Xyxy;
+
+/// Lets the candidates of one picture through.
+#[derive(Debug)]
+pub(super) struct CandidateCollector<'a> {
+    /// Least score of a candidate.
+    pub threshold: f32,
+    filter: &'a ClassFilter,
+    candidates: &'a mut Vec<Candidate>,
+    /// What was noted besides.
+    pub decoded: DecodeDiagnostics,
+}
+
+impl<'a> CandidateCollector<'a> {
+    /// Empties `candidates` and keeps the boxes that follow there.
+    pub fn new(
+        threshold: f32,
+        filter: &'a ClassFilter,
+        candidates: &'a mut Vec<Candidate>,
+    ) -> Self {
+        candidates.clear();
+        Self {
+            threshold,
+            filter,
+            candidates,
+            decoded: DecodeDiagnostics::default(),
+        }
+    }
+
+    /// Keeps a box whose numbers are sound if its score, which is cut to 1, reaches the threshold and its class is wanted.
+    /// `cell` is its place in the order of the output.
+    pub fn push(&mut self, cell: usize, class: u16, score: f32, xyxy: Xyxy) {
+        if score >= self.threshold && self.filter.accepts(class) {
+            self.candidates.push(Candidate {
+                // Grids, anchors and queries of one picture are far fewer than 2³².
+                cell: cell as u32,
+                class,
+                score: score.min(1.0),
+                xyxy,
+            });
+        }
+    }
+
+    /// Notes a box with a number that is not finite.
+    pub fn report_non_finite(&mut self, tensor: usize, index: usize) {
+        self.decoded.non_finite += 1;
+        self.decoded
+            .first_non_finite
+            .get_or_insert(ElementIndex { tensor, index });
+    }
+
+    /// Notes a box whose class the labels do not have.
+    pub fn report_unknown_class(&mut self, tensor: usize, index: usize) {
+        self.decoded
+            .first_unknown_class
+            .get_or_insert(ElementIndex { tensor, index });
+    }
+
+    /// Notes why a box is no candidate: its first score that is not finite, or else the first beyond its limits.
+    /// `argmax` gives each with its index in `tensor`.
+    pub fn report_invalid(
+        &mut self,
+        tensor: usize,
+        scores: impl Iterator<Item = (usize, f32)> + Clone,
+    ) {
+        if let Some((index, _)) = scores.clone().find(|(_, score)| !score.is_finite()) {
+            self.report_non_finite(tensor, index);
+        } else if let Some((index, _)) = scores.clone().find(|(_, score)| !is_valid(*score)) {
+            self.decoded
+                .first_beyond_one
+                .get_or_insert(ElementIndex { tensor, index });
+        }
+    }
+}
+
+/// Whether this one score is a number within [`MIN_SCORE`] and [`MAX_SCORE`].
+pub(super) fn is_valid(score: f32) -> bool {
+    (MIN_SCORE..=MAX_SCORE).contains(&score)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threshold_is_inclusive_and_scores_are_clamped_to_one() {
+        let labels = ["a".to_owned(), "b".to_owned()];
+        let filter = ClassFilter::new(&labels, &labels[1..]).expect("it is known");
+        let mut candidates = vec![Candidate {
+            cell: 9,
+            class: 1,
+            score: 0.9,
+            xyxy: [0.0; 4],
+        }];
+        let mut collector = CandidateCollector::new(0.5, &filter, &mut candidates);
+        for (cell, class, score) in [(0, 1, 0.5), (1, 1, 0.499_999), (2, 0, 0.9), (3, 1, 1.04)] {
+            collector.push(cell, class, score, [1.0; 4]);
+        }
+        assert_eq!(collector.decoded, DecodeDiagnostics::default());
+        let kept: Vec<_> = candidates
+            .iter()
+            .map(|kept| (kept.cell, kept.score))
+            .collect();
+        assert_eq!(kept, [(0, 0.5), (3, 1.0)]);
+    }
+
+    #[test]
+    fn non_finite_is_reported_before_beyond_one() {
+        let filter = ClassFilter::new(&[], &[]).expect("nothing to look up");
+        let mut candidates = Vec::new();
+        let mut collector = CandidateCollector::new(0.5, &filter, &mut candidates);
+        collector.report_invalid(1, [(10, 0.5), (11, 1.04), (12, -0.04)].into_iter());
+        assert_eq!(
+            collector.decoded,
+            DecodeDiagnostics::default(),
+            "all three are sound"
+        );
+        collector.report_invalid(1, [(20, 0.5), (21, 7.0), (22, f32::NAN)].into_iter());
+        collector.report_invalid(2, [(30, 0.5), (31, -3.0), (32, 7.0)].into_iter());
+        collector.report_invalid(2, [(40, f32::INFINITY)].into_iter());
+        collector.report_unknown_class(3, 4);
+        collector.report_unknown_class(3, 5);
+        let place = |tensor, index| Some(ElementIndex { tensor, index });
+        let wanted = DecodeDiagnostics {
+            non_finite: 2,
+            first_non_finite: place(1, 22),
+            first_beyond_one: place(2, 31),
+            first_unknown_class: place(3, 4),
+        };
+        assert_eq!(collector.decoded, wanted);
+        assert!(candidates.is_empty());
+    }
+}

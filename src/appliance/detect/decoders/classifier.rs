@@ -1,0 +1,210 @@
+//! Classifiers: one score for each label, and no box. Pure; the only place that knows these layouts.
+//!
+//! ```text
+//! [classes]   or with further axes of length 1, such as [classes, 1, 1]
+//! ```
+//!
+//! - `softmax`: the network ends with its softmax; the labels exclude each other.
+//! - `logits`: it ends before that, and the softmax is computed here.
+//! - `sigmoid`: scores after a sigmoid; several labels may hold at once.
+//!
+//! Each label that is found is a candidate whose box is the whole input, so that the way from there is that of every other
+//! layout: of exclusive labels the best one, of others all that reach the threshold.
+
+use super::candidates::{CandidateCollector, is_valid};
+use super::tensors::{check_count, element_name, floats};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::{Size, Xyxy};
+
+/// What the numbers of a classifier are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassifierScores {
+    /// Shares of labels that exclude each other.
+    Softmax,
+    /// What a softmax makes such shares of.
+    Logits,
+    /// A score of its own for each label.
+    Sigmoid,
+}
+
+impl ClassifierScores {
+    /// Whether several labels may hold for one picture.
+    #[must_use]
+    pub const fn allow_several(self) -> bool {
+        matches!(self, Self::Sigmoid)
+    }
+}
+
+/// A classifier with a number of labels.
+#[derive(Debug, Clone)]
+pub struct Classifier {
+    scores: ClassifierScores,
+    classes: usize,
+    image_box: Xyxy,
+}
+
+impl Classifier {
+    /// A head for the tensor `shapes`.
+    pub fn new(
+        scores: ClassifierScores,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Self, Mismatch> {
+        check_count(shapes, 1, "scores")?;
+        let shape = shapes[0];
+        let longer = shape.axes.iter().filter(|axis| **axis != 1).count();
+        let fits = longer <= 1
+            && !shape.axes.is_empty()
+            && shape.axes.iter().product::<usize>() == classes;
+        if !fits || shape.element != DType::F32 {
+            return Err(Mismatch {
+                tensor: 0,
+                expected: format!("{} [{classes}]", element_name(DType::F32)),
+                advice: "a classifier gives one score for each label: check the labels in model.yaml against those that the \
+                         network was trained with, and name the tensor of scores in output"
+                    .to_owned(),
+            });
+        }
+        Ok(Self {
+            scores,
+            classes,
+            image_box: [0.0, 0.0, input.width as f32, input.height as f32],
+        })
+    }
+
+    /// The best label, where labels exclude each other.
+    fn keep_best(&self, scores: &[f32], collector: &mut CandidateCollector<'_>) {
+        let mut best = (0, f32::NEG_INFINITY);
+        for (class, score) in scores.iter().copied().enumerate() {
+            if score > best.1 {
+                best = (class, score);
+            }
+        }
+        let (class, most) = best;
+        let score = match self.scores {
+            ClassifierScores::Logits => {
+                let sum: f32 = scores.iter().map(|score| (score - most).exp()).sum();
+                sum.recip()
+            }
+            ClassifierScores::Softmax | ClassifierScores::Sigmoid => most,
+        };
+        // The labels are at most 10 000.
+        collector.push(class, class as u16, score, self.image_box);
+    }
+}
+
+impl OutputDecoder for Classifier {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let scores = floats(tensors, 0, self.classes);
+        let is_score = |score: &f32| match self.scores {
+            ClassifierScores::Logits => score.is_finite(),
+            ClassifierScores::Softmax | ClassifierScores::Sigmoid => is_valid(*score),
+        };
+        match scores.iter().position(|score| !is_score(score)) {
+            None if self.scores.allow_several() => {
+                for (class, score) in scores.iter().copied().enumerate() {
+                    collector.push(class, class as u16, score, self.image_box);
+                }
+            }
+            None => self.keep_best(scores, &mut collector),
+            Some(index) if self.scores == ClassifierScores::Logits => {
+                collector.report_non_finite(0, index);
+            }
+            Some(_) => collector.report_invalid(0, scores.iter().copied().enumerate()),
+        }
+        collector.decoded
+    }
+
+    fn needs_suppression(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::*;
+
+    const INPUT: Size = Size::new(64, 32);
+    const IMAGE_BOX: Xyxy = [0.0, 0.0, 64.0, 32.0];
+
+    fn fixture(scores: ClassifierScores, numbers: &[f32]) -> DecoderFixture<Classifier> {
+        let mut trial = DecoderFixture::new(vec![vec![numbers.len(), 1, 1]], |shapes| {
+            Classifier::new(scores, INPUT, numbers.len(), shapes)
+        });
+        trial.floats[0].copy_from_slice(numbers);
+        trial
+    }
+
+    #[test]
+    fn of_exclusive_labels_the_best_is_kept() {
+        let softmax = fixture(ClassifierScores::Softmax, &[0.1, 0.6, 0.3]);
+        assert_eq!(softmax.decode(0.5).0, [candidate(1, 1, 0.6, IMAGE_BOX)]);
+        assert_eq!(softmax.decode(0.7).0, []);
+        let (labels, kept) = (names(&["a", "b", "c"]), names(&["c"]));
+        let of_c = softmax.decode_with_labels(0.0, &labels, &kept).0;
+        assert_eq!(of_c, [], "b is the best, and not wanted");
+        // e⁰/(e⁰ + e⁻¹ + e⁻²), also far from zero.
+        let logits = fixture(ClassifierScores::Logits, &[998.0, 1000.0, 999.0]);
+        let (found, decoded) = logits.decode(0.5);
+        assert_eq!(decoded, DecodeDiagnostics::default());
+        assert_eq!((found.len(), found[0].class), (1, 1));
+        assert!((found[0].score - 0.665_241).abs() < 1e-5, "{found:?}");
+    }
+
+    #[test]
+    fn independent_labels_keep_all_above_threshold() {
+        let sigmoid = fixture(ClassifierScores::Sigmoid, &[0.9, 0.2, 0.5]);
+        let found = sigmoid.decode(0.5).0;
+        assert_eq!(
+            found,
+            [
+                candidate(0, 0, 0.9, IMAGE_BOX),
+                candidate(2, 2, 0.5, IMAGE_BOX)
+            ]
+        );
+    }
+
+    #[test]
+    fn invalid_scores_are_reported() {
+        let place = |index| Some(ElementIndex { tensor: 0, index });
+        for scores in [ClassifierScores::Softmax, ClassifierScores::Sigmoid] {
+            let (found, decoded) = fixture(scores, &[0.5, 3.0]).decode(0.1);
+            assert_eq!((found.len(), decoded.first_beyond_one), (0, place(1)));
+        }
+        for scores in [ClassifierScores::Logits, ClassifierScores::Softmax] {
+            let (found, decoded) = fixture(scores, &[0.5, 0.5, f32::NAN]).decode(0.1);
+            assert_eq!((found.len(), decoded.first_non_finite), (0, place(2)));
+        }
+    }
+
+    #[test]
+    fn classifier_tensor_needs_one_value_per_label() {
+        let make = |element, axes: &[usize], classes| {
+            let shapes = [TensorShape { element, axes }];
+            Classifier::new(ClassifierScores::Softmax, INPUT, classes, &shapes).map(drop)
+        };
+        for axes in [&[3][..], &[3, 1, 1], &[1, 3]] {
+            assert_eq!(make(DType::F32, axes, 3), Ok(()), "{axes:?}");
+        }
+        assert_eq!(make(DType::F32, &[1], 1), Ok(()));
+        for (element, axes) in [
+            (DType::F32, &[4][..]),
+            (DType::F32, &[3, 2]),
+            (DType::I64, &[3]),
+        ] {
+            let error = make(element, axes, 3).expect_err("it does not fit");
+            assert_eq!(error.expected, "float32 [3]");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! YOLOv3 and YOLOv4 as the usual converters from Darknet to ONNX write them: decoded boxes beside class scores. Pure.
+//!
+//! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as shares of the input's width and height; `argmax` is
+//! `[boxes, classes]`, each already objectness times class. [`darknet_grids`](super::darknet_grids) reads networks that
+//! end before that.
+
+use super::argmax::{Span, argmax};
+use super::candidates::CandidateCollector;
+use super::tensors::{check_axes, check_count, floats};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
+use jetwatch_types::Size;
+
+/// The tensors in their order.
+const BOXES: usize = 0;
+const SCORES: usize = 1;
+
+/// Decoded boxes over one input size for one number of classes.
+#[derive(Debug, Clone)]
+pub struct Darknet {
+    boxes: usize,
+    classes: usize,
+    /// Of the input, for the four edges of a box.
+    sides: [f32; 4],
+}
+
+impl Darknet {
+    /// For boxes and scores over `input`, whatever the number of boxes.
+    pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
+        check_count(shapes, 2, "boxes, then scores")?;
+        let advice =
+            format!("scores have a number for each label; check labels ({classes}) in model.yaml");
+        let axes = [(None, "boxes"), (Some(classes), "classes")];
+        check_axes(shapes, SCORES, DType::F32, &axes, &advice)?;
+        let boxes = shapes[SCORES].axes[0];
+        let advice =
+            "boxes have four corners for each row of scores; check output.tensors in model.yaml";
+        let long = [(Some(boxes), "boxes"), (Some(1), "1"), (Some(4), "edges")];
+        let short = [long[0], long[2]];
+        let axes = if shapes[BOXES].axes.len() == 2 {
+            &short[..]
+        } else {
+            &long
+        };
+        check_axes(shapes, BOXES, DType::F32, axes, advice)?;
+        let (width, height) = (input.width as f32, input.height as f32);
+        Ok(Self {
+            boxes,
+            classes,
+            sides: [width, height, width, height],
+        })
+    }
+}
+
+impl OutputDecoder for Darknet {
+    /// Of boxes whose best class is below `threshold` only the scores are looked at.
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let (boxes, _) = floats(tensors, BOXES, self.boxes * 4).as_chunks::<4>();
+        let scores = floats(tensors, SCORES, self.boxes * self.classes);
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        for (index, (scores, edges)) in scores.chunks_exact(self.classes).zip(boxes).enumerate() {
+            let span = Span::from_row(scores);
+            if span.max < threshold && span.is_valid() {
+                continue;
+            }
+            let xyxy = [0, 1, 2, 3].map(|edge| edges[edge] * self.sides[edge]);
+            if !span.is_valid() {
+                let start = index * self.classes;
+                let placed = scores.iter().enumerate();
+                collector
+                    .report_invalid(SCORES, placed.map(|(class, score)| (start + class, *score)));
+            } else if let Some(edge) = xyxy.iter().position(|edge| !edge.is_finite()) {
+                collector.report_non_finite(BOXES, index * 4 + edge);
+            } else {
+                let class = argmax(scores.iter().copied(), span.max);
+                collector.push(index, class, span.max, xyxy);
+            }
+        }
+        collector.decoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{self, candidate, names};
+    use super::*;
+
+    const INPUT: Size = Size::new(100, 200);
+
+    fn shaped(boxes: &[usize], scores: &[usize]) -> Result<Darknet, Mismatch> {
+        let shape = |axes| TensorShape {
+            element: DType::F32,
+            axes,
+        };
+        Darknet::new(INPUT, 2, &[shape(boxes), shape(scores)])
+    }
+
+    fn decode(
+        boxes: &[[f32; 4]],
+        scores: &[[f32; 2]],
+        kept: &[&str],
+    ) -> (Vec<Candidate>, DecodeDiagnostics) {
+        let head = shaped(&[boxes.len(), 1, 4], &[boxes.len(), 2]).expect("the shapes are right");
+        let (boxes, scores) = (boxes.concat(), scores.concat());
+        let tensors = [TensorView::F32(&boxes), TensorView::F32(&scores)];
+        fixture::decode(&head, &tensors, 0.25, &names(&["a", "b"]), &names(kept))
+    }
+
+    #[test]
+    fn darknet_corners_are_relative_to_input() {
+        let boxes = [[0.5, 0.25, 1.0, 0.5], [f32::NAN; 4], [-0.5, 0.0, 0.5, 1.5]];
+        let scores = [[0.1, 0.25], [0.24, 0.24], [1.03, 0.9]];
+        let wanted = [
+            candidate(0, 1, 0.25, [50.0, 50.0, 100.0, 100.0]),
+            candidate(2, 0, 1.0, [-50.0, 0.0, 50.0, 300.0]),
+        ];
+        let (candidates, decoded) = decode(&boxes, &scores, &[]);
+        assert_eq!(
+            (candidates.as_slice(), decoded),
+            (&wanted[..], DecodeDiagnostics::default())
+        );
+        assert_eq!(
+            decode(&boxes, &scores, &["a"]).0,
+            wanted[1..],
+            "the other class is filtered"
+        );
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        let good = ([0.1, 0.2, 0.3, 0.4], [0.9, 0.1]);
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for edge in 0..4 {
+                let mut boxes = [good.0; 3];
+                boxes[1][edge] = bad;
+                let (candidates, decoded) = decode(&boxes, &[good.1; 3], &[]);
+                let wanted = ElementIndex {
+                    tensor: BOXES,
+                    index: 4 + edge,
+                };
+                assert_eq!(
+                    (candidates.len(), decoded.first_non_finite),
+                    (2, Some(wanted))
+                );
+            }
+            for class in 0..2 {
+                let mut scores = [good.1; 3];
+                scores[2][class] = bad;
+                let (candidates, decoded) = decode(&[good.0; 3], &scores, &[]);
+                let wanted = ElementIndex {
+                    tensor: SCORES,
+                    index: 4 + class,
+                };
+                assert_eq!(
+                    (candidates.len(), decoded.first_non_finite),
+                    (2, Some(wanted))
+                );
+                assert_eq!(decoded.non_finite, 1);
+            }
+        }
+        let (candidates, decoded) = decode(&[good.0; 2], &[good.1, [0.1, 7.0]], &[]);
+        let wanted = ElementIndex {
+            tensor: SCORES,
+            index: 3,
+        };
+        assert_eq!(
+            (candidates.len(), decoded.first_beyond_one),
+            (1, Some(wanted))
+        );
+    }
+
+    #[test]
+    fn other_shapes_are_rejected_with_expected_shape() {
+        assert!(shaped(&[9, 4], &[9, 2]).is_ok());
+        let cases = [
+            (&[9, 1, 4][..], &[9, 3][..], 1, "float32 [boxes, 2]"),
+            (&[9, 1, 4], &[1, 9, 2], 1, "float32 [boxes, 2]"),
+            (&[8, 1, 4], &[9, 2], 0, "float32 [9, 1, 4]"),
+            (&[9, 2, 4], &[9, 2], 0, "float32 [9, 1, 4]"),
+            (&[9, 5], &[9, 2], 0, "float32 [9, 4]"),
+        ];
+        for (boxes, scores, tensor, expected) in cases {
+            let mismatch = shaped(boxes, scores).expect_err(expected);
+            assert_eq!(
+                (mismatch.tensor, mismatch.expected.as_str()),
+                (tensor, expected)
+            );
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! DetectNet_v2 of NVIDIA's TAO and DeepStream: on one grid, a score and a box of its own for each class. Pure; the only
+//! place that knows this layout.
+//!
+//! ```text
+//! scores  [classes, h, w]      the "coverage", after its sigmoid
+//! boxes   [4·classes, h, w]    left, top, right, bottom of each class, as distances in units of `box_norm` pixels
+//! ```
+//!
+//! For the cell in column `gx` and row `gy` of the grid, whose stride `s` is 16 in NVIDIA's networks:
+//!
+//! ```text
+//! point = (gx·s + offset, gy·s + offset)
+//! box = point - box_norm·(left, top) … point + box_norm·(right, bottom)
+//! ```
+//!
+//! The offset is half a pixel, not half a cell: so it was trained. A cell may show objects of several classes, each a
+//! candidate of its own; candidates come class by class, as they lie in the tensor.
+
+use super::argmax::Span;
+use super::boxes::first_unbounded;
+use super::candidates::{CandidateCollector, is_valid};
+use super::grids::Grid;
+use super::tensors::{check_axes, check_count, floats};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::Size;
+
+/// Scores that are compared with the threshold at once.
+const PART: usize = 64;
+
+/// What `model.yaml` says of the numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DetectNetParameters {
+    /// Pixels in one unit of the distances.
+    pub box_norm: f32,
+    /// From the corner of a cell to the point that its distances start from, in pixels.
+    pub offset: f32,
+}
+
+impl Default for DetectNetParameters {
+    /// As NVIDIA trains its networks.
+    fn default() -> Self {
+        Self {
+            box_norm: 35.0,
+            offset: 0.5,
+        }
+    }
+}
+
+/// The grid over one input size for one number of classes.
+#[derive(Debug, Clone)]
+pub struct DetectNetV2 {
+    parameters: DetectNetParameters,
+    grid: Grid,
+    classes: usize,
+}
+
+impl DetectNetV2 {
+    /// A head for the tensors `shapes`, whose stride follows from `input`.
+    pub fn new(
+        parameters: &DetectNetParameters,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Self, Mismatch> {
+        check_count(shapes, 2, "scores, boxes")?;
+        let advice = "scores of the layout detectnet_v2 have one plane for each label, boxes have four: check the labels, \
+                      the size of the input and the order of the tensors";
+        let wanted = [(Some(classes), "classes"), (None, "h"), (None, "w")];
+        check_axes(shapes, 0, DType::F32, &wanted, advice)?;
+        let [rows, columns] = [shapes[0].axes[1], shapes[0].axes[2]];
+        let grid = Grid::from_size(input, 1, columns, rows).ok_or_else(|| Mismatch {
+            tensor: 0,
+            expected: format!(
+                "float32 [{classes}, h, w] with h and w those of the input, {input}, divided by 16"
+            ),
+            advice: advice.to_owned(),
+        })?;
+        let wanted = [
+            (Some(4 * classes), "planes"),
+            (Some(rows), "h"),
+            (Some(columns), "w"),
+        ];
+        check_axes(shapes, 1, DType::F32, &wanted, advice)?;
+        Ok(Self {
+            parameters: *parameters,
+            grid,
+            classes,
+        })
+    }
+
+    /// Sieves the box that belongs to score number `index`.
+    fn decode_score(
+        &self,
+        index: usize,
+        score: f32,
+        boxes: &[f32],
+        collector: &mut CandidateCollector<'_>,
+    ) {
+        if !is_valid(score) {
+            collector.report_invalid(0, [(index, score)].into_iter());
+            return;
+        }
+        if score < collector.threshold {
+            return;
+        }
+        let DetectNetParameters { box_norm, offset } = self.parameters;
+        let (cells, stride) = (self.grid.cells(), self.grid.stride as f32);
+        let (class, cell) = (index / cells, index % cells);
+        let plane = |side: usize| (4 * class + side) * cells + cell;
+        let raw = [0, 1, 2, 3].map(|side| boxes[plane(side)]);
+        let [left, top, right, bottom] = raw.map(|distance| distance * box_norm);
+        let [x, y] = self.grid.cell(cell).map(|number| number * stride + offset);
+        let xyxy = [x - left, y - top, x + right, y + bottom];
+        if let Some(side) = first_unbounded(&raw, &xyxy) {
+            collector.report_non_finite(1, plane(side));
+            return;
+        }
+        // The labels are at most 10 000.
+        collector.push(index, class as u16, score, xyxy);
+    }
+}
+
+impl OutputDecoder for DetectNetV2 {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let cells = self.grid.cells();
+        let scores = floats(tensors, 0, self.classes * cells);
+        let boxes = floats(tensors, 1, 4 * self.classes * cells);
+        // Most stretches of the tensor hold background only, which one comparison of all of it tells.
+        for (number, part) in scores.chunks(PART).enumerate() {
+            let span = Span::from_row(part);
+            if span.max < threshold && span.is_valid() {
+                continue;
+            }
+            for (place, score) in part.iter().copied().enumerate() {
+                self.decode_score(number * PART + place, score, boxes, &mut collector);
+            }
+        }
+        collector.decoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::*;
+
+    /// A grid of 4 × 2 cells of stride 16.
+    const INPUT: Size = Size::new(64, 32);
+
+    fn fixture(parameters: &DetectNetParameters) -> DecoderFixture<DetectNetV2> {
+        DecoderFixture::new(vec![vec![2, 2, 4], vec![8, 2, 4]], |shapes| {
+            DetectNetV2::new(parameters, INPUT, 2, shapes)
+        })
+    }
+
+    fn set(
+        trial: &mut DecoderFixture<DetectNetV2>,
+        class: usize,
+        cell: usize,
+        score: f32,
+        sides: [f32; 4],
+    ) {
+        trial.floats[0][class * 8 + cell] = score;
+        for (side, distance) in sides.into_iter().enumerate() {
+            trial.floats[1][(4 * class + side) * 8 + cell] = distance;
+        }
+    }
+
+    #[test]
+    fn each_class_of_a_cell_has_a_box_of_its_own() {
+        let mut trial = fixture(&DetectNetParameters::default());
+        // Column 1, row 1: the point is 16.5, 16.5.
+        set(&mut trial, 0, 5, 0.3, [0.1, 0.2, 0.3, 0.4]);
+        set(&mut trial, 1, 5, 1.02, [0.0, 0.0, 1.0, 1.0]);
+        set(&mut trial, 1, 0, 0.299_999, [1.0; 4]);
+        let (candidates, decoded) = trial.decode(0.3);
+        let wanted = [
+            candidate(5, 0, 0.3, [13.0, 9.5, 27.0, 30.5]),
+            candidate(13, 1, 1.0, [16.5, 16.5, 51.5, 51.5]),
+        ];
+        assert_eq!(candidates, wanted, "the threshold is included");
+        assert_eq!(decoded, DecodeDiagnostics::default());
+        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
+        assert_eq!(candidates, wanted[1..]);
+        // Also where nothing around it is above the threshold.
+        trial.floats[0][8 + 5] = 0.0;
+        assert_eq!(trial.decode(0.3).0, wanted[..1]);
+    }
+
+    #[test]
+    fn detectnet_unit_and_offset_are_configurable() {
+        let parameters = DetectNetParameters {
+            box_norm: 10.0,
+            offset: 8.0,
+        };
+        let mut trial = fixture(&parameters);
+        set(&mut trial, 0, 0, 0.9, [0.5; 4]);
+        assert_eq!(
+            trial.decode(0.3).0,
+            [candidate(0, 0, 0.9, [3.0, 3.0, 13.0, 13.0])]
+        );
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        // Score and sides of the second class in cell 3.
+        let sides = [0, 1, 2, 3].map(|side| (1, (4 + side) * 8 + 3));
+        for (tensor, index) in [(0, 8 + 3)].into_iter().chain(sides) {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut trial = fixture(&DetectNetParameters::default());
+                set(&mut trial, 1, 3, 0.9, [1.0; 4]);
+                set(&mut trial, 0, 3, 0.9, [1.0; 4]);
+                trial.floats[tensor][index] = bad;
+                let (candidates, decoded) = trial.decode(0.3);
+                assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
+                assert_eq!(
+                    decoded.first_non_finite,
+                    Some(ElementIndex { tensor, index })
+                );
+            }
+        }
+        for bad in [1.5, -0.5] {
+            let mut trial = fixture(&DetectNetParameters::default());
+            set(&mut trial, 1, 2, bad, [1.0; 4]);
+            let place = ElementIndex {
+                tensor: 0,
+                index: 10,
+            };
+            let (candidates, decoded) = trial.decode(0.3);
+            assert_eq!(
+                (candidates, decoded.first_beyond_one),
+                (Vec::new(), Some(place))
+            );
+        }
+        let mut trial = fixture(&DetectNetParameters::default());
+        set(&mut trial, 1, 2, 0.2, [f32::NAN; 4]);
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
+    }
+
+    #[test]
+    fn other_tensors_are_rejected_with_expected_tensors() {
+        let refused = |axes: &[[usize; 3]], element| {
+            let shapes: Vec<_> = axes
+                .iter()
+                .map(|axes| TensorShape { element, axes })
+                .collect();
+            let head = DetectNetV2::new(&DetectNetParameters::default(), INPUT, 2, &shapes);
+            let mismatch = head.expect_err("it does not fit");
+            (mismatch.tensor, mismatch.expected)
+        };
+        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
+        let (f32, i64) = (DType::F32, DType::I64);
+        assert_eq!(
+            refused(&[[3, 2, 4], [8, 2, 4]], f32),
+            expected_error(0, "float32 [2, h, w]")
+        );
+        assert_eq!(
+            refused(&[[2, 2, 4], [8, 2, 4]], i64),
+            expected_error(0, "float32 [2, h, w]")
+        );
+        assert_eq!(
+            refused(&[[2, 2, 4], [4, 2, 4]], f32),
+            expected_error(1, "float32 [8, 2, 4]")
+        );
+        let (tensor, expected) = refused(&[[2, 3, 4], [8, 3, 4]], f32);
+        assert!(
+            tensor == 0 && expected.contains("64×32, divided by 16"),
+            "{expected}"
+        );
+        let (tensor, expected) = refused(&[[2, 2, 4]], f32);
+        assert!(
+            tensor == 1 && expected.starts_with("2 tensors ("),
+            "{expected}"
+        );
+    }
+}

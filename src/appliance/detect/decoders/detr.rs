@@ -1,0 +1,498 @@
+//! RT-DETR, D-FINE and their kin: a fixed number of queries, each one object or none, without suppression. Pure; the only
+//! place that knows these layouts.
+//!
+//! Exports differ in how much they do themselves, for `Q` queries and `C` classes:
+//!
+//! ```text
+//! queries   scores [Q, C]   boxes [Q, 4]               the transformer's own output: centers and sizes, normalized
+//! joined    [Q, 4 + C]                                 the same in one tensor, scores after their sigmoid (Ultralytics)
+//! ranked    labels [Q]      boxes [Q, 4]   scores [Q]  the authors' export: corners in units of its input `orig_target_sizes`
+//! ```
+//!
+//! The authors rank all pairs of a query and a class, so that one query may become two objects in the same place. Here a
+//! query is one object, of its best class: two tracks on one object are worse than a rare second guess that is lost.
+
+use super::activation::{min_logit, sigmoid};
+use super::argmax::{Span, argmax};
+use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
+use super::candidates::{CandidateCollector, is_valid};
+use super::tensors::{check_axes, check_count, floats};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::Size;
+
+/// Numbers of a box, which stand before the classes in one tensor.
+const BOX: usize = 4;
+
+/// What `model.yaml` says of the tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DetrParameters {
+    /// `argmax`, then `boxes`.
+    Queries {
+        /// What is left to do with the scores.
+        activation: DetrActivation,
+    },
+    /// One tensor.
+    Joined,
+    /// `labels`, `boxes`, `argmax`. The boxes are in input pixels: the network was told the size of its own input.
+    Ranked,
+}
+
+/// What is left to do with the scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DetrActivation {
+    /// They are logits: the sigmoid is taken here.
+    Sigmoid,
+    /// They are 0 to 1.
+    None,
+}
+
+/// The queries of one network.
+#[derive(Debug, Clone)]
+pub struct Detr {
+    parameters: DetrParameters,
+    queries: usize,
+    classes: usize,
+    input: Size,
+}
+
+impl Detr {
+    /// A head for the tensors `shapes`; the number of queries is theirs.
+    pub fn new(
+        parameters: &DetrParameters,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Self, Mismatch> {
+        let float = DType::F32;
+        let queries = match parameters {
+            DetrParameters::Queries { .. } => {
+                check_count(shapes, 2, "scores, boxes")?;
+                let advice = "scores of the layout detr have one number for each query and label, boxes four for each \
+                              query: check the labels, and the order of the tensors in output";
+                let wanted = [(None, "queries"), (Some(classes), "classes")];
+                check_axes(shapes, 0, float, &wanted, advice)?;
+                let queries = shapes[0].axes[0];
+                let wanted = [(Some(queries), "queries"), (Some(BOX), "box")];
+                check_axes(shapes, 1, float, &wanted, advice)?;
+                queries
+            }
+            DetrParameters::Joined => {
+                check_count(shapes, 1, "boxes and scores in one")?;
+                let advice = "one tensor of the layout detr has the box and one number for each label in each row: check \
+                              the labels";
+                let wanted = [(None, "queries"), (Some(BOX + classes), "box and classes")];
+                check_axes(shapes, 0, float, &wanted, advice)?;
+                shapes[0].axes[0]
+            }
+            DetrParameters::Ranked => {
+                check_count(shapes, 3, "labels, boxes, scores")?;
+                let advice = "the layout detr with labels has one label, one box and one score for each query, in this \
+                              order";
+                // TensorRT gives 64-bit numbers as 32-bit ones.
+                let whole = match shapes[0].element {
+                    DType::I32 => DType::I32,
+                    DType::F32 | DType::I64 => DType::I64,
+                };
+                check_axes(shapes, 0, whole, &[(None, "queries")], advice)?;
+                let queries = Some(shapes[0].axes[0]);
+                let wanted = [(queries, "queries"), (Some(BOX), "box")];
+                check_axes(shapes, 1, float, &wanted, advice)?;
+                check_axes(shapes, 2, float, &[(queries, "queries")], advice)?;
+                shapes[0].axes[0]
+            }
+        };
+        Ok(Self {
+            parameters: *parameters,
+            queries,
+            classes,
+            input,
+        })
+    }
+
+    /// Sieves queries whose scores are rows of numbers. `argmax` and `boxes` say in which tensor they lie, where in a row,
+    /// and how long its rows are.
+    fn decode_rows(
+        &self,
+        scores: Rows<'_>,
+        boxes: Rows<'_>,
+        least: ScoreThreshold,
+        collector: &mut CandidateCollector<'_>,
+    ) {
+        let unit = BoxUnit::Normalized.pixels(self.input);
+        for query in 0..self.queries {
+            let row = scores.row(query, self.classes);
+            let span = Span::from_row(row);
+            let sound = match least.activation {
+                DetrActivation::Sigmoid => span.sum.is_finite(),
+                DetrActivation::None => span.is_valid(),
+            };
+            if !sound {
+                let first = scores.index(query);
+                let numbers = row.iter().copied().enumerate();
+                collector.report_invalid(
+                    scores.tensor,
+                    numbers.map(|(class, score)| (first + class, score)),
+                );
+                continue;
+            }
+            if span.max < least.raw {
+                continue;
+            }
+            let score = match least.activation {
+                DetrActivation::Sigmoid => sigmoid(span.max),
+                DetrActivation::None => span.max,
+            };
+            if score < collector.threshold {
+                continue;
+            }
+            let raw = boxes.four(query);
+            let xyxy = from_center(raw, unit);
+            if let Some(place) = first_unbounded(&raw, &xyxy) {
+                collector.report_non_finite(boxes.tensor, boxes.index(query) + place);
+                continue;
+            }
+            let class = argmax(row.iter().copied(), span.max);
+            collector.push(query, class, score, xyxy);
+        }
+    }
+
+    /// Sieves queries whose class and score the network has chosen.
+    fn decode_ranked(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
+        let boxes = Rows::new(tensors, 1, self.queries, BOX, 0);
+        let scores = floats(tensors, 2, self.queries);
+        let unit = BoxUnit::Pixels.pixels(self.input);
+        for (query, score) in scores.iter().copied().enumerate() {
+            if !is_valid(score) {
+                collector.report_invalid(2, [(query, score)].into_iter());
+                continue;
+            }
+            if score < collector.threshold {
+                continue;
+            }
+            let label = match tensors[0] {
+                TensorView::I32(labels) => i64::from(labels[query]),
+                TensorView::I64(labels) => labels[query],
+                TensorView::F32(_) => panic!("labels were checked to be whole numbers"),
+            };
+            let Some(class) = usize::try_from(label)
+                .ok()
+                .filter(|class| *class < self.classes)
+            else {
+                collector.report_unknown_class(0, query);
+                continue;
+            };
+            let raw = boxes.four(query);
+            let xyxy = from_corners(raw, unit);
+            if let Some(place) = first_unbounded(&raw, &xyxy) {
+                collector.report_non_finite(1, boxes.index(query) + place);
+                continue;
+            }
+            collector.push(query, class as u16, score, xyxy);
+        }
+    }
+}
+
+impl OutputDecoder for Detr {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        match self.parameters {
+            DetrParameters::Queries { activation } => {
+                let scores = Rows::new(tensors, 0, self.queries, self.classes, 0);
+                let boxes = Rows::new(tensors, 1, self.queries, BOX, 0);
+                let least = ScoreThreshold::new(activation, threshold);
+                self.decode_rows(scores, boxes, least, &mut collector);
+            }
+            DetrParameters::Joined => {
+                let row_len = BOX + self.classes;
+                let scores = Rows::new(tensors, 0, self.queries, row_len, BOX);
+                let boxes = Rows::new(tensors, 0, self.queries, row_len, 0);
+                let least = ScoreThreshold::new(DetrActivation::None, threshold);
+                self.decode_rows(scores, boxes, least, &mut collector);
+            }
+            DetrParameters::Ranked => self.decode_ranked(tensors, &mut collector),
+        }
+        collector.decoded
+    }
+
+    fn needs_suppression(&self) -> bool {
+        false
+    }
+}
+
+/// Rows of one tensor, or the part of them that begins at `start`.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    tensor: usize,
+    numbers: &'a [f32],
+    row_len: usize,
+    start: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn new(
+        tensors: &[TensorView<'a>],
+        tensor: usize,
+        count: usize,
+        row_len: usize,
+        start: usize,
+    ) -> Self {
+        Self {
+            tensor,
+            numbers: floats(tensors, tensor, count * row_len),
+            row_len,
+            start,
+        }
+    }
+
+    fn index(&self, row: usize) -> usize {
+        row * self.row_len + self.start
+    }
+
+    fn row(&self, row: usize, len: usize) -> &'a [f32] {
+        &self.numbers[self.index(row)..][..len]
+    }
+
+    fn four(&self, row: usize) -> [f32; 4] {
+        let first = self.index(row);
+        [0, 1, 2, 3].map(|place| self.numbers[first + place])
+    }
+}
+
+/// What a number must be at least so that its score may reach the threshold.
+#[derive(Clone, Copy)]
+struct ScoreThreshold {
+    activation: DetrActivation,
+    raw: f32,
+}
+
+impl ScoreThreshold {
+    fn new(activation: DetrActivation, threshold: f32) -> Self {
+        let raw = match activation {
+            DetrActivation::None => threshold,
+            DetrActivation::Sigmoid => min_logit(threshold),
+        };
+        Self { activation, raw }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, candidate, decode, names};
+    use super::*;
+
+    const INPUT: Size = Size::new(64, 32);
+    const F32: DType = DType::F32;
+
+    /// Four queries, two classes.
+    fn queries(activation: DetrActivation) -> DecoderFixture<Detr> {
+        let parameters = DetrParameters::Queries { activation };
+        let mut trial = DecoderFixture::new(vec![vec![4, 2], vec![4, 4]], |shapes| {
+            Detr::new(&parameters, INPUT, 2, shapes)
+        });
+        if activation == DetrActivation::Sigmoid {
+            trial.floats[0].fill(-9.0);
+        }
+        trial
+    }
+
+    #[test]
+    fn detr_query_gives_box_of_best_class() {
+        let mut trial = queries(DetrActivation::None);
+        trial.floats[0] = vec![0.9, 0.8, 0.1, 0.3, 0.299_999, 0.0, 0.0, 1.02];
+        trial.floats[1][..4].copy_from_slice(&[0.5, 0.5, 0.25, 0.5]);
+        trial.floats[1][4..8].copy_from_slice(&[0.25, 0.25, 0.5, 0.5]);
+        trial.floats[1][12..].copy_from_slice(&[1.0, 1.0, 0.5, 0.5]);
+        let (candidates, decoded) = trial.decode(0.3);
+        let wanted = [
+            candidate(0, 0, 0.9, [24.0, 8.0, 40.0, 24.0]),
+            candidate(1, 1, 0.3, [0.0, 0.0, 32.0, 16.0]),
+            candidate(3, 1, 1.0, [48.0, 24.0, 80.0, 40.0]),
+        ];
+        assert_eq!(candidates, wanted, "the threshold is included");
+        assert_eq!(decoded, DecodeDiagnostics::default());
+        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
+        assert_eq!(candidates, wanted[1..]);
+
+        // The same in one tensor.
+        let mut joined = DecoderFixture::new(vec![vec![4, 6]], |shapes| {
+            Detr::new(&DetrParameters::Joined, INPUT, 2, shapes)
+        });
+        let rows = trial.floats[1].chunks(4).zip(trial.floats[0].chunks(2));
+        joined.floats[0] = rows
+            .flat_map(|(four, scores)| [four, scores].concat())
+            .collect();
+        assert_eq!(
+            joined.decode(0.3),
+            (wanted.to_vec(), DecodeDiagnostics::default())
+        );
+    }
+
+    #[test]
+    fn the_sigmoid_of_logits_is_compared_with_the_threshold() {
+        let mut trial = queries(DetrActivation::Sigmoid);
+        // ln(0.3 / 0.7), a little less, and 0.
+        trial.floats[0] = vec![-9.0, -0.847_297_8, -0.8474, -9.0, 0.0, -1.0, -9.0, -9.0];
+        let (candidates, decoded) = trial.decode(sigmoid(-0.847_297_8));
+        let scores: Vec<_> = candidates
+            .iter()
+            .map(|found| (found.cell, found.class))
+            .collect();
+        assert_eq!(scores, [(0, 1), (2, 0)]);
+        assert_eq!(candidates[1].score, 0.5);
+        assert_eq!(
+            decoded,
+            DecodeDiagnostics::default(),
+            "logits have no limits"
+        );
+        assert_eq!(trial.decode(0.0).0.len(), 4);
+        trial.floats[0][0] = 40.0;
+        assert_eq!(trial.decode(1.0).0.len(), 1);
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        for activation in [DetrActivation::None, DetrActivation::Sigmoid] {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let places = (0..2).map(|i| (0, 2 + i)).chain((0..4).map(|i| (1, 4 + i)));
+                for (tensor, index) in places {
+                    let mut trial = queries(activation);
+                    trial.floats[0][..4].copy_from_slice(&[0.9, 0.1, 0.9, 0.1]);
+                    trial.floats[tensor][index] = bad;
+                    let (candidates, decoded) = trial.decode(0.3);
+                    assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
+                    assert_eq!(
+                        decoded.first_non_finite,
+                        Some(ElementIndex { tensor, index })
+                    );
+                }
+            }
+        }
+        let mut trial = queries(DetrActivation::None);
+        trial.floats[0][5] = -3.0;
+        let place = ElementIndex {
+            tensor: 0,
+            index: 5,
+        };
+        assert_eq!(trial.decode(0.3).1.first_beyond_one, Some(place));
+        // What does not pass is not looked at.
+        let mut trial = queries(DetrActivation::None);
+        trial.floats[1].fill(f32::NAN);
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
+    }
+
+    #[test]
+    fn ranked_queries_carry_their_class() {
+        let shapes = |element| {
+            [(element, &[4_usize][..]), (F32, &[4, 4]), (F32, &[4])]
+                .map(|(element, axes)| TensorShape { element, axes })
+        };
+        let head = |element| Detr::new(&DetrParameters::Ranked, INPUT, 2, &shapes(element));
+        let labels = [1_i64, 2, 0, -1];
+        let narrow = labels.map(|label| label as i32);
+        let boxes = [[1.0_f32, 2.0, 3.0, 4.0]; 4].concat();
+        let scores = [0.9_f32, 0.8, 0.3, 0.2];
+        let others = [TensorView::F32(&boxes), TensorView::F32(&scores)];
+        for (element, labels) in [
+            (DType::I64, TensorView::I64(&labels)),
+            (DType::I32, TensorView::I32(&narrow)),
+        ] {
+            let head = head(element).expect("it fits");
+            assert!(!head.needs_suppression());
+            let tensors = [labels, others[0], others[1]];
+            let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
+            let xyxy = [1.0, 2.0, 3.0, 4.0];
+            assert_eq!(
+                candidates,
+                [candidate(0, 1, 0.9, xyxy), candidate(2, 0, 0.3, xyxy)]
+            );
+            let place = ElementIndex {
+                tensor: 0,
+                index: 1,
+            };
+            assert_eq!(decoded.first_unknown_class, Some(place));
+        }
+        let mismatch = head(F32).expect_err("labels are whole numbers");
+        assert_eq!(
+            (mismatch.tensor, mismatch.expected.as_str()),
+            (0, "int64 [queries]")
+        );
+
+        let head = head(DType::I64).expect("it fits");
+        for (tensor, index, bad) in [(1, 3, f32::NAN), (2, 0, f32::INFINITY), (2, 0, 4.0)] {
+            let (mut boxes, mut scores) = (boxes.clone(), scores);
+            match tensor {
+                1 => boxes[index] = bad,
+                _ => scores[index] = bad,
+            }
+            let tensors = [
+                TensorView::I64(&labels),
+                TensorView::F32(&boxes),
+                TensorView::F32(&scores),
+            ];
+            let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
+            assert_eq!(candidates.len(), 1);
+            let expected_decoded = if bad == 4.0 {
+                decoded.first_beyond_one
+            } else {
+                decoded.first_non_finite
+            };
+            assert_eq!(expected_decoded, Some(ElementIndex { tensor, index }));
+        }
+    }
+
+    #[test]
+    fn other_tensors_are_rejected_with_expected_tensors() {
+        let none = DetrActivation::None;
+        let separate = DetrParameters::Queries { activation: none };
+        let cases: [(_, &[&[usize]], _, _); 6] = [
+            (separate, &[&[300, 3], &[300, 4]], 0, "float32 [queries, 2]"),
+            (separate, &[&[300, 2], &[299, 4]], 1, "float32 [300, 4]"),
+            (
+                separate,
+                &[&[300, 2]],
+                1,
+                "2 tensors (scores, boxes) instead of 1",
+            ),
+            (
+                DetrParameters::Joined,
+                &[&[300, 84]],
+                0,
+                "float32 [queries, 6]",
+            ),
+            (
+                DetrParameters::Joined,
+                &[&[6, 300, 1]],
+                0,
+                "float32 [queries, 6]",
+            ),
+            (
+                DetrParameters::Ranked,
+                &[&[300], &[300, 4]],
+                2,
+                "3 tensors (labels, boxes, scores) instead of 2",
+            ),
+        ];
+        for (parameters, axes, tensor, expected) in cases {
+            let shapes: Vec<_> = axes
+                .iter()
+                .map(|axes| TensorShape { element: F32, axes })
+                .collect();
+            let mismatch = Detr::new(&parameters, INPUT, 2, &shapes).expect_err(expected);
+            assert_eq!(
+                (mismatch.tensor, mismatch.expected.as_str()),
+                (tensor, expected)
+            );
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! FCOS: one box for each cell, as distances from the cell's center to the four sides. Pure; the only place that knows
+//! this layout.
+//!
+//! There is a pair of tensors for each stride, first all scores, then all boxes, then, in some exports, all centernesses:
+//!
+//! ```text
+//! scores      [classes, h, w]   after a sigmoid
+//! boxes       [4, h, w]         left, top, right, bottom in units of the stride, at least 0
+//! centerness  [1, h, w]         after a sigmoid
+//! ```
+//!
+//! For the cell in column `gx` and row `gy` of the grid with stride `s`:
+//!
+//! ```text
+//! center = ((gx + ½)·s, (gy + ½)·s)     box = center - (left, top)·s … center + (right, bottom)·s
+//! score = best class,  or  √(best class · centerness)
+//! ```
+//!
+//! The layout is that of Tian et al., "FCOS: Fully Convolutional One-Stage Object Detection" (2019), with the root over the
+//! product that later versions of the authors' code take.
+
+use super::argmax::{BLOCK, Block, argmax};
+use super::candidates::{CandidateCollector, is_valid};
+use super::grids::Grid;
+use super::tensors::{check_axes, check_count, floats};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::Size;
+
+/// What `model.yaml` says of the tensors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FcosParameters {
+    /// Number of grids: of tensors named for `argmax`, and as many for `boxes`.
+    pub grids: usize,
+    /// What the score of a box is made of.
+    pub score: FcosScore,
+}
+
+/// What the score of a box is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FcosScore {
+    /// The best class alone.
+    Class,
+    /// The root of the best class times the centerness, which has a tensor for each grid.
+    Centerness,
+}
+
+/// The grids over one input size for one number of classes.
+#[derive(Debug, Clone)]
+pub struct Fcos {
+    grids: Box<[Grid]>,
+    classes: usize,
+    score: FcosScore,
+}
+
+impl Fcos {
+    /// A head for the tensors `shapes`, whose strides follow from `input`, in the order of growing strides.
+    pub fn new(
+        parameters: &FcosParameters,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Self, Mismatch> {
+        let FcosParameters {
+            grids: count,
+            score,
+        } = *parameters;
+        let (kinds, roles) = match score {
+            FcosScore::Class => (2, "scores of each grid, then boxes of each grid"),
+            FcosScore::Centerness => (
+                3,
+                "scores of each grid, then boxes of each grid, then centerness of each grid",
+            ),
+        };
+        check_count(shapes, count * kinds, roles)?;
+        let mut grids = Vec::with_capacity(count);
+        let mut above = 1;
+        for level in 0..count {
+            let advice = "scores of the layout fcos have one plane for each label, and their grids come in the order \
+                          of growing strides, each of which halves the one before";
+            let wanted = [(Some(classes), "classes"), (None, "h"), (None, "w")];
+            check_axes(shapes, level, DType::F32, &wanted, advice)?;
+            let [rows, columns] = [shapes[level].axes[1], shapes[level].axes[2]];
+            let grid = Grid::from_size(input, above, columns, rows).ok_or_else(|| Mismatch {
+                tensor: level,
+                expected: format!(
+                    "float32 [{classes}, h, w] with h and w those of the input, {input}, divided by a stride of 4, 8, 16 …"
+                ),
+                advice: advice.to_owned(),
+            })?;
+            above = grid.stride;
+            for (kind, planes) in (1..kinds).zip([4, 1]) {
+                let wanted = [
+                    (Some(planes), "planes"),
+                    (Some(rows), "h"),
+                    (Some(columns), "w"),
+                ];
+                let advice = "boxes and centerness of the layout fcos have the grids of scores, in the same order";
+                check_axes(shapes, kind * count + level, DType::F32, &wanted, advice)?;
+            }
+            grids.push(grid);
+        }
+        Ok(Self {
+            grids: grids.into(),
+            classes,
+            score,
+        })
+    }
+
+    /// Sieves the cells of one grid, whose tensors are `argmax`, `boxes` and, if there is one, `centerness`. `level` is its
+    /// place, `before` the number of cells in the grids before it.
+    fn decode_grid(
+        &self,
+        level: usize,
+        before: usize,
+        [scores, boxes, centerness]: [&[f32]; 3],
+        collector: &mut CandidateCollector<'_>,
+    ) {
+        let grid = &self.grids[level];
+        let (cells, stride) = (grid.cells(), grid.stride as f32);
+        // A centerness is at most 1, so a class below this cannot reach the threshold.
+        let least = match self.score {
+            FcosScore::Class => collector.threshold,
+            FcosScore::Centerness => collector.threshold * collector.threshold,
+        };
+        let mut block = Block::new();
+        for first in (0..cells).step_by(BLOCK) {
+            let count = BLOCK.min(cells - first);
+            block.read(scores, cells, first, count);
+            for lane in 0..count {
+                let (span, cell) = (block.span(lane), first + lane);
+                if span.max < least && span.is_valid() {
+                    continue;
+                }
+                let classes = (cell..scores.len()).step_by(cells);
+                let classes = classes.map(|index| (index, scores[index]));
+                if !span.is_valid() {
+                    collector.report_invalid(level, classes);
+                    continue;
+                }
+                let mut score = span.max.min(1.0);
+                if self.score == FcosScore::Centerness {
+                    let value = centerness[cell];
+                    if !is_valid(value) {
+                        let tensor = 2 * self.grids.len() + level;
+                        collector.report_invalid(tensor, [(cell, value)].into_iter());
+                        continue;
+                    }
+                    score = (score * value.clamp(0.0, 1.0)).sqrt();
+                }
+                if score < collector.threshold {
+                    continue;
+                }
+                let [left, top, right, bottom] =
+                    [0, 1, 2, 3].map(|side| boxes[side * cells + cell] * stride);
+                let [x, y] = grid.cell(cell).map(|number| (number + 0.5) * stride);
+                let xyxy = [x - left, y - top, x + right, y + bottom];
+                if let Some(side) = xyxy.iter().position(|edge| !edge.is_finite()) {
+                    collector.report_non_finite(self.grids.len() + level, side * cells + cell);
+                    continue;
+                }
+                let class = argmax(classes.map(|(_, score)| score), span.max);
+                collector.push(before + cell, class, score, xyxy);
+            }
+        }
+    }
+}
+
+impl OutputDecoder for Fcos {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let count = self.grids.len();
+        let mut before = 0;
+        for (level, grid) in self.grids.iter().enumerate() {
+            let cells = grid.cells();
+            let centerness = match self.score {
+                FcosScore::Class => &[],
+                FcosScore::Centerness => floats(tensors, 2 * count + level, cells),
+            };
+            let planes = [
+                floats(tensors, level, self.classes * cells),
+                floats(tensors, count + level, 4 * cells),
+                centerness,
+            ];
+            self.decode_grid(level, before, planes, &mut collector);
+            before += cells;
+        }
+        collector.decoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::*;
+
+    /// Grids of 8 × 4, 4 × 2 and 2 × 1 cells: 42 cells.
+    const INPUT: Size = Size::new(64, 32);
+
+    /// Three grids and two classes; every number is 0.
+    fn fixture(score: FcosScore) -> DecoderFixture<Fcos> {
+        let kinds: &[usize] = match score {
+            FcosScore::Class => &[2, 4],
+            FcosScore::Centerness => &[2, 4, 1],
+        };
+        let axes = kinds
+            .iter()
+            .flat_map(|planes| [[*planes, 4, 8], [*planes, 2, 4], [*planes, 1, 2]])
+            .map(|axes| axes.to_vec())
+            .collect();
+        let parameters = FcosParameters { grids: 3, score };
+        DecoderFixture::new(axes, |shapes| Fcos::new(&parameters, INPUT, 2, shapes))
+    }
+
+    /// Sets scores and box of one cell.
+    fn set(
+        trial: &mut DecoderFixture<Fcos>,
+        level: usize,
+        cell: usize,
+        scores: [f32; 2],
+        sides: [f32; 4],
+    ) {
+        let cells = [32, 8, 2][level];
+        for (class, score) in scores.into_iter().enumerate() {
+            trial.floats[level][class * cells + cell] = score;
+        }
+        for (side, distance) in sides.into_iter().enumerate() {
+            trial.floats[3 + level][side * cells + cell] = distance;
+        }
+    }
+
+    #[test]
+    fn one_cell_per_grid_decodes_to_its_box() {
+        let mut trial = fixture(FcosScore::Class);
+        // Stride 8, column 3, row 1: center 28, 12.
+        set(&mut trial, 0, 11, [0.3, 0.5], [1.0, 0.5, 2.0, 1.5]);
+        // Stride 16, column 1, row 1: center 24, 24; the threshold is included.
+        set(&mut trial, 1, 5, [0.3, 0.3], [0.0, 1.0, 1.0, 0.0]);
+        set(&mut trial, 1, 6, [0.299_999, 0.0], [1.0; 4]);
+        // Stride 32, column 1, row 0: center 48, 16.
+        set(&mut trial, 2, 1, [1.04, 0.0], [0.5; 4]);
+        let (candidates, decoded) = trial.decode(0.3);
+        let wanted = [
+            candidate(11, 1, 0.5, [20.0, 8.0, 44.0, 24.0]),
+            candidate(37, 0, 0.3, [24.0, 8.0, 40.0, 24.0]),
+            candidate(41, 0, 1.0, [32.0, 0.0, 64.0, 32.0]),
+        ];
+        assert_eq!(candidates, wanted);
+        assert_eq!(decoded, DecodeDiagnostics::default());
+        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["b"]));
+        assert_eq!(candidates, wanted[..1]);
+    }
+
+    #[test]
+    fn the_centerness_lowers_the_score() {
+        let mut trial = fixture(FcosScore::Centerness);
+        for (cell, centerness) in [(0, 0.25), (1, 0.2), (2, 1.0), (3, -0.01)] {
+            set(&mut trial, 0, cell, [0.0, 1.0], [0.5; 4]);
+            trial.floats[6][cell] = centerness;
+        }
+        let (candidates, decoded) = trial.decode(0.5);
+        let scores: Vec<_> = candidates
+            .iter()
+            .map(|found| (found.cell, found.score))
+            .collect();
+        assert_eq!(scores, [(0, 0.5), (2, 1.0)], "the threshold is included");
+        assert_eq!(decoded, DecodeDiagnostics::default());
+
+        for (bad, finite) in [
+            (f32::NAN, false),
+            (f32::INFINITY, false),
+            (2.5, true),
+            (-1.0, true),
+        ] {
+            trial.floats[6][2] = bad;
+            let (candidates, decoded) = trial.decode(0.5);
+            assert_eq!(candidates.len(), 1);
+            let place = Some(ElementIndex {
+                tensor: 6,
+                index: 2,
+            });
+            let expected_decoded = if finite {
+                decoded.first_beyond_one
+            } else {
+                decoded.first_non_finite
+            };
+            assert_eq!(expected_decoded, place, "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_no_candidates_and_reported() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            // Both scores and the four sides of a cell of the second grid.
+            let scores = [0, 1].map(|class| (1, class * 8 + 3));
+            let sides = [0, 1, 2, 3].map(|side| (4, side * 8 + 3));
+            for (tensor, index) in scores.into_iter().chain(sides) {
+                let mut trial = fixture(FcosScore::Class);
+                set(&mut trial, 1, 3, [0.8, 0.1], [1.0; 4]);
+                set(&mut trial, 2, 0, [0.8, 0.1], [1.0; 4]);
+                trial.floats[tensor][index] = bad;
+                let (candidates, decoded) = trial.decode(0.3);
+                assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
+                assert_eq!(
+                    decoded.first_non_finite,
+                    Some(ElementIndex { tensor, index })
+                );
+            }
+        }
+        let mut trial = fixture(FcosScore::Class);
+        set(&mut trial, 0, 0, [0.8, 0.1], [1.0, f32::MAX, 1.0, 1.0]);
+        let place = ElementIndex {
+            tensor: 3,
+            index: 32,
+        };
+        assert_eq!(
+            trial.decode(0.3).1.first_non_finite,
+            Some(place),
+            "beyond all bounds"
+        );
+    }
+
+    #[test]
+    fn boxes_below_the_threshold_are_not_read() {
+        let mut trial = fixture(FcosScore::Class);
+        set(&mut trial, 0, 7, [0.2, 0.1], [f32::NAN; 4]);
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
+    }
+
+    #[test]
+    fn missing_sigmoid_is_detected() {
+        for bad in [3.5, -4.0] {
+            let mut trial = fixture(FcosScore::Class);
+            set(&mut trial, 1, 2, [bad, 0.1], [1.0; 4]);
+            let (candidates, decoded) = trial.decode(0.3);
+            let place = ElementIndex {
+                tensor: 1,
+                index: 2,
+            };
+            assert_eq!(
+                (candidates, decoded.first_beyond_one),
+                (Vec::new(), Some(place))
+            );
+        }
+    }
+
+    #[test]
+    fn other_tensors_are_rejected_with_expected_tensors() {
+        let head = |score, axes: &[[usize; 3]], element| {
+            let shapes: Vec<_> = axes
+                .iter()
+                .map(|axes| TensorShape { element, axes })
+                .collect();
+            let parameters = FcosParameters { grids: 2, score };
+            Fcos::new(&parameters, INPUT, 2, &shapes).map(|_| ())
+        };
+        let good = [
+            [2, 4, 8],
+            [2, 2, 4],
+            [4, 4, 8],
+            [4, 2, 4],
+            [1, 4, 8],
+            [1, 2, 4],
+        ];
+        assert_eq!(head(FcosScore::Class, &good[..4], DType::F32), Ok(()));
+        assert_eq!(head(FcosScore::Centerness, &good, DType::F32), Ok(()));
+
+        let refused = |score, axes: &[[usize; 3]], element| {
+            let mismatch = head(score, axes, element).expect_err("it does not fit");
+            (mismatch.tensor, mismatch.expected)
+        };
+        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
+        assert_eq!(
+            refused(FcosScore::Class, &good[..4], DType::I64),
+            expected_error(0, "float32 [2, h, w]")
+        );
+        let (tensor, expected) = refused(FcosScore::Class, &good[..3], DType::F32);
+        assert!(
+            tensor == 3 && expected.starts_with("4 tensors ("),
+            "{expected}"
+        );
+        let cases = [
+            (1, [3, 2, 4], "float32 [2, h, w]"),
+            (2, [4, 8, 4], "float32 [4, 4, 8]"),
+            (3, [2, 2, 4], "float32 [4, 2, 4]"),
+            (4, [2, 4, 8], "float32 [1, 4, 8]"),
+        ];
+        for (tensor, axes, expected) in cases {
+            let mut axes_of = good;
+            axes_of[tensor] = axes;
+            let found = refused(FcosScore::Centerness, &axes_of, DType::F32);
+            assert_eq!(found, expected_error(tensor, expected));
+        }
+        // A grid that no stride gives, and grids in falling order.
+        let no_stride = [[2, 4, 8], [2, 3, 4], [4, 4, 8], [4, 3, 4]];
+        let falling = [[2, 2, 4], [2, 4, 8], [4, 2, 4], [4, 4, 8]];
+        for axes in [no_stride, falling] {
+            let (_, expected) = refused(FcosScore::Class, &axes, DType::F32);
+            assert!(
+                expected.contains("64×32, divided by a stride"),
+                "{expected}"
+            );
+        }
+    }
+}

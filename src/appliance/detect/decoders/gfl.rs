@@ -1,0 +1,467 @@
+//! NanoDet, NanoDet-Plus and PicoDet: distances to the four sides as distributions ("generalized focal loss"). Pure; the
+//! only place that knows these layouts.
+//!
+//! A side's distance is not one number but `reg_max + 1` of them: how probable each distance from 0 to `reg_max` is, in
+//! units of the stride, before a softmax. Scores of the classes went through their sigmoid in the network. The cells of
+//! all grids lie one behind the other, or each grid has tensors of its own:
+//!
+//! ```text
+//! joined      [N, classes + 4·(reg_max + 1)]                    NanoDet-Plus
+//! separate    [n, classes] of each grid, then [n, 4·(reg_max + 1)] of each grid    NanoDet, PicoDet
+//! ```
+//!
+//! For the cell in column `gx` and row `gy` of the grid with stride `s`, and `o` = 0 for NanoDet-Plus, ½ for the others:
+//!
+//! ```text
+//! center = ((gx + o)·s, (gy + o)·s)      distance = s · Σ k·softmax(side)ₖ      score = best class
+//! box = center - (left, top) … center + (right, bottom)
+//! ```
+//!
+//! The distributions are those of Li et al., "Generalized Focal Loss" (2020).
+
+use super::argmax::{Span, argmax};
+use super::candidates::CandidateCollector;
+use super::grids::Grid;
+use super::tensors::{check_axes, check_count, floats};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::Size;
+
+/// Strides of the grids that lie in one tensor; the exporter may have left out the last.
+const STRIDES: [u32; 4] = [8, 16, 32, 64];
+
+/// What `model.yaml` says of the tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GflParameters {
+    /// How many there are.
+    pub tensors: GflTensors,
+    /// Greatest distance in units of the stride: 7 unless the network was trained otherwise.
+    pub reg_max: usize,
+    /// Where the center of a cell lies.
+    pub center: CellCenter,
+}
+
+/// How many tensors there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GflTensors {
+    /// One for all.
+    Joined,
+    /// The scores of each of so many grids, then the distributions of each, in the order of growing strides.
+    Separate {
+        /// Number of grids.
+        grids: usize,
+    },
+}
+
+/// Where the center of a cell lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellCenter {
+    /// In its upper left corner: NanoDet-Plus.
+    Corner,
+    /// In its middle: NanoDet and PicoDet.
+    Middle,
+}
+
+/// The grids over one input size for one number of classes.
+#[derive(Debug, Clone)]
+pub struct Gfl {
+    parameters: GflParameters,
+    grids: Box<[Grid]>,
+    classes: usize,
+}
+
+impl Gfl {
+    /// A head for the tensors `shapes`, whose strides follow from `input`.
+    pub fn new(
+        parameters: &GflParameters,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Self, Mismatch> {
+        let sides = 4 * (parameters.reg_max + 1);
+        let grids = match parameters.tensors {
+            GflTensors::Joined => joined(input, classes + sides, shapes)?,
+            GflTensors::Separate { grids } => separate(input, grids, classes, sides, shapes)?,
+        };
+        Ok(Self {
+            parameters: *parameters,
+            grids,
+            classes,
+        })
+    }
+
+    /// Sieves the cells of one grid. `before` is the number of cells in the grids before it.
+    fn decode_grid(
+        &self,
+        grid: &Grid,
+        before: usize,
+        rows: &GridRows<'_>,
+        collector: &mut CandidateCollector<'_>,
+    ) {
+        let stride = grid.stride as f32;
+        let middle = match self.parameters.center {
+            CellCenter::Corner => 0.0,
+            CellCenter::Middle => 0.5,
+        };
+        for cell in 0..grid.cells() {
+            let first = cell * rows.row_len;
+            let scores = &rows.scores[first..first + self.classes];
+            let span = Span::from_row(scores);
+            if span.max < collector.threshold && span.is_valid() {
+                continue;
+            }
+            if !span.is_valid() {
+                let (tensor, start) = rows.scores_at;
+                let numbers = scores.iter().copied().enumerate();
+                collector.report_invalid(
+                    tensor,
+                    numbers.map(|(class, score)| (start + first + class, score)),
+                );
+                continue;
+            }
+            let bins = self.parameters.reg_max + 1;
+            let first = cell * rows.sides_row_len;
+            let sides = &rows.sides[first..first + 4 * bins];
+            if let Some(place) = sides.iter().position(|number| !number.is_finite()) {
+                let (tensor, start) = rows.sides_at;
+                collector.report_non_finite(tensor, start + first + place);
+                continue;
+            }
+            let [left, top, right, bottom] =
+                [0, 1, 2, 3].map(|side| expected(&sides[side * bins..][..bins]) * stride);
+            let [x, y] = grid.cell(cell).map(|number| (number + middle) * stride);
+            let xyxy = [x - left, y - top, x + right, y + bottom];
+            let class = argmax(scores.iter().copied(), span.max);
+            collector.push(before + cell, class, span.max, xyxy);
+        }
+    }
+}
+
+/// The rows of one grid: where each number lies in its tensor, for what is noted.
+struct GridRows<'a> {
+    scores: &'a [f32],
+    row_len: usize,
+    /// Tensor, and index of the first score in it.
+    scores_at: (usize, usize),
+    sides: &'a [f32],
+    sides_row_len: usize,
+    /// Tensor, and index of the first distribution in it.
+    sides_at: (usize, usize),
+}
+
+impl OutputDecoder for Gfl {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let sides_len = 4 * (self.parameters.reg_max + 1);
+        let all: usize = self.grids.iter().map(Grid::cells).sum();
+        let mut before = 0;
+        for (level, grid) in self.grids.iter().enumerate() {
+            let cells = grid.cells();
+            let rows = match self.parameters.tensors {
+                GflTensors::Joined => {
+                    let row_len = self.classes + sides_len;
+                    let start = before * row_len;
+                    let numbers = &floats(tensors, 0, all * row_len)[start..];
+                    GridRows {
+                        scores: numbers,
+                        row_len,
+                        scores_at: (0, start),
+                        sides: &numbers[self.classes..],
+                        sides_row_len: row_len,
+                        sides_at: (0, start + self.classes),
+                    }
+                }
+                GflTensors::Separate { grids } => GridRows {
+                    scores: floats(tensors, level, cells * self.classes),
+                    row_len: self.classes,
+                    scores_at: (level, 0),
+                    sides: floats(tensors, grids + level, cells * sides_len),
+                    sides_row_len: sides_len,
+                    sides_at: (grids + level, 0),
+                },
+            };
+            self.decode_grid(grid, before, &rows, &mut collector);
+            before += cells;
+        }
+        collector.decoded
+    }
+}
+
+/// The grids whose cells lie in the rows of one tensor.
+fn joined(
+    input: Size,
+    row_len: usize,
+    shapes: &[TensorShape<'_>],
+) -> Result<Box<[Grid]>, Mismatch> {
+    check_count(shapes, 1, "scores and distributions in one")?;
+    let grids = STRIDES.map(|stride| Grid::new(input, stride));
+    let rows = |grids: &[Grid]| grids.iter().map(Grid::cells).sum::<usize>();
+    let found = shapes[0].axes.first().copied().unwrap_or(0);
+    let grids = if found == rows(&grids[..3]) {
+        &grids[..3]
+    } else {
+        &grids
+    };
+    let wanted = [
+        (Some(rows(grids)), "cells"),
+        (Some(row_len), "classes and sides"),
+    ];
+    let advice = "a network with one tensor has a row for each cell of strides 8, 16, 32 and mostly 64: check the labels, \
+                  reg_max and the size of the input";
+    check_axes(shapes, 0, DType::F32, &wanted, advice)?;
+    Ok(grids.into())
+}
+
+/// The grids that have tensors of their own.
+fn separate(
+    input: Size,
+    count: usize,
+    classes: usize,
+    sides: usize,
+    shapes: &[TensorShape<'_>],
+) -> Result<Box<[Grid]>, Mismatch> {
+    check_count(
+        shapes,
+        2 * count,
+        "scores of each grid, then boxes of each grid",
+    )?;
+    let advice = "scores and boxes have a row for each cell, and their grids come in the order of growing strides: check \
+                  the labels, reg_max, the size of the input and the order of the tensors";
+    let mut above = 1;
+    let mut grids = Vec::with_capacity(count);
+    for level in 0..count {
+        let wanted = [(None, "cells"), (Some(classes), "classes")];
+        check_axes(shapes, level, DType::F32, &wanted, advice)?;
+        let cells = shapes[level].axes[0];
+        let grid = Grid::from_cells(input, above, cells).ok_or_else(|| Mismatch {
+            tensor: level,
+            expected: format!(
+                "float32 [cells, {classes}] with as many cells as {input} has at a stride of 8, 16, 32 or 64"
+            ),
+            advice: advice.to_owned(),
+        })?;
+        let wanted = [(Some(cells), "cells"), (Some(sides), "sides")];
+        check_axes(shapes, count + level, DType::F32, &wanted, advice)?;
+        above = grid.stride;
+        grids.push(grid);
+    }
+    Ok(grids.into())
+}
+
+/// The distance to expect from a distribution before its softmax, in units of the stride.
+fn expected(logits: &[f32]) -> f32 {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for (distance, logit) in logits.iter().enumerate() {
+        let weight = (logit - most).exp();
+        sum += weight;
+        weighted += weight * distance as f32;
+    }
+    weighted / sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::*;
+
+    /// Grids of 8 × 4, 4 × 2, 2 × 1 and 1 × 1 cells: 43 cells.
+    const INPUT: Size = Size::new(64, 32);
+    const CELLS: [usize; 4] = [32, 8, 2, 1];
+    /// Two classes, `reg_max` 3: 16 numbers for the sides.
+    const SIDES: usize = 16;
+
+    fn parameters(tensors: GflTensors, center: CellCenter) -> GflParameters {
+        GflParameters {
+            tensors,
+            reg_max: 3,
+            center,
+        }
+    }
+
+    fn separate_fixture() -> DecoderFixture<Gfl> {
+        let parameters = parameters(GflTensors::Separate { grids: 4 }, CellCenter::Middle);
+        let axes = [2, SIDES]
+            .map(|len| CELLS.map(|cells| vec![cells, len]))
+            .concat();
+        DecoderFixture::new(axes, |shapes| Gfl::new(&parameters, INPUT, 2, shapes))
+    }
+
+    fn joined_fixture() -> DecoderFixture<Gfl> {
+        let parameters = parameters(GflTensors::Joined, CellCenter::Corner);
+        DecoderFixture::new(vec![vec![43, 2 + SIDES]], |shapes| {
+            Gfl::new(&parameters, INPUT, 2, shapes)
+        })
+    }
+
+    /// Distributions that are sure of their distances.
+    fn sides(distances: [usize; 4]) -> Vec<f32> {
+        let mut sides = vec![0.0; SIDES];
+        for (side, distance) in distances.into_iter().enumerate() {
+            sides[side * 4 + distance] = 200.0;
+        }
+        sides
+    }
+
+    /// Sets a cell of `joined_fixture`.
+    fn set(trial: &mut DecoderFixture<Gfl>, cell: usize, scores: [f32; 2], distances: [usize; 4]) {
+        let row = &mut trial.floats[0][cell * (2 + SIDES)..][..2 + SIDES];
+        row[..2].copy_from_slice(&scores);
+        row[2..].copy_from_slice(&sides(distances));
+    }
+
+    #[test]
+    fn cells_of_separate_tensors_have_their_center_in_the_middle() {
+        let mut trial = separate_fixture();
+        // Stride 8, column 3, row 1: center 28, 12.
+        trial.floats[0][22..24].copy_from_slice(&[0.2, 0.3]);
+        trial.floats[4][11 * SIDES..12 * SIDES].copy_from_slice(&sides([1, 0, 2, 3]));
+        // Stride 64: center 32, 32; no distance is more probable than another, so each is 1½.
+        trial.floats[3].copy_from_slice(&[1.03, 0.2]);
+        trial.floats[1][0] = 0.299_999;
+        let (candidates, decoded) = trial.decode(0.3);
+        let wanted = [
+            candidate(11, 1, 0.3, [20.0, 12.0, 44.0, 36.0]),
+            candidate(42, 0, 1.0, [-64.0, -64.0, 128.0, 128.0]),
+        ];
+        assert_eq!(candidates, wanted, "the threshold is included");
+        assert_eq!(decoded, DecodeDiagnostics::default());
+        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
+        assert_eq!(candidates, wanted[1..]);
+    }
+
+    #[test]
+    fn cells_of_one_tensor_have_their_center_in_the_corner() {
+        let mut trial = joined_fixture();
+        // Stride 16, column 1, row 1: center 16, 16.
+        set(&mut trial, 32 + 5, [0.1, 0.8], [1, 1, 2, 0]);
+        // Stride 32, column 1, row 0: center 32, 0.
+        set(&mut trial, 41, [0.9, 0.8], [0, 0, 1, 1]);
+        let wanted = vec![
+            candidate(37, 1, 0.8, [0.0, 0.0, 48.0, 16.0]),
+            candidate(41, 0, 0.9, [32.0, 0.0, 64.0, 32.0]),
+        ];
+        assert_eq!(trial.decode(0.5), (wanted, DecodeDiagnostics::default()));
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        let row = 2 + SIDES;
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for place in 0..row {
+                let mut trial = joined_fixture();
+                set(&mut trial, 33, [0.9, 0.1], [1; 4]);
+                set(&mut trial, 42, [0.9, 0.1], [1; 4]);
+                trial.floats[0][33 * row + place] = bad;
+                let (candidates, decoded) = trial.decode(0.3);
+                assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
+                let index = 33 * row + place;
+                let expected_index = ElementIndex { tensor: 0, index };
+                assert_eq!(decoded.first_non_finite, Some(expected_index), "{bad}");
+
+                let (tensor, index) = match place {
+                    0 | 1 => (1, 2 + place),
+                    _ => (5, SIDES + place - 2),
+                };
+                let mut trial = separate_fixture();
+                trial.floats[1][2] = 0.9;
+                trial.floats[tensor][index] = bad;
+                let (candidates, decoded) = trial.decode(0.3);
+                assert_eq!(candidates, []);
+                assert_eq!(
+                    decoded.first_non_finite,
+                    Some(ElementIndex { tensor, index }),
+                    "{bad}"
+                );
+            }
+        }
+        for bad in [2.0, -2.0] {
+            let mut trial = joined_fixture();
+            set(&mut trial, 40, [0.1, bad], [1; 4]);
+            let (candidates, decoded) = trial.decode(0.3);
+            let place = ElementIndex {
+                tensor: 0,
+                index: 40 * row + 1,
+            };
+            assert_eq!(
+                (candidates, decoded.first_beyond_one),
+                (Vec::new(), Some(place))
+            );
+        }
+        // What does not pass is not looked at.
+        let mut trial = separate_fixture();
+        trial.floats[6].fill(f32::NAN);
+        assert_eq!(
+            trial.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
+    }
+
+    #[test]
+    fn other_tensors_are_rejected_with_expected_tensors() {
+        let head = |tensors, axes: &[[usize; 2]], element| {
+            let shapes: Vec<_> = axes
+                .iter()
+                .map(|axes| TensorShape { element, axes })
+                .collect();
+            let parameters = parameters(tensors, CellCenter::Middle);
+            Gfl::new(&parameters, INPUT, 2, &shapes).map(|head| head.grids.len())
+        };
+        let (f32, joined) = (DType::F32, GflTensors::Joined);
+        assert_eq!(head(joined, &[[43, 18]], f32), Ok(4));
+        assert_eq!(
+            head(joined, &[[42, 18]], f32),
+            Ok(3),
+            "without a stride of 64"
+        );
+        let two = GflTensors::Separate { grids: 2 };
+        let good = [[32, 2], [8, 2], [32, 16], [8, 16]];
+        assert_eq!(head(two, &good, f32), Ok(2));
+        let refused = |tensors, axes: &[[usize; 2]], element| {
+            let mismatch = head(tensors, axes, element).expect_err("it does not fit");
+            (mismatch.tensor, mismatch.expected)
+        };
+        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
+        assert_eq!(
+            refused(joined, &[[41, 18]], f32),
+            expected_error(0, "float32 [43, 18]")
+        );
+        assert_eq!(
+            refused(joined, &[[42, 34]], f32),
+            expected_error(0, "float32 [42, 18]")
+        );
+        assert_eq!(
+            refused(joined, &[[43, 18]], DType::I64),
+            expected_error(0, "float32 [43, 18]")
+        );
+        for (tensor, axes, expected) in [
+            (1, [8, 3], "float32 [cells, 2]"),
+            (2, [32, 32], "float32 [32, 16]"),
+            (3, [4, 16], "float32 [8, 16]"),
+        ] {
+            let mut axes_of = good;
+            axes_of[tensor] = axes;
+            assert_eq!(
+                refused(two, &axes_of, f32),
+                expected_error(tensor, expected)
+            );
+        }
+        let (tensor, expected) = refused(two, &[[32, 2], [7, 2], [32, 16], [7, 16]], f32);
+        assert!(
+            tensor == 1 && expected.contains("as 64×32 has at a stride"),
+            "{expected}"
+        );
+        let (tensor, expected) = refused(two, &good[..3], f32);
+        assert!(
+            tensor == 3 && expected.starts_with("4 tensors ("),
+            "{expected}"
+        );
+    }
+}

@@ -1,0 +1,369 @@
+//! Networks that end with a suppression plug-in of TensorRT: `EfficientNMS_TRT` or `BatchedNMS_TRT`. Pure; the only place
+//! that knows these layouts.
+//!
+//! Both give four tensors for at most `K` boxes, best first, of which only the first `count` mean anything:
+//!
+//! ```text
+//! count [1]   boxes [K, 4]   scores [K]   classes [K]
+//! ```
+//!
+//! Counts are whole numbers in both. Boxes are corners, whatever coding the plug-in was given. Classes are whole numbers of
+//! `EfficientNMS_TRT` and floats of `BatchedNMS_TRT`.
+
+use super::boxes::{BoxUnit, first_unbounded, from_corners};
+use super::candidates::{CandidateCollector, is_valid};
+use super::tensors::{check_axes, check_count, floats};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::Size;
+
+const COUNT: usize = 0;
+const BOXES: usize = 1;
+const SCORES: usize = 2;
+const CLASSES: usize = 3;
+
+/// What `model.yaml` says of the tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NmsPluginParameters {
+    /// Which plug-in.
+    pub plugin: NmsPlugin,
+    /// In which unit its boxes are: the one of the boxes that went into it.
+    pub box_unit: BoxUnit,
+}
+
+/// Which plug-in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NmsPlugin {
+    /// `EfficientNMS_TRT`.
+    Efficient,
+    /// `BatchedNMS_TRT` and `BatchedNMSDynamic_TRT`.
+    Batched,
+}
+
+/// The boxes that a plug-in has left.
+#[derive(Debug, Clone)]
+pub struct SuppressedBoxes {
+    boxes: usize,
+    classes: usize,
+    unit: [f32; 2],
+}
+
+impl SuppressedBoxes {
+    /// A head for the tensors `shapes`; the greatest number of boxes is theirs.
+    pub fn new(
+        parameters: &NmsPluginParameters,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Self, Mismatch> {
+        check_count(shapes, 4, "count, boxes, scores, classes")?;
+        let advice = "the plug-ins give count, boxes, scores and classes: name their tensors in this order, and choose \
+                      between efficient_nms (whole classes) and batched_nms (classes as floats) by the type of classes";
+        check_axes(
+            shapes,
+            COUNT,
+            integer_type(shapes[COUNT].element),
+            &[(Some(1), "count")],
+            advice,
+        )?;
+        let wanted = [(None, "boxes"), (Some(4), "corners")];
+        check_axes(shapes, BOXES, DType::F32, &wanted, advice)?;
+        let boxes = shapes[BOXES].axes[0];
+        let wanted = [(Some(boxes), "boxes")];
+        check_axes(shapes, SCORES, DType::F32, &wanted, advice)?;
+        let element = match parameters.plugin {
+            NmsPlugin::Efficient => integer_type(shapes[CLASSES].element),
+            NmsPlugin::Batched => DType::F32,
+        };
+        check_axes(shapes, CLASSES, element, &wanted, advice)?;
+        Ok(Self {
+            boxes,
+            classes,
+            unit: parameters.box_unit.pixels(input),
+        })
+    }
+
+    /// The class of box number `index`, if the labels have it.
+    fn class(&self, classes: TensorView<'_>, index: usize) -> Option<u16> {
+        let class = match classes {
+            TensorView::I32(classes) => i64::from(classes[index]),
+            TensorView::I64(classes) => classes[index],
+            // A half of a class is none. NaN becomes 0 here, and is unequal to it.
+            TensorView::F32(classes) => {
+                let class = classes[index] as i64;
+                if class as f32 != classes[index] {
+                    return None;
+                }
+                class
+            }
+        };
+        let class = usize::try_from(class).ok()?;
+        // The labels are at most 10 000.
+        (class < self.classes).then_some(class as u16)
+    }
+}
+
+/// The type of whole numbers that stands where `found` does: TensorRT has 32 bits where other runtimes may have 64.
+fn integer_type(found: DType) -> DType {
+    match found {
+        DType::I64 => DType::I64,
+        DType::I32 | DType::F32 => DType::I32,
+    }
+}
+
+impl OutputDecoder for SuppressedBoxes {
+    /// A count that is negative or more than there are boxes is noted as a number that is not finite: nothing of such a
+    /// picture can be believed.
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let count = match tensors[COUNT] {
+            TensorView::I32(count) => i64::from(count[0]),
+            TensorView::I64(count) => count[0],
+            TensorView::F32(_) => panic!("the count was checked to be a whole number"),
+        };
+        let boxes = floats(tensors, BOXES, self.boxes * 4);
+        let scores = floats(tensors, SCORES, self.boxes);
+        let Some(count) = usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= self.boxes)
+        else {
+            collector.report_non_finite(COUNT, 0);
+            return collector.decoded;
+        };
+        for (index, score) in scores[..count].iter().copied().enumerate() {
+            if !is_valid(score) {
+                collector.report_invalid(SCORES, [(index, score)].into_iter());
+                continue;
+            }
+            if score < collector.threshold {
+                continue;
+            }
+            let Some(class) = self.class(tensors[CLASSES], index) else {
+                collector.report_unknown_class(CLASSES, index);
+                continue;
+            };
+            let raw = [0, 1, 2, 3].map(|place| boxes[index * 4 + place]);
+            let xyxy = from_corners(raw, self.unit);
+            if let Some(place) = first_unbounded(&raw, &xyxy) {
+                collector.report_non_finite(BOXES, index * 4 + place);
+                continue;
+            }
+            collector.push(index, class, score, xyxy);
+        }
+        collector.decoded
+    }
+
+    fn needs_suppression(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{candidate, decode, names};
+    use super::*;
+
+    const INPUT: Size = Size::new(64, 32);
+    const F32: DType = DType::F32;
+    const I32: DType = DType::I32;
+
+    fn decoder(
+        plugin: NmsPlugin,
+        boxes_are: BoxUnit,
+        elements: [DType; 4],
+        boxes: [usize; 3],
+    ) -> Result<SuppressedBoxes, Mismatch> {
+        let axes = [&[1][..], &[boxes[0], 4], &[boxes[1]], &[boxes[2]]];
+        let shapes: Vec<_> = elements
+            .into_iter()
+            .zip(axes)
+            .map(|(element, axes)| TensorShape { element, axes })
+            .collect();
+        let parameters = NmsPluginParameters {
+            plugin,
+            box_unit: boxes_are,
+        };
+        SuppressedBoxes::new(&parameters, INPUT, 2, &shapes)
+    }
+
+    fn efficient() -> SuppressedBoxes {
+        decoder(
+            NmsPlugin::Efficient,
+            BoxUnit::Pixels,
+            [I32, F32, F32, I32],
+            [4; 3],
+        )
+        .expect("it fits")
+    }
+
+    #[test]
+    fn only_as_many_boxes_count_as_the_plug_in_reports() {
+        let boxes = [[1.0_f32, 2.0, 3.0, 4.0]; 4].concat();
+        let scores = [1.01_f32, 0.3, 0.299_999, 0.9];
+        let tensors = [
+            TensorView::I32(&[3]),
+            TensorView::F32(&boxes),
+            TensorView::F32(&scores),
+            TensorView::I32(&[1, 0, 0, 0]),
+        ];
+        assert!(!efficient().needs_suppression());
+        let xyxy = [1.0, 2.0, 3.0, 4.0];
+        let wanted = [candidate(0, 1, 1.0, xyxy), candidate(1, 0, 0.3, xyxy)];
+        let found = decode(&efficient(), &tensors, 0.3, &[], &[]);
+        assert_eq!(
+            found,
+            (wanted.to_vec(), DecodeDiagnostics::default()),
+            "the threshold is included"
+        );
+        let labels = names(&["a", "b"]);
+        let (candidates, _) = decode(&efficient(), &tensors, 0.3, &labels, &labels[..1]);
+        assert_eq!(candidates, wanted[1..]);
+
+        let place = Some(ElementIndex {
+            tensor: 0,
+            index: 0,
+        });
+        for count in [5, -1] {
+            let count = [count];
+            let tensors = [TensorView::I32(&count), tensors[1], tensors[2], tensors[3]];
+            let (candidates, decoded) = decode(&efficient(), &tensors, 0.3, &[], &[]);
+            assert_eq!((candidates.len(), decoded.first_non_finite), (0, place));
+        }
+    }
+
+    #[test]
+    fn classes_of_the_older_plug_in_are_floats_and_its_boxes_may_be_normalized() {
+        let elements = [I32, F32, F32, F32];
+        let head =
+            decoder(NmsPlugin::Batched, BoxUnit::Normalized, elements, [4; 3]).expect("it fits");
+        let boxes = [[0.25_f32, 0.25, 0.5, 0.5]; 4].concat();
+        let scores = [0.9_f32; 4];
+        for (bad, expected_decoded) in [
+            (2.0, true),
+            (-1.0, true),
+            (0.5, true),
+            (f32::NAN, true),
+            (0.0, false),
+        ] {
+            let classes = [1.0, bad, 1.0, -1.0];
+            let tensors = [
+                TensorView::I32(&[3]),
+                TensorView::F32(&boxes),
+                TensorView::F32(&scores),
+                TensorView::F32(&classes),
+            ];
+            let (candidates, decoded) = decode(&head, &tensors, 0.3, &[], &[]);
+            assert_eq!(
+                candidates.len(),
+                if expected_decoded { 2 } else { 3 },
+                "{bad}"
+            );
+            assert_eq!(candidates[0], candidate(0, 1, 0.9, [16.0, 8.0, 32.0, 16.0]));
+            let place = ElementIndex {
+                tensor: 3,
+                index: 1,
+            };
+            assert_eq!(
+                decoded.first_unknown_class,
+                expected_decoded.then_some(place),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        for (tensor, index) in [(1, 4), (1, 5), (1, 6), (1, 7), (2, 1)] {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 7.0] {
+                if (tensor, bad) == (1, 7.0) {
+                    continue;
+                }
+                let mut floats = [vec![1.0_f32; 16], vec![0.9_f32; 4]];
+                floats[tensor - 1][index] = bad;
+                let tensors = [
+                    TensorView::I32(&[2]),
+                    TensorView::F32(&floats[0]),
+                    TensorView::F32(&floats[1]),
+                    TensorView::I32(&[0; 4]),
+                ];
+                let (candidates, decoded) = decode(&efficient(), &tensors, 0.3, &[], &[]);
+                assert_eq!(candidates.len(), 1);
+                let expected_decoded = if bad == 7.0 {
+                    decoded.first_beyond_one
+                } else {
+                    decoded.first_non_finite
+                };
+                assert_eq!(
+                    expected_decoded,
+                    Some(ElementIndex { tensor, index }),
+                    "{bad}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn other_tensors_are_rejected_with_expected_tensors() {
+        let pixels = BoxUnit::Pixels;
+        let cases = [
+            (
+                NmsPlugin::Efficient,
+                [I32, F32, F32, F32],
+                [4, 4, 4],
+                3,
+                "int32 [4]",
+            ),
+            (
+                NmsPlugin::Batched,
+                [I32, F32, F32, I32],
+                [4, 4, 4],
+                3,
+                "float32 [4]",
+            ),
+            (
+                NmsPlugin::Efficient,
+                [F32, F32, F32, I32],
+                [4, 4, 4],
+                0,
+                "int32 [1]",
+            ),
+            (
+                NmsPlugin::Efficient,
+                [I32, I32, F32, I32],
+                [4, 4, 4],
+                1,
+                "float32 [boxes, 4]",
+            ),
+            (
+                NmsPlugin::Efficient,
+                [I32, F32, F32, I32],
+                [4, 3, 4],
+                2,
+                "float32 [4]",
+            ),
+            (
+                NmsPlugin::Batched,
+                [I32, F32, F32, F32],
+                [4, 4, 5],
+                3,
+                "float32 [4]",
+            ),
+        ];
+        for (plugin, elements, boxes, tensor, expected) in cases {
+            let mismatch = decoder(plugin, pixels, elements, boxes).expect_err(expected);
+            assert_eq!(
+                (mismatch.tensor, mismatch.expected.as_str()),
+                (tensor, expected)
+            );
+        }
+        let wide = [DType::I64, F32, F32, DType::I64];
+        assert!(decoder(NmsPlugin::Efficient, pixels, wide, [4; 3]).is_ok());
+    }
+}

@@ -1,0 +1,58 @@
+//! Rows of box, objectness and classes, as YOLOX and YOLOv5 write them. Pure; the two differ only in what the box means.
+
+use super::MAX_SCORE;
+use super::argmax::{Span, argmax};
+use super::candidates::CandidateCollector;
+use jetwatch_types::Xyxy;
+
+/// Numbers of a row before the classes: four of the box, and the objectness.
+pub(super) const BEFORE_CLASSES: usize = 5;
+
+/// Sieves the boxes of `rows`, each `[four numbers of the box, objectness, class 0, class 1, …]` and `row_len` numbers
+/// long. `atomic_file` makes the box of the row with the given number. The score is objectness times best class.
+///
+/// Rows whose objectness is below the threshold are not looked at any further: neither their classes nor their boxes
+/// can become a detection.
+#[inline(always)]
+pub(super) fn decode(
+    rows: &[f32],
+    row_len: usize,
+    collector: &mut CandidateCollector<'_>,
+    decode_box: impl Fn(usize, [f32; 4]) -> Xyxy,
+) {
+    for (index, row) in rows.chunks_exact(row_len).enumerate() {
+        // Written so that NaN and both infinities are looked at.
+        if row[4] < collector.threshold && row[4] > f32::NEG_INFINITY {
+            continue;
+        }
+        let (raw, classes) = ([row[0], row[1], row[2], row[3]], &row[BEFORE_CLASSES..]);
+        let (span, xyxy) = (Span::from_row(classes), decode_box(index, raw));
+        let start = index * row_len;
+        if let Some(within) = first_non_finite(&raw, &xyxy) {
+            collector.report_non_finite(0, start + within);
+        } else if !row[4].is_finite() || row[4] > MAX_SCORE || !span.is_valid() {
+            let scores = row.iter().enumerate().skip(BEFORE_CLASSES - 1);
+            collector.report_invalid(0, scores.map(|(within, score)| (start + within, *score)));
+        } else {
+            let class = argmax(classes.iter().copied(), span.max);
+            collector.push(index, class, row[4] * span.max, xyxy);
+        }
+    }
+}
+
+/// Which of a box's own four numbers is not finite, or makes an edge that is not. The numbers count as well as the box: a
+/// logarithm of -∞ would give one that is finite and empty.
+pub(super) fn first_non_finite(raw: &[f32; 4], xyxy: &Xyxy) -> Option<usize> {
+    if raw.iter().chain(xyxy).all(|number| number.is_finite()) {
+        return None;
+    }
+    let found = raw.iter().position(|number| !number.is_finite());
+    // Else the width or height is beyond all bounds.
+    Some(found.unwrap_or(if raw[2] > raw[3] { 2 } else { 3 }))
+}
+
+/// The box of this center and size.
+pub(super) fn from_center([x, y, w, h]: [f32; 4]) -> Xyxy {
+    let (half_w, half_h) = (w * 0.5, h * 0.5);
+    [x - half_w, y - half_h, x + half_w, y + half_h]
+}

@@ -1,0 +1,482 @@
+//! SSD: each box relative to an anchor, with a score for each class and mostly one for the background. Pure; the only place
+//! that knows this layout.
+//!
+//! ```text
+//! boxes   [N, 4]                       x, y, width, height as deltas, or finished corners
+//! scores  [N, classes + background]
+//! ```
+//!
+//! With anchor `a` and variances `v`, all in parts of the input:
+//!
+//! ```text
+//! center = (aₓ + x·v₀·a_w, a_y + y·v₁·a_h)     size = (a_w·exp(width·v₂), a_h·exp(height·v₃))
+//! score  = best class, after softmax or sigmoid if the network has none
+//! ```
+//!
+//! The layout is that of Liu et al., "SSD: Single Shot MultiBox Detector" (2016). See [`ssd_anchors`](super::ssd_anchors).
+
+use super::activation::{min_logit, sigmoid};
+use super::argmax::{Span, argmax};
+use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
+use super::candidates::CandidateCollector;
+use super::ssd_anchors::Anchor;
+use super::tensors::{check_axes, check_count, floats};
+use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::{Size, Xyxy};
+
+const BOXES: usize = 0;
+const SCORES: usize = 1;
+
+/// What `model.yaml` says of the tensors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SsdParameters {
+    /// What the four numbers of a box are.
+    pub boxes: SsdBoxes,
+    /// Where the score of the background stands.
+    pub background: SsdBackground,
+    /// What is left to do with the scores.
+    pub activation: SsdActivation,
+}
+
+/// What the four numbers of a box are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SsdBoxes {
+    /// Deltas of center and size.
+    Deltas {
+        /// One for each row of the output.
+        anchors: Vec<Anchor>,
+        /// Factors of x, y, width and height: mostly 0.1, 0.1, 0.2 and 0.2.
+        variances: [f32; 4],
+    },
+    /// Corners: the network has applied its anchors.
+    Decoded(BoxUnit),
+}
+
+/// Where the score of the background stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SsdBackground {
+    /// Before the classes.
+    First,
+    /// Behind the classes.
+    Last,
+    /// Nowhere.
+    None,
+}
+
+/// What is left to do with the scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SsdActivation {
+    /// The softmax over the row.
+    Softmax,
+    /// The sigmoid of each.
+    Sigmoid,
+    /// Nothing: they are 0 to 1.
+    None,
+}
+
+/// The boxes of one network.
+#[derive(Debug, Clone)]
+pub struct Ssd {
+    parameters: SsdParameters,
+    rows: usize,
+    classes: usize,
+    input: Size,
+}
+
+impl Ssd {
+    /// A head for the tensors `shapes`, which have one row for each anchor.
+    pub fn new(
+        parameters: &SsdParameters,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Self, Mismatch> {
+        check_count(shapes, 2, "boxes, scores")?;
+        let (anchors, advice) = match &parameters.boxes {
+            SsdBoxes::Deltas { anchors, .. } => (
+                Some(anchors.len()),
+                "boxes of the layout ssd have one row for each anchor: check feature_maps, scales and aspect_ratios, or \
+                 name an anchors_file",
+            ),
+            SsdBoxes::Decoded(_) => (
+                None,
+                "boxes of the layout ssd have four numbers in each row",
+            ),
+        };
+        let wanted = [(anchors, "boxes"), (Some(4), "box")];
+        check_axes(shapes, BOXES, DType::F32, &wanted, advice)?;
+        let rows = shapes[BOXES].axes[0];
+        let advice = "scores of the layout ssd have one number for each label, and one for the background if there is one: \
+                      check the labels and background";
+        let row_len = classes + usize::from(parameters.background != SsdBackground::None);
+        let wanted = [(Some(rows), "boxes"), (Some(row_len), "scores")];
+        check_axes(shapes, SCORES, DType::F32, &wanted, advice)?;
+        Ok(Self {
+            parameters: parameters.clone(),
+            rows,
+            classes,
+            input,
+        })
+    }
+
+    fn row_len(&self) -> usize {
+        self.classes + usize::from(self.parameters.background != SsdBackground::None)
+    }
+
+    /// The box of row number `row`, whose numbers are `raw`, in input pixels.
+    fn decode_box(&self, row: usize, raw: [f32; 4]) -> Xyxy {
+        match &self.parameters.boxes {
+            SsdBoxes::Deltas { anchors, variances } => {
+                let [x, y, width, height] = anchors[row];
+                let delta = |number: usize| raw[number] * variances[number];
+                from_center(
+                    [
+                        x + delta(0) * width,
+                        y + delta(1) * height,
+                        width * delta(2).exp(),
+                        height * delta(3).exp(),
+                    ],
+                    BoxUnit::Normalized.pixels(self.input),
+                )
+            }
+            SsdBoxes::Decoded(unit) => from_corners(raw, unit.pixels(self.input)),
+        }
+    }
+}
+
+impl OutputDecoder for Ssd {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let row_len = self.row_len();
+        let boxes = floats(tensors, BOXES, self.rows * 4);
+        let scores = floats(tensors, SCORES, self.rows * row_len);
+        let least = ScoreThreshold::new(self.parameters.activation, threshold);
+        for (index, row) in scores.chunks_exact(row_len).enumerate() {
+            let (start, background) = match self.parameters.background {
+                SsdBackground::First => (1, Some(row[0])),
+                SsdBackground::Last => (0, Some(row[self.classes])),
+                SsdBackground::None => (0, None),
+            };
+            let classes = &row[start..start + self.classes];
+            let span = Span::from_row(classes);
+            if !least.is_valid(&span, background) {
+                let numbers = row.iter().copied().enumerate();
+                collector.report_invalid(
+                    SCORES,
+                    numbers.map(|(place, score)| (index * row_len + place, score)),
+                );
+                continue;
+            }
+            if !least.may_pass(&span, background, self.classes) {
+                continue;
+            }
+            let score = match self.parameters.activation {
+                SsdActivation::Softmax => softmax(row, span.max),
+                SsdActivation::Sigmoid => sigmoid(span.max),
+                SsdActivation::None => span.max,
+            };
+            if score < threshold {
+                continue;
+            }
+            let raw = [0, 1, 2, 3].map(|number| boxes[index * 4 + number]);
+            let xyxy = self.decode_box(index, raw);
+            if let Some(number) = first_unbounded(&raw, &xyxy) {
+                collector.report_non_finite(BOXES, index * 4 + number);
+                continue;
+            }
+            let class = argmax(classes.iter().copied(), span.max);
+            collector.push(index, class, score, xyxy);
+        }
+        collector.decoded
+    }
+}
+
+/// What the numbers of a row must be at least so that a score may reach the threshold: the question that is asked of every
+/// row, so it takes no exponential.
+struct ScoreThreshold {
+    activation: SsdActivation,
+    threshold: f32,
+    logit: f32,
+}
+
+impl ScoreThreshold {
+    fn new(activation: SsdActivation, threshold: f32) -> Self {
+        Self {
+            activation,
+            threshold,
+            logit: min_logit(threshold),
+        }
+    }
+
+    /// Whether all numbers that matter are scores, or logits.
+    fn is_valid(&self, span: &Span, background: Option<f32>) -> bool {
+        match self.activation {
+            SsdActivation::Softmax => {
+                span.sum.is_finite() && background.is_none_or(|background| background.is_finite())
+            }
+            SsdActivation::Sigmoid => span.sum.is_finite(),
+            SsdActivation::None => span.is_valid(),
+        }
+    }
+
+    fn may_pass(&self, span: &Span, background: Option<f32>, classes: usize) -> bool {
+        match (self.activation, background) {
+            (SsdActivation::None, _) => span.max >= self.threshold,
+            (SsdActivation::Sigmoid, _) => span.max >= self.logit,
+            // Of two numbers alone the softmax is the sigmoid of their difference, and further ones only lower it.
+            (SsdActivation::Softmax, Some(background)) => span.max - background >= self.logit,
+            // The sum of the exponentials is at least what it would be if all logits were their mean. What rounds is
+            // far less than 0.001.
+            (SsdActivation::Softmax, None) => {
+                let count = classes as f32;
+                let mean = span.sum / count;
+                mean - span.max <= -(count * self.threshold).ln() + 0.001
+            }
+        }
+    }
+}
+
+/// Share of the number `max` in the softmax of `row`.
+fn softmax(row: &[f32], max: f32) -> f32 {
+    let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f32 = row.iter().map(|logit| (logit - greatest).exp()).sum();
+    (max - greatest).exp() / sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{DecoderFixture, candidate, names};
+    use super::*;
+
+    const INPUT: Size = Size::new(100, 50);
+    const ANCHOR: Anchor = [0.5, 0.5, 0.2, 0.4];
+
+    fn deltas(rows: usize) -> SsdBoxes {
+        SsdBoxes::Deltas {
+            anchors: vec![ANCHOR; rows],
+            variances: [0.1, 0.1, 0.2, 0.2],
+        }
+    }
+
+    /// Three rows, two classes.
+    fn fixture(
+        boxes: SsdBoxes,
+        background: SsdBackground,
+        activation: SsdActivation,
+    ) -> DecoderFixture<Ssd> {
+        let row_len = match background {
+            SsdBackground::None => 2,
+            SsdBackground::First | SsdBackground::Last => 3,
+        };
+        let parameters = SsdParameters {
+            boxes,
+            background,
+            activation,
+        };
+        DecoderFixture::new(vec![vec![3, 4], vec![3, row_len]], |shapes| {
+            Ssd::new(&parameters, INPUT, 2, shapes)
+        })
+    }
+
+    fn near(found: &[Candidate], wanted: &[Candidate]) {
+        assert_eq!(found.len(), wanted.len(), "{found:?}");
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert_eq!((found.cell, found.class), (wanted.cell, wanted.class));
+            assert!((found.score - wanted.score).abs() < 1e-6, "{found:?}");
+            let pairs = || found.xyxy.iter().zip(wanted.xyxy);
+            assert!(pairs().all(|(a, b)| (a - b).abs() < 1e-4), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn deltas_move_and_stretch_the_anchor() {
+        let mut trial = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
+        let double = 2.0_f32.ln() / 0.2;
+        trial.floats[0] = vec![
+            0.0, 0.0, 0.0, 0.0, //
+            5.0, -2.5, double, -double, //
+            0.0, 0.0, 0.0, 0.0,
+        ];
+        trial.floats[1] = vec![0.1, 0.3, 0.9, 0.9, 0.3, 0.2, 0.1, 0.299_999, 0.2];
+        let (candidates, decoded) = trial.decode(0.3);
+        let wanted = [
+            candidate(0, 1, 0.9, [40.0, 15.0, 60.0, 35.0]),
+            // Half of the width to the right, a quarter of the height up; twice as wide, half as high.
+            candidate(1, 0, 0.3, [40.0, 15.0, 80.0, 25.0]),
+        ];
+        near(&candidates, &wanted);
+        assert_eq!(decoded, DecodeDiagnostics::default());
+        let (candidates, _) = trial.decode_with_labels(0.3, &names(&["a", "b"]), &names(&["a"]));
+        near(&candidates, &wanted[1..]);
+    }
+
+    #[test]
+    fn decoded_ssd_boxes_are_corners() {
+        for (unit, size) in [
+            (BoxUnit::Normalized, [100.0, 50.0]),
+            (BoxUnit::Pixels, [1.0, 1.0]),
+        ] {
+            let boxes = SsdBoxes::Decoded(unit);
+            let mut trial = fixture(boxes, SsdBackground::Last, SsdActivation::None);
+            trial.floats[0][4..8].copy_from_slice(&[0.1, 0.2, 0.5, 0.4]);
+            trial.floats[1][3..6].copy_from_slice(&[0.2, 0.7, 0.1]);
+            let xyxy = [0.1 * size[0], 0.2 * size[1], 0.5 * size[0], 0.4 * size[1]];
+            near(&trial.decode(0.3).0, &[candidate(1, 1, 0.7, xyxy)]);
+        }
+    }
+
+    #[test]
+    fn logits_become_scores() {
+        let rows = [1.0_f32, 3.0, 2.5, -1.0, 0.0, 2.0, 4.0, -1.0, 0.5];
+        let xyxy = [40.0, 15.0, 60.0, 35.0];
+        let share = |row: &[f32], place: usize| {
+            row[place].exp() / row.iter().map(|logit| logit.exp()).sum::<f32>()
+        };
+        for (background, place) in [(SsdBackground::First, 1), (SsdBackground::Last, 0)] {
+            let mut trial = fixture(deltas(3), background, SsdActivation::Softmax);
+            trial.floats[1].copy_from_slice(&rows);
+            let wanted: Vec<_> = (0..3)
+                .map(|row| {
+                    let row_of = &rows[row * 3..row * 3 + 3];
+                    let class = usize::from(row_of[place + 1] > row_of[place]);
+                    candidate(row as u32, class as u16, share(row_of, place + class), xyxy)
+                })
+                .collect();
+            near(&trial.decode(0.001).0, &wanted);
+            // The threshold is included, and what it takes to pass it at least is never too much.
+            for wanted in &wanted {
+                let exact = trial.decode(0.001).0[wanted.cell as usize].score;
+                let found = trial.decode(exact).0;
+                assert!(
+                    found.iter().any(|found| found.cell == wanted.cell),
+                    "{exact}"
+                );
+                let above = trial.decode(exact + 1e-6).0;
+                assert!(
+                    above.iter().all(|found| found.cell != wanted.cell),
+                    "{exact}"
+                );
+            }
+        }
+        let mut trial = fixture(deltas(3), SsdBackground::None, SsdActivation::Softmax);
+        trial.floats[1].copy_from_slice(&rows[..6]);
+        let wanted = share(&rows[..2], 1);
+        assert!((trial.decode(0.001).0[0].score - wanted).abs() < 1e-6);
+        assert_eq!(trial.decode(trial.decode(0.001).0[0].score).0[0].cell, 0);
+        assert_eq!(trial.decode(0.99).0, []);
+        // Two equal logits: half of the whole for each.
+        trial.floats[1].fill(1.0);
+        assert_eq!(trial.decode(0.5).0.len(), 3);
+    }
+
+    #[test]
+    fn sigmoid_scores_have_no_background_class() {
+        let mut trial = fixture(deltas(3), SsdBackground::None, SsdActivation::Sigmoid);
+        trial.floats[1].copy_from_slice(&[0.0, -1.0, -1.0, 2.0, -9.0, -9.0]);
+        let (candidates, decoded) = trial.decode(0.5);
+        let xyxy = [40.0, 15.0, 60.0, 35.0];
+        near(
+            &candidates,
+            &[candidate(0, 0, 0.5, xyxy), candidate(1, 1, 0.880_797, xyxy)],
+        );
+        assert_eq!(
+            decoded,
+            DecodeDiagnostics::default(),
+            "logits have no limits"
+        );
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        for activation in [SsdActivation::None, SsdActivation::Softmax] {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let sides = [4, 5, 6, 7].map(|index| (0, index));
+                for (tensor, index) in [(1, 4), (1, 5)].into_iter().chain(sides) {
+                    let mut trial = fixture(deltas(3), SsdBackground::First, activation);
+                    trial.floats[1].copy_from_slice(&[-5.0, 0.9, 0.1].repeat(3));
+                    trial.floats[1][6..].copy_from_slice(&[0.9, 0.0, 0.0]);
+                    trial.floats[tensor][index] = bad;
+                    let (candidates, decoded) = trial.decode(0.5);
+                    assert_eq!((candidates.len(), decoded.non_finite), (1, 1), "{bad}");
+                    assert_eq!(
+                        decoded.first_non_finite,
+                        Some(ElementIndex { tensor, index })
+                    );
+                }
+            }
+        }
+        // The background matters to the softmax.
+        let mut background = fixture(deltas(3), SsdBackground::First, SsdActivation::Softmax);
+        background.floats[1][3] = f32::NAN;
+        let place = |tensor, index| Some(ElementIndex { tensor, index });
+        assert_eq!(background.decode(0.5).1.first_non_finite, place(1, 3));
+        let mut beyond = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
+        beyond.floats[1][5] = 3.0;
+        beyond.floats[1][1] = 0.9;
+        beyond.floats[0][2] = 600.0;
+        let (candidates, decoded) = beyond.decode(0.5);
+        assert_eq!(candidates, []);
+        assert_eq!(decoded.first_beyond_one, place(1, 5));
+        assert_eq!(
+            decoded.first_non_finite,
+            place(0, 2),
+            "a width beyond all bounds"
+        );
+        // What does not pass is not looked at.
+        let mut below = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
+        below.floats[0].fill(f32::NAN);
+        assert_eq!(
+            below.decode(0.3),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
+    }
+
+    #[test]
+    fn other_tensors_are_rejected_with_expected_tensors() {
+        let refused = |boxes, axes: [[usize; 2]; 2], elements: [DType; 2]| {
+            let shapes = [0, 1].map(|tensor| TensorShape {
+                element: elements[tensor],
+                axes: &axes[tensor],
+            });
+            let parameters = SsdParameters {
+                boxes,
+                background: SsdBackground::First,
+                activation: SsdActivation::None,
+            };
+            let mismatch = Ssd::new(&parameters, INPUT, 2, &shapes).expect_err("it does not fit");
+            (mismatch.tensor, mismatch.expected)
+        };
+        let expected_error = |tensor: usize, expected: &str| (tensor, expected.to_owned());
+        let floats = [DType::F32; 2];
+        let decoded = SsdBoxes::Decoded(BoxUnit::Normalized);
+        assert_eq!(
+            refused(deltas(7), [[9, 4], [9, 3]], floats),
+            expected_error(0, "float32 [7, 4]")
+        );
+        assert_eq!(
+            refused(decoded.clone(), [[9, 5], [9, 3]], floats),
+            expected_error(0, "float32 [boxes, 4]")
+        );
+        assert_eq!(
+            refused(decoded.clone(), [[9, 4], [9, 2]], floats),
+            expected_error(1, "float32 [9, 3]")
+        );
+        assert_eq!(
+            refused(decoded.clone(), [[9, 4], [8, 3]], floats),
+            expected_error(1, "float32 [9, 3]")
+        );
+        let elements = [DType::F32, DType::I64];
+        assert_eq!(
+            refused(decoded, [[9, 4], [9, 3]], elements),
+            expected_error(1, "float32 [9, 3]")
+        );
+    }
+}

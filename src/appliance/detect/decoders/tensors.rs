@@ -1,0 +1,74 @@
+//! What the heads ask of the tensors that a network gives: how many, of which type, with which axes. Pure.
+//!
+//! It knows no layout. Heads call it when they are made, so that `decode` can rely on what was checked here.
+
+use super::{DType, Mismatch, TensorShape, TensorView};
+
+/// Fails unless the network gives exactly `wanted` tensors, which `roles` names in the layout's order.
+pub(super) fn check_count(
+    shapes: &[TensorShape<'_>],
+    wanted: usize,
+    roles: &str,
+) -> Result<(), Mismatch> {
+    if shapes.len() == wanted {
+        return Ok(());
+    }
+    Err(Mismatch {
+        // The first that is missing, or the first that is too many.
+        tensor: shapes.len().min(wanted),
+        expected: format!("{wanted} tensors ({roles}) instead of {}", shapes.len()),
+        advice: "name the tensors in output of model.yaml in this order".to_owned(),
+    })
+}
+
+/// Fails unless tensor number `tensor` has elements of `element` and the axes `wanted`.
+///
+/// An axis of `None` may have any length: the exporter chose it. `class_names` has one word for each axis, for the error.
+pub(super) fn check_axes(
+    shapes: &[TensorShape<'_>],
+    tensor: usize,
+    element: DType,
+    wanted: &[(Option<usize>, &str)],
+    advice: &str,
+) -> Result<(), Mismatch> {
+    let shape = shapes[tensor];
+    let fits = shape.axes.len() == wanted.len()
+        && shape
+            .axes
+            .iter()
+            .zip(wanted)
+            .all(|(found, (wanted, _))| wanted.is_none_or(|wanted| *found == wanted));
+    if fits && shape.element == element {
+        return Ok(());
+    }
+    let axes: Vec<String> = wanted
+        .iter()
+        .map(|(length, name)| match length {
+            Some(length) => length.to_string(),
+            None => (*name).to_owned(),
+        })
+        .collect();
+    Err(Mismatch {
+        tensor,
+        expected: format!("{} [{}]", element_name(element), axes.join(", ")),
+        advice: advice.to_owned(),
+    })
+}
+
+/// The type as networks write it.
+pub(super) fn element_name(element: DType) -> &'static str {
+    match element {
+        DType::F32 => "float32",
+        DType::I32 => "int32",
+        DType::I64 => "int64",
+    }
+}
+
+/// The floats of tensor number `tensor`. Panics when it has others, or not `len` of them.
+pub(super) fn floats<'a>(tensors: &[TensorView<'a>], tensor: usize, len: usize) -> &'a [f32] {
+    let TensorView::F32(numbers) = tensors[tensor] else {
+        panic!("tensor {tensor} was checked to hold 32-bit floats");
+    };
+    assert_eq!(numbers.len(), len, "numbers in tensor {tensor}");
+    numbers
+}

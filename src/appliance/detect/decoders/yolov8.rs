@@ -1,0 +1,204 @@
+//! The output of YOLOv8 and YOLO11: planes of boxes and class scores, without objectness. Pure.
+//!
+//! `[4 + classes, boxes]`: four planes with center x and y, width and height in input pixels, then one plane for each class
+//! with its scores after the sigmoid. One box has its numbers far apart, so the planes are searched side by side.
+
+use super::argmax::{BLOCK, Block, argmax};
+use super::candidates::CandidateCollector;
+use super::rows::{first_non_finite, from_center};
+use super::tensors::{check_axes, check_count, floats};
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
+use jetwatch_types::Size;
+
+/// Planes before the classes.
+const BEFORE_CLASSES: usize = 4;
+
+/// Planes of boxes in input pixels for one number of classes.
+#[derive(Debug, Clone)]
+pub struct Yolov8 {
+    boxes: usize,
+    classes: usize,
+}
+
+impl Yolov8 {
+    /// For `[4 + classes, boxes]`, whatever the number of boxes and with it the `input`.
+    pub fn new(_input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
+        let advice = format!(
+            "YOLOv8 has 4 planes before those of the classes; check labels ({classes}) in model.yaml, and export without \
+             suppression (nms) in the network"
+        );
+        let axes = [(Some(BEFORE_CLASSES + classes), "planes"), (None, "boxes")];
+        check_count(shapes, 1, "planes")?;
+        check_axes(shapes, 0, DType::F32, &axes, &advice)?;
+        Ok(Self {
+            boxes: shapes[0].axes[1],
+            classes,
+        })
+    }
+}
+
+impl OutputDecoder for Yolov8 {
+    /// Of boxes whose best class is below `threshold` only the scores are looked at.
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let planes = BEFORE_CLASSES + self.classes;
+        let output = floats(tensors, 0, planes * self.boxes);
+        let (_, scores) = output.split_at(BEFORE_CLASSES * self.boxes);
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let mut block = Block::new();
+        for first in (0..self.boxes).step_by(BLOCK) {
+            let count = BLOCK.min(self.boxes - first);
+            block.read(scores, self.boxes, first, count);
+            for lane in 0..count {
+                let (span, cell) = (block.span(lane), first + lane);
+                if span.max < threshold && span.is_valid() {
+                    continue;
+                }
+                let at = |plane: usize| plane * self.boxes + cell;
+                let scores = (BEFORE_CLASSES..planes).map(|plane| (at(plane), output[at(plane)]));
+                let raw = [0, 1, 2, 3].map(|plane| output[at(plane)]);
+                let xyxy = from_center(raw);
+                if !span.is_valid() {
+                    collector.report_invalid(0, scores);
+                } else if let Some(plane) = first_non_finite(&raw, &xyxy) {
+                    collector.report_non_finite(0, at(plane));
+                } else {
+                    let class = argmax(scores.map(|(_, score)| score), span.max);
+                    collector.push(cell, class, span.max, xyxy);
+                }
+            }
+        }
+        collector.decoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::fixture::{self, candidate, names};
+    use super::*;
+
+    const INPUT: Size = Size::new(640, 640);
+    /// More than one block, and not a multiple of it.
+    const BOXES: usize = 2 * BLOCK + 9;
+    const PLANES: usize = 4 + 3;
+
+    fn shaped(element: DType, axes: &[usize]) -> Result<Yolov8, Mismatch> {
+        Yolov8::new(INPUT, 3, &[TensorShape { element, axes }])
+    }
+
+    /// Planes of which the given boxes have these numbers and all others zeros.
+    fn output(boxes: &[(usize, [f32; PLANES])]) -> Vec<f32> {
+        let mut output = vec![0.0; PLANES * BOXES];
+        for (place, numbers) in boxes {
+            for (plane, number) in numbers.iter().enumerate() {
+                output[plane * BOXES + place] = *number;
+            }
+        }
+        output
+    }
+
+    fn decode(
+        output: &[f32],
+        threshold: f32,
+        kept: &[&str],
+    ) -> (Vec<Candidate>, DecodeDiagnostics) {
+        let head = shaped(DType::F32, &[PLANES, BOXES]).expect("the shape is right");
+        let labels = names(&["a", "b", "c"]);
+        fixture::decode(
+            &head,
+            &[TensorView::F32(output)],
+            threshold,
+            &labels,
+            &names(kept),
+        )
+    }
+
+    #[test]
+    fn boxes_of_every_block_come_in_their_order() {
+        let last = BOXES - 1;
+        let output = output(&[
+            (last, [300.0, 200.0, 20.0, 10.0, 0.1, 0.2, 0.9]),
+            (0, [20.0, 30.0, 8.0, 4.0, 0.25, 0.2, 0.25]),
+            (BLOCK, [20.0, 30.0, 8.0, 4.0, 0.2499, 0.1, 0.0]),
+            (BLOCK + 1, [5.0, 5.0, 2.0, 2.0, 0.0, 1.02, 0.0]),
+        ]);
+        let wanted = [
+            candidate(0, 0, 0.25, [16.0, 28.0, 24.0, 32.0]),
+            candidate(BLOCK as u32 + 1, 1, 1.0, [4.0, 4.0, 6.0, 6.0]),
+            candidate(last as u32, 2, 0.9, [290.0, 195.0, 310.0, 205.0]),
+        ];
+        let (candidates, decoded) = decode(&output, 0.25, &[]);
+        assert_eq!(
+            (candidates.as_slice(), decoded),
+            (&wanted[..], DecodeDiagnostics::default())
+        );
+        let (candidates, _) = decode(&output, 0.25, &["b", "c"]);
+        assert_eq!(candidates, wanted[1..], "the first class is filtered");
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        let good = [20.0, 30.0, 8.0, 4.0, 0.9, 0.8, 0.1];
+        for place in 0..PLANES {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut wrong = good;
+                wrong[place] = bad;
+                let output = output(&[(4, good), (BLOCK + 3, wrong)]);
+                let (candidates, decoded) = decode(&output, 0.3, &[]);
+                assert_eq!(
+                    (candidates.len(), decoded.non_finite),
+                    (1, 1),
+                    "{bad} at {place}"
+                );
+                let wanted = ElementIndex {
+                    tensor: 0,
+                    index: place * BOXES + BLOCK + 3,
+                };
+                assert_eq!(decoded.first_non_finite, Some(wanted));
+            }
+        }
+        let mut wrong = good;
+        wrong[5] = 3.5;
+        let (candidates, decoded) = decode(&output(&[(7, wrong), (9, good)]), 0.3, &[]);
+        let wanted = ElementIndex {
+            tensor: 0,
+            index: 5 * BOXES + 7,
+        };
+        assert_eq!(
+            (candidates.len(), decoded.first_beyond_one),
+            (1, Some(wanted))
+        );
+    }
+
+    #[test]
+    fn of_boxes_below_the_threshold_only_scores_are_read() {
+        let output = output(&[(3, [f32::NAN, 1.0, 1.0, 1.0, 0.1, 0.2, 0.1])]);
+        assert_eq!(
+            decode(&output, 0.3, &[]),
+            (Vec::new(), DecodeDiagnostics::default())
+        );
+    }
+
+    #[test]
+    fn other_shapes_are_rejected_with_expected_shape() {
+        for axes in [&[8, 100][..], &[100, 7], &[7], &[1, 7, 100]] {
+            let mismatch = shaped(DType::F32, axes).expect_err("another shape");
+            assert_eq!(mismatch.expected, "float32 [7, boxes]", "{axes:?}");
+            assert!(
+                mismatch.advice.contains("labels (3)"),
+                "{}",
+                mismatch.advice
+            );
+        }
+        assert!(shaped(DType::I32, &[7, 100]).is_err());
+    }
+}

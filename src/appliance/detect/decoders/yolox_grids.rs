@@ -1,0 +1,228 @@
+//! The raw output of YOLOX with a tensor for each grid, as boxes in input pixels. Pure.
+//!
+//! The numbers are those of [`yolox`](super::yolox) before they are laid one behind the other: `[5 + classes, h, w]` for each
+//! stride, a plane each for x, y, w, h, objectness and every class, the last two after their sigmoid.
+
+use super::argmax::argmax;
+use super::candidates::{CandidateCollector, is_valid};
+use super::grids::Grid;
+use super::rows::{BEFORE_CLASSES, first_non_finite};
+use super::tensors::{check_axes, floats};
+use super::yolox::decode_box;
+use super::{
+    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
+    TensorView,
+};
+use jetwatch_types::Size;
+
+/// Plane of the objectness.
+const OBJECTNESS: usize = 4;
+
+/// The grids over one input size for one number of classes.
+#[derive(Debug, Clone)]
+pub struct YoloxGrids {
+    grids: Box<[Grid]>,
+    classes: usize,
+}
+
+impl YoloxGrids {
+    /// For one tensor a grid over `input`, in the order of growing strides, which follow from the sizes.
+    pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
+        let planes = BEFORE_CLASSES + classes;
+        let advice = format!(
+            "YOLOX has 5 planes before those of the classes in every grid; check labels ({classes}), input size and the \
+             order of output.tensors.grids, which is that of growing strides, in model.yaml"
+        );
+        let axes = [(Some(planes), "planes"), (None, "h"), (None, "w")];
+        let mut grids: Vec<Grid> = Vec::with_capacity(shapes.len());
+        for (tensor, shape) in shapes.iter().enumerate() {
+            check_axes(shapes, tensor, DType::F32, &axes, &advice)?;
+            let above = grids.last().map_or(1, |grid| grid.stride);
+            let grid = Grid::from_size(input, above, shape.axes[2], shape.axes[1]);
+            grids.push(grid.ok_or_else(|| Mismatch {
+                tensor,
+                expected: format!(
+                    "float32 [{planes}, h, w] with h and w those of the input, {input}, divided by a stride of 8, 16 or 32"
+                ),
+                advice: advice.clone(),
+            })?);
+        }
+        Ok(Self {
+            grids: grids.into(),
+            classes,
+        })
+    }
+}
+
+impl OutputDecoder for YoloxGrids {
+    /// Cells whose objectness is below `threshold` are looked at no further.
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let planes = BEFORE_CLASSES + self.classes;
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let mut before = 0;
+        for (tensor, grid) in self.grids.iter().enumerate() {
+            let cells = grid.cells();
+            let output = floats(tensors, tensor, planes * cells);
+            let objectness = &output[OBJECTNESS * cells..][..cells];
+            for (cell, objectness) in objectness.iter().enumerate() {
+                // Written so that NaN and both infinities are looked at.
+                if *objectness < threshold && *objectness > f32::NEG_INFINITY {
+                    continue;
+                }
+                let at = |plane: usize| plane * cells + cell;
+                let scores = (OBJECTNESS..planes).map(|plane| (at(plane), output[at(plane)]));
+                let [column, line] = grid.cell(cell);
+                let raw = [0, 1, 2, 3].map(|plane| output[at(plane)]);
+                let xyxy = decode_box(raw, [column, line, grid.stride as f32]);
+                if let Some(plane) = first_non_finite(&raw, &xyxy) {
+                    collector.report_non_finite(tensor, at(plane));
+                } else if !scores.clone().all(|(_, score)| is_valid(score)) {
+                    collector.report_invalid(tensor, scores);
+                } else {
+                    let classes = scores.skip(1).map(|(_, score)| score);
+                    let best = classes.clone().fold(f32::NEG_INFINITY, f32::max);
+                    collector.push(
+                        before + cell,
+                        argmax(classes, best),
+                        objectness * best,
+                        xyxy,
+                    );
+                }
+            }
+            before += cells;
+        }
+        collector.decoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ElementIndex;
+    use super::super::yolox::Yolox;
+    use super::*;
+
+    const INPUT: Size = Size::new(96, 64);
+    const CLASSES: usize = 3;
+    const PLANES: usize = 5 + CLASSES;
+    const GRIDS: [[usize; 3]; 3] = [[PLANES, 8, 12], [PLANES, 4, 6], [PLANES, 2, 3]];
+    const CELLS: usize = 126;
+
+    fn shaped(axes: &[[usize; 3]]) -> Result<YoloxGrids, Mismatch> {
+        let shape = |axes| TensorShape {
+            element: DType::F32,
+            axes,
+        };
+        let shapes: Vec<TensorShape<'_>> = axes.iter().map(|axes| shape(&axes[..])).collect();
+        YoloxGrids::new(INPUT, CLASSES, &shapes)
+    }
+
+    /// The same numbers in rows and in planes, of which about a third pass.
+    fn outputs() -> (Vec<f32>, [Vec<f32>; 3]) {
+        let number = |index: usize| (index * 7919 % 1009) as f32 / 1009.0;
+        let rows: Vec<f32> = (0..CELLS * PLANES).map(number).collect();
+        let mut before = 0;
+        let grids = GRIDS.map(|[planes, h, w]| {
+            let part = &rows[before * PLANES..(before + h * w) * PLANES];
+            before += h * w;
+            let plane = |plane| part.iter().skip(plane).step_by(PLANES).copied();
+            (0..planes).flat_map(plane).collect()
+        });
+        (rows, grids)
+    }
+
+    fn decode(grids: &[Vec<f32>; 3], filter: &ClassFilter) -> (Vec<Candidate>, DecodeDiagnostics) {
+        let head = shaped(&GRIDS).expect("the shapes are right");
+        let tensors = grids.each_ref().map(|grid| TensorView::F32(grid));
+        let mut candidates = Vec::new();
+        let decoded = head.decode(&tensors, 0.3, filter, &mut candidates);
+        (candidates, decoded)
+    }
+
+    fn all() -> ClassFilter {
+        ClassFilter::new(&[], &[]).expect("nothing to look up")
+    }
+
+    #[test]
+    fn planes_decode_like_rows() {
+        let (rows, grids) = outputs();
+        let shape = TensorShape {
+            element: DType::F32,
+            axes: &[CELLS, PLANES],
+        };
+        let yolox = Yolox::new(INPUT, CLASSES, &[shape]).expect("the shape is right");
+        let labels = ["a", "b", "c"].map(str::to_owned);
+        let two = ClassFilter::new(&labels, &labels[1..]).expect("known");
+        for filter in [all(), two] {
+            let mut wanted = Vec::new();
+            let sound = yolox.decode(&[TensorView::F32(&rows)], 0.3, &filter, &mut wanted);
+            assert!(wanted.len() > 10, "{}", wanted.len());
+            assert_eq!(decode(&grids, &filter), (wanted, sound));
+        }
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        let zeros = || GRIDS.map(|[planes, h, w]| vec![0.0; planes * h * w]);
+        // The second grid has 24 cells; this one is its eighth.
+        let index = |plane: usize| plane * 24 + 7;
+        for plane in 0..PLANES {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut grids = zeros();
+                grids[1][index(4)] = 0.9;
+                grids[1][index(6)] = 0.9;
+                grids[1][index(plane)] = bad;
+                let (candidates, decoded) = decode(&grids, &all());
+                let wanted = ElementIndex {
+                    tensor: 1,
+                    index: index(plane),
+                };
+                assert_eq!(candidates, [], "{bad} in plane {plane}");
+                let found = (decoded.non_finite, decoded.first_non_finite);
+                assert_eq!(found, (1, Some(wanted)));
+            }
+        }
+        for plane in [4, 7] {
+            let mut grids = zeros();
+            grids[2][4 * 6] = 0.9;
+            grids[2][plane * 6] = 1.2;
+            let (candidates, decoded) = decode(&grids, &all());
+            let wanted = ElementIndex {
+                tensor: 2,
+                index: plane * 6,
+            };
+            assert_eq!(
+                (candidates.len(), decoded.first_beyond_one),
+                (0, Some(wanted))
+            );
+        }
+    }
+
+    #[test]
+    fn other_shapes_are_rejected_with_expected_shape() {
+        let cases = [
+            ([[PLANES, 8, 12], [PLANES, 4, 6], [PLANES + 1, 2, 3]], 2),
+            ([[PLANES, 12, 8], [PLANES, 4, 6], [PLANES, 2, 3]], 0),
+            ([[PLANES, 8, 12], [PLANES, 2, 3], [PLANES, 4, 6]], 2),
+        ];
+        for (axes, tensor) in cases {
+            let mismatch = shaped(&axes).expect_err("another shape");
+            assert_eq!(mismatch.tensor, tensor);
+            assert!(
+                mismatch.expected.starts_with("float32 [8, h, w]"),
+                "{}",
+                mismatch.expected
+            );
+            assert!(
+                mismatch.advice.contains("labels (3)"),
+                "{}",
+                mismatch.advice
+            );
+        }
+    }
+}

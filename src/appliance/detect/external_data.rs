@@ -1,0 +1,219 @@
+//! Weights that a network keeps in files beside its own: found, hashed, and put into it.
+//!
+//! Exporters write such files for large networks and some for all. Where a network may keep its weights is decided here,
+//! how it says so in [`graph`](super::graph). Called when a [`ModelFile`] is read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::graph::{self, ExternalTensor, Malformed};
+use super::model::{FILE_NAME, ModelError, ModelFile};
+
+/// Longest network that the runtimes read out of memory, in bytes: one protobuf message.
+const MAX_BYTES: u64 = (1 << 31) - 1;
+
+/// Why the weights of a network cannot be put into it.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightsError {
+    /// A file of weights cannot be read.
+    #[error(
+        "cannot read {}, in which {} keeps weights: {source}; put it there as it was exported, or export the network into one file",
+        path.display(), network.display()
+    )]
+    Unreadable {
+        /// The file of weights.
+        path: PathBuf,
+        /// The network's file.
+        network: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The network names a file of weights that may be anywhere.
+    #[error(
+        "{} keeps weights in `{location}`, expected a path below its own folder without `..`: export the network anew, or \
+         into one file",
+        network.display()
+    )]
+    Outside {
+        /// The network's file.
+        network: PathBuf,
+        /// What it names.
+        location: String,
+    },
+    /// A file of weights ends before the weights do.
+    #[error(
+        "{} has {found} bytes, but {} keeps weights in it up to byte {needed}: it is cut off or belongs to another export; \
+         fetch or export both anew",
+        path.display(), network.display()
+    )]
+    CutOff {
+        /// The file of weights.
+        path: PathBuf,
+        /// The network's file.
+        network: PathBuf,
+        /// Bytes that it has.
+        found: usize,
+        /// Bytes that it must have.
+        needed: u64,
+    },
+    /// `model.yaml` names a file of weights that the network does not.
+    #[error(
+        "{FILE_NAME} says weights of {} lie in `{location}`, but the network names {}: write under `weights` what it names, \
+         or leave that out",
+        network.display(), list_names(named)
+    )]
+    NotNamed {
+        /// The network's file.
+        network: PathBuf,
+        /// The file in `model.yaml`.
+        location: String,
+        /// Files that the network names.
+        named: Vec<String>,
+    },
+    /// Network and weights are more than the runtimes read.
+    #[error(
+        "{} and its weights have {found} bytes, expected at most {MAX_BYTES}: a network of this size is not run here; \
+         use a smaller one",
+        network.display()
+    )]
+    TooLong {
+        /// The network's file.
+        network: PathBuf,
+        /// Bytes of all.
+        found: u64,
+    },
+}
+
+/// What goes wrong while weights are put into their places.
+enum EmbedError {
+    /// In the network itself.
+    Damage,
+    Weights(WeightsError),
+}
+
+impl From<Malformed> for EmbedError {
+    fn from(_: Malformed) -> Self {
+        Self::Damage
+    }
+}
+
+/// `summary`, the bytes of `file`, with all of its weights in it. What is no network stays as it is: the runtime tells that.
+pub(super) fn embed(file: &ModelFile, network: Vec<u8>) -> Result<Vec<u8>, ModelError> {
+    let Ok(places) = graph::external_tensors(&network) else {
+        return Ok(network);
+    };
+    let mut files = BTreeMap::new();
+    let mut len = network.len() as u64;
+    for place in &places {
+        len = len.saturating_add(place.len);
+        if !files.contains_key(place.location) {
+            files.insert(place.location.to_owned(), read(file, place.location)?);
+        }
+    }
+    let not_named = |weights: &&WeightsFile| !files.contains_key(&weights.location);
+    if let Some(weights) = file.weights.iter().find(not_named) {
+        return Err(WeightsError::NotNamed {
+            network: file.path.clone(),
+            location: weights.location.clone(),
+            named: files.into_keys().collect(),
+        }
+        .into());
+    }
+    if len > MAX_BYTES && !files.is_empty() {
+        let network = file.path.clone();
+        return Err(WeightsError::TooLong {
+            network,
+            found: len,
+        }
+        .into());
+    }
+    let joined = graph::embed(&network, |place| bytes_at(file, &files, place));
+    match joined {
+        Ok(Some(joined)) => Ok(joined),
+        Ok(None) | Err(EmbedError::Damage) => Ok(network),
+        Err(EmbedError::Weights(error)) => Err(error.into()),
+    }
+}
+
+/// A file of weights as `model.yaml` names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightsFile {
+    /// Its path as the network gives it, below the folder of the network's file.
+    pub location: String,
+    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits.
+    pub sha256: String,
+}
+
+/// Whether `location` is a path below the folder that it starts in.
+pub(super) fn is_inside(location: &str) -> bool {
+    let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+    !location.is_empty() && Path::new(location).components().all(is_name)
+}
+
+/// The bytes of a file of weights, whose hash is that of the description if it gives one.
+fn read(file: &ModelFile, location: &str) -> Result<Vec<u8>, ModelError> {
+    if !is_inside(location) {
+        let location = location.to_owned();
+        return Err(WeightsError::Outside {
+            network: file.path.clone(),
+            location,
+        }
+        .into());
+    }
+    let path = file.path.with_file_name(location);
+    let bytes = read_file(&path).map_err(|source| WeightsError::Unreadable {
+        path: path.clone(),
+        network: file.path.clone(),
+        source,
+    })?;
+    match file.weights.iter().find(|known| known.location == location) {
+        Some(known) => super::model::check_sha256(&path, &known.sha256, &bytes)?,
+        None => log::warn!(
+            "{}: nobody can tell whether it is the right one: {FILE_NAME} gives no hash for it; add `weights: {{{location}: \
+             HASH}}` to files.{}, where HASH is what `sha256sum` prints",
+            path.display(),
+            file.precision
+        ),
+    }
+    Ok(bytes)
+}
+
+/// The bytes of what is a file: a pipe or a device may never end.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    fs::read(path)
+}
+
+fn bytes_at<'a>(
+    file: &ModelFile,
+    files: &'a BTreeMap<String, Vec<u8>>,
+    tensor: ExternalTensor<'_>,
+) -> Result<&'a [u8], EmbedError> {
+    // The same network named the same files a moment ago.
+    let bytes = files.get(tensor.location).ok_or(EmbedError::Damage)?;
+    let needed = tensor.offset.saturating_add(tensor.len);
+    let range = usize::try_from(tensor.offset)
+        .ok()
+        .zip(usize::try_from(needed).ok());
+    let found = range.and_then(|(start, end)| bytes.get(start..end));
+    found.ok_or_else(|| {
+        EmbedError::Weights(WeightsError::CutOff {
+            path: file.path.with_file_name(tensor.location),
+            network: file.path.clone(),
+            found: bytes.len(),
+            needed,
+        })
+    })
+}
+
+fn list_names(named: &[String]) -> String {
+    if named.is_empty() {
+        return "no such file".to_owned();
+    }
+    let named: Vec<String> = named.iter().map(|name| format!("`{name}`")).collect();
+    named.join(", ")
+}

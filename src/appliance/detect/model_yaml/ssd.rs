@@ -1,0 +1,232 @@
+//! The keys of the layout `ssd`: what its boxes are relative to, and what is left to do with its scores.
+//!
+//! Its anchors are not in the network. They are computed from the keys `feature_maps`, `scales` and `aspect_ratios`, or
+//! read from a file beside the network. Called by [`parameters`](super::parameters).
+
+use super::parameters::{UNITS, numbers_of};
+use super::{FileReader, invalid, relative_path};
+use crate::decoders::boxes::BoxUnit;
+use crate::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use crate::decoders::ssd_anchors::{self, Anchor, AnchorGrid, AnchorLimit};
+use jetwatch_config::{Node, Unit};
+
+/// The keys besides the tensors.
+pub(super) const SSD_KEYS: &[&str] = &[
+    "boxes_are",
+    "background",
+    "activation",
+    "variances",
+    "anchors_file",
+    "feature_maps",
+    "scales",
+    "aspect_ratios",
+    "steps",
+    "clip_anchors",
+];
+
+/// Those that say how deltas become boxes.
+const DELTA_KEYS: &[&str] = &[
+    "variances",
+    "anchors_file",
+    "feature_maps",
+    "scales",
+    "aspect_ratios",
+    "steps",
+    "clip_anchors",
+];
+
+/// Those that say how anchors are computed.
+const COMPUTED_KEYS: &[&str] = &[
+    "feature_maps",
+    "scales",
+    "aspect_ratios",
+    "steps",
+    "clip_anchors",
+];
+
+/// What most networks were trained with.
+const VARIANCES: [f32; 4] = [0.1, 0.1, 0.2, 0.2];
+
+/// Most cells of a feature map in one direction.
+const MAX_CELLS: i64 = 1024;
+
+/// Most anchors that are computed. The published networks have up to 25 000; a slip in a list must not fill the memory
+/// before it is told.
+const MAX_ANCHORS: usize = 1_000_000;
+
+/// Reads the keys in `map`.
+pub(super) fn read_ssd(map: &Node<'_>, read_text: FileReader<'_>) -> Option<SsdParameters> {
+    let background = match map.optional("background") {
+        Some(node) => node.one_of(&[
+            ("first", SsdBackground::First),
+            ("last", SsdBackground::Last),
+            ("none", SsdBackground::None),
+        ]),
+        None => Some(SsdBackground::First),
+    };
+    let activation = map
+        .required("activation", "softmax, sigmoid or none")
+        .and_then(|node| {
+            node.one_of(&[
+                ("softmax", SsdActivation::Softmax),
+                ("sigmoid", SsdActivation::Sigmoid),
+                ("none", SsdActivation::None),
+            ])
+        });
+    let unit = match map.optional("boxes_are") {
+        Some(node) => {
+            let choices = [("deltas", None)].into_iter();
+            let choices: Vec<(&str, Option<BoxUnit>)> = choices
+                .chain(UNITS.map(|(word, unit)| (word, Some(unit))))
+                .collect();
+            node.one_of(&choices)
+        }
+        None => Some(None),
+    };
+    let boxes = match unit? {
+        Some(unit) => {
+            reject(map, DELTA_KEYS, "only for boxes that are deltas")?;
+            Some(SsdBoxes::Decoded(unit))
+        }
+        None => {
+            let variances = variances(map);
+            let anchors = anchors(map, read_text);
+            Some(SsdBoxes::Deltas {
+                anchors: anchors?,
+                variances: variances?,
+            })
+        }
+    };
+    Some(SsdParameters {
+        boxes: boxes?,
+        background: background?,
+        activation: activation?,
+    })
+}
+
+/// Reports those of `keys` that are there all the same.
+fn reject(map: &Node<'_>, keys: &[&str], expected: &str) -> Option<()> {
+    let found: Vec<Node<'_>> = keys.iter().filter_map(|key| map.optional(key)).collect();
+    for node in &found {
+        node.report("given without use", Some(expected.to_owned()), None);
+    }
+    found.is_empty().then_some(())
+}
+
+fn variances(map: &Node<'_>) -> Option<[f32; 4]> {
+    let Some(node) = map.optional("variances") else {
+        return Some(VARIANCES);
+    };
+    let form = "a list of four: of x, y, width and height";
+    let numbers = numbers_of(&node, 0.000_1..=100.0, form)?;
+    match <[f32; 4]>::try_from(numbers) {
+        Ok(numbers) => Some(numbers),
+        Err(_) => node.expect(form),
+    }
+}
+
+fn anchors(map: &Node<'_>, read_text: FileReader<'_>) -> Option<Vec<Anchor>> {
+    let Some(node) = map.optional("anchors_file") else {
+        return computed(map);
+    };
+    reject(map, COMPUTED_KEYS, "only without anchors_file")?;
+    let text = read_text(&relative_path(&node)?)?;
+    match ssd_anchors::read(&text) {
+        Ok(anchors) if anchors.is_empty() => invalid(&node, "no anchor in the file", ANCHOR_LINE),
+        Ok(anchors) => Some(anchors),
+        Err(bad) => {
+            let what = format!("line {} of the file: {}", bad.line, bad.problem);
+            invalid(&node, &what, ANCHOR_LINE)
+        }
+    }
+}
+
+const ANCHOR_LINE: &str = "an anchor in each line: x, y, width and height as parts of the input";
+
+fn computed(map: &Node<'_>) -> Option<Vec<Anchor>> {
+    // All are read before the first absence ends the reading.
+    let maps = map
+        .required("feature_maps", MAPS)
+        .and_then(|node| Some((feature_maps(&node)?, node)));
+    let scales = map
+        .required("scales", SCALES)
+        .and_then(|node| Some((numbers_of(&node, 0.001..=4.0, SCALES)?, node)));
+    let ratios = map.required("aspect_ratios", RATIOS).and_then(|node| {
+        let lists: Vec<Option<Vec<f32>>> = node
+            .items(RATIOS)?
+            .iter()
+            .map(|list| numbers_of(list, 0.01..=100.0, RATIOS))
+            .collect();
+        Some((lists.into_iter().collect::<Option<Vec<_>>>()?, node))
+    });
+    let steps = match map.optional("steps") {
+        Some(node) => numbers_of(&node, 0.000_1..=1.0, STEPS).map(|steps| Some((steps, node))),
+        None => Some(None),
+    };
+    let limit = match map.optional("clip_anchors") {
+        Some(node) => node.boolean().map(|clip| match clip {
+            true => AnchorLimit::Input,
+            false => AnchorLimit::None,
+        }),
+        None => Some(AnchorLimit::None),
+    };
+    let ((maps, maps_node), (scales, scales_node), (ratios, ratios_node)) =
+        (maps?, scales?, ratios?);
+    let (steps, limit) = (steps?, limit?);
+    let count = maps.len();
+    if scales.len() != count + 1 {
+        return invalid(&scales_node, &format!("{} numbers", scales.len()), SCALES);
+    }
+    if ratios.len() != count {
+        return invalid(&ratios_node, &format!("{} lists", ratios.len()), RATIOS);
+    }
+    if let Some((steps, node)) = &steps
+        && steps.len() != count
+    {
+        return invalid(node, &format!("{} numbers", steps.len()), STEPS);
+    }
+    let grid = |(index, ([columns, rows], ratios)): (usize, ([usize; 2], Vec<f32>))| AnchorGrid {
+        columns,
+        rows,
+        step: steps.as_ref().map(|(steps, _)| [steps[index]; 2]),
+        scale: scales[index],
+        next_scale: scales[index + 1],
+        ratios,
+    };
+    let grids: Vec<AnchorGrid> = maps.into_iter().zip(ratios).enumerate().map(grid).collect();
+    let count: usize = grids.iter().map(AnchorGrid::count).sum();
+    if count > MAX_ANCHORS {
+        let what = format!("maps with {count} anchors");
+        return invalid(&maps_node, &what, &format!("at most {MAX_ANCHORS} in all"));
+    }
+    Some(ssd_anchors::generate(&grids, limit))
+}
+
+const MAPS: &str =
+    "a list of the feature maps, each its number of cells in a row, or [columns, rows]";
+const SCALES: &str = "a number for each feature map and one more, as parts of the input";
+const RATIOS: &str =
+    "a list for each feature map: width over height of the anchors that are no squares";
+const STEPS: &str = "a number for each feature map: from cell to cell as a part of the input";
+
+fn feature_maps(node: &Node<'_>) -> Option<Vec<[usize; 2]>> {
+    let items = node.items(MAPS)?;
+    if items.is_empty() || items.len() > 16 {
+        return node.expect(MAPS);
+    }
+    let side = |node: &Node<'_>| usize::try_from(node.integer(1..=MAX_CELLS, Unit::None)?).ok();
+    let map = |item: &Node<'_>| {
+        if !item.is_list() {
+            return side(item).map(|cells| [cells; 2]);
+        }
+        match item.items(MAPS)?.as_slice() {
+            [columns, rows] => {
+                let (columns, rows) = (side(columns), side(rows));
+                Some([columns?, rows?])
+            }
+            _ => item.expect(MAPS),
+        }
+    };
+    let maps: Vec<Option<[usize; 2]>> = items.iter().map(map).collect();
+    maps.into_iter().collect()
+}

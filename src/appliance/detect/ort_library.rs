@@ -1,0 +1,395 @@
+//! ONNX Runtime's library: where it is found, and the one environment that a process may have.
+//!
+//! The library is opened at run time and never linked, so one binary runs with whatever the machine has. What runs in
+//! it is the business of [`onnx`](super::onnx); `jetwatch check` calls [`find`] to name the library.
+
+use std::env;
+use std::error::Error as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ort::environment::Environment;
+use ort::logging::LogLevel;
+
+/// The environment variable, with its value, that keeps builds of ONNX Runtime with telemetry from writing and sending it.
+/// With 1.31.1 the files appear in spite of the switch that its interface has for this.
+pub const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
+
+/// The oldest usable version: the first whose interface has all that is called here.
+pub const MIN_VERSION: &str = "1.17";
+
+/// The version that the tests run with and the package jetwatch-onnxruntime holds; `cross/onnxruntime.txt` pins it.
+pub const TESTED: &str = "1.31.1";
+
+/// Variable with the library's path, as other programs with ONNX Runtime use it.
+pub const VARIABLE: &str = "ORT_DYLIB_PATH";
+
+/// Where the package jetwatch-onnxruntime puts the library.
+const PACKAGE_FOLDER: &str = "/usr/lib/jetwatch/onnxruntime";
+
+/// Start of the library's file name; a version may follow.
+const STEM: &str = "libonnxruntime.so";
+
+/// Why ONNX Runtime cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// There is no library in any of the usual places.
+    #[error(
+        "ONNX Runtime ({STEM}) was not found in {}; install the package jetwatch-onnxruntime, or unzip what `{}` downloads \
+         and name its onnxruntime/capi/{STEM}.{TESTED} in detector.onnxruntime or {VARIABLE}",
+        join_paths(searched),
+        download_command()
+    )]
+    Missing {
+        /// Folders that were looked into.
+        searched: Vec<PathBuf>,
+    },
+    /// The path that was named is no file.
+    #[error("{named_by} names {}, which is not a file; expected the path of {STEM}", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// Who named it: the configuration's key or the variable.
+        named_by: &'static str,
+    },
+    /// The file is no ONNX Runtime that works here.
+    #[error("{} cannot be used as ONNX Runtime {MIN_VERSION} or newer for {}: {reason}", path.display(), env::consts::ARCH)]
+    Unusable {
+        /// The library.
+        path: PathBuf,
+        /// What opening it said.
+        reason: String,
+    },
+    /// Another library was opened before.
+    #[error("ONNX Runtime was already opened from {}; one process cannot open {} too", open.display(), wanted.display())]
+    AlreadyOpen {
+        /// The one in use.
+        open: PathBuf,
+        /// The one asked for.
+        wanted: PathBuf,
+    },
+}
+
+/// The command that downloads the wheel with the library, with any pip since 20.0 (Ubuntu 20.04). Without all of these
+/// options, older releases of pip and of Python get a wheel without the library.
+fn download_command() -> String {
+    format!(
+        "pip download --no-deps --only-binary=:all: --implementation cp --python-version 312 --abi cp312 \
+         --platform manylinux_2_28_{} onnxruntime=={TESTED}",
+        env::consts::ARCH
+    )
+}
+
+fn join_paths(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    paths.join(", ")
+}
+
+/// Where the library may be.
+#[derive(Debug)]
+struct SearchPath {
+    /// `detector.onnxruntime`.
+    configured: Option<PathBuf>,
+    /// `ORT_DYLIB_PATH`.
+    variable: Option<PathBuf>,
+    /// Folders, the first that has one wins.
+    folders: Vec<PathBuf>,
+}
+
+/// The path of the library: `configured`, else that of `ORT_DYLIB_PATH`, else the first of the usual places that has
+/// one, and there the highest version. Looks at the file system; opens nothing.
+pub fn find(configured: Option<&Path>) -> Result<PathBuf, RuntimeError> {
+    let variable = env::var_os(VARIABLE)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from);
+    SearchPath {
+        configured: configured.map(Path::to_owned),
+        variable,
+        folders: default_dirs(),
+    }
+    .search()
+}
+
+impl SearchPath {
+    fn search(self) -> Result<PathBuf, RuntimeError> {
+        let named = [
+            (self.configured, "detector.onnxruntime"),
+            (self.variable, VARIABLE),
+        ];
+        for (path, named_by) in named {
+            // What was named is meant: another library in its stead would surprise.
+            if let Some(path) = path {
+                return if path.is_file() {
+                    Ok(path)
+                } else {
+                    Err(RuntimeError::NotAFile { path, named_by })
+                };
+            }
+        }
+        let found = self.folders.iter().find_map(|folder| newest(folder));
+        found.ok_or(RuntimeError::Missing {
+            searched: self.folders,
+        })
+    }
+}
+
+fn default_dirs() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Some(exe_dir) = env::current_exe().ok().as_deref().and_then(Path::parent) {
+        folders.push(exe_dir.to_owned());
+        folders.extend(exe_dir.parent().map(|above| above.join("lib")));
+    }
+    let multiarch = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
+    let system = [
+        multiarch.as_str(),
+        "/usr/local/lib",
+        "/usr/lib",
+        "/opt/onnxruntime/lib",
+    ];
+    folders.extend(system.map(PathBuf::from));
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+    folders.extend(data.map(|data| data.join("jetwatch/onnxruntime")));
+    // Last: a library that the administrator has installed, such as one with CUDA, goes before that of the package.
+    folders.push(PathBuf::from(PACKAGE_FOLDER));
+    folders
+}
+
+/// The library with the highest version in `folder`; the name without one counts least.
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?;
+    let candidates = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let version = version_of(entry.file_name().to_str()?)?;
+        entry.path().is_file().then(|| (version, entry.path()))
+    });
+    candidates.max().map(|(_, path)| path)
+}
+
+/// `libonnxruntime.so.1.31.1` has the version 1, 31, 1; other files have none.
+fn version_of(name: &str) -> Option<Vec<u32>> {
+    let rest = name.strip_prefix(STEM)?;
+    if rest.is_empty() {
+        return Some(Vec::new());
+    }
+    rest.strip_prefix('.')?
+        .split('.')
+        .map(|part| part.parse().ok())
+        .collect()
+}
+
+/// The environment in use, and the library that it came from. It is never released: sessions need it to the end.
+static OPEN: Mutex<Option<(PathBuf, Environment)>> = Mutex::new(None);
+
+/// The process's environment, made from the library at `path` by the first call. Later calls must name the same file.
+pub fn open(path: &Path) -> Result<Environment, RuntimeError> {
+    let unusable = |reason: String| RuntimeError::Unusable {
+        path: path.to_owned(),
+        reason,
+    };
+    let canonical = path
+        .canonicalize()
+        .map_err(|error| unusable(error.to_string()))?;
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((first, environment)) = open.as_ref() {
+        if *first == canonical {
+            return Ok(environment.clone());
+        }
+        return Err(RuntimeError::AlreadyOpen {
+            open: first.clone(),
+            wanted: canonical,
+        });
+    }
+    let environment = ort::init_from(&canonical)
+        .map_err(|error| unusable(load_error_text(&error)))?
+        .with_name("jetwatch")
+        .with_telemetry(false)
+        .with_logger(Arc::new(bridge_log))
+        .build()
+        .map_err(|error| unusable(error.to_string()))?;
+    // Below that, the library formats a line for every node of every run before it asks whether anyone wants it.
+    environment.set_log_level(LogLevel::Warning);
+    log::debug!(path:% = canonical.display(), build = ort::info(); "opened ONNX Runtime");
+    *open = Some((canonical, environment.clone()));
+    Ok(environment)
+}
+
+/// What opening a library said; the crate's own text keeps the linker's to itself.
+fn load_error_text(error: &ort::LoadDynamicError) -> String {
+    match error {
+        ort::LoadDynamicError::Dlopen { error, .. } => error
+            .source()
+            .map_or_else(|| error.to_string(), ToString::to_string),
+        ort::LoadDynamicError::BadVersion { version_str, .. } => {
+            format!("its version is {version_str}")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The library's own log lines, in ours.
+fn bridge_log(level: LogLevel, category: &str, _id: &str, place: &str, message: &str) {
+    let level = match level {
+        LogLevel::Fatal | LogLevel::Error => log::Level::Error,
+        LogLevel::Warning => log::Level::Warn,
+        LogLevel::Info => log::Level::Debug,
+        LogLevel::Verbose => log::Level::Trace,
+    };
+    log::log!(target: "onnxruntime", level, category, place; "{}", message.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder_with(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in names {
+            fs::write(folder.path().join(name), "").expect("written");
+        }
+        folder
+    }
+
+    fn search_path(
+        configured: Option<PathBuf>,
+        variable: Option<PathBuf>,
+        folders: &[&Path],
+    ) -> SearchPath {
+        SearchPath {
+            configured,
+            variable,
+            folders: folders.iter().map(|folder| (*folder).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn configured_library_path_precedes_variable_and_default_dirs() {
+        let folder = folder_with(&["a.so", "b.so", "libonnxruntime.so"]);
+        let file = |name: &str| folder.path().join(name);
+        let found = search_path(Some(file("a.so")), Some(file("b.so")), &[folder.path()]).search();
+        assert_eq!(found.expect("it is there"), file("a.so"));
+        let found = search_path(None, Some(file("b.so")), &[folder.path()]).search();
+        assert_eq!(found.expect("it is there"), file("b.so"));
+        let found = search_path(None, None, &[Path::new("/nowhere"), folder.path()]).search();
+        assert_eq!(found.expect("it is there"), file("libonnxruntime.so"));
+    }
+
+    #[test]
+    fn configured_path_without_file_is_error() {
+        let folder = folder_with(&["libonnxruntime.so"]);
+        let error = search_path(None, Some(folder.path().to_owned()), &[folder.path()])
+            .search()
+            .expect_err("a folder");
+        assert!(
+            error.to_string().starts_with("ORT_DYLIB_PATH names /"),
+            "{error}"
+        );
+        let error = search_path(Some("/nowhere/x".into()), None, &[folder.path()])
+            .search()
+            .expect_err("missing");
+        assert!(
+            error
+                .to_string()
+                .starts_with("detector.onnxruntime names /nowhere/x"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_highest_version_in_the_first_folder_wins() {
+        let cases: [(&[&str], &str); 4] = [
+            (
+                &[
+                    "libonnxruntime.so.1.9.0",
+                    "libonnxruntime.so.1.31.1",
+                    "libonnxruntime.so.1",
+                ],
+                "libonnxruntime.so.1.31.1",
+            ),
+            (
+                &["libonnxruntime.so", "libonnxruntime.so.1"],
+                "libonnxruntime.so.1",
+            ),
+            (
+                &["libonnxruntime.so", "libonnxruntime.so.bak"],
+                "libonnxruntime.so",
+            ),
+            (
+                &[
+                    "libonnxruntime.so.1.20.0",
+                    "libonnxruntime_providers_shared.so",
+                ],
+                "libonnxruntime.so.1.20.0",
+            ),
+        ];
+        let later = folder_with(&["libonnxruntime.so.99.0.0"]);
+        for (names, wanted) in cases {
+            let folder = folder_with(names);
+            let found = search_path(None, None, &[folder.path(), later.path()])
+                .search()
+                .expect("it is there");
+            assert_eq!(found, folder.path().join(wanted));
+        }
+    }
+
+    #[test]
+    fn a_missing_library_reports_the_searched_folders_and_how_to_get_it() {
+        let error = search_path(
+            None,
+            None,
+            &[Path::new("/nowhere/a"), Path::new("/nowhere/b")],
+        )
+        .search();
+        let error = error.expect_err("there is none").to_string();
+        let platform = format!("manylinux_2_28_{} onnxruntime==", env::consts::ARCH);
+        for wanted in [
+            "/nowhere/a, /nowhere/b",
+            "jetwatch-onnxruntime",
+            platform.as_str(),
+            "ORT_DYLIB_PATH",
+        ] {
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_package_folder_is_searched_last() {
+        let folders = default_dirs();
+        assert_eq!(folders.last(), Some(&PathBuf::from(PACKAGE_FOLDER)));
+    }
+
+    #[test]
+    fn the_tested_version_is_the_one_that_is_fetched() {
+        let pinned = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .ancestors()
+            .find_map(|folder| fs::read_to_string(folder.join("cross/onnxruntime.txt")).ok())
+            .expect("cross/onnxruntime.txt in the project");
+        assert!(
+            pinned.contains(&format!("\nonnxruntime=={TESTED} ")),
+            "{pinned}"
+        );
+    }
+
+    #[test]
+    fn non_library_file_is_error() {
+        let folder = folder_with(&["libonnxruntime.so"]);
+        let path = folder.path().join("libonnxruntime.so");
+        let error = open(&path).expect_err("an empty file").to_string();
+        assert!(
+            error.contains("cannot be used as ONNX Runtime 1.17 or newer"),
+            "{error}"
+        );
+        assert!(
+            error.contains("file too short"),
+            "the linker's words are kept: {error}"
+        );
+    }
+}

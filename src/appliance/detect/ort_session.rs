@@ -1,0 +1,360 @@
+//! One open network: an ONNX Runtime session, its input tensor, and the memory that its layers share.
+//!
+//! Knows nothing of frames and of what the numbers mean. [`onnx`](super::onnx) opens and runs it.
+
+use std::fmt::Debug;
+
+use ort::environment::Environment;
+use ort::ep::{self, ExecutionProvider};
+use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
+use ort::session::builder::GraphOptimizationLevel;
+use ort::session::{
+    HasSelectedOutputs, OutputSelector, RunOptions, Session, SessionInputValue, SessionOutputs,
+};
+use ort::value::{
+    DynValue, PrimitiveTensorElementType, Tensor, TensorElementType, TensorRef, ValueType,
+};
+
+use super::decoders::spec::MAX_TENSORS;
+use super::decoders::{DType, TensorView};
+use super::model::{InputElement, ModelSpec};
+use super::shared_model::SharedModel;
+use super::tensor::{CHANNELS, Slot};
+
+/// The session keeps the memory of its layers in a pool of its own, since memory that comes from and goes to the system
+/// at every run scatters: two sessions of yolox_nano took 128 MiB without it, 79 with it.
+const ARENA: bool = true;
+/// A plan from the first run would lie beside the memory that the first run took without one: 87 MiB instead of 79.
+/// With [`FIRST_REGION`] there is nothing left for it to win.
+const MEMORY_PATTERN: bool = false;
+
+/// Size of the pool's first region, in sizes of the input.
+///
+/// Left alone, the pool grows by regions of 1, 2, 4 and 8 MiB, and no layer can use what is free at the end of one and at
+/// the start of the next. In one region the layers of yolox_nano touch 5.6 MiB instead of 8.5; pages that nothing
+/// touches take no memory, only the pool's table does: a 32nd part of the region. A network that needs more gets
+/// further regions.
+const FIRST_REGION: usize = 4;
+
+/// What runs the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Provider {
+    /// The processor.
+    Cpu,
+    /// The first NVIDIA GPU, and the processor for layers that it cannot run.
+    Cuda,
+}
+
+impl Provider {
+    /// Whether the library that is open was built with the CUDA provider. Whether it works is seen when a session is opened.
+    pub(super) fn has_cuda() -> bool {
+        ep::CUDA::is_available().unwrap_or(false)
+    }
+}
+
+/// Opens `summary`; `threads` run its layers, the caller of a run is one of them.
+pub(super) fn open_session(
+    environment: &Environment,
+    provider: Provider,
+    threads: usize,
+    network: SharedModel,
+) -> ort::Result<Session> {
+    let cpu = ep::CPU::default().with_arena_allocator(ARENA).build();
+    let providers = match provider {
+        Provider::Cpu => vec![cpu],
+        Provider::Cuda => vec![ep::CUDA::default().build().error_on_failure(), cpu],
+    };
+    let mut builder = Session::builder(environment)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_intra_threads(threads.max(1))?
+        .with_inter_threads(1)?
+        // Workers wait for frames much of the time; spinning would burn the cores that decode video.
+        .with_intra_op_spinning(false)?
+        .with_memory_pattern(MEMORY_PATTERN)?
+        .with_execution_providers(providers)?;
+    if network.is_shared() {
+        // The session keeps pointing into the bytes, which is sound because they live as long as the process.
+        builder = builder
+            .with_config_entry("session.use_ort_model_bytes_directly", "1")?
+            .with_config_entry("session.use_ort_model_bytes_for_initializers", "1")?;
+    }
+    builder.commit_from_memory(network.bytes())
+}
+
+/// A session with the memory of its tensors.
+pub(super) struct OrtSession {
+    session: Session,
+    /// Names of the outputs in the layout's order.
+    output_names: Vec<String>,
+    /// Numbers of one picture in each of them, as the first run gave them.
+    output_lens: Vec<usize>,
+    /// `[slots, 3, height, width]`, rewritten for every run.
+    input: ImageInput,
+    input_name: String,
+    /// Names and numbers of the other inputs.
+    extra_inputs: Vec<(String, ExtraInput)>,
+    /// The outputs are made by every run, in the session's pool: there they take the place of layers that are done, where
+    /// some that are kept would need memory of their own.
+    options: RunOptions<HasSelectedOutputs>,
+    /// Whether later runs may give other numbers of rows than the first.
+    rows_vary: bool,
+    slots: usize,
+}
+
+/// The input for pictures.
+enum ImageInput {
+    Float32(Tensor<f32>),
+    Uint8(Tensor<u8>),
+}
+
+impl ImageInput {
+    fn new(element: InputElement, shape: [usize; 4]) -> ort::Result<Self> {
+        let memory = Allocator::default();
+        Ok(match element {
+            InputElement::Float32 => Self::Float32(Tensor::new(&memory, shape)?),
+            InputElement::Uint8 => Self::Uint8(Tensor::new(&memory, shape)?),
+        })
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Float32(tensor) => tensor.extract_tensor_mut().1.fill(0.0),
+            Self::Uint8(tensor) => tensor.extract_tensor_mut().1.fill(0),
+        }
+    }
+
+    /// Those in the first `count` slots.
+    fn first(&self, count: usize) -> ort::Result<SessionInputValue<'_>> {
+        Ok(match self {
+            Self::Float32(tensor) => first(tensor, count)?.into(),
+            Self::Uint8(tensor) => first(tensor, count)?.into(),
+        })
+    }
+}
+
+/// The numbers of an input beside the pictures, two for each of them. They are always the same.
+enum ExtraInput {
+    /// Width and height of the input.
+    Sizes(Tensor<i64>),
+    /// The scale of the pictures: ones.
+    Scales(Tensor<f32>),
+}
+
+/// What a run really gave for one output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RunShape {
+    /// Type of the elements.
+    pub(super) element: DType,
+    /// All axes, that of the batch included.
+    pub(super) axes: Vec<usize>,
+}
+
+impl OrtSession {
+    /// Makes the tensors for runs of at most `slots` pictures.
+    pub(super) fn new(
+        spec: &ModelSpec,
+        session: Session,
+        provider: Provider,
+        slots: usize,
+    ) -> ort::Result<Self> {
+        let size = spec.input.size;
+        let shape = [slots, CHANNELS, size.height as usize, size.width as usize];
+        if provider == Provider::Cpu {
+            reserve(&session, FIRST_REGION * shape.iter().product::<usize>())?;
+        }
+        let input = ImageInput::new(spec.input.element, shape)?;
+        let mut further = Vec::new();
+        if let Some(name) = &spec.input.sizes_name {
+            let sizes = [i64::from(size.width), i64::from(size.height)].repeat(slots);
+            let sizes = Tensor::from_array(([slots, 2], sizes))?;
+            further.push((name.clone(), ExtraInput::Sizes(sizes)));
+        }
+        if let Some(name) = &spec.input.scales_name {
+            let scales = Tensor::from_array(([slots, 2], vec![1.0_f32; 2 * slots]))?;
+            further.push((name.clone(), ExtraInput::Scales(scales)));
+        }
+        let output_names = spec.output.tensors.clone();
+        let selected = output_names
+            .iter()
+            .fold(OutputSelector::no_default(), |selector, name| {
+                selector.with(name.as_str())
+            });
+        Ok(Self {
+            session,
+            output_lens: Vec::new(),
+            output_names,
+            input_name: spec.input.name.clone(),
+            input,
+            extra_inputs: further,
+            rows_vary: spec.output.layout.rows_vary(),
+            options: RunOptions::new()?.with_outputs(selected),
+            slots,
+        })
+    }
+
+    /// Most pictures in one run.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The part of the input for picture `index` of a run.
+    pub(super) fn slot(&mut self, index: usize) -> Slot<'_> {
+        match &mut self.input {
+            ImageInput::Float32(tensor) => part(tensor, index, self.slots).into(),
+            ImageInput::Uint8(tensor) => part(tensor, index, self.slots).into(),
+        }
+    }
+
+    /// Runs the network on zeros in all slots and gives the types and shapes of the outputs, which every later run
+    /// must have too unless the layout's rows vary.
+    pub(super) fn first_run(&mut self) -> ort::Result<Vec<RunShape>> {
+        self.input.clear();
+        let slots = self.slots;
+        let image_input = (self.input_name.as_str(), &self.input);
+        let session = &mut self.session;
+        let outputs = infer(
+            session,
+            image_input,
+            &self.extra_inputs,
+            &self.options,
+            slots,
+        )?;
+        let shape = |name: &String| {
+            let value = &outputs[name.as_str()];
+            let element = match tensor_view(name, value)? {
+                TensorView::F32(_) => DType::F32,
+                TensorView::I32(_) => DType::I32,
+                TensorView::I64(_) => DType::I64,
+            };
+            // Of a tensor that is there, no axis is negative.
+            let axes = value.shape().iter().map(|axis| *axis as usize).collect();
+            Ok(RunShape { element, axes })
+        };
+        let shapes: Vec<RunShape> = self
+            .output_names
+            .iter()
+            .map(shape)
+            .collect::<ort::Result<_>>()?;
+        self.output_lens = shapes
+            .iter()
+            .map(|shape| shape.axes.iter().product::<usize>() / slots)
+            .collect();
+        Ok(shapes)
+    }
+
+    /// Runs the network on the first `count` slots and hands the numbers of the outputs to `read_bytes`: each tensor with those
+    /// of all pictures, as many for each as in the first run unless the layout's rows vary.
+    pub(super) fn run<T>(
+        &mut self,
+        count: usize,
+        take: impl FnOnce(&[TensorView<'_>]) -> T,
+    ) -> ort::Result<T> {
+        let image_input = (self.input_name.as_str(), &self.input);
+        let session = &mut self.session;
+        let outputs = infer(
+            session,
+            image_input,
+            &self.extra_inputs,
+            &self.options,
+            count,
+        )?;
+        let mut tensors = [TensorView::F32(&[]); MAX_TENSORS];
+        let expected = self.output_names.iter().zip(&self.output_lens);
+        for (tensor, (name, len)) in tensors.iter_mut().zip(expected) {
+            *tensor = tensor_view(name, &outputs[name.as_str()])?;
+            if tensor.len() != len * count && !self.rows_vary {
+                let found = tensor.len();
+                return Err(ort::Error::new(format!(
+                    "output `{name}` has {found} numbers for {count} pictures, but had {len} for each in the first run"
+                )));
+            }
+        }
+        Ok(take(&tensors[..self.output_names.len()]))
+    }
+}
+
+/// The numbers of picture `index` of `slots`.
+fn part<T>(tensor: &mut Tensor<T>, index: usize, slots: usize) -> &mut [T]
+where
+    T: PrimitiveTensorElementType + Debug,
+{
+    let (_, numbers) = tensor.extract_tensor_mut();
+    let slot_len = numbers.len() / slots;
+    &mut numbers[index * slot_len..][..slot_len]
+}
+
+/// A view of the first `count` pictures.
+fn first<T>(tensor: &Tensor<T>, count: usize) -> ort::Result<TensorRef<'_, T>>
+where
+    T: PrimitiveTensorElementType + Clone + Debug + 'static,
+{
+    let (shape, numbers) = tensor.extract_tensor();
+    let slot_len = numbers.len() / shape[0] as usize;
+    let shape = [count as i64, shape[1], shape[2], shape[3]];
+    TensorRef::from_array_view((shape, &numbers[..count * slot_len]))
+}
+
+/// Runs `open_session` on the first `count` pictures of `input`.
+fn infer<'s>(
+    session: &'s mut Session,
+    (name, input): (&str, &ImageInput),
+    extra_inputs: &[(String, ExtraInput)],
+    options: &'s RunOptions<HasSelectedOutputs>,
+    count: usize,
+) -> ort::Result<SessionOutputs<'s>> {
+    let images = input.first(count)?;
+    if extra_inputs.is_empty() {
+        return session.run_with_options(ort::inputs![images], options);
+    }
+    let mut inputs = ort::inputs![name => images];
+    let shape = [count as i64, 2];
+    for (name, numbers) in extra_inputs {
+        let value = match numbers {
+            ExtraInput::Sizes(sizes) => {
+                let (_, numbers) = sizes.extract_tensor();
+                TensorRef::from_array_view((shape, &numbers[..2 * count]))?.into()
+            }
+            ExtraInput::Scales(scales) => {
+                let (_, numbers) = scales.extract_tensor();
+                TensorRef::from_array_view((shape, &numbers[..2 * count]))?.into()
+            }
+        };
+        inputs.push((name.as_str().into(), value));
+    }
+    session.run_with_options(inputs, options)
+}
+
+/// The numbers of an output.
+fn tensor_view<'o>(name: &str, value: &'o DynValue) -> ort::Result<TensorView<'o>> {
+    Ok(match value.dtype() {
+        ValueType::Tensor {
+            ty: TensorElementType::Float32,
+            ..
+        } => TensorView::F32(value.try_extract_tensor()?.1),
+        ValueType::Tensor {
+            ty: TensorElementType::Int32,
+            ..
+        } => TensorView::I32(value.try_extract_tensor()?.1),
+        ValueType::Tensor {
+            ty: TensorElementType::Int64,
+            ..
+        } => TensorView::I64(value.try_extract_tensor()?.1),
+        other => {
+            let text = format!("output `{name}` is {other}, not what the network says of it");
+            return Err(ort::Error::new(text));
+        }
+    })
+}
+
+/// Makes the pool of `open_session` start with one region for at least `element_count` numbers: it keeps what it is given back.
+fn reserve(session: &Session, numbers: usize) -> ort::Result<()> {
+    let pool = MemoryInfo::new(
+        AllocationDevice::CPU,
+        0,
+        AllocatorType::Arena,
+        MemoryType::Default,
+    )?;
+    let pool = Allocator::new(session, pool)?;
+    drop(pool.alloc::<f32>(numbers)?);
+    Ok(())
+}

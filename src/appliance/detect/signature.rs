@@ -1,0 +1,327 @@
+//! Whether a network has the tensors that its `model.yaml` says. Pure; called when a session was made, and again when it ran
+//! for the first time.
+
+use std::path::Path;
+
+use super::DetectError;
+use super::decoders::{DType, OutputDecoder, TensorShape};
+use super::model::{InputElement, ModelSpec};
+use super::ort_session::RunShape;
+
+/// A tensor of the network as the runtime reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TensorInfo {
+    /// Its name.
+    pub(super) name: String,
+    /// Element type and shape; `None` for what is no tensor.
+    pub(super) tensor: Option<(Element, Vec<i64>)>,
+}
+
+/// Type of the elements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Element {
+    /// One that can be read.
+    Supported(DType),
+    /// Unsigned bytes, which only pictures may be.
+    Uint8,
+    /// Another type, by its name.
+    Other(String),
+}
+
+/// How many pictures the network takes in one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BatchAxis {
+    /// Exactly one.
+    One,
+    /// As many as are given.
+    Dynamic,
+}
+
+/// Checks the inputs, and that the outputs are there, against `model_spec`; the first mismatch is the error. What is in the
+/// outputs is seen by [`decoder`].
+pub(super) fn check_signature(
+    spec: &ModelSpec,
+    path: &Path,
+    inputs: &[TensorInfo],
+    outputs: &[TensorInfo],
+) -> Result<BatchAxis, DetectError> {
+    let side = |kind: &'static str, key: &'static str| IoSide { path, kind, key };
+    let names: Vec<&String> = [&spec.input.name]
+        .into_iter()
+        .chain(&spec.input.sizes_name)
+        .chain(&spec.input.scales_name)
+        .collect();
+    let input = side("input", "input.name").find(inputs, &spec.input.name)?;
+    let (width, height) = (
+        i64::from(spec.input.size.width),
+        i64::from(spec.input.size.height),
+    );
+    let colors_last =
+        |(_, shape): &(Element, Vec<i64>)| shape.len() == 4 && shape[1] != 3 && shape[3] == 3;
+    let advice = if input.tensor.as_ref().is_some_and(colors_last) {
+        "colors come last here, where jetwatch gives three planes: export it for [N, 3, height, width]"
+    } else {
+        "set input.width and input.height in model.yaml to the network's, or export it anew"
+    };
+    let element = match spec.input.element {
+        InputElement::Float32 => Element::Supported(DType::F32),
+        InputElement::Uint8 => Element::Uint8,
+    };
+    let shape = [3, height, width];
+    let mut batch = vec![side("input", "").shape(input, &element, &shape, advice)?];
+    let further = [
+        (&spec.input.sizes_name, "input.sizes_name", DType::I64),
+        (&spec.input.scales_name, "input.scales_name", DType::F32),
+    ];
+    for (name, key, element) in further {
+        if let Some(name) = name {
+            let tensor = side("input", key).find(inputs, name)?;
+            let advice = format!(
+                "{key} names an input with two numbers for every picture; leave it out if this is another"
+            );
+            let element = Element::Supported(element);
+            batch.push(side("input", "").shape(tensor, &element, &[2], &advice)?);
+        }
+    }
+    if let Some(other) = inputs.iter().find(|info| !names.contains(&&info.name)) {
+        let found = format!("another input `{}`", other.name);
+        return Err(side("input", "").error(
+            &spec.input.name,
+            found,
+            "no other",
+            "export the network with one input, or set input.sizes_name or input.scales_name in model.yaml if it wants size or scale of the pictures",
+        ));
+    }
+    let key = match spec.output.tensors.as_slice() {
+        [_] => "output.name",
+        _ => "output.tensors",
+    };
+    for name in &spec.output.tensors {
+        let output = side("output", key).find(outputs, name)?;
+        let axis = side("output", "").batch(output)?;
+        // The rows are those of one picture, with an axis for the batch or without.
+        let one = spec.output.layout.rows_vary().then_some(BatchAxis::One);
+        batch.push(match one.or(axis) {
+            Some(axis) => axis,
+            None => return Err(side("output", "").no_batch(output)),
+        });
+    }
+    Ok(if batch.contains(&BatchAxis::One) {
+        BatchAxis::One
+    } else {
+        BatchAxis::Dynamic
+    })
+}
+
+/// What reads the outputs whose types and shapes are `shapes` after a run of `slots` pictures; a mismatch is the error.
+pub(super) fn create_decoder(
+    spec: &ModelSpec,
+    path: &Path,
+    shapes: &[RunShape],
+    slots: usize,
+) -> Result<Box<dyn OutputDecoder>, DetectError> {
+    let side = IoSide {
+        path,
+        kind: "output",
+        key: "",
+    };
+    let rows_vary = spec.output.layout.rows_vary();
+    let per_image = |(name, shape): (&String, &RunShape)| match shape.axes.split_first() {
+        Some(_) if rows_vary && shape.axes.len() == 2 => Ok((shape.element, shape.axes.clone())),
+        Some((batch, axes)) if *batch == slots => Ok((shape.element, axes.to_vec())),
+        _ => {
+            let found = format!("{:?} in a run", shape.axes);
+            let expected = format!("[{slots}, …]");
+            Err(side.error(name, found, &expected, BATCH_ADVICE))
+        }
+    };
+    let found: Vec<(DType, Vec<usize>)> = spec
+        .output
+        .tensors
+        .iter()
+        .zip(shapes)
+        .map(per_image)
+        .collect::<Result<_, _>>()?;
+    let shapes: Vec<TensorShape<'_>> = found
+        .iter()
+        .map(|(element, axes)| TensorShape {
+            element: *element,
+            axes,
+        })
+        .collect();
+    let head = spec
+        .output
+        .layout
+        .create_decoder(spec.input.size, spec.labels.len(), &shapes);
+    head.map_err(|mismatch| {
+        let tensor = mismatch.tensor;
+        let found = shapes.get(tensor).map_or("none".to_owned(), |shape| {
+            format!("{shape} for each picture")
+        });
+        let name = spec.output.tensors.get(tensor).map_or("", String::as_str);
+        side.error(name, found, &mismatch.expected, &mismatch.advice)
+    })
+}
+
+/// What outputs may be.
+const READABLE: &str = "float32, int32 or int64 [1 or N, …]";
+
+const BATCH_ADVICE: &str = "export the network for a batch of 1, or with a dynamic batch axis, which comes first in every tensor";
+
+/// One side of the network, for errors.
+struct IoSide<'a> {
+    path: &'a Path,
+    kind: &'static str,
+    /// Key in `model.yaml` of its name.
+    key: &'static str,
+}
+
+impl IoSide<'_> {
+    fn find<'t>(
+        &self,
+        tensors: &'t [TensorInfo],
+        name: &str,
+    ) -> Result<&'t TensorInfo, DetectError> {
+        tensors
+            .iter()
+            .find(|info| info.name == name)
+            .ok_or_else(|| {
+                let names: Vec<String> = tensors
+                    .iter()
+                    .map(|info| format!("`{}`", info.name))
+                    .collect();
+                let found = if names.is_empty() {
+                    "none".to_owned()
+                } else {
+                    names.join(", ")
+                };
+                self.error(
+                    name,
+                    found,
+                    "this name",
+                    &format!("set {} in model.yaml to the network's name", self.key),
+                )
+            })
+    }
+
+    /// Compares element type, rank and all axes but the first, of which it tells the kind. Axes that the network
+    /// leaves open fit.
+    fn shape(
+        &self,
+        info: &TensorInfo,
+        element: &Element,
+        wanted: &[i64],
+        advice: &str,
+    ) -> Result<BatchAxis, DetectError> {
+        let expected = format!("{} [1 or N, {}]", element.name(), list(wanted));
+        let (found_element, shape) = self.tensor(info, &expected)?;
+        let found = || format!("{} [{}]", found_element.name(), list(shape));
+        if found_element != element {
+            let advice = match (found_element, element) {
+                (Element::Uint8, Element::Supported(DType::F32))
+                | (Element::Supported(DType::F32), Element::Uint8) => format!(
+                    "set input.type in model.yaml to {} if this input takes the pictures",
+                    found_element.name()
+                ),
+                _ => format!(
+                    "export the network with {} at its ends; it may be reduced inside",
+                    element.name()
+                ),
+            };
+            return Err(self.error(&info.name, found(), &expected, &advice));
+        }
+        let fits = shape.len() == wanted.len() + 1
+            && shape[1..]
+                .iter()
+                .zip(wanted)
+                .all(|(found, wanted)| *found < 0 || found == wanted);
+        if !fits {
+            return Err(self.error(&info.name, found(), &expected, advice));
+        }
+        batch_axis(shape).ok_or_else(|| self.error(&info.name, found(), &expected, BATCH_ADVICE))
+    }
+
+    /// The kind of the first axis of a tensor whose type can be read, where it is one for a batch.
+    fn batch(&self, info: &TensorInfo) -> Result<Option<BatchAxis>, DetectError> {
+        let (element, shape) = self.tensor(info, READABLE)?;
+        if !matches!(element, Element::Supported(_)) {
+            let advice = "export the network with float32 at its ends; it may be reduced inside";
+            let found = format!("{} [{}]", element.name(), list(shape));
+            return Err(self.error(&info.name, found, READABLE, advice));
+        }
+        Ok(batch_axis(shape))
+    }
+
+    fn no_batch(&self, info: &TensorInfo) -> DetectError {
+        let found = info
+            .tensor
+            .as_ref()
+            .map_or_else(String::new, |(element, shape)| {
+                format!("{} [{}]", element.name(), list(shape))
+            });
+        self.error(&info.name, found, READABLE, BATCH_ADVICE)
+    }
+
+    fn tensor<'t>(
+        &self,
+        info: &'t TensorInfo,
+        expected: &str,
+    ) -> Result<(&'t Element, &'t [i64]), DetectError> {
+        match &info.tensor {
+            Some((element, shape)) => Ok((element, shape)),
+            None => Err(self.error(
+                &info.name,
+                "no tensor".to_owned(),
+                expected,
+                "export the network with tensors",
+            )),
+        }
+    }
+
+    fn error(&self, name: &str, found: String, expected: &str, advice: &str) -> DetectError {
+        DetectError::Tensor {
+            path: self.path.to_owned(),
+            tensor: format!("{} `{name}`", self.kind),
+            found,
+            expected: expected.to_owned(),
+            advice: advice.to_owned(),
+        }
+    }
+}
+
+/// The kind of the first axis; `None` when it has a length other than 1, or when there is none.
+fn batch_axis(shape: &[i64]) -> Option<BatchAxis> {
+    match shape.first() {
+        Some(1) => Some(BatchAxis::One),
+        Some(axis) if *axis < 0 => Some(BatchAxis::Dynamic),
+        _ => None,
+    }
+}
+
+impl Element {
+    fn name(&self) -> &str {
+        match self {
+            Self::Supported(element) => element.name(),
+            Self::Uint8 => "uint8",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// Axes as text; `N` for those that the network leaves open.
+fn list(axes: &[i64]) -> String {
+    let axes: Vec<String> = axes
+        .iter()
+        .map(|axis| {
+            if *axis < 0 {
+                "N".to_owned()
+            } else {
+                axis.to_string()
+            }
+        })
+        .collect();
+    axes.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

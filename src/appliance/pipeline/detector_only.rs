@@ -1,0 +1,186 @@
+//! The detector alone: preloaded frames through the workers' detectors, and nothing else. The yardstick for the whole chain.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+
+use jetwatch_config::{Config, SourceConfig};
+use jetwatch_detect::{self as detect, LayerTime};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
+use jetwatch_telemetry::{Recorder, StageSummary, process_usage};
+use jetwatch_types::Frame;
+
+use super::{PipelineError, needs_gstreamer, spawn};
+
+/// Numbers of the detector alone.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct DetectorAlone {
+    /// Frames measured.
+    pub frames: u64,
+    /// Workers.
+    pub workers: usize,
+    /// Frames preloaded and used in turns.
+    pub preloaded: usize,
+    /// Frames per second of all workers together.
+    pub fps: f64,
+    /// CPU time of the process per frame, in ms.
+    pub cpu_ms_per_frame: f64,
+    /// Times of the stages inside the detector.
+    pub stages: Vec<StageSummary>,
+}
+
+/// Preloads up to `preload` frames of the first source and runs at least `frames` of them through the detectors, after `warmup` of them unmeasured.
+pub fn bench_detector(
+    config: &Config,
+    preload: usize,
+    warmup: u64,
+    frames: u64,
+) -> Result<DetectorAlone, PipelineError> {
+    let recorder = Recorder::default();
+    if config.sources.first().is_some_and(needs_gstreamer) {
+        source::gst::init(&config.log.gst_debug)?;
+    }
+    let prepared = Arc::new(detect::load(&config.detector, &recorder)?);
+    let preloaded = Arc::new(preload_frames(&config.sources[0], &prepared, preload)?);
+    let (workers, size) = (
+        config.detector.workers,
+        config.detector.batch_size.min(preloaded.len()),
+    );
+    let next = Arc::new(AtomicU64::new(0));
+    // Workers and this thread: after the warm-up, and at the end.
+    let barrier = Arc::new(Barrier::new(workers + 1));
+    let (failed, failures) = bounded(workers);
+    let mut threads = Vec::new();
+    for index in 0..workers {
+        let (prepared, preloaded, next, barrier, failed) = (
+            Arc::clone(&prepared),
+            Arc::clone(&preloaded),
+            Arc::clone(&next),
+            Arc::clone(&barrier),
+            failed.clone(),
+        );
+        threads.push(spawn(&format!("detect-{index}"), move || {
+            let mut results = Vec::new();
+            let mut at = index * size % preloaded.len();
+            let mut detector = match prepared.create(index) {
+                Ok(detector) => Some(detector),
+                Err(error) => {
+                    let _ = failed.try_send(error);
+                    None
+                }
+            };
+            for limit in [warmup, warmup + frames] {
+                while next.fetch_add(size as u64, Ordering::Relaxed) < limit {
+                    let Some(running) = &mut detector else { break };
+                    at = if at + size > preloaded.len() { 0 } else { at };
+                    if let Err(error) = running.detect(&preloaded[at..at + size], &mut results) {
+                        let _ = failed.try_send(error);
+                        detector = None;
+                    }
+                    at += size;
+                }
+                barrier.wait();
+                barrier.wait();
+            }
+        })?);
+    }
+    barrier.wait();
+    recorder.reset();
+    next.store(warmup, Ordering::Relaxed);
+    let (started, cpu) = (Instant::now(), process_usage().cpu);
+    barrier.wait();
+    barrier.wait();
+    let (seconds, cpu) = (
+        started.elapsed().as_secs_f64(),
+        process_usage().cpu.saturating_sub(cpu),
+    );
+    barrier.wait();
+    for thread in threads {
+        super::join(thread);
+    }
+    if let Ok(error) = failures.try_recv() {
+        return Err(error.into());
+    }
+    let summary = recorder.summary();
+    let done = summary.stage(jetwatch_telemetry::Stage::Infer).items.max(1);
+    Ok(DetectorAlone {
+        frames: done,
+        workers,
+        preloaded: preloaded.len(),
+        fps: done as f64 / seconds,
+        cpu_ms_per_frame: cpu.as_secs_f64() * 1e3 / done as f64,
+        stages: summary.stages,
+    })
+}
+
+/// How long each layer of the network takes, over `detector_description` runs on single frames of the first source; `None` where the
+/// backend cannot tell.
+pub fn bench_layers(
+    config: &Config,
+    preload: usize,
+    runs: usize,
+) -> Result<Option<Vec<LayerTime>>, PipelineError> {
+    if config.sources.first().is_some_and(needs_gstreamer) {
+        source::gst::init(&config.log.gst_debug)?;
+    }
+    let prepared = detect::load(&config.detector, &Recorder::default())?;
+    let frames = preload_frames(&config.sources[0], &prepared, preload)?;
+    Ok(prepared.layer_times(&frames, runs)?)
+}
+
+/// Keeps the first frames of a source, then stops it.
+struct FirstFrames {
+    kept: Arc<Mutex<Vec<Frame>>>,
+    wanted: usize,
+    stop: StopToken,
+}
+
+impl FrameHandler for FirstFrames {
+    fn frame(&self, frame: Frame) -> Flow {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(frame);
+        if kept.len() < self.wanted {
+            return Flow::Continue;
+        }
+        self.stop.stop();
+        Flow::Stop
+    }
+}
+
+/// The first `preload` frames of `on_source_state`, at least one, through its real pipeline.
+pub(super) fn preload_frames(
+    source: &SourceConfig,
+    prepared: &detect::DetectorFactory,
+    preload: usize,
+) -> Result<Vec<Frame>, PipelineError> {
+    let kept: Arc<Mutex<Vec<Frame>>> = Arc::default();
+    let stop = StopToken::default();
+    let handler = FirstFrames {
+        kept: Arc::clone(&kept),
+        wanted: preload.max(1),
+        stop: stop.clone(),
+    };
+    let context = SourceContext::standalone(
+        &source.name,
+        prepared.input_size(),
+        prepared.placement(),
+        &stop,
+        Arc::new(handler),
+    );
+    let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
+        name: format!("source-{}", source.name),
+        cause,
+    })?;
+    while !handle.is_finished() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    handle.join()?;
+    let frames = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+    if frames.is_empty() {
+        Err(source::SourceError::Empty.into())
+    } else {
+        Ok(frames)
+    }
+}

@@ -1,0 +1,79 @@
+//! What is kept of one source's detections, behind the network: a higher score, fewer classes. The network and its decoding
+//! know no sources, as one batch has frames of several.
+
+use jetwatch_config::SourceConfig;
+use jetwatch_detect::{ClassFilter, DetectError};
+use jetwatch_types::Detection;
+
+/// The filter of one source.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DetectionFilter {
+    min_score: f32,
+    classes: ClassFilter,
+}
+
+impl DetectionFilter {
+    /// The filter that `on_source_state` asks for, of detections whose classes have these labels.
+    ///
+    /// # Errors
+    /// A label that the model does not have.
+    pub(super) fn new(source: &SourceConfig, labels: &[String]) -> Result<Self, DetectError> {
+        Ok(Self {
+            min_score: source.score_threshold.unwrap_or(0.0),
+            classes: ClassFilter::new(labels, &source.classes)?,
+        })
+    }
+
+    /// Takes out what is not kept; the order stays.
+    pub(super) fn apply(&self, detections: &mut Vec<Detection>) {
+        detections
+            .retain(|found| found.score >= self.min_score && self.classes.accepts(found.class));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jetwatch_config::Config;
+
+    fn filter(keys: &str) -> Result<DetectionFilter, DetectError> {
+        let text = format!(
+            "sources:\n  - name: a\n    uri: synthetic://traffic\n{keys}detector:\n  backend: scripted\n"
+        );
+        let config = Config::from_str("f.yaml", &text).expect("a good file");
+        let labels = ["person", "car", "bus"].map(str::to_owned);
+        DetectionFilter::new(&config.sources[0], &labels)
+    }
+
+    #[test]
+    fn filter_keeps_configured_scores_and_classes() {
+        let found = |class, score| Detection {
+            class,
+            score,
+            xyxy: [0.0, 0.0, 1.0, 1.0],
+        };
+        let all = vec![found(0, 0.9), found(1, 0.4), found(2, 0.6), found(0, 0.5)];
+        let kept = |keys: &str| {
+            let mut left = all.clone();
+            filter(keys).expect("known labels").apply(&mut left);
+            left.iter()
+                .map(|one| (one.class, one.score))
+                .collect::<Vec<(u16, f32)>>()
+        };
+        assert_eq!(kept("").len(), 4);
+        assert_eq!(
+            kept("    score_threshold: 0.5\n"),
+            [(0, 0.9), (2, 0.6), (0, 0.5)]
+        );
+        assert_eq!(
+            kept("    score_threshold: 0.45\n    classes: [bus, car]\n"),
+            [(2, 0.6)]
+        );
+    }
+
+    #[test]
+    fn unknown_label_is_an_error() {
+        let error = filter("    classes: [cars]\n").expect_err("no such label");
+        assert!(error.to_string().contains("cars"), "{error}");
+    }
+}

@@ -1,0 +1,144 @@
+//! The attendant: a thread that tells systemd when the chain is ready, how it is, that it lives, and that it stops.
+//!
+//! Ready: every source has had its first frame through the chain, has ended, or has had its time for it. Alive:
+//! every thread that has work makes progress. A camera that is away is no stall: its supervisor goes on trying. What is
+//! stuck is left to the watchdog, which ends the whole process: a thread inside of a driver cannot be ended alone.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jetwatch_publish::Stats;
+use jetwatch_source::StopToken;
+use jetwatch_telemetry::{Heartbeats, systemd};
+use jetwatch_types::SourceState;
+
+use super::batcher::Batcher;
+use super::reload_notice::Notice;
+use super::stats::StatsCollector;
+
+/// How often the attendant looks.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How much longer the start may take, told while first frames are waited for; that wait has ends of its own.
+const START_EXTENSION: Duration = Duration::from_secs(30);
+
+/// How often the status line is made anew.
+const STATUS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What the attendant looks at.
+pub(super) struct ServiceNotifier {
+    pub(super) stats: Arc<StatsCollector>,
+    pub(super) batcher: Arc<Batcher>,
+    pub(super) heartbeats: Heartbeats,
+    /// How long the start waits for the first frame of each source, in the sources' order.
+    pub(super) first_frame_waits: Vec<Duration>,
+    pub(super) watchdog: Option<Duration>,
+    pub(super) stop: StopToken,
+    /// What came of the last reload.
+    pub(super) reload_notice: Notice,
+}
+
+impl ServiceNotifier {
+    /// Runs until the stop.
+    pub(super) fn run(self) {
+        let started = Instant::now();
+        let mut ready = false;
+        let mut status_due = started + STATUS_INTERVAL;
+        let mut alive_due = started;
+        let mut wait_due = started;
+        let mut stall_logged = false;
+        while !self.stop.wait(POLL_INTERVAL) {
+            let now = Instant::now();
+            if !ready && self.is_ready(now - started) {
+                ready = true;
+                let status = self.status();
+                log::info!("ready: {status}");
+                systemd::notify_ready(&status);
+                self.reload_notice.set_ready();
+                status_due = now + STATUS_INTERVAL;
+            } else if !ready && now >= wait_due {
+                wait_due = now + START_EXTENSION / 6;
+                let status = format!("waiting for the first frames: {}", self.status());
+                systemd::extend_timeout(START_EXTENSION, &status);
+            } else if ready && now >= status_due {
+                status_due = now + STATUS_INTERVAL;
+                systemd::notify_status(&self.status());
+            }
+            let Some(interval) = self.watchdog else {
+                continue;
+            };
+            // Half of the interval is left to a thread, the other half to systemd's clock.
+            if let Some((name, worked)) = self.stalled_thread(interval / 2) {
+                if !stall_logged {
+                    stall_logged = true;
+                    let seconds = worked.as_secs();
+                    log::error!(stage = name.as_str(); "no progress for {seconds} s; the watchdog will start the daemon anew unless it goes on");
+                }
+            } else {
+                stall_logged = false;
+                if now >= alive_due {
+                    alive_due = now + interval / 4;
+                    systemd::notify_watchdog();
+                }
+            }
+        }
+        systemd::notify_stopping("stopping: delivering what is held");
+    }
+
+    fn status(&self) -> String {
+        self.reload_notice
+            .prepend_to(status_line(&self.stats.progress()))
+    }
+
+    fn is_ready(&self, waited: Duration) -> bool {
+        self.stats
+            .first_frames()
+            .iter()
+            .zip(&self.first_frame_waits)
+            .all(|(shown, wait)| *shown || waited >= *wait)
+    }
+
+    /// Who has made no progress for `limit` or more: a thread, or all workers together.
+    fn stalled_thread(&self, limit: Duration) -> Option<(String, Duration)> {
+        let untaken = self.batcher.stalled_for().filter(|waited| *waited >= limit);
+        self.heartbeats
+            .stalled(limit)
+            .or_else(|| untaken.map(|waited| ("batch".to_owned(), waited)))
+    }
+}
+
+/// The line that `systemctl status` shows.
+fn status_line(stats: &Stats) -> String {
+    let count = |state| {
+        let is_in = stats.sources.iter().filter(|source| source.state == state);
+        is_in.count()
+    };
+    let (online, ended) = (count(SourceState::Online), count(SourceState::Ended));
+    let mut text = format!("{online} of {} sources online", stats.sources.len());
+    if ended > 0 {
+        text += &format!(", {ended} ended");
+    }
+    let away = stats
+        .sources
+        .iter()
+        .filter(|source| matches!(source.state, SourceState::Connecting | SourceState::Offline));
+    let away: Vec<&str> = away.map(|source| source.name.as_str()).collect();
+    if !away.is_empty() {
+        text += &format!(" (without {})", away.join(", "));
+    }
+    let tracks: usize = stats.sources.iter().map(|source| source.tracks).sum();
+    let dropped: u64 = stats.sources.iter().map(|source| source.dropped).sum();
+    text += &format!(
+        "; {:.1} frames/s, {tracks} tracks, {} frames in all, {dropped} dropped",
+        stats.fps, stats.detected_frames
+    );
+    let causes = stats
+        .machine
+        .iter()
+        .flat_map(|machine| &machine.throttled_by);
+    let causes: Vec<&str> = causes.map(|cause| cause.name()).collect();
+    if !causes.is_empty() {
+        text += &format!("; slowed down by {}", causes.join(", "));
+    }
+    text
+}

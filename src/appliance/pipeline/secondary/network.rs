@@ -1,0 +1,97 @@
+//! What follower and workers know of one secondary network, and the claims on a source's crops.
+
+use std::sync::Arc;
+
+use jetwatch_types::{Size, Xyxy};
+
+use super::counters::Counters;
+use super::prepare::PreparedSecondary;
+use super::votes::VoteRule;
+
+/// One secondary network, shared by all who deal with it.
+pub(crate) struct Network {
+    pub(super) name: Arc<str>,
+    pub(super) labels: Vec<Arc<str>>,
+    /// The network whose findings it looks at; `None`: it looks at tracked objects.
+    pub(super) parent: Option<usize>,
+    /// Whether it looks at a class of what it stands on; empty: at all.
+    pub(super) classes: Box<[bool]>,
+    pub(super) min_object: Size,
+    /// What crops show around the object, as a share of its sides.
+    pub(super) margin: f32,
+    pub(super) batch_size: usize,
+    pub(super) batch_timeout: std::time::Duration,
+    pub(super) reinfer_interval: u32,
+    pub(super) rule: VoteRule,
+    /// A detector, whose boxes others may look at.
+    pub(super) is_detector: bool,
+    pub(super) input: Size,
+    pub(super) placement: jetwatch_types::Placement,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Network {
+    pub(super) fn new(prepared: &PreparedSecondary) -> Self {
+        let (config, detector) = (&prepared.config, &prepared.prepared);
+        let classifier = detector
+            .spec()
+            .and_then(|spec| spec.output.layout.classifier());
+        Self {
+            name: config.name.as_str().into(),
+            labels: detector
+                .labels()
+                .iter()
+                .map(|label| label.as_str().into())
+                .collect(),
+            parent: config.on,
+            classes: prepared.classes.clone(),
+            min_object: config.min_object,
+            margin: detector.spec().map_or(0.0, |spec| spec.crop_margin),
+            batch_size: config.batch_size,
+            batch_timeout: config.batch_timeout,
+            reinfer_interval: config.reinfer_interval,
+            rule: VoteRule {
+                window: config.vote_frames,
+                threshold: detector.score_threshold(),
+                allow_several: classifier.is_none_or(|scores| scores.allow_several()),
+            },
+            is_detector: classifier.is_none(),
+            input: detector.input_size(),
+            placement: detector.placement(),
+            counters: Arc::new(Counters::new(prepared.max_batch, config.batch_size)),
+        }
+    }
+
+    /// Whether it looks at `class` of what it stands on.
+    pub(super) fn accepts(&self, class: u16) -> bool {
+        let kept = self.classes.get(usize::from(class)).copied();
+        kept.unwrap_or(self.classes.is_empty())
+    }
+
+    /// Whether a box has the least size.
+    pub(super) fn is_large_enough(&self, [left, top, right, bottom]: &Xyxy) -> bool {
+        right - left >= self.min_object.width as f32
+            && bottom - top >= self.min_object.height as f32
+    }
+
+    /// The label of a class, which is one of its own.
+    pub(super) fn label(&self, class: u16) -> Arc<str> {
+        Arc::clone(&self.labels[usize::from(class)])
+    }
+}
+
+/// Says, as long as a clone of it lives, that somebody works on crops of a source.
+#[derive(Debug, Clone, Default)]
+pub(super) struct InFlightToken(Arc<()>);
+
+impl InFlightToken {
+    /// Whether others have a clone.
+    pub(super) fn is_shared(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// How many clones others have.
+    pub(super) fn count(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+}

@@ -1,0 +1,180 @@
+//! Secondary networks made ready: their models read and opened, their classes looked up. Done once, before any thread starts.
+
+use crate::PipelineError;
+use jetwatch_config::{
+    Backend, Config, DetectorConfig, MAX_BATCH_SIZE, SecondaryConfig, TensorRtConfig,
+};
+use jetwatch_detect::{self as detect, ClassFilter, DetectError, Detector, DetectorFactory};
+use jetwatch_telemetry::Recorder;
+
+/// A secondary network that can run.
+pub struct PreparedSecondary {
+    pub(super) config: SecondaryConfig,
+    pub(super) prepared: DetectorFactory,
+    /// Flags for the classes that it looks at; empty: all.
+    pub(super) classes: Box<[bool]>,
+    /// Most crops in one run of the network.
+    pub(super) max_batch: usize,
+}
+
+impl PreparedSecondary {
+    /// Its name in the configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// What runs which network, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.prepared.describe()
+    }
+
+    /// The detector of a worker, made on its own thread.
+    pub(crate) fn make_detector(&self, worker: usize) -> Result<Box<dyn Detector>, DetectError> {
+        self.prepared.create(worker)
+    }
+
+    /// How many of it run side by side.
+    pub(crate) fn workers(&self) -> usize {
+        self.config.workers
+    }
+}
+
+/// Opens the secondary networks of `config`, whose primary detector has the `labels`.
+///
+/// # Errors
+/// The first that cannot work, with its place in the list, and all others.
+pub fn prepare_secondary(
+    config: &Config,
+    labels: &[String],
+) -> Result<Vec<PreparedSecondary>, Box<(PipelineError, Vec<PipelineError>)>> {
+    let mut problems = Vec::new();
+    let mut kept = |problem| problems.push(problem);
+    let networks = || config.secondary.iter().enumerate();
+    let opened: Vec<Option<DetectorFactory>> = networks()
+        .map(|(index, network)| open(config, index, network).map_err(&mut kept).ok())
+        .collect();
+    let classes: Vec<Option<Box<[bool]>>> = networks()
+        .map(|(index, network)| {
+            let labels = match network.on {
+                None => labels,
+                // Nothing is known of one that could not be opened.
+                Some(parent) => opened[parent].as_ref()?.labels(),
+            };
+            class_flags(index, network, labels).map_err(&mut kept).ok()
+        })
+        .collect();
+    let mut problems = problems.into_iter();
+    if let Some(first) = problems.next() {
+        return Err(Box::new((first, problems.collect())));
+    }
+    let prepared = config.secondary.iter().zip(opened).zip(classes);
+    Ok(prepared
+        .filter_map(|((config, prepared), classes)| {
+            let prepared = prepared?;
+            Some(PreparedSecondary {
+                config: config.clone(),
+                max_batch: if prepared.runs_single_frames() {
+                    1
+                } else {
+                    MAX_BATCH_SIZE as usize
+                },
+                prepared,
+                classes: classes?,
+            })
+        })
+        .collect())
+}
+
+fn failed(index: usize, network: &SecondaryConfig, cause: DetectError) -> PipelineError {
+    PipelineError::Secondary {
+        key: format!("secondary[{index}]"),
+        name: network.name.clone(),
+        cause: Box::new(cause),
+    }
+}
+
+fn open(
+    config: &Config,
+    index: usize,
+    network: &SecondaryConfig,
+) -> Result<DetectorFactory, PipelineError> {
+    // Stages inside of the network are those of the primary detector; a batch of crops is one range as a whole.
+    let prepared = detect::load(&settings(&config.detector, network), &Recorder::silent())
+        .map_err(|cause| failed(index, network, cause))?;
+    if prepared.runs_single_frames() && network.batch_size > 1 {
+        return Err(PipelineError::SecondaryBatch {
+            key: format!("secondary[{index}].batch_size"),
+            found: network.batch_size,
+            model: prepared.model().to_owned(),
+        });
+    }
+    Ok(prepared)
+}
+
+/// The settings of all networks of `config`, each as a detector of its own: the primary one, then the secondary ones.
+#[must_use]
+pub fn all_networks(config: &Config) -> Vec<DetectorConfig> {
+    let primary = &config.detector;
+    let secondary = config.secondary.iter();
+    let secondary = secondary.map(|network| settings(primary, network));
+    [primary.clone()].into_iter().chain(secondary).collect()
+}
+
+/// The settings of the primary detector with what the secondary network has of its own. Its calibration is of another network,
+/// and its DLA is its own: secondary networks run on the GPU.
+fn settings(detector: &DetectorConfig, network: &SecondaryConfig) -> DetectorConfig {
+    DetectorConfig {
+        backend: match detector.backend {
+            // The truth knows nothing of attributes.
+            Backend::Scripted => Backend::Auto,
+            backend => backend,
+        },
+        model: Some(network.model.clone()),
+        precision: network.precision.clone(),
+        score_threshold: network.threshold,
+        nms_iou: None,
+        classes: Vec::new(),
+        batch_size: network.batch_size,
+        batch_timeout: network.batch_timeout,
+        workers: network.workers,
+        tensorrt: TensorRtConfig {
+            calibration: None,
+            dla: None,
+            ..detector.tensorrt.clone()
+        },
+        ..detector.clone()
+    }
+}
+
+/// Flags for the classes that the network looks at.
+fn class_flags(
+    index: usize,
+    network: &SecondaryConfig,
+    labels: &[String],
+) -> Result<Box<[bool]>, PipelineError> {
+    if network.classes.is_empty() {
+        return Ok(Box::default());
+    }
+    let filter = match ClassFilter::new(labels, &network.classes) {
+        Err(DetectError::UnknownClass { label, near, .. }) => {
+            return Err(PipelineError::SecondaryClass {
+                key: format!("secondary[{index}].on.classes"),
+                of: match network.on {
+                    None => "detector",
+                    Some(_) => "network that it stands on",
+                },
+                label,
+                near,
+                known: labels.to_vec(),
+            });
+        }
+        Err(cause) => return Err(failed(index, network, cause)),
+        Ok(filter) => filter,
+    };
+    // The labels are at most 10 000.
+    Ok((0..labels.len())
+        .map(|class| filter.accepts(class as u16))
+        .collect())
+}

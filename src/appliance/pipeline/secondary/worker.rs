@@ -1,0 +1,174 @@
+//! A worker of a secondary network: takes crops, scales them, runs its network on batches of them, hands findings on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use jetwatch_detect::{DetectError, Detector, Resizer};
+use jetwatch_source::PixelPool;
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
+use jetwatch_types::{Detection, Frame, FrameMeta, Image, Letterbox, PIXEL_BYTES};
+
+use super::network::Network;
+use super::votes::Vote;
+use super::{CropJob, SecondaryResult};
+use crate::track::TrackMessage;
+
+/// What the workers of one network need. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct WorkerContext {
+    pub(super) index: usize,
+    pub(super) network: Arc<Network>,
+    pub(super) jobs: Receiver<CropJob>,
+    /// Networks that look at the boxes that this one finds.
+    pub(super) children: Vec<(Arc<Network>, Sender<CropJob>)>,
+    pub(super) pool: PixelPool,
+}
+
+/// Runs until nobody sends crops any more, or the network fails.
+pub(crate) fn run_worker(
+    mut detector: Box<dyn Detector>,
+    context: &WorkerContext,
+    messages: &Sender<TrackMessage>,
+    recorder: &Recorder,
+    pulse: &Heartbeat,
+) -> Result<(), DetectError> {
+    let network = &context.network;
+    let mut resampler = Resizer::default();
+    let mut batch: Vec<CropJob> = Vec::with_capacity(network.batch_size);
+    let mut frames: Vec<Frame> = Vec::with_capacity(network.batch_size);
+    let mut results: Vec<Vec<Detection>> = Vec::with_capacity(network.batch_size);
+    loop {
+        pulse.idle();
+        let mut whole = recorder.batch(Level::Secondary, network.batch_size);
+        {
+            let mut range = recorder.range(Stage::SecondaryWait, network.batch_size);
+            let came = context.next_batch(&mut batch).then_some(batch.len());
+            range.set_items(came);
+            whole.set_items(came);
+            if came.is_none() {
+                return Ok(());
+            }
+        }
+        pulse.busy();
+        let range = recorder.range(Stage::Secondary, batch.len());
+        let started = Instant::now();
+        let waited: Duration = batch
+            .iter()
+            .map(|job| started.saturating_duration_since(job.queued_at))
+            .sum();
+        frames.extend(batch.iter().map(|job| context.frame(job, &mut resampler)));
+        detector.detect(&frames, &mut results)?;
+        network
+            .counters
+            .batch(batch.len(), waited, started.elapsed());
+        drop(range);
+        drop(whole);
+        frames.clear();
+        context.forward_to_children(&batch, &results);
+        for (job, found) in batch.drain(..).zip(&results) {
+            let finding = SecondaryResult {
+                network: context.index,
+                source: job.source,
+                track: job.track,
+                votes: context.votes(&job, found),
+                _token: job.token,
+            };
+            if messages
+                .send(TrackMessage::SecondaryResult(finding))
+                .is_err()
+            {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl WorkerContext {
+    /// Replaces `batch` by 1 to `batch_size` crops; false when no more come.
+    fn next_batch(&self, batch: &mut Vec<CropJob>) -> bool {
+        batch.clear();
+        let Ok(first) = self.jobs.recv() else {
+            return false;
+        };
+        batch.push(first);
+        let deadline = Instant::now() + self.network.batch_timeout;
+        while batch.len() < self.network.batch_size {
+            match self.jobs.recv_deadline(deadline) {
+                Ok(job) => batch.push(job),
+                // The time is up, or what is here is the last.
+                Err(_) => break,
+            }
+        }
+        true
+    }
+
+    /// A crop as the network wants it: a picture of its own, scaled.
+    fn frame(&self, job: &CropJob, resampler: &mut Resizer) -> Frame {
+        let source_size = job.crop.source_size();
+        let inner = Letterbox::new(source_size, self.network.input, self.network.placement).inner;
+        let stride = inner.width as usize * PIXEL_BYTES;
+        let mut scaled = self.pool.acquire(stride * inner.height as usize);
+        let (pixels, size) = job.crop.pixels();
+        resampler.scale(pixels, size, inner, scaled.as_mut());
+        Frame {
+            meta: FrameMeta {
+                source: job.source,
+                seq: job.seq,
+                pts: None,
+                captured_at: SystemTime::UNIX_EPOCH,
+                received_at: job.queued_at,
+                source_size,
+            },
+            crop: None,
+            image: Image::new(inner, stride, Box::new(scaled))
+                .expect("the memory was taken for this size"),
+            full_image: None,
+            truth: Vec::new(),
+        }
+    }
+
+    /// What is found in a crop as votes: of each class the best, which comes first.
+    fn votes(&self, job: &CropJob, found: &[Detection]) -> Vec<Vote> {
+        let mut votes: Vec<Vote> = Vec::with_capacity(found.len());
+        for detection in found {
+            if votes.iter().all(|vote| vote.class != detection.class) {
+                let xyxy = self.network.is_detector.then_some(detection.xyxy);
+                votes.push(Vote {
+                    class: detection.class,
+                    score: detection.score,
+                    xyxy: xyxy.map(|xyxy| job.crop.to_source(&xyxy)),
+                });
+            }
+        }
+        votes
+    }
+
+    /// Sends the boxes that were found in a batch to those who look at them.
+    fn forward_to_children(&self, batch: &[CropJob], results: &[Vec<Detection>]) {
+        for (child, queue) in &self.children {
+            let mut objects = 0;
+            for (job, found) in batch.iter().zip(results) {
+                // Of several the best: an object has one value of each attribute.
+                let best = found.iter().find_map(|detection| {
+                    let xyxy = job.crop.to_source(&detection.xyxy);
+                    (child.accepts(detection.class) && child.is_large_enough(&xyxy)).then_some(xyxy)
+                });
+                let crop = best.and_then(|xyxy| job.crop.sub_crop(&xyxy, child.margin, &self.pool));
+                let Some(crop) = crop else { continue };
+                objects += 1;
+                let job = CropJob {
+                    crop,
+                    queued_at: Instant::now(),
+                    token: job.token.clone(),
+                    ..*job
+                };
+                if queue.try_send(job).is_err() {
+                    child.counters.dropped();
+                }
+            }
+            child.counters.eligible(objects);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! One part of the chain alone, as fast as it goes: the others are fed from memory, or left out.
+//!
+//! Called by `jetwatch bench --only`. Every range goes to a trace, as in the whole chain.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use jetwatch_config::{Config, SourceConfig, SourceUri};
+use jetwatch_detect::{self as detect, DetectorFactory};
+use jetwatch_publish::Publication;
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, StopToken};
+use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, Trace};
+use jetwatch_track::{TrackEventGenerator, Tracker};
+use jetwatch_types::{Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState};
+
+use super::detector_only::preload_frames;
+use super::sinks::{embedded_broker, start_sinks};
+use super::track::SINK_CLOSE_TIMEOUT;
+use super::{POLL_INTERVAL, PipelineError, join, needs_gstreamer, spawn};
+
+/// Parts of the chain that can be measured alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BenchStage {
+    /// The sources, to the scaled picture.
+    Decode,
+    /// The first source's scaling, of one picture of its size that is repeated from memory.
+    Scale,
+    /// Tensor, network and decoding of its output.
+    Detect,
+    /// Tracker and life cycle.
+    Track,
+    /// Messages, up to the queues of the sinks.
+    Publish,
+}
+
+/// How long a part runs: until one of these is reached.
+pub struct RunLimit {
+    frames: AtomicU64,
+    until: Option<Duration>,
+    stop: StopToken,
+}
+
+impl RunLimit {
+    /// At most `frames` frames, for at most `duration`, until `stop`.
+    #[must_use]
+    pub fn new(frames: Option<u64>, duration: Option<Duration>, stop: StopToken) -> Self {
+        Self {
+            frames: AtomicU64::new(frames.unwrap_or(u64::MAX)),
+            until: duration,
+            stop,
+        }
+    }
+
+    /// Takes up to `max_batch` frames; zero: it is over.
+    fn reserve(&self, max: usize, started: Instant) -> usize {
+        if self.is_over(started) {
+            return 0;
+        }
+        let most = max as u64;
+        let before = self
+            .frames
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+                Some(left.saturating_sub(most))
+            });
+        before.unwrap_or_default().min(most) as usize
+    }
+
+    fn is_over(&self, started: Instant) -> bool {
+        self.stop.is_stopped() || self.until.is_some_and(|until| started.elapsed() >= until)
+    }
+}
+
+/// Runs `sub_crop` of the chain that `config` describes. `preload` frames of the first source are used in turns, forth and back,
+/// so that nothing jumps. Gives the frames that went through.
+///
+/// # Errors
+/// The detector, a source or a sink cannot be started, or fails.
+pub fn bench_stage(
+    config: &Config,
+    part: BenchStage,
+    preload: usize,
+    budget: RunLimit,
+    trace: &Trace,
+) -> Result<u64, PipelineError> {
+    if part == BenchStage::Scale || config.sources.iter().any(needs_gstreamer) {
+        source::gst::init(&config.log.gst_debug)?;
+    }
+    let recorder = Recorder::with_trace(Some(trace.clone()));
+    let of_detector = match part {
+        BenchStage::Detect => recorder.clone(),
+        // What it does is not measured.
+        _ => Recorder::default(),
+    };
+    let prepared = Arc::new(detect::load(&config.detector, &of_detector)?);
+    match part {
+        BenchStage::Decode => bench_sources(&config.sources, &prepared, budget, &recorder),
+        BenchStage::Scale => {
+            let still = [static_source(&config.sources[0], &prepared)?];
+            bench_sources(&still, &prepared, budget, &recorder)
+        }
+        BenchStage::Detect => bench_workers(config, &prepared, preload, budget, &recorder),
+        BenchStage::Track => {
+            Ok(DetectedFrames::collect(config, &prepared, preload)?
+                .track(config, &budget, &recorder))
+        }
+        BenchStage::Publish => {
+            let detected = DetectedFrames::collect(config, &prepared, preload)?;
+            detected.publish(config, prepared.labels(), &budget, &recorder)
+        }
+    }
+}
+
+/// The same source with one picture of its size, in the format that video decoders give, over and over.
+fn static_source(
+    source: &SourceConfig,
+    prepared: &DetectorFactory,
+) -> Result<SourceConfig, PipelineError> {
+    let first = preload_frames(source, prepared, 1)?;
+    let Size { width, height } = first[0].meta.source_size;
+    let elements = format!(
+        "videotestsrc num-buffers=1 ! video/x-raw,format=NV12,width={width},height={height},framerate=30/1 ! imagefreeze"
+    );
+    Ok(SourceConfig {
+        uri: SourceUri::Launch(elements),
+        ..source.clone()
+    })
+}
+
+/// Counts the frames of all sources until the limit is reached, and drops them.
+struct FrameCounter {
+    limit: Arc<RunLimit>,
+    started: Instant,
+    done: Arc<AtomicU64>,
+}
+
+impl FrameHandler for FrameCounter {
+    fn frame(&self, _frame: Frame) -> Flow {
+        if self.limit.reserve(1, self.started) == 0 {
+            return Flow::Stop;
+        }
+        self.done.fetch_add(1, Ordering::AcqRel);
+        if self.limit.frames.load(Ordering::Acquire) > 0 {
+            return Flow::Continue;
+        }
+        self.limit.stop.stop();
+        Flow::Stop
+    }
+}
+
+fn bench_sources(
+    sources: &[SourceConfig],
+    prepared: &DetectorFactory,
+    budget: RunLimit,
+    recorder: &Recorder,
+) -> Result<u64, PipelineError> {
+    let started = Instant::now();
+    let stop = budget.stop.clone();
+    let budget = Arc::new(budget);
+    let done = Arc::new(AtomicU64::new(0));
+    let mut handles = Vec::new();
+    for (index, source) in (0_u16..).zip(sources) {
+        let handler = FrameCounter {
+            limit: Arc::clone(&budget),
+            started,
+            done: Arc::clone(&done),
+        };
+        let context = SourceContext {
+            id: SourceId(index),
+            recorder: recorder.clone(),
+            ..SourceContext::standalone(
+                &source.name,
+                prepared.input_size(),
+                prepared.placement(),
+                &stop,
+                Arc::new(handler),
+            )
+        };
+        let handle = source::start(source, context).map_err(|cause| PipelineError::Thread {
+            name: format!("source-{}", source.name),
+            cause,
+        })?;
+        handles.push(handle);
+    }
+    while !handles.iter().all(source::SourceHandle::is_finished) {
+        if budget.is_over(started) {
+            stop.stop();
+        }
+        std::thread::sleep(POLL_INTERVAL / 4);
+    }
+    let ended: Vec<_> = handles
+        .into_iter()
+        .map(source::SourceHandle::join)
+        .collect();
+    ended.into_iter().collect::<Result<Vec<()>, _>>()?;
+    Ok(done.load(Ordering::Acquire))
+}
+
+fn bench_workers(
+    config: &Config,
+    prepared: &Arc<DetectorFactory>,
+    preload: usize,
+    budget: RunLimit,
+    recorder: &Recorder,
+) -> Result<u64, PipelineError> {
+    let preloaded = Arc::new(preload_frames(&config.sources[0], prepared, preload)?);
+    let size = config.detector.batch_size.min(preloaded.len());
+    let (budget, done) = (Arc::new(budget), Arc::new(AtomicU64::new(0)));
+    // Nobody begins before every detector is loaded.
+    let ready = Arc::new(std::sync::Barrier::new(config.detector.workers));
+    let mut threads = Vec::new();
+    for index in 0..config.detector.workers {
+        let (prepared, preloaded, recorder) = (
+            Arc::clone(prepared),
+            Arc::clone(&preloaded),
+            recorder.clone(),
+        );
+        let (budget, done, ready) = (Arc::clone(&budget), Arc::clone(&done), Arc::clone(&ready));
+        threads.push(spawn(&format!("detect-{index}"), move || {
+            let made = prepared.create(index);
+            ready.wait();
+            let mut detector = made?;
+            let started = Instant::now();
+            let mut results = Vec::new();
+            let mut at = index * size % preloaded.len();
+            loop {
+                let count = budget.reserve(size, started);
+                if count == 0 {
+                    return Ok(());
+                }
+                at = if at + count > preloaded.len() { 0 } else { at };
+                let whole = recorder.batch(Level::Detect, count);
+                detector.detect(&preloaded[at..at + count], &mut results)?;
+                drop(whole);
+                done.fetch_add(count as u64, Ordering::AcqRel);
+                at += count;
+            }
+        })?);
+    }
+    let ended: Vec<Result<(), detect::DetectError>> = threads.into_iter().map(join).collect();
+    ended.into_iter().collect::<Result<Vec<()>, _>>()?;
+    Ok(done.load(Ordering::Acquire))
+}
+
+/// What the detector saw on the preloaded frames.
+struct DetectedFrames {
+    frames: Vec<(FrameMeta, Vec<Detection>)>,
+}
+
+impl DetectedFrames {
+    fn collect(
+        config: &Config,
+        prepared: &DetectorFactory,
+        preload: usize,
+    ) -> Result<Self, PipelineError> {
+        let preloaded = preload_frames(&config.sources[0], prepared, preload)?;
+        let mut detector = prepared.create(0)?;
+        let mut frames = Vec::with_capacity(preloaded.len());
+        let mut results = Vec::new();
+        for frame in &preloaded {
+            let one: &[Frame] = std::slice::from_ref(frame);
+            detector.detect(one, &mut results)?;
+            frames.push((frame.meta, results.pop().unwrap_or_default()));
+        }
+        Ok(Self { frames })
+    }
+
+    /// The frames forth and back without an end, with new numbers and times.
+    fn repeat_forever(&self) -> impl Iterator<Item = (FrameMeta, &[Detection])> {
+        let last = self.frames.len() - 1;
+        let back = (1..last).rev();
+        let places: Vec<usize> = (0..=last).chain(back).collect();
+        let began = SystemTime::now();
+        (0_u64..)
+            .zip(places.into_iter().cycle())
+            .map(move |(seq, place)| {
+                let (meta, detections) = &self.frames[place];
+                let meta = FrameMeta {
+                    seq,
+                    captured_at: began
+                        + Duration::from_millis(33) * u32::try_from(seq).unwrap_or(0),
+                    received_at: Instant::now(),
+                    ..*meta
+                };
+                (meta, detections.as_slice())
+            })
+    }
+
+    fn track(&self, config: &Config, budget: &RunLimit, recorder: &Recorder) -> u64 {
+        let mut tracker = Tracker::new(&config.tracker);
+        let mut lifecycle = TrackEventGenerator::new(config.publish.update_interval);
+        let (mut events, started, mut done) = (Vec::new(), Instant::now(), 0);
+        for (meta, detections) in self.repeat_forever() {
+            if budget.reserve(1, started) == 0 {
+                break;
+            }
+            let _whole = recorder.batch(Level::Track, 1);
+            let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
+            events.clear();
+            lifecycle.step(&meta, tracker.update(detections), &mut events);
+            done += 1;
+        }
+        done
+    }
+
+    fn publish(
+        &self,
+        config: &Config,
+        labels: &[String],
+        budget: &RunLimit,
+        recorder: &Recorder,
+    ) -> Result<u64, PipelineError> {
+        // Kept until the sinks are closed.
+        let broker = embedded_broker(config)?;
+        let mut sinks = start_sinks(config, labels, broker.as_ref(), &Heartbeats::default())?;
+        let output = self.track_output(config);
+        let source = &config.sources[0].name;
+        let (started, mut done) = (Instant::now(), 0);
+        for (meta, events, tracks) in output.iter().cycle() {
+            if budget.reserve(1, started) == 0 {
+                break;
+            }
+            let frame = FrameMeta {
+                captured_at: SystemTime::now(),
+                received_at: Instant::now(),
+                ..*meta
+            };
+            let _whole = recorder.batch(Level::Track, 1);
+            let _range = recorder.range_with_payload(Stage::Publish, 1, frame.seq);
+            for sink in &mut sinks {
+                if !events.is_empty() {
+                    sink.publish(&Publication::Events {
+                        source,
+                        frame: &frame,
+                        events,
+                    });
+                }
+                if config.publish.detections {
+                    sink.publish(&Publication::Frame {
+                        source,
+                        frame: &frame,
+                        tracks,
+                    });
+                }
+            }
+            done += 1;
+        }
+        for sink in sinks {
+            sink.close(SINK_CLOSE_TIMEOUT);
+        }
+        if let Some(broker) = broker {
+            broker.stop();
+        }
+        Ok(done)
+    }
+
+    /// What the follower would tell of the frames, forth and back once.
+    fn track_output(&self, config: &Config) -> Vec<(FrameMeta, Vec<TrackEvent>, Vec<Track>)> {
+        let mut tracker = Tracker::new(&config.tracker);
+        let mut lifecycle = TrackEventGenerator::new(config.publish.update_interval);
+        let once = (2 * self.frames.len()).saturating_sub(2).max(1);
+        let to_output = |(meta, detections): (FrameMeta, &[Detection])| {
+            let mut events = Vec::new();
+            let tracks = tracker.update(detections);
+            lifecycle.step(&meta, tracks, &mut events);
+            let is_shown =
+                |track: &&Track| matches!(track.state, TrackState::Active | TrackState::Lost);
+            let visible = tracks.iter().filter(is_shown).cloned().collect();
+            (meta, events, visible)
+        };
+        self.repeat_forever().take(once).map(to_output).collect()
+    }
+}

@@ -1,0 +1,445 @@
+//! What the chain did so far: the numbers of `publish_stats` messages, of the progress line and of the final report.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jetwatch_platform::SensorSnapshot;
+use jetwatch_platform::throttling::Cause;
+use jetwatch_publish::{MachineStats, SecondaryStats, SinkCounts, SourceStats, Stats};
+use jetwatch_source::SourceCounters;
+use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
+use jetwatch_types::{FrameMeta, SourceId, SourceState};
+
+use super::batcher::Batcher;
+use super::report::{RunReport, SourceReport};
+use super::secondary::NamedCounters;
+
+/// Shared by the follower, who feeds it, and whoever wants to know.
+pub(super) struct StatsCollector {
+    started: Instant,
+    warmup_frames: u64,
+    workers: usize,
+    batcher: Arc<Batcher>,
+    recorder: Recorder,
+    secondary: Vec<NamedCounters>,
+    state: Mutex<State>,
+}
+
+struct State {
+    sources: Vec<Source>,
+    /// Frames through the whole chain, and those of them that skipped the network.
+    frames: u64,
+    skipped: u64,
+    events: u64,
+    first_frame_at: Option<Instant>,
+    first_event_at: Option<Instant>,
+    last_frame_at: Option<Instant>,
+    /// Longest way of a frame from its arrival to the sinks' queues, and the sum.
+    latency_max: Duration,
+    latency_sum: Duration,
+    /// Where the measured part began: at the start, or after the warm-up.
+    base: Snapshot,
+    /// Frames that were replaced by newer ones before that.
+    warmup_dropped: u64,
+    /// Where the interval of the newest `publish_stats` message began.
+    interval: Snapshot,
+    /// How the machine does, as it was read last; its loads count from the readings behind it.
+    machine: Option<(MachineStats, Arc<SensorSnapshot>)>,
+}
+
+struct Source {
+    name: String,
+    counters: Arc<SourceCounters>,
+    state: SourceState,
+    tracks: usize,
+    /// Frames through the chain.
+    done: u64,
+    done_at_interval: u64,
+    /// It has left; its numbers stay for the report.
+    is_removed: bool,
+}
+
+impl Source {
+    fn new(name: String, counters: Arc<SourceCounters>) -> Self {
+        Self {
+            name,
+            counters,
+            state: SourceState::Connecting,
+            tracks: 0,
+            done: 0,
+            done_at_interval: 0,
+            is_removed: false,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Snapshot {
+    at: Instant,
+    cpu: Duration,
+    frames: u64,
+    inferred: u64,
+    infer_ms: f64,
+}
+
+impl StatsCollector {
+    pub(super) fn new(
+        started: Instant,
+        warmup_frames: u64,
+        workers: usize,
+        batcher: Arc<Batcher>,
+        recorder: Recorder,
+    ) -> Self {
+        let mark = Snapshot {
+            at: Instant::now(),
+            cpu: process_usage().cpu,
+            frames: 0,
+            inferred: 0,
+            infer_ms: 0.0,
+        };
+        let state = State {
+            sources: Vec::new(),
+            frames: 0,
+            skipped: 0,
+            events: 0,
+            first_frame_at: None,
+            first_event_at: None,
+            last_frame_at: None,
+            latency_max: Duration::ZERO,
+            latency_sum: Duration::ZERO,
+            base: mark,
+            warmup_dropped: 0,
+            interval: mark,
+            machine: None,
+        };
+        Self {
+            started,
+            warmup_frames,
+            workers,
+            batcher,
+            recorder,
+            secondary: Vec::new(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Tells what these secondary networks do, too.
+    pub(super) fn with_secondary(mut self, networks: Vec<NamedCounters>) -> Self {
+        self.secondary = networks;
+        self
+    }
+
+    /// One more source; they come in the order of their ids.
+    pub(super) fn add_source(&self, name: &str, counters: Arc<SourceCounters>) {
+        self.lock()
+            .sources
+            .push(Source::new(name.to_owned(), counters));
+    }
+
+    /// A source has left: messages with numbers no longer name it.
+    pub(super) fn remove_source(&self, id: SourceId) {
+        let mut state = self.lock();
+        let source = &mut state.sources[id.index()];
+        source.is_removed = true;
+        source.state = SourceState::Ended;
+        source.tracks = 0;
+    }
+
+    /// A frame went through the whole chain; `skipped`: past the network.
+    pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize, skipped: bool) {
+        let now = Instant::now();
+        let latency = now.saturating_duration_since(meta.received_at);
+        let mut state = self.lock();
+        state.frames += 1;
+        state.skipped += u64::from(skipped);
+        state.first_frame_at.get_or_insert(meta.received_at);
+        state.last_frame_at = Some(now);
+        state.latency_max = state.latency_max.max(latency);
+        state.latency_sum += latency;
+        let source = &mut state.sources[meta.source.index()];
+        source.done += 1;
+        source.tracks = tracks;
+        if state.frames == 1 && self.warmup_frames == 0 {
+            // Loading and connecting are no part of the chain's speed.
+            state.base = Snapshot {
+                at: meta.received_at,
+                ..state.base
+            };
+        }
+        if state.frames == self.warmup_frames {
+            self.recorder.reset();
+            state.base = Snapshot {
+                at: now,
+                cpu: process_usage().cpu,
+                frames: state.frames,
+                inferred: 0,
+                infer_ms: 0.0,
+            };
+            state.interval = state.base;
+            state.warmup_dropped = self.dropped(&state);
+            state.latency_max = Duration::ZERO;
+            state.latency_sum = Duration::ZERO;
+        }
+    }
+
+    /// Events were handed to the sinks.
+    pub(super) fn add_events(&self, count: usize) {
+        let mut state = self.lock();
+        state.events += count as u64;
+        state.first_event_at.get_or_insert_with(Instant::now);
+    }
+
+    /// The machine was read.
+    pub(super) fn set_machine(
+        &self,
+        readings: Arc<SensorSnapshot>,
+        throttled_by: Vec<Cause>,
+        throttled_times: u64,
+        read_in: Duration,
+    ) {
+        let mut state = self.lock();
+        let base = match state.machine.take() {
+            Some((_, base)) => base,
+            None => Arc::clone(&readings),
+        };
+        let machine = MachineStats {
+            cpu_loads: readings.cpu_loads_since(&base),
+            readings,
+            throttled_by,
+            throttled_times,
+            read_in,
+        };
+        state.machine = Some((machine, base));
+    }
+
+    /// A source's state changed.
+    pub(super) fn source_state(&self, id: SourceId, new: SourceState) {
+        let mut state = self.lock();
+        let source = &mut state.sources[id.index()];
+        source.state = new;
+        if new != SourceState::Online {
+            source.tracks = 0;
+        }
+    }
+
+    /// For each source: whether a frame of it went through the chain, or none will.
+    pub(super) fn first_frames(&self) -> Vec<bool> {
+        let sources = &self.lock().sources;
+        let shown = |source: &Source| source.done > 0 || source.state == SourceState::Ended;
+        sources.iter().map(shown).collect()
+    }
+
+    /// The numbers since the last call, for a `publish_stats` message; begins a new interval.
+    pub(super) fn stats(&self, messages: SinkCounts) -> Stats {
+        let mut state = self.lock();
+        let stats = self.collect(&state, messages);
+        state.interval = self.snapshot(&state);
+        if let Some((machine, base)) = &mut state.machine {
+            *base = Arc::clone(&machine.readings);
+        }
+        for source in &mut state.sources {
+            source.done_at_interval = source.done;
+        }
+        stats
+    }
+
+    /// The numbers since the last `publish_stats` message, without ending its interval.
+    pub(super) fn progress(&self) -> Stats {
+        self.collect(&self.lock(), SinkCounts::default())
+    }
+
+    fn collect(&self, state: &State, messages: SinkCounts) -> Stats {
+        let now = self.snapshot(state);
+        let seconds = now.at.duration_since(state.interval.at).as_secs_f64();
+        let frames = now.frames - state.interval.frames;
+        let usage = process_usage();
+        Stats {
+            uptime: self.started.elapsed(),
+            sources: state
+                .sources
+                .iter()
+                .enumerate()
+                .filter(|(_, source)| !source.is_removed)
+                .map(|(index, source)| SourceStats {
+                    name: source.name.clone(),
+                    state: source.state,
+                    frames: source.counters.frames(),
+                    dropped: self.batcher.dropped(SourceId(index as u16)),
+                    reconnects: source.counters.reconnects(),
+                    fps: per_second(source.done - source.done_at_interval, seconds),
+                    tracks: source.tracks,
+                    interval: self.batcher.interval(SourceId(index as u16)).0,
+                    skipped: self.batcher.interval(SourceId(index as u16)).1,
+                })
+                .collect(),
+            detected_frames: state.frames - state.skipped,
+            fps: per_second(frames, seconds),
+            inference_fps: self.inference_fps(&state.interval, &now),
+            cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.interval.cpu), frames),
+            rss_bytes: usage.rss_bytes,
+            peak_rss_bytes: usage.peak_rss_bytes,
+            messages,
+            machine: state.machine.as_ref().map(|(machine, _)| machine.clone()),
+            secondary: self.secondary(),
+            stages: self.stages(),
+        }
+    }
+
+    /// The whole run after the warm-up.
+    pub(super) fn report(&self, messages: SinkCounts) -> RunReport {
+        let state = self.lock();
+        let now = self.snapshot(&state);
+        let end = state.last_frame_at.unwrap_or(now.at).max(state.base.at);
+        let seconds = end.duration_since(state.base.at).as_secs_f64();
+        let frames = now.frames - state.base.frames;
+        let usage = process_usage();
+        let summary = self.recorder.summary();
+        let since_start = |at: Instant| at.duration_since(self.started).as_secs_f64() * 1e3;
+        RunReport {
+            version: 2,
+            duration_s: seconds,
+            frames,
+            warmup_frames: state.base.frames,
+            fps: per_second(frames, seconds),
+            inference_fps: self.inference_fps(&state.base, &now),
+            workers: self.workers,
+            cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.base.cpu), frames),
+            inference_cpu_ms_per_frame: summary.stage(Stage::Infer).cpu_ms
+                / summary.stage(Stage::Infer).items.max(1) as f64,
+            latency_mean_ms: state.latency_sum.as_secs_f64() * 1e3 / frames.max(1) as f64,
+            latency_max_ms: state.latency_max.as_secs_f64() * 1e3,
+            peak_rss_mib: usage.peak_rss_bytes as f64 / f64::from(1 << 20),
+            first_frame_ms: state.first_frame_at.map(since_start),
+            first_event_ms: state.first_event_at.map(since_start),
+            events: state.events,
+            dropped: self.dropped(&state) - state.warmup_dropped,
+            warmup_dropped: state.warmup_dropped,
+            stages: summary.stages,
+            secondary: self.secondary(),
+            sources: SourceReport::by_name(state.sources.iter().enumerate().map(
+                |(index, source)| SourceReport {
+                    name: source.name.clone(),
+                    state: source.state.name(),
+                    frames: source.counters.frames(),
+                    detected: source.done,
+                    interval: self.batcher.interval(SourceId(index as u16)).0,
+                    skipped: self.batcher.interval(SourceId(index as u16)).1,
+                    dropped: self.batcher.dropped(SourceId(index as u16)),
+                    reconnects: source.counters.reconnects(),
+                },
+            )),
+            messages_accepted: messages.accepted,
+            messages_delivered: messages.delivered,
+            messages_dropped: messages.dropped,
+            messages_replaced: messages.replaced,
+            messages_undelivered: messages.queued,
+            recording: None,
+        }
+    }
+
+    /// Frames that were replaced by newer ones, of all sources since the start.
+    fn dropped(&self, state: &State) -> u64 {
+        let ids = (0..state.sources.len()).map(|index| SourceId(index as u16));
+        ids.map(|id| self.batcher.dropped(id)).sum()
+    }
+
+    fn secondary(&self) -> Vec<SecondaryStats> {
+        let networks = self.secondary.iter();
+        networks
+            .map(|(name, counters)| counters.stats(name))
+            .collect()
+    }
+
+    /// The stages that have run.
+    fn stages(&self) -> Vec<StageSummary> {
+        let mut stages = self.recorder.summary().stages;
+        stages.retain(|stage| stage.count > 0);
+        stages
+    }
+
+    fn snapshot(&self, state: &State) -> Snapshot {
+        let summary = self.recorder.summary();
+        let infer = summary.stage(Stage::Infer);
+        Snapshot {
+            at: Instant::now(),
+            cpu: process_usage().cpu,
+            frames: state.frames,
+            inferred: infer.items,
+            infer_ms: infer.total_ms,
+        }
+    }
+
+    /// Frames per second that the networks alone would do: frames per worker-second inside them, times the workers.
+    fn inference_fps(&self, from: &Snapshot, to: &Snapshot) -> f64 {
+        per_second(
+            to.inferred.saturating_sub(from.inferred),
+            (to.infer_ms - from.infer_ms).max(0.0) / 1e3,
+        ) * self.workers as f64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Items per second; zero when there was no time.
+fn per_second(items: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        items as f64 / seconds
+    } else {
+        0.0
+    }
+}
+
+fn per_frame(cpu: Duration, frames: u64) -> f64 {
+    if frames > 0 {
+        cpu.as_secs_f64() * 1e3 / frames as f64
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use jetwatch_types::{Frame, Size};
+
+    #[test]
+    fn warmup_drops_are_counted_separately() {
+        let lanes = Arc::new(Batcher::new(&[true], 1, None));
+        let meter = StatsCollector::new(
+            Instant::now(),
+            2,
+            1,
+            Arc::clone(&lanes),
+            Recorder::default(),
+        );
+        meter.add_source("camera", Arc::default());
+        let mut seq = 0;
+        let mut offer = |times: usize| {
+            for _ in 0..times {
+                lanes.push(Frame::black(0, seq, Size::new(1, 1)));
+                seq += 1;
+            }
+        };
+        let done = |times: usize| {
+            let mut batch = Vec::new();
+            for _ in 0..times {
+                lanes.next_batch(1, Duration::ZERO, &mut batch);
+                meter.frame_done(&batch[0].frame.meta, 0, false);
+            }
+        };
+        offer(4);
+        done(1);
+        assert_eq!(meter.report(SinkCounts::default()).dropped, 3, "so far");
+        offer(2);
+        done(1);
+        offer(3);
+        done(1);
+        let report = meter.report(SinkCounts::default());
+        assert_eq!((report.warmup_frames, report.frames), (2, 1));
+        assert_eq!((report.warmup_dropped, report.dropped), (4, 2));
+        assert_eq!(report.sources[0].dropped, 6, "of the whole run");
+    }
+}

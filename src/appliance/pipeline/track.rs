@@ -1,0 +1,514 @@
+//! The follower: one thread that sees every result of every source in order, tracks, and tells the sinks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+
+use jetwatch_platform::throttling::ThrottleEvent;
+use jetwatch_publish::{Publication, ReloadStatus, Reply, Sink, SinkCounts};
+use jetwatch_record::{BudgetedImage, Overlay, Recording, RecordingEnd};
+use jetwatch_source::StopToken;
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
+use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, SourceState, Track, TrackState};
+
+use super::batcher::Batcher;
+use super::execution_mode::InFlightLimit;
+use super::secondary::{SecondaryInference, SecondaryResult};
+use super::source_table::{PendingFrame, SourceTable, TrackedSource};
+use super::stats::StatsCollector;
+
+/// Longest that sinks may take to deliver what they hold when the daemon ends.
+pub(super) const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest that secondary networks may take at the end for what they have in hand.
+const SECONDARY_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Why a source has ended that a change of the configuration took out.
+pub(super) const REMOVED_REASON: &str = "taken out by a change of the configuration";
+
+/// What the follower hears.
+pub(super) enum TrackMessage {
+    /// A worker has detections of a frame.
+    Detections {
+        order: u64,
+        meta: FrameMeta,
+        detections: Vec<Detection>,
+        /// The picture, where a later step may look at it.
+        full_image: Option<BudgetedImage>,
+    },
+    /// A frame that skipped the network.
+    Skipped {
+        order: u64,
+        meta: FrameMeta,
+        full_image: Option<BudgetedImage>,
+    },
+    /// A secondary network has looked at an object.
+    SecondaryResult(SecondaryResult),
+    /// A source joins; what comes from it follows.
+    SourceAdded {
+        id: SourceId,
+        source: Box<TrackedSource>,
+        overlay: Box<Overlay>,
+    },
+    /// All sources that the run starts with have joined.
+    SourcesReady,
+    /// A source leaves: nothing new comes from it. Its place is given up, and `done` told, once its last frame is through.
+    SourceRemoved { id: SourceId, done: Sender<()> },
+    /// A source's state changed.
+    SourceState {
+        id: SourceId,
+        state: SourceState,
+        reason: Option<String>,
+    },
+    /// The machine slows itself down, or no longer does.
+    Throttling(ThrottleEvent),
+    /// The configuration was read again.
+    Reload(Box<ReloadStatus>),
+    /// A command was carried out, or not.
+    CommandReply(Reply),
+    /// No frame follows from this source, and its lane is closed.
+    QueueClosed { id: SourceId },
+    /// Everybody else has ended.
+    Shutdown,
+}
+
+/// Sees the detections of every frame, in order, and what the tracker made of them: its active and lost tracks. No detections
+/// (`None`) come with a frame that skipped the network.
+pub type FrameCallback = Box<dyn FnMut(&FrameMeta, Option<&[Detection]>, &[Track]) + Send>;
+
+/// Everything that the follower needs.
+pub(super) struct TrackStage {
+    pub(super) sources: SourceTable,
+    pub(super) labels: Vec<String>,
+    pub(super) sinks: Vec<Box<dyn Sink>>,
+    pub(super) secondary: SecondaryInference,
+    pub(super) batcher: Arc<Batcher>,
+    pub(super) stats: Arc<StatsCollector>,
+    pub(super) recorder: Recorder,
+    pub(super) stats_interval: Duration,
+    pub(super) every_frame: bool,
+    pub(super) frame_callback: Option<FrameCallback>,
+    pub(super) recording: Option<Recording>,
+    pub(super) in_flight: InFlightLimit,
+    /// Ends the run when nobody reads its output any more.
+    pub(super) stop: StopToken,
+    pub(super) heartbeat: Heartbeat,
+}
+
+/// What is left when the follower has ended.
+#[derive(Default)]
+pub(super) struct TrackStageReport {
+    pub(super) messages: SinkCounts,
+    pub(super) recording: Option<RecordingEnd>,
+}
+
+impl TrackStage {
+    /// Runs until [`TrackMessage::Shutdown`]; returns what became of the messages and of the recording.
+    pub(super) fn run(mut self, messages: &Receiver<TrackMessage>) -> TrackStageReport {
+        let mut stats_due = Instant::now() + self.stats_interval;
+        loop {
+            self.heartbeat.idle();
+            let message =
+                messages.recv_timeout(stats_due.saturating_duration_since(Instant::now()));
+            self.heartbeat.busy();
+            match message {
+                Ok(TrackMessage::Detections {
+                    order: ticket,
+                    meta,
+                    detections,
+                    full_image: view,
+                }) => self.on_frame_result(ticket, (meta, Some(detections), view)),
+                Ok(TrackMessage::Skipped {
+                    order: ticket,
+                    meta,
+                    full_image: view,
+                }) => self.on_frame_result(ticket, (meta, None, view)),
+                Ok(TrackMessage::SecondaryResult(finding)) => self.on_secondary_result(finding),
+                Ok(TrackMessage::SourceAdded {
+                    id,
+                    source: line,
+                    overlay,
+                }) => self.add_source(id, line, overlay),
+                Ok(TrackMessage::SourcesReady) => {
+                    self.sinks.iter_mut().for_each(|s| s.sources_ready())
+                }
+                Ok(TrackMessage::SourceRemoved { id, done: gone }) => self.remove_source(id, gone),
+                Ok(TrackMessage::SourceState { id, state, reason }) => {
+                    self.on_source_state(id, state, reason)
+                }
+                Ok(TrackMessage::Throttling(change)) => publish(
+                    &mut self.sinks,
+                    &Publication::Throttling {
+                        change: &change,
+                        at: SystemTime::now(),
+                    },
+                ),
+                Ok(TrackMessage::Reload(status)) => publish(
+                    &mut self.sinks,
+                    &Publication::Reload {
+                        status: &status,
+                        at: SystemTime::now(),
+                    },
+                ),
+                Ok(TrackMessage::CommandReply(reply)) => publish(
+                    &mut self.sinks,
+                    &Publication::Reply {
+                        reply: &reply,
+                        at: SystemTime::now(),
+                    },
+                ),
+                Ok(TrackMessage::QueueClosed { id }) => self.end_if_drained(id),
+                Ok(TrackMessage::Shutdown) => {
+                    self.drain_secondary(messages);
+                    break;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.sinks.iter().any(|sink| sink.is_closed_by_reader()) {
+                self.stop.stop();
+            }
+            if Instant::now() >= stats_due {
+                stats_due += self.stats_interval;
+                self.publish_stats();
+            }
+        }
+        self.finish()
+    }
+
+    fn on_frame_result(&mut self, order: u64, frame: PendingFrame) {
+        let id = frame.0.source;
+        let mut due = Vec::new();
+        let reorder = &mut self.sources[id.index()].reorder;
+        let first = reorder.next();
+        reorder.push(order, frame, |item| due.push(item));
+        for (given, (meta, mut detections, view)) in (first..).zip(due) {
+            self.publish_states(id, given);
+            if let Some(detections) = &mut detections {
+                self.sources[id.index()].filter.apply(detections);
+            }
+            self.process_frame(meta, detections.as_deref(), view);
+        }
+        self.publish_states(id, self.sources[id.index()].reorder.next());
+        self.end_if_drained(id);
+    }
+
+    /// Takes what a secondary network says of a track, whenever it comes.
+    fn on_secondary_result(&mut self, finding: SecondaryResult) {
+        let id = finding.source();
+        if let Some((track, attributes)) = self.secondary.on_result(finding)
+            && self.sources.contains(id)
+        {
+            let line = &mut self.sources[id.index()];
+            if let Some(meta) = line.last_meta {
+                let at = meta.captured_at;
+                line.lifecycle
+                    .set_attributes(track, attributes, at, &mut line.events);
+                self.publish_events(&meta);
+            }
+        }
+        self.in_flight.set_crops(self.secondary.pending());
+        self.end_if_drained(id);
+    }
+
+    /// Hears what secondary networks still have in hand, for a while.
+    fn drain_secondary(&mut self, messages: &Receiver<TrackMessage>) {
+        let until = Instant::now() + SECONDARY_DRAIN_TIMEOUT;
+        while self.secondary.is_busy() {
+            match messages.recv_deadline(until) {
+                Ok(TrackMessage::SecondaryResult(finding)) => self.on_secondary_result(finding),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Goes on by one frame of a source; without detections it skipped the network.
+    fn process_frame(
+        &mut self,
+        meta: FrameMeta,
+        detections: Option<&[Detection]>,
+        full_image: Option<BudgetedImage>,
+    ) {
+        let recorder = self.recorder.clone();
+        let whole = recorder.batch(Level::Track, 1);
+        let line = &mut self.sources[meta.source.index()];
+        {
+            let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
+            let tracks = match detections {
+                Some(detections) => line.tracker.update(detections),
+                None => line.tracker.coast(),
+            };
+            line.lifecycle.step(&meta, tracks, &mut line.events);
+            if let Some(scene) = &mut line.analytics {
+                scene.step(&meta, tracks, &line.lifecycle, &line.events);
+            }
+            line.visible_tracks.clear();
+            line.visible_tracks.extend(
+                tracks
+                    .iter()
+                    .filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost))
+                    .cloned(),
+            );
+            for event in &line.events {
+                if event.kind == EventKind::End {
+                    self.secondary.remove_track(meta.source, event.after.id);
+                }
+            }
+            self.secondary
+                .attach_attributes(meta.source, &mut line.visible_tracks);
+        }
+        if let Some(tap) = &mut self.frame_callback {
+            tap(&meta, detections, &line.visible_tracks);
+        }
+        {
+            let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
+            self.publish_changes(&meta, Some(meta.captured_at));
+            self.publish_frame(&meta);
+        }
+        drop(whole);
+        let line = &mut self.sources[meta.source.index()];
+        line.last_meta = Some(meta);
+        let skipped = detections.is_none();
+        self.stats
+            .frame_done(&meta, line.visible_tracks.len(), skipped);
+        // After its messages, which wait for none of these.
+        if !skipped {
+            self.secondary
+                .enqueue(&meta, &line.visible_tracks, full_image.as_deref());
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.push(&meta, full_image, &line.visible_tracks);
+        }
+        if !skipped {
+            self.in_flight.published(self.secondary.pending());
+        }
+    }
+
+    /// Tells the sinks what a frame of a source, or its end, changed; `at` is `None` at the end.
+    fn publish_changes(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
+        self.publish_events(meta);
+        let line = &mut self.sources[meta.source.index()];
+        if let Some(scene) = &mut line.analytics {
+            scene.publish_rest(&line.name, meta, |record| publish(&mut self.sinks, record));
+            scene.publish_counts(&line.name, at, |record| publish(&mut self.sinks, record));
+        }
+        self.publish_counts(meta);
+    }
+
+    fn publish_events(&mut self, meta: &FrameMeta) {
+        let line = &mut self.sources[meta.source.index()];
+        if let Some(scene) = &mut line.analytics {
+            scene.publish_before_end(&line.name, meta, |record| publish(&mut self.sinks, record));
+        }
+        if !line.events.is_empty() {
+            self.stats.add_events(line.events.len());
+            let record = Publication::Events {
+                source: &line.name,
+                frame: meta,
+                events: &line.events,
+            };
+            publish(&mut self.sinks, &record);
+            line.events.clear();
+        }
+    }
+
+    fn publish_counts(&mut self, meta: &FrameMeta) {
+        let line = &mut self.sources[meta.source.index()];
+        for change in line.lifecycle.count_changes() {
+            // A class without a label cannot come out of a checked model.
+            let Some(label) = self.labels.get(usize::from(change.class)) else {
+                continue;
+            };
+            let record = Publication::Count {
+                source: &line.name,
+                label,
+                count: change.count,
+                at: meta.captured_at,
+            };
+            publish(&mut self.sinks, &record);
+        }
+    }
+
+    /// Tells the sinks every track of a frame, where that is asked for.
+    fn publish_frame(&mut self, meta: &FrameMeta) {
+        if self.every_frame {
+            let line = &self.sources[meta.source.index()];
+            let record = Publication::Frame {
+                source: &line.name,
+                frame: meta,
+                tracks: &line.visible_tracks,
+            };
+            publish(&mut self.sinks, &record);
+        }
+    }
+
+    fn add_source(&mut self, id: SourceId, mut line: Box<TrackedSource>, overlay: Box<Overlay>) {
+        if let Some(recording) = &mut self.recording {
+            recording.add_source(id, &line.name, overlay);
+        }
+        if let Some(scene) = &mut line.analytics {
+            scene.publish_counts(&line.name, None, |record| publish(&mut self.sinks, record));
+        }
+        for sink in &mut self.sinks {
+            sink.source_added(&line.name);
+        }
+        self.sources.insert(id, line);
+    }
+
+    /// A source leaves. One that failed for good, or that does not end in time, never says that it has ended.
+    fn remove_source(&mut self, id: SourceId, done: Sender<()>) {
+        if !self.sources.contains(id) {
+            return;
+        }
+        let line = &mut self.sources[id.index()];
+        line.removal = Some(done);
+        if !line.ended_published {
+            line.pending_end
+                .get_or_insert_with(|| (SourceState::Ended, Some(REMOVED_REASON.to_owned())));
+        }
+        self.end_if_drained(id);
+    }
+
+    fn on_source_state(&mut self, id: SourceId, state: SourceState, reason: Option<String>) {
+        if !self.sources.contains(id) {
+            // It did not end in time, and was given up.
+            return;
+        }
+        if state == SourceState::Ended {
+            self.stats.source_state(id, state);
+            self.sources[id.index()].pending_end = Some((state, reason));
+            self.end_if_drained(id);
+            return;
+        }
+        let line = &mut self.sources[id.index()];
+        line.states.push_back((state, reason));
+        let completed = line.reorder.next();
+        self.publish_states(id, completed);
+    }
+
+    /// Tells the states of a source whose time has come when the first `emitted` frames of its order are through.
+    fn publish_states(&mut self, id: SourceId, completed: u64) {
+        while let Some((state, _)) = self.sources[id.index()].states.front() {
+            if *state == SourceState::Offline {
+                if !self.batcher.passed_discontinuity(id, completed) {
+                    // Frames from before are still under way: they go on with the tracks, and those after them do not.
+                    return;
+                }
+                // Nobody knows what happens meanwhile: who is seen when it is back is somebody new.
+                self.end_tracks(id);
+            }
+            let next = self.sources[id.index()].states.pop_front();
+            if let Some((state, reason)) = next {
+                self.publish_state(id, state, reason.as_deref());
+            }
+        }
+    }
+
+    fn publish_state(&mut self, id: SourceId, state: SourceState, reason: Option<&str>) {
+        self.stats.source_state(id, state);
+        if let Some(recording) = &mut self.recording {
+            match state {
+                SourceState::Offline => recording.set_offline(id),
+                SourceState::Connecting | SourceState::Online => recording.set_online(id),
+                // The last picture of a file stays.
+                SourceState::Ended => {}
+            }
+        }
+        let record = Publication::Source {
+            source: &self.sources[id.index()].name,
+            state,
+            reason,
+            at: SystemTime::now(),
+        };
+        publish(&mut self.sinks, &record);
+    }
+
+    /// Ends the tracks of a source whose last frame is through, and says so.
+    fn end_if_drained(&mut self, id: SourceId) {
+        if !self.sources.contains(id) {
+            return;
+        }
+        let line = &self.sources[id.index()];
+        if (line.pending_end.is_none() && !line.ended_published)
+            || self.secondary.is_busy_with(id)
+            || self
+                .batcher
+                .drained(id)
+                .is_none_or(|taken| taken > line.reorder.next())
+        {
+            return;
+        }
+        self.end_tracks(id);
+        let line = &mut self.sources[id.index()];
+        if let Some((state, reason)) = line.pending_end.take() {
+            line.ended_published = true;
+            self.publish_state(id, state, reason.as_deref());
+        }
+        if let Some(done) = self.sources[id.index()].removal.take() {
+            for sink in &mut self.sinks {
+                sink.source_removed(&self.sources[id.index()].name);
+            }
+            self.sources.remove(id);
+            if let Some(recording) = &mut self.recording {
+                recording.remove_source(id);
+            }
+            // Whoever waited may have run out of patience.
+            let _ = done.send(());
+        }
+    }
+
+    fn end_tracks(&mut self, id: SourceId) {
+        let line = &mut self.sources[id.index()];
+        let Some(meta) = line.last_meta.take() else {
+            return;
+        };
+        line.tracker.finish();
+        line.lifecycle.finish(&mut line.events);
+        if let Some(scene) = &mut line.analytics {
+            scene.finish(&line.lifecycle, &line.events);
+        }
+        line.visible_tracks.clear();
+        for event in &line.events {
+            self.secondary.remove_track(id, event.after.id);
+        }
+        self.publish_changes(&meta, None);
+    }
+
+    fn publish_stats(&mut self) {
+        let messages = total_counts(&self.sinks);
+        let stats = self.stats.stats(messages);
+        publish(&mut self.sinks, &Publication::Stats(&stats));
+    }
+
+    fn finish(mut self) -> TrackStageReport {
+        for id in self.sources.ids() {
+            self.end_tracks(id);
+            while let Some((state, reason)) = self.sources[id.index()].states.pop_front() {
+                self.publish_state(id, state, reason.as_deref());
+            }
+        }
+        self.publish_stats();
+        TrackStageReport {
+            messages: self
+                .sinks
+                .into_iter()
+                .map(|sink| sink.close(SINK_CLOSE_TIMEOUT))
+                .sum(),
+            recording: self.recording.map(Recording::close),
+        }
+    }
+}
+
+fn publish(sinks: &mut [Box<dyn Sink>], record: &Publication<'_>) {
+    for sink in sinks {
+        sink.publish(record);
+    }
+}
+
+fn total_counts(sinks: &[Box<dyn Sink>]) -> SinkCounts {
+    sinks.iter().map(|sink| sink.counts()).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The follower of one source whose frames come late: what was under way when the source went away.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::execution_mode::ExecutionMode;
+use crate::filter::DetectionFilter;
+use crate::{StatsCollector, sources};
+use jetwatch_config::{Config, Interval};
+use jetwatch_source::SourceCounters;
+use jetwatch_telemetry::{Heartbeats, thread_names};
+use jetwatch_track::TrackEventGenerator;
+use jetwatch_types::{Frame, Size};
+
+const SOURCE: SourceId = SourceId(0);
+
+/// Keeps what it is told, in words.
+#[derive(Clone, Default)]
+struct RecordedText(Arc<Mutex<Vec<String>>>);
+
+impl Sink for RecordedText {
+    fn publish(&mut self, record: &Publication<'_>) {
+        let mut texts = self.0.lock().expect("whole");
+        match record {
+            Publication::Events { events, .. } => texts.extend(
+                events
+                    .iter()
+                    .map(|event| format!("{:?} {}", event.kind, event.after.id)),
+            ),
+            Publication::Count { count, .. } => texts.push(format!("count {count}")),
+            Publication::Source { state, .. } => texts.push(format!("{state:?}")),
+            _ => {}
+        }
+    }
+
+    fn counts(&self) -> SinkCounts {
+        SinkCounts::default()
+    }
+
+    fn close(self: Box<Self>, _: Duration) -> SinkCounts {
+        SinkCounts::default()
+    }
+}
+
+/// A follower with one source, an object in each of whose frames stands still.
+struct TrackStageFixture {
+    stage: TrackStage,
+    published: RecordedText,
+    seq: u64,
+}
+
+impl TrackStageFixture {
+    fn new() -> Self {
+        let text = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n\
+                    tracker: {probation_frames: 1}\npublish: {update_interval_ms: 0}\n";
+        let config = Config::from_str("f.yaml", text).expect("a good file");
+        let (source, labels) = (&config.sources[0], vec!["person".to_owned()]);
+        let recorder = Recorder::default();
+        let lanes = Arc::new(Batcher::new(&[], 1, None));
+        lanes.add(true, Interval::Frames(0)).expect("an id");
+        let meter = StatsCollector::new(Instant::now(), 0, 1, Arc::clone(&lanes), recorder.clone());
+        meter.add_source("a", Arc::<SourceCounters>::default());
+        let mut lines = SourceTable::default();
+        let line = TrackedSource::new(
+            "a",
+            sources::tracker(&config, source),
+            TrackEventGenerator::new(Duration::ZERO),
+            None,
+            DetectionFilter::new(source, &labels).expect("all labels"),
+        );
+        lines.insert(SOURCE, Box::new(line));
+        let published = RecordedText::default();
+        let stage = TrackStage {
+            sources: lines,
+            labels,
+            sinks: vec![Box::new(published.clone())],
+            secondary: SecondaryInference::new(&[], ExecutionMode::default().overflow_policy()).0,
+            batcher: lanes,
+            stats: Arc::new(meter),
+            recorder,
+            stats_interval: Duration::from_secs(60),
+            every_frame: false,
+            frame_callback: None,
+            recording: None,
+            in_flight: InFlightLimit::default(),
+            stop: StopToken::default(),
+            heartbeat: Heartbeats::default().register(thread_names::TRACK),
+        };
+        Self {
+            stage,
+            published,
+            seq: 0,
+        }
+    }
+
+    /// The source's next frame, in its lane.
+    fn push_frame(&mut self) {
+        let frame = Frame::black(0, self.seq, Size::new(100, 100));
+        self.stage.batcher.push(frame);
+        self.seq += 1;
+    }
+
+    /// The frame in the lane, in the hands of a worker.
+    fn pop_frame(&self) -> (u64, FrameMeta) {
+        let mut batch = Vec::new();
+        self.stage.batcher.next_batch(1, Duration::ZERO, &mut batch);
+        (batch[0].order, batch[0].frame.meta)
+    }
+
+    /// The worker is through with it.
+    fn complete(&mut self, (ticket, meta): (u64, FrameMeta)) {
+        let found = Detection {
+            class: 0,
+            score: 0.9,
+            xyxy: [10.0, 10.0, 40.0, 40.0],
+        };
+        self.stage
+            .on_frame_result(ticket, (meta, Some(vec![found]), None));
+    }
+
+    /// The source says how it is, as its thread does.
+    fn set_state(&mut self, state: SourceState) {
+        if state == SourceState::Offline {
+            self.stage.batcher.mark_discontinuity(SOURCE);
+        }
+        self.stage.on_source_state(SOURCE, state, None);
+    }
+
+    /// What was told since the last look.
+    fn take_published(&self) -> Vec<String> {
+        std::mem::take(&mut *self.published.0.lock().expect("whole"))
+    }
+}
+
+#[test]
+fn in_flight_frames_do_not_mark_offline_source_online() {
+    let mut bench = TrackStageFixture::new();
+    bench.set_state(SourceState::Online);
+    bench.push_frame();
+    let first = bench.pop_frame();
+    bench.complete(first);
+    assert_eq!(bench.take_published(), ["Online", "New 1", "count 1"]);
+
+    bench.push_frame();
+    let second = bench.pop_frame();
+    bench.push_frame();
+    bench.set_state(SourceState::Offline);
+    bench.set_state(SourceState::Connecting);
+    assert!(
+        bench.take_published().is_empty(),
+        "two frames are under way"
+    );
+    let third = bench.pop_frame();
+    bench.complete(third);
+    assert!(bench.take_published().is_empty(), "it is not its turn");
+    bench.complete(second);
+    let published = bench.take_published();
+    let end = ["End 1", "count 0", "Offline", "Connecting"];
+    assert!(
+        published.ends_with(&end.map(str::to_owned)),
+        "{published:?}"
+    );
+
+    bench.set_state(SourceState::Online);
+    bench.push_frame();
+    let fourth = bench.pop_frame();
+    bench.complete(fourth);
+    assert_eq!(
+        bench.take_published(),
+        ["Online", "New 2", "count 1"],
+        "somebody new"
+    );
+}
+
+#[test]
+fn late_frames_keep_their_side_of_a_discontinuity_and_replaced_ones_are_not_awaited() {
+    let mut bench = TrackStageFixture::new();
+    bench.push_frame();
+    let first = bench.pop_frame();
+    bench.push_frame();
+    bench.set_state(SourceState::Offline);
+    bench.set_state(SourceState::Online);
+    bench.push_frame();
+    let second = bench.pop_frame();
+    bench.complete(second);
+    assert!(
+        bench.take_published().is_empty(),
+        "the first one is under way"
+    );
+    bench.complete(first);
+    let wanted = [
+        "New 1", "count 1", "End 1", "count 0", "Offline", "Online", "New 2", "count 1",
+    ];
+    assert_eq!(bench.take_published(), wanted);
+}
+
+#[test]
+fn offline_is_published_immediately_without_in_flight_frames() {
+    let mut bench = TrackStageFixture::new();
+    bench.set_state(SourceState::Connecting);
+    bench.set_state(SourceState::Offline);
+    assert_eq!(bench.take_published(), ["Connecting", "Offline"]);
+}

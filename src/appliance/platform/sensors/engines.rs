@@ -1,0 +1,194 @@
+//! GPU, memory, VIC, NVDEC and the like: clocks from devfreq or the clock tree, and loads where the kernel tells them.
+//!
+//! JetPack 5 and 6 name the same engines differently (`17000000.gv11b`, `17000000.ga10b`, `17000000.gpu`), so that they are
+//! found by the name of their node. The clock tree and the memory's figures lie in debugfs, which only root may read.
+
+use serde::Serialize;
+
+use super::Reader;
+use crate::Machine;
+
+const DEVFREQ: &str = "/sys/class/devfreq";
+const CLOCK_TREE: &str = "/sys/kernel/debug/clk";
+const MEMORY_CLOCK: &str = "/sys/kernel/debug/bpmp/debug/clk/emc";
+/// What the memory moved lately, by age of the kernel.
+const MEMORY_ACTIVITY: [&str; 3] = [
+    "/sys/kernel/debug/cactmon/mc_all",
+    "/sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity",
+    "/sys/kernel/actmon_avg_activity/mc_all",
+];
+/// Where the GPU's load is told when its devfreq device has none.
+const GPU_LOADS: [&str; 2] = [
+    "/sys/devices/gpu.0/load",
+    "/sys/devices/platform/gpu.0/load",
+];
+
+/// One engine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Engine {
+    /// What it does.
+    pub kind: EngineKind,
+    /// Its name in the system, such as `17000000.gv11b`.
+    pub name: String,
+    /// Load in percent.
+    pub load_percent: Option<f32>,
+    /// Its clock now, in Hz.
+    pub hz: Option<u64>,
+    /// The clock that it may go down to, in Hz.
+    pub min_hz: Option<u64>,
+    /// The clock that it may go up to, in Hz.
+    pub max_hz: Option<u64>,
+    /// The highest clock of its hardware, which a power mode may forbid, in Hz.
+    pub hardware_hz: Option<u64>,
+}
+
+/// Kinds of engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// Graphics and most of the network.
+    Gpu,
+    /// External memory.
+    Emc,
+    /// Scaling.
+    Vic,
+    /// Decoding of video.
+    Nvdec,
+    /// Encoding of video.
+    Nvenc,
+    /// JPEG.
+    Nvjpg,
+    /// Deep learning accelerator.
+    Dla,
+}
+
+/// How nodes of the device tree are named.
+const NODES: [(&str, EngineKind); 11] = [
+    ("gv11b", EngineKind::Gpu),
+    ("gp10b", EngineKind::Gpu),
+    ("ga10b", EngineKind::Gpu),
+    ("gpu", EngineKind::Gpu),
+    ("bwmgr", EngineKind::Emc),
+    ("vic", EngineKind::Vic),
+    ("nvdec", EngineKind::Nvdec),
+    ("nvenc", EngineKind::Nvenc),
+    ("msenc", EngineKind::Nvenc),
+    ("nvjpg", EngineKind::Nvjpg),
+    ("nvdla", EngineKind::Dla),
+];
+
+/// Names in the clock tree, asked for where devfreq does not know the engine.
+const CLOCKS: [(&str, EngineKind); 2] = [("vic", EngineKind::Vic), ("nvdec", EngineKind::Nvdec)];
+
+impl EngineKind {
+    fn from_node(node: &str) -> Option<Self> {
+        NODES
+            .iter()
+            .find(|(name, _)| node.starts_with(name))
+            .map(|(_, kind)| *kind)
+    }
+}
+
+pub(super) fn read(reader: &mut Reader<'_>, machine: &Machine) -> Vec<Engine> {
+    let mut engines: Vec<Engine> = reader
+        .names(DEVFREQ)
+        .iter()
+        .filter_map(|name| devfreq(reader, name))
+        .collect();
+    if machine.is_jetson() {
+        if !engines.iter().any(|engine| engine.kind == EngineKind::Emc) {
+            engines.extend(memory(reader));
+        }
+        for (name, kind) in CLOCKS {
+            if !engines.iter().any(|engine| engine.kind == kind) {
+                engines.extend(clock(reader, name, kind));
+            }
+        }
+    }
+    engines
+}
+
+fn devfreq(reader: &mut Reader<'_>, name: &str) -> Option<Engine> {
+    let folder = format!("{DEVFREQ}/{name}");
+    let node = reader
+        .text(&format!("{folder}/device/of_node/name"))
+        .unwrap_or_else(|| name.rsplit('.').next().unwrap_or(name).to_owned());
+    let kind = EngineKind::from_node(&node)?;
+    let mut load = reader.number(&format!("{folder}/device/load"));
+    if kind == EngineKind::Gpu {
+        for path in GPU_LOADS {
+            load = load.or_else(|| reader.number(path));
+        }
+    }
+    Some(Engine {
+        kind,
+        name: name.to_owned(),
+        // The kernel counts in thousandths.
+        load_percent: load.map(|load: u32| load as f32 / 10.0),
+        hz: reader.number(&format!("{folder}/cur_freq")),
+        min_hz: reader.number(&format!("{folder}/min_freq")),
+        max_hz: reader.number(&format!("{folder}/max_freq")),
+        hardware_hz: reader
+            .text(&format!("{folder}/available_frequencies"))
+            .and_then(|list| {
+                list.split_whitespace()
+                    .filter_map(|hz| hz.parse().ok())
+                    .max()
+            }),
+    })
+}
+
+fn memory(reader: &mut Reader<'_>) -> Option<Engine> {
+    let hz: u64 = reader.number(&format!("{MEMORY_CLOCK}/rate"))?;
+    let activity = MEMORY_ACTIVITY
+        .iter()
+        .find_map(|path| reader.number::<u64>(path));
+    // The unit is documented nowhere; tools that are in wide use divide by the clock in kHz and call it percent. A figure that
+    // cannot be one is left out.
+    let load_percent = activity
+        .filter(|_| hz >= 1000)
+        .map(|activity| (activity as f64 / (hz / 1000) as f64) as f32)
+        .filter(|percent| *percent <= 100.0);
+    Some(Engine {
+        kind: EngineKind::Emc,
+        name: "emc".to_owned(),
+        load_percent,
+        hz: Some(hz),
+        min_hz: reader.number(&format!("{MEMORY_CLOCK}/min_rate")),
+        max_hz: reader.number(&format!("{MEMORY_CLOCK}/max_rate")),
+        hardware_hz: None,
+    })
+}
+
+fn clock(reader: &mut Reader<'_>, name: &str, kind: EngineKind) -> Option<Engine> {
+    let hz = reader.number(&format!("{CLOCK_TREE}/{name}/clk_rate"))?;
+    Some(Engine {
+        kind,
+        name: name.to_owned(),
+        load_percent: None,
+        hz: Some(hz),
+        min_hz: None,
+        max_hz: None,
+        hardware_hz: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_identified_by_device_tree_node() {
+        for (node, kind) in [
+            ("gv11b", Some(EngineKind::Gpu)),
+            ("gpu", Some(EngineKind::Gpu)),
+            ("vic", Some(EngineKind::Vic)),
+            ("nvdec1", Some(EngineKind::Nvdec)),
+            ("nvdla0", Some(EngineKind::Dla)),
+            ("pva", None),
+            ("", None),
+        ] {
+            assert_eq!(EngineKind::from_node(node), kind, "{node}");
+        }
+    }
+}

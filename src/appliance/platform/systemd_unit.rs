@@ -1,0 +1,80 @@
+//! What systemd says of a unit.
+
+use std::time::Duration;
+
+use super::command::Tool;
+use super::{PlatformError, SysRoot};
+
+/// Longest that systemd may take to answer.
+const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A unit as systemd has it now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SystemdUnit {
+    /// Whether there is such a unit.
+    pub is_known: bool,
+    /// `active`, `inactive`, `failed`, `activating` or `deactivating`.
+    pub active: String,
+    /// More exactly, such as `running` or `auto-restart`.
+    pub sub: String,
+    /// Why it ended the last time, such as `success`, `exit-code` or `watchdog`.
+    pub result: String,
+    /// How often systemd has started it anew by itself.
+    pub restarts: u32,
+    /// Longest time between two signs of life, as systemd writes it; `None`: no watchdog.
+    pub watchdog: Option<String>,
+}
+
+impl SystemdUnit {
+    /// Asks systemd.
+    ///
+    /// # Errors
+    /// systemd is not installed, does not run, or does not answer.
+    pub fn find(root: &SysRoot, name: &str) -> Result<Self, PlatformError> {
+        let properties = "--property=LoadState,ActiveState,SubState,Result,NRestarts,WatchdogUSec";
+        let output = Tool::SYSTEMCTL.run_with_timeout(
+            root,
+            &["show", properties, name],
+            SYSTEMCTL_TIMEOUT,
+        )?;
+        Ok(Self::read(&output.done()?.text))
+    }
+
+    fn read(text: &str) -> Self {
+        let of = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.and_then(|line| line.strip_prefix('='))
+                .unwrap_or_default()
+        };
+        let watchdog = of("WatchdogUSec");
+        Self {
+            is_known: of("LoadState") == "loaded",
+            active: of("ActiveState").to_owned(),
+            sub: of("SubState").to_owned(),
+            result: of("Result").to_owned(),
+            restarts: of("NRestarts").parse().unwrap_or(0),
+            watchdog: (!matches!(watchdog, "" | "0" | "infinity")).then(|| watchdog.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemctl_output_is_parsed() {
+        let unit = SystemdUnit::read(
+            "LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nNRestarts=2\nWatchdogUSec=30s\n",
+        );
+        assert!(unit.is_known);
+        assert_eq!(
+            (unit.active.as_str(), unit.sub.as_str()),
+            ("active", "running")
+        );
+        assert_eq!((unit.restarts, unit.watchdog.as_deref()), (2, Some("30s")));
+        let missing =
+            SystemdUnit::read("LoadState=not-found\nActiveState=inactive\nWatchdogUSec=0\n");
+        assert!(!missing.is_known && missing.watchdog.is_none());
+    }
+}

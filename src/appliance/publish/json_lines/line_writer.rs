@@ -1,0 +1,138 @@
+//! Whole lines only: a partial line of a failed write is cut off, or at least terminated, before the next line.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Destination of the bytes. Implementations: a file or pipe, and in tests a disk that fails on command.
+pub(super) trait Output: Write {
+    /// Removes the last `bytes` bytes; an error where that cannot be done (a pipe).
+    fn truncate_partial(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+/// Writes lines to an output.
+#[derive(Debug)]
+pub(super) struct LineWriter<O> {
+    output: O,
+    /// Bytes of an unfinished line at the end of the output.
+    partial_bytes: u64,
+}
+
+impl<O: Output> LineWriter<O> {
+    pub fn new(output: O) -> Self {
+        Self {
+            output,
+            partial_bytes: 0,
+        }
+    }
+
+    /// Writes `buffer`, which holds whole lines. On failure returns how many of them are in the output.
+    pub fn write(&mut self, buffer: &[u8]) -> Result<(), (u64, io::Error)> {
+        if self.partial_bytes > 0 {
+            self.repair().map_err(|error| (0, error))?;
+        }
+        let mut written = 0;
+        let error = loop {
+            match self.output.write(&buffer[written..]) {
+                Ok(0) => break io::Error::from(io::ErrorKind::WriteZero),
+                Ok(bytes) => written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break error,
+            }
+            if written >= buffer.len() {
+                return Ok(());
+            }
+        };
+        let whole = buffer[..written]
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |end| end + 1);
+        self.partial_bytes = (written - whole) as u64;
+        if self.partial_bytes > 0 && self.output.truncate_partial(self.partial_bytes).is_ok() {
+            // Truncate at once where possible, so that readers see whole lines, and the bytes are free for other programs.
+            self.partial_bytes = 0;
+        }
+        let lines = buffer[..whole]
+            .iter()
+            .filter(|&&byte| byte == b'\n')
+            .count();
+        Err((lines as u64, error))
+    }
+
+    /// Hands everything to the operating system.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+
+    fn repair(&mut self) -> io::Result<()> {
+        if self.output.truncate_partial(self.partial_bytes).is_err() {
+            self.output.write_all(b"\n")?;
+        }
+        self.partial_bytes = 0;
+        Ok(())
+    }
+}
+
+/// A file of the operating system.
+#[derive(Debug)]
+pub(super) struct FileOutput {
+    file: File,
+    can_truncate: bool,
+}
+
+impl FileOutput {
+    /// A regular file opened for appending at `path`. A last line that a crash left unfinished is ended.
+    pub fn file(mut file: File, path: &Path) -> io::Result<Self> {
+        if !ends_with_line_break(path) {
+            // On a full disk this fails, and so will the first line, which the sink reports.
+            let _ = file.write_all(b"\n");
+        }
+        Ok(Self {
+            file,
+            can_truncate: true,
+        })
+    }
+
+    /// Whether it is a regular file, whose writes return in bounded time.
+    pub fn is_regular(&self) -> bool {
+        self.can_truncate
+    }
+
+    /// A pipe, terminal or device.
+    pub fn pipe(file: File) -> Self {
+        Self {
+            file,
+            can_truncate: false,
+        }
+    }
+}
+
+/// True also for an empty file and for one that may be written but not read.
+fn ends_with_line_break(path: &Path) -> bool {
+    let mut last = [b'\n'];
+    let read = File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)
+    });
+    read.is_err() || last == *b"\n"
+}
+
+impl Write for FileOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Output for FileOutput {
+    fn truncate_partial(&mut self, bytes: u64) -> io::Result<()> {
+        if !self.can_truncate {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let length = self.file.metadata()?.len();
+        self.file.set_len(length.saturating_sub(bytes))
+    }
+}

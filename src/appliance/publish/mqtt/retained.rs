@@ -1,0 +1,163 @@
+//! Values retained by the broker below this device's topics from an earlier run: read once, on a separate connection, so
+//! that a refusal by the broker does not affect the publishing client.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use mqtt5::QoS;
+use mqtt5::packet::Packet;
+use mqtt5::packet::publish::PublishPacket;
+use mqtt5::packet::subscribe::SubscribePacket;
+use mqtt5::transport::packet_io::encode_packet_to_buffer;
+use tokio::time::{Instant, timeout_at};
+
+use super::connect::{ClientIdentity, connect};
+use super::connection::{Connection, Protocol, lost};
+use crate::PublishError;
+use jetwatch_config::MqttConfig;
+
+/// Timeout of each step of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// MQTT has no end marker for retained values; after this long without one, the list is complete.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest time for reading values, however many there are.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most values read: far more than 64 sources have.
+const MAX_MESSAGES: usize = 16_384;
+/// Longest value accepted; those of this program are shorter.
+const MAX_VALUE_BYTES: usize = 64 * 1024;
+
+/// A topic and its retained value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RetainedMessage {
+    pub topic: String,
+    pub value: Vec<u8>,
+}
+
+/// Result of the reading.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct RetainedSnapshot {
+    pub messages: Vec<RetainedMessage>,
+    /// Topics on which something was published meanwhile: another client publishes there.
+    pub published_meanwhile: HashSet<String>,
+}
+
+/// Reads the values retained for the topics that match `filters`; takes about two seconds. Nothing is published.
+///
+/// # Errors
+/// The broker refuses the connection or every subscription, or the connection ends early.
+pub(super) async fn read(
+    config: &MqttConfig,
+    filters: &[String],
+) -> Result<RetainedSnapshot, PublishError> {
+    let identity = ClientIdentity {
+        client_id: format!("{}-kept-{}", config.client_id, std::process::id()),
+        will: None,
+    };
+    let mut link = connect(config, &identity, CONNECT_TIMEOUT).await?;
+    let mut found = RetainedSnapshot::default();
+    subscribe(&mut link, filters, &mut found).await?;
+    let received = receive(&mut link, &mut found).await;
+    // A failed DISCONNECT is harmless.
+    let _ = link.write(&[0xe0, 0], IDLE_TIMEOUT).await;
+    received.map(|()| found)
+}
+
+impl RetainedSnapshot {
+    /// Takes in a message; returns whether it is a retained value.
+    fn add(&mut self, publish: &PublishPacket) -> bool {
+        match publish.retain {
+            true if publish.payload.len() <= MAX_VALUE_BYTES => {
+                self.messages.push(RetainedMessage {
+                    topic: publish.topic_name.clone(),
+                    value: publish.payload.to_vec(),
+                })
+            }
+            false if self.published_meanwhile.len() < MAX_MESSAGES => {
+                self.published_meanwhile.insert(publish.topic_name.clone());
+            }
+            _ => {}
+        }
+        publish.retain
+    }
+}
+
+async fn subscribe(
+    link: &mut Connection,
+    filters: &[String],
+    found: &mut RetainedSnapshot,
+) -> Result<(), PublishError> {
+    let mut packet = match link.protocol {
+        Protocol::V5 => SubscribePacket::new(1),
+        Protocol::V311 => SubscribePacket::new_v311(1),
+    };
+    for filter in filters {
+        // QoS 0: all values arrive at once, without acknowledgement.
+        packet = packet.add_filter(filter, QoS::AtMostOnce);
+    }
+    let mut buffer = BytesMut::new();
+    encode_packet_to_buffer(&Packet::Subscribe(packet), &mut buffer)
+        .map_err(|error| lost(&link.address, &error))?;
+    link.write(&buffer, CONNECT_TIMEOUT).await?;
+    let address = link.address.clone();
+    let latest = Instant::now() + CONNECT_TIMEOUT;
+    let mut answer = timeout_at(latest, link.read()).await;
+    // A broker may send matching messages before SUBACK.
+    while let Ok(Ok(Packet::Publish(publish))) = &answer
+        && found.messages.len() < MAX_MESSAGES
+        && Instant::now() < latest
+    {
+        found.add(publish);
+        answer = timeout_at(latest, link.read()).await;
+    }
+    match answer {
+        Ok(Ok(Packet::SubAck(answer))) => {
+            // Some of the filters are better than none.
+            match answer.reason_codes.iter().any(|code| code.is_success()) {
+                true => Ok(()),
+                false => Err(PublishError::SubscriptionRefused {
+                    address,
+                    filter: filters.join("', '"),
+                }),
+            }
+        }
+        Ok(Ok(other)) => Err(PublishError::Lost {
+            address,
+            reason: format!("it answered SUBSCRIBE with {}", other.packet_type_name()),
+        }),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(PublishError::Timeout {
+            address,
+            step: "subscribing",
+            waited: CONNECT_TIMEOUT,
+        }),
+    }
+}
+
+async fn receive(link: &mut Connection, found: &mut RetainedSnapshot) -> Result<(), PublishError> {
+    let latest = Instant::now() + READ_TIMEOUT;
+    let mut idle_deadline = Instant::now() + IDLE_TIMEOUT;
+    // Checked here as well: while others publish without a pause, reading never blocks.
+    while found.messages.len() < MAX_MESSAGES && Instant::now() < idle_deadline.min(latest) {
+        let Ok(packet) = timeout_at(idle_deadline.min(latest), link.read()).await else {
+            break;
+        };
+        match packet? {
+            // Live messages do not extend the wait.
+            Packet::Publish(publish) => {
+                if found.add(&publish) {
+                    idle_deadline = Instant::now() + IDLE_TIMEOUT;
+                }
+            }
+            Packet::PingResp => {}
+            other => {
+                return Err(PublishError::Lost {
+                    address: link.address.clone(),
+                    reason: format!("the broker sent {}", other.packet_type_name()),
+                });
+            }
+        }
+    }
+    Ok(())
+}

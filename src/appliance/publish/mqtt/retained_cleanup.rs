@@ -1,0 +1,168 @@
+//! Decides what to do with values retained from an earlier run that ended without clearing them. Pure.
+//!
+//! A value that this run publishes anyway needs nothing. The rest belongs to removed sources and rules, or is a count of a
+//! label without detections. Values that are not certainly this program's are left alone: other programs may use the same
+//! prefix. The same holds for values of a source that another client publishes for, such as a second daemon with the same
+//! device name.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::retained::{RetainedMessage, RetainedSnapshot};
+use crate::topics::{RetainedTopic, Topics};
+
+/// One clean-up action.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cleanup {
+    /// Clear the value: its owner is gone.
+    Clear { topic: String },
+    /// Publish 0: a source of this run has no detection of this label.
+    ZeroCount { source: String, label: String },
+    /// Publish the state `ended`: the source is gone, and its end was never published.
+    MarkEnded { source: String },
+}
+
+/// The actions for the values `found`, with the sources `present`; `is_published` tests whether a topic has a value from this run.
+pub(super) fn plan_cleanup(
+    found: &RetainedSnapshot,
+    topics: &Topics,
+    present: &HashSet<String>,
+    is_published: impl Fn(&str) -> bool,
+) -> Vec<Cleanup> {
+    let live: HashSet<&str> = found
+        .published_meanwhile
+        .iter()
+        .filter_map(|topic| topics.source_of(topic))
+        .collect();
+    let placed = found.messages.iter().filter_map(|kept| {
+        let (place, source) = (
+            topics.retained_topic(&kept.topic)?,
+            topics.source_of(&kept.topic)?,
+        );
+        let is_others = live.contains(source) && !present.contains(source);
+        // An empty value is no retained value.
+        let is_idle = kept.value.is_empty() || is_published(&kept.topic);
+        (!is_others && !is_idle).then_some((kept, place))
+    });
+    let placed: Vec<(&RetainedMessage, RetainedTopic<'_>)> = placed.collect();
+    // Sources of an earlier run, by their status. `true`: their end was published.
+    let mut gone: HashMap<&str, bool> = HashMap::new();
+    for (kept, place) in &placed {
+        if let RetainedTopic::Status { source } = place
+            && !present.contains(*source)
+            && let Some(body) = parse_own(kept, "source", source)
+        {
+            gone.insert(source, body["state"] == "ended");
+        }
+    }
+    let remedy = |(kept, place): &(&RetainedMessage, RetainedTopic<'_>)| {
+        let withdraw = || Cleanup::Clear {
+            topic: kept.topic.clone(),
+        };
+        match *place {
+            RetainedTopic::Status { source } => {
+                (gone.get(source) == Some(&false)).then(|| Cleanup::MarkEnded {
+                    source: source.to_owned(),
+                })
+            }
+            RetainedTopic::Rule { source, kind } => {
+                parse_own(kept, kind, source).map(|_| withdraw())
+            }
+            RetainedTopic::Count { source, label } => {
+                let is_count = is_count(&kept.value);
+                match (present.contains(source), gone.contains_key(source)) {
+                    (true, _) => (is_count && kept.value != b"0").then(|| Cleanup::ZeroCount {
+                        source: source.to_owned(),
+                        label: label.to_owned(),
+                    }),
+                    (false, true) => is_count.then(withdraw),
+                    (false, false) => None,
+                }
+            }
+        }
+    };
+    placed.iter().filter_map(remedy).collect()
+}
+
+/// A message of this kind about this source, as this program writes it.
+fn parse_own(kept: &RetainedMessage, kind: &str, source: &str) -> Option<Value> {
+    let body: Value = serde_json::from_slice(&kept.value).ok()?;
+    (body["kind"] == kind && body["source"] == source).then_some(body)
+}
+
+fn is_count(value: &[u8]) -> bool {
+    value.len() <= 10 && value.iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orphaned_topics_are_cleared_and_topics_of_others_are_kept() {
+        let labels = ["person", "traffic light"].map(str::to_owned);
+        let topics = Topics::new("site/jetwatch", "box", &labels);
+        let status = |source: &str, state: &str| {
+            format!(r#"{{"kind": "source", "source": "{source}", "state": "{state}"}}"#)
+        };
+        let rule = |kind: &str, source: &str| {
+            format!(r#"{{"kind": "{kind}", "source": "{source}", "name": "x"}}"#)
+        };
+        let kept = [
+            ("here/status", status("here", "online")),
+            ("here/counts/person", "2".to_owned()),
+            ("here/counts/traffic_light", "3".to_owned()),
+            ("here/zones/now", rule("zone", "here")),
+            ("here/zones/before", rule("zone", "here")),
+            ("here/temperature", "21".to_owned()),
+            ("here/lines/theirs", "x".to_owned()),
+            ("gone/status", status("gone", "online")),
+            ("gone/counts/person", "1".to_owned()),
+            ("gone/lines/before", rule("line", "gone")),
+            ("left/status", status("left", "ended")),
+            ("left/counts/person", "1".to_owned()),
+            ("left/counts/person/more", "1".to_owned()),
+            ("theirs/status", "online".to_owned()),
+            ("theirs/counts/person", "1".to_owned()),
+            ("theirs/zones/x", rule("line", "theirs")),
+            ("second/status", status("second", "online")),
+            ("second/counts/person", "1".to_owned()),
+            ("status", "online".to_owned()),
+            ("reload", "{}".to_owned()),
+            ("command/reply", "{}".to_owned()),
+        ];
+        let below = |rest: &str| format!("site/jetwatch/box/{rest}");
+        let kept = kept.map(|(rest, value)| RetainedMessage {
+            topic: below(rest),
+            value: value.into_bytes(),
+        });
+        let live = HashSet::from([below("second/events"), below("here/events")]);
+        let found = RetainedSnapshot {
+            messages: kept.to_vec(),
+            published_meanwhile: live,
+        };
+        let published = ["here/status", "here/zones/now", "here/counts/person"].map(below);
+        let present = HashSet::from(["here".to_owned()]);
+        let remedied = plan_cleanup(&found, &topics, &present, |topic| {
+            published.iter().any(|known| known == topic)
+        });
+        let withdraw = |rest: &str| Cleanup::Clear { topic: below(rest) };
+        let wanted = [
+            Cleanup::ZeroCount {
+                source: "here".to_owned(),
+                label: "traffic light".to_owned(),
+            },
+            withdraw("here/zones/before"),
+            Cleanup::MarkEnded {
+                source: "gone".to_owned(),
+            },
+            withdraw("gone/counts/person"),
+            withdraw("gone/lines/before"),
+            withdraw("left/counts/person"),
+        ];
+        assert_eq!(remedied, wanted);
+        let other = Topics::new("site/jetwatch", "bo", &labels);
+        assert!(plan_cleanup(&found, &other, &present, |_| false).is_empty());
+    }
+}

@@ -1,0 +1,186 @@
+//! What the machine offers for video, asked of GStreamer: a unit counts only when its elements are here and do as they are told.
+
+use crate::convert_plan::ScalerAvailability;
+use crate::elements::require_element;
+use jetwatch_config::DecoderChoice;
+use jetwatch_platform::{Machine, UnitElement, VideoUnit, VideoUnits};
+
+/// The elements of a Jetson that can be used, or why not.
+#[derive(Debug, Clone)]
+pub(super) struct VideoHardware {
+    /// Takes pictures of CSI cameras.
+    pub(super) camera: Result<UnitElement, String>,
+    /// Decodes H.264 and H.265.
+    pub(super) decoder: Result<UnitElement, String>,
+    /// Decodes Motion JPEG.
+    pub(super) jpeg_decoder: Result<UnitElement, String>,
+    vic: Result<UnitElement, String>,
+    gpu: Result<UnitElement, String>,
+}
+
+impl VideoHardware {
+    /// Looks at what GStreamer has for `machine`. Cheap enough for every session: the registry is in memory.
+    pub(super) fn detect(machine: &Machine) -> Self {
+        let units = VideoUnits::for_machine(machine);
+        let usable = |unit: Result<UnitElement, String>| {
+            let unit = unit?;
+            require_element(unit.element, unit.setting).map(|()| unit)
+        };
+        let (vic, gpu) = (usable(units.vic), usable(units.gpu));
+        // What is decoded lies in NVMM, and only the converter gets it out of there.
+        let nvmm_export = match (&vic, &gpu) {
+            (Err(reason), Err(_)) => Err(reason.clone()),
+            _ => Ok(()),
+        };
+        let decoder = nvmm_export
+            .clone()
+            .and(usable(units.decoder))
+            .and_then(|unit| {
+                require_element("h264parse", None)?;
+                require_element("h265parse", None)?;
+                Ok(unit)
+            });
+        let jpeg_decoder = nvmm_export
+            .and(units.jpeg_decoders)
+            .and_then(|[best, other]| {
+                // The video decoder takes JPEG where it has this switch.
+                require_element(best.element, Some(("mjpeg", "true")))
+                    .and_then(|()| require_element("jpegparse", None))
+                    .map(|()| best)
+                    .or_else(|reason| usable(Ok(other)).map_err(|_| reason))
+            });
+        Self {
+            camera: usable(units.camera),
+            decoder,
+            jpeg_decoder,
+            vic,
+            gpu,
+        }
+    }
+
+    /// The units that can scale.
+    pub(super) fn scalers(&self) -> ScalerAvailability {
+        let available = |unit: &Result<UnitElement, String>| unit.clone().map(|_| ());
+        ScalerAvailability {
+            vic: available(&self.vic),
+            gpu: available(&self.gpu),
+        }
+    }
+
+    /// The element that scales on a unit of the Jetson.
+    pub(super) fn scaler(&self, unit: VideoUnit) -> Result<UnitElement, String> {
+        match unit {
+            VideoUnit::Vic => self.vic.clone(),
+            VideoUnit::Gpu => self.gpu.clone(),
+            other => Err(format!("{} has no converter of its own", other.name())),
+        }
+    }
+
+    /// The decoder for a media type that the configuration accepts: `None` for the processor.
+    pub(super) fn decoder_for(
+        &self,
+        media_type: &str,
+        choice: DecoderChoice,
+    ) -> Option<UnitElement> {
+        if choice == DecoderChoice::Software {
+            return None;
+        }
+        match media_type {
+            "video/x-h264" | "video/x-h265" => self.decoder.clone().ok(),
+            "image/jpeg" => self.jpeg_decoder.clone().ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Whether NVDEC decodes pictures of this depth and chroma format, as the stream's parser tells them: H.264 with 8 bits, H.265
+/// with 8, 10 or 12, both with colors of half the size alone.
+pub(super) fn nvdec_supports(
+    media_type: &str,
+    chroma: Option<&str>,
+    bits: Option<u32>,
+) -> Result<(), String> {
+    let (name, max) = match media_type {
+        "video/x-h264" => ("H.264", 8),
+        _ => ("H.265", 12),
+    };
+    match (chroma, bits) {
+        (Some(chroma), _) if chroma != "4:2:0" => Err(format!(
+            "NVDEC decodes {name} with 4:2:0 colors alone, and this is {chroma}"
+        )),
+        (_, Some(bits)) if bits > max => Err(format!(
+            "NVDEC decodes {name} with up to {max} bits, and this has {bits}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ELEMENTS;
+
+    #[test]
+    fn nvdec_gets_only_supported_streams() {
+        let cases = [
+            ("video/x-h264", Some("4:2:0"), Some(8), None),
+            ("video/x-h264", None, None, None),
+            (
+                "video/x-h264",
+                Some("4:2:2"),
+                Some(8),
+                Some("this is 4:2:2"),
+            ),
+            ("video/x-h264", Some("4:2:0"), Some(10), Some("this has 10")),
+            ("video/x-h265", Some("4:2:0"), Some(10), None),
+            (
+                "video/x-h265",
+                Some("4:4:4"),
+                Some(8),
+                Some("this is 4:4:4"),
+            ),
+        ];
+        for (media, chroma, bits, wanted) in cases {
+            let found = nvdec_supports(media, chroma, bits);
+            match wanted {
+                None => assert_eq!(found, Ok(())),
+                Some(wanted) => assert!(found.is_err_and(|reason| reason.contains(wanted))),
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_of_a_jetson_is_in_the_table() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+            std::fs::write(path, text).expect("written");
+        };
+        write(
+            "proc/device-tree/compatible",
+            "nvidia,p3668-0000\0nvidia,tegra194",
+        );
+        write("etc/nv_tegra_release", "# R35 (release), REVISION: 4.1");
+        let machine = Machine::find(&jetwatch_platform::SysRoot::new(folder.path()));
+        let units = VideoUnits::for_machine(&machine);
+        let [first, second] = units.jpeg_decoders.expect("a known Jetson");
+        for unit in [
+            units.camera.expect("a known Jetson"),
+            units.decoder.expect("a known Jetson"),
+            units.vic.expect("a known Jetson"),
+            units.gpu.expect("a known Jetson"),
+            first,
+            second,
+        ] {
+            let facts = ELEMENTS
+                .iter()
+                .find(|facts| facts.name == unit.element)
+                .unwrap_or_else(|| panic!("{} is not in the table", unit.element));
+            assert!(facts.is_from_l4t());
+            if let Some((property, _)) = unit.setting {
+                assert!(facts.properties.contains(&property), "{property}");
+            }
+        }
+    }
+}

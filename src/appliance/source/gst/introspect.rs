@@ -1,0 +1,275 @@
+//! What a running pipeline is made of, read back from it: elements, their unit as they tell it, and the caps they agreed on.
+//!
+//! This confirms the plan. It knows nothing of what was asked for, so that it also sees what a user's own elements do.
+
+use gstreamer as gst;
+use gstreamer::glib;
+use gstreamer::prelude::*;
+
+use crate::convert_plan::{Memory, VideoFormat};
+use crate::elements::ELEMENTS;
+use crate::plan::{PlanStep, ProcessingPlan, StepKind};
+use jetwatch_platform::VideoUnit;
+
+use jetwatch_types::{Crop, Size};
+
+use super::build::BuiltPipeline;
+use super::scaler::SINK;
+use super::scaler_elements::format_of;
+
+/// More elements than any pipeline of ours has: a walk that takes longer goes in circles.
+const MAX_WALK: usize = 200;
+
+/// The plan that the elements carry out which were [`elements_upstream`] in the pipeline, in the order of the data.
+pub(super) fn plan(
+    found: &[(gst::Element, Vec<PlanStep>)],
+    launch: &BuiltPipeline,
+) -> ProcessingPlan {
+    ProcessingPlan {
+        steps: found.iter().flat_map(|(_, steps)| steps.clone()).collect(),
+        notes: launch.diagnostics.notes(),
+    }
+}
+
+/// The elements on the way of the pictures, each with the work that it does, in the order of the data.
+pub(super) fn elements_upstream(built: &BuiltPipeline) -> Vec<(gst::Element, Vec<PlanStep>)> {
+    let sink = built.pipeline.by_name(SINK);
+    let mut elements = Vec::new();
+    let mut next = sink.and_then(|sink| sink.static_pad("sink"));
+    while let Some(pad) = next.take() {
+        let Some(from) = upstream_pad(&pad) else {
+            break;
+        };
+        let Some(element) = from.parent_element() else {
+            break;
+        };
+        next = sink_pad_of(&from, &element);
+        elements.push(element);
+        if elements.len() > MAX_WALK {
+            break;
+        }
+    }
+    let with_steps = |element: gst::Element| {
+        let steps = steps(&element);
+        (element, steps)
+    };
+    elements.into_iter().rev().map(with_steps).collect()
+}
+
+/// Whether an element counts as one, whatever it is made of inside.
+fn is_opaque_bin(factory: &str) -> bool {
+    factory == "rtspsrc"
+        || ELEMENTS
+            .iter()
+            .any(|facts| facts.is_from_l4t() && facts.name == factory)
+}
+
+/// The pad of an element that feeds this one, through the pads of bins.
+fn upstream_pad(pad: &gst::Pad) -> Option<gst::Pad> {
+    let mut peer = pad.peer()?;
+    for _ in 0..MAX_WALK {
+        if let Some(ghost) = peer.downcast_ref::<gst::GhostPad>() {
+            let bin = ghost.parent_element()?;
+            if is_opaque_bin(&factory_of(&bin)) {
+                return Some(peer);
+            }
+            peer = ghost.target()?;
+        } else if peer.parent_element().is_some() {
+            return Some(peer);
+        } else {
+            // The inner side of a bin's pad: on to what is linked outside.
+            peer = peer.parent()?.downcast::<gst::GhostPad>().ok()?.peer()?;
+        }
+    }
+    None
+}
+
+/// The pad through which an element gets what leaves at `from`.
+fn sink_pad_of(from: &gst::Pad, element: &gst::Element) -> Option<gst::Pad> {
+    if from.is::<gst::GhostPad>() {
+        return element.static_pad("sink");
+    }
+    let inside = from.iterate_internal_links().into_iter();
+    inside
+        .filter_map(Result::ok)
+        .next()
+        .or_else(|| element.static_pad("sink"))
+}
+
+fn factory_of(element: &gst::Element) -> String {
+    element
+        .factory()
+        .map_or_else(String::new, |factory| factory.name().to_string())
+}
+
+/// The work that one element does; none for those that only pass on.
+fn steps(element: &gst::Element) -> Vec<PlanStep> {
+    let name = factory_of(element);
+    let class = element
+        .factory()
+        .map_or_else(String::new, |factory| factory.klass().to_owned());
+    let caps = |pad: &str| element.static_pad(pad).and_then(|pad| pad.current_caps());
+    let (from, to) = (caps("sink"), caps("src"));
+    let step = |work, unit, detail: String| PlanStep {
+        kind: work,
+        unit,
+        element: name.clone(),
+        detail,
+    };
+    let one = |work, unit| vec![step(work, unit, String::new())];
+    match name.as_str() {
+        "nvarguscamerasrc" => vec![step(
+            StepKind::Capture,
+            VideoUnit::Isp,
+            describe_caps(to.as_ref()),
+        )],
+        "v4l2src" => vec![step(
+            StepKind::Capture,
+            VideoUnit::Cpu,
+            describe_caps(to.as_ref()),
+        )],
+        "rtspsrc" => one(StepKind::Receive, VideoUnit::Cpu),
+        "appsrc" => vec![PlanStep {
+            kind: StepKind::Decode,
+            unit: VideoUnit::Cpu,
+            element: "jetwatch".to_owned(),
+            detail: describe_caps(to.as_ref()),
+        }],
+        "nvvidconv" => {
+            let part = crop_of(element);
+            conversion_steps(&name, unit_of_converter(element), part, from, to)
+        }
+        "videoscale" | "videoconvert" => conversion_steps(&name, VideoUnit::Cpu, None, from, to),
+        "videocrop" => vec![step(
+            StepKind::Crop,
+            VideoUnit::Cpu,
+            format!(
+                "{} to {}",
+                describe_caps(from.as_ref()),
+                describe_caps(to.as_ref())
+            ),
+        )],
+        _ if class.contains("Decoder") && !class.contains("Audio") => {
+            let unit = match name.as_str() {
+                "nvjpegdec" => VideoUnit::Nvjpg,
+                "nvv4l2decoder" if is_on(element, "mjpeg") => VideoUnit::Nvjpg,
+                "nvv4l2decoder" => VideoUnit::Nvdec,
+                _ if class.contains("Hardware") => VideoUnit::Accelerator,
+                _ => VideoUnit::Cpu,
+            };
+            let detail = format!(
+                "{} to {}",
+                describe_caps(from.as_ref()),
+                describe_caps(to.as_ref())
+            );
+            vec![step(StepKind::Decode, unit, detail)]
+        }
+        // Another element that changes pictures, in a user's own launch fragment.
+        _ if class.contains("Scaler") || class.contains("Converter/Video") => {
+            let unit = match class.contains("Hardware") {
+                true => VideoUnit::Accelerator,
+                false => VideoUnit::Cpu,
+            };
+            conversion_steps(&name, unit, None, from, to)
+        }
+        _ if class.starts_with("Source") => one(StepKind::Read, VideoUnit::Cpu),
+        _ => Vec::new(),
+    }
+}
+
+/// What was made of one form by a converter: nothing, a copy, other colors, or another size.
+fn conversion_steps(
+    element: &str,
+    unit: VideoUnit,
+    part: Option<Crop>,
+    from: Option<gst::Caps>,
+    to: Option<gst::Caps>,
+) -> Vec<PlanStep> {
+    let (Some(from), Some(to)) = (
+        from.and_then(|caps| format_of(&caps)),
+        to.and_then(|caps| format_of(&caps)),
+    ) else {
+        return Vec::new();
+    };
+    let work = if from.size != to.size || part.is_some() {
+        Some(StepKind::Scale)
+    } else if from.format != to.format {
+        Some(StepKind::Color)
+    } else {
+        None
+    };
+    let mut steps = Vec::new();
+    let mut add = |work, unit, detail| {
+        steps.push(PlanStep {
+            kind: work,
+            unit,
+            element: element.to_owned(),
+            detail,
+        });
+    };
+    // The converters of a Jetson work on its own memory: what comes from or goes to the processor's is copied by that.
+    let is_of_jetson = matches!(unit, VideoUnit::Vic | VideoUnit::Gpu);
+    let copies = |form: &VideoFormat| is_of_jetson && form.memory == Memory::System;
+    if copies(&from) {
+        add(StepKind::Copy, VideoUnit::Cpu, format!("{from} into NVMM"));
+    }
+    if let Some(work) = work {
+        let of = part.map_or_else(String::new, |part| format!("{part} of "));
+        add(work, unit, format!("{of}{from} to {to}"));
+    }
+    if copies(&to) {
+        add(StepKind::Copy, VideoUnit::Cpu, format!("{to} out of NVMM"));
+    }
+    steps
+}
+
+/// The part that a converter of the Jetson takes, as its edges say; nothing set is all of the picture.
+fn crop_of(element: &gst::Element) -> Option<Crop> {
+    let edge = |name: &str| {
+        let is_there = element.has_property_with_type(name, i32::static_type());
+        let value = is_there.then(|| element.property::<i32>(name))?;
+        u32::try_from(value).ok()
+    };
+    let [left, right, top, bottom] = ["left", "right", "top", "bottom"].map(edge);
+    let (left, top) = (left?, top?);
+    let (width, height) = (right?.checked_sub(left)?, bottom?.checked_sub(top)?);
+    (width > 0 && height > 0).then_some(Crop {
+        left,
+        top,
+        size: Size::new(width, height),
+    })
+}
+
+/// The unit that a converter of the Jetson says it uses. Its default may be another tomorrow, and proves nothing.
+fn unit_of_converter(element: &gst::Element) -> VideoUnit {
+    let word = element
+        .has_property("compute-hw")
+        .then(|| element.property_value("compute-hw"))
+        .and_then(|value| {
+            let (_, choice) = glib::EnumValue::from_value(&value)?;
+            Some(choice.nick().to_owned())
+        });
+    let units = [VideoUnit::Vic, VideoUnit::Gpu];
+    let named = units.into_iter().find(|unit| {
+        word.as_deref()
+            .is_some_and(|word| word.eq_ignore_ascii_case(unit.name()))
+    });
+    named.unwrap_or(VideoUnit::Accelerator)
+}
+
+fn is_on(element: &gst::Element, property: &str) -> bool {
+    element.has_property_with_type(property, bool::static_type())
+        && element.property::<bool>(property)
+}
+
+/// Caps in few words: size and format of pictures, the media type of all else.
+fn describe_caps(caps: Option<&gst::Caps>) -> String {
+    let Some(caps) = caps else {
+        return "not known".to_owned();
+    };
+    if let Some(form) = format_of(caps) {
+        return form.to_string();
+    }
+    let media = caps.structure(0);
+    media.map_or_else(|| "not known".to_owned(), |media| media.name().to_string())
+}

@@ -1,0 +1,135 @@
+//! Still pictures as a source: JPEG and PNG files, in order, none left out.
+//!
+//! Files are decoded here and scaled by the same elements as video, so that accuracy measured on pictures is that of the
+//! daemon. [`start_image_source`] plays a list of files; a folder of them is a source like any other (`image_folder:` and a folder).
+//! A frame's [`pts`](jetwatch_types::FrameMeta::pts) is the place of its file in the list, in seconds. Orientation in EXIF is
+//! not looked at, as those who annotate with COCO's tools do not either.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetwatch_config::SourceConfig;
+
+use super::{SessionEnd, Source, SourceContext, SourceError, SourceHandle, gst, supervisor};
+
+/// Endings of file names that are taken from a folder, in any case.
+const EXTENSIONS: [&str; 3] = ["jpg", "jpeg", "png"];
+
+/// Hears of a file that cannot be shown: its place in the list, and why. Called on GStreamer's thread.
+pub type UnreadableHandler = Arc<dyn Fn(usize, &Path, &str) + Send + Sync>;
+
+/// Files of one source.
+pub(super) struct ImageFolderSource {
+    config: SourceConfig,
+    files: Files,
+    on_unreadable: UnreadableHandler,
+}
+
+enum Files {
+    Listed(Arc<[PathBuf]>),
+    Folder(PathBuf),
+}
+
+/// Plays `files` on a thread of its own, as `config` says otherwise. What cannot be read is told to `on_unreadable` and
+/// passed over.
+pub fn start_image_source(
+    config: &SourceConfig,
+    files: Arc<[PathBuf]>,
+    on_unreadable: UnreadableHandler,
+    context: SourceContext,
+) -> io::Result<SourceHandle> {
+    let made = config.clone();
+    supervisor::spawn(config, context, move || {
+        Box::new(ImageFolderSource {
+            config: made,
+            files: Files::Listed(files),
+            on_unreadable,
+        })
+    })
+}
+
+impl ImageFolderSource {
+    /// The pictures of a folder, by name. A file that cannot be read is a warning.
+    pub(super) fn from_folder(config: &SourceConfig, folder: &Path) -> Self {
+        let name = config.name.clone();
+        Self {
+            config: config.clone(),
+            files: Files::Folder(folder.to_owned()),
+            on_unreadable: Arc::new(move |_, path, reason| {
+                log::warn!(source = name.as_str(); "left out {}: {reason}", path.display());
+            }),
+        }
+    }
+}
+
+impl Source for ImageFolderSource {
+    fn run_once(
+        &mut self,
+        context: &SourceContext,
+        first_frame: &dyn Fn(),
+    ) -> Result<SessionEnd, SourceError> {
+        let files = match &self.files {
+            Files::Listed(files) => Arc::clone(files),
+            Files::Folder(folder) => list_images(folder)?.into(),
+        };
+        if files.is_empty() {
+            return Err(SourceError::Empty);
+        }
+        let unreadable = Arc::clone(&self.on_unreadable);
+        gst::play_images(&self.config, files, unreadable, context, first_frame)
+    }
+}
+
+/// The JPEG and PNG files in `folder` itself, sorted by name.
+fn list_images(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.map_err(|cause| SourceError::File {
+        path: folder.to_owned(),
+        cause,
+        user: rustix::process::getuid().as_raw().to_string(),
+    })?;
+    let is_image = |path: &PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| {
+            EXTENSIONS
+                .iter()
+                .any(|known| ending.eq_ignore_ascii_case(known))
+        })
+    };
+    let mut files: Vec<PathBuf> = entries
+        .iter()
+        .map(fs::DirEntry::path)
+        .filter(is_image)
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary folder")
+    }
+
+    #[test]
+    fn a_folder_is_listed_by_name() {
+        let folder = folder();
+        for name in ["b.JPG", "a.png", "10.jpeg", "c.txt", "d"] {
+            fs::write(folder.path().join(name), "").expect("written");
+        }
+        let names: Vec<_> = list_images(folder.path())
+            .expect("it is there")
+            .iter()
+            .map(|path| path.file_name().expect("a name").to_owned())
+            .collect();
+        assert_eq!(names, ["10.jpeg", "a.png", "b.JPG"]);
+        let error = list_images(&folder.path().join("gone"))
+            .expect_err("no folder")
+            .to_string();
+        assert!(error.contains("gone: No such file"), "{error}");
+    }
+}

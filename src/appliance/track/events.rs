@@ -1,0 +1,287 @@
+//! From tracks to what subscribers hear: [`TrackEvent`]s, and how many objects of each class are there.
+//!
+//! It compares the tracks of each frame with what was last told about them. It decides when something is worth telling;
+//! how it is written and sent is the publisher's business. The pipeline keeps one per source, behind its tracker.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, SystemTime};
+
+use jetwatch_types::{
+    Attributes, EventKind, FrameMeta, Track, TrackEvent, TrackId, TrackState, Xyxy,
+};
+
+/// A box has moved when one of its edges is this share of the box's width or height away from where it was last told.
+/// Detectors let the edges of a standing object tremble by a few percent, which is no news.
+const MOVED_SHARE: f32 = 0.05;
+
+/// How many objects of a class are in sight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassCount {
+    /// Index into the model's labels.
+    pub class: u16,
+    /// Active tracks of that class.
+    pub count: usize,
+}
+
+/// The memory of what was told about one source's tracks.
+#[derive(Debug)]
+pub struct TrackEventGenerator {
+    update_interval: Duration,
+    /// Tracks of which subscribers know, by id so that the end tells them in order.
+    published: BTreeMap<TrackId, Published>,
+    /// Capture times of the newest frames, the newest last: as many as the oldest tentative track has lived.
+    captured: VecDeque<SystemTime>,
+    /// Every class met so far, by index.
+    counts: Vec<Count>,
+    changes: Vec<ClassCount>,
+}
+
+/// One track of which subscribers know.
+#[derive(Debug)]
+struct Published {
+    /// As the newest event showed it, and that event's capture time.
+    last_published: Track,
+    last_published_at: SystemTime,
+    /// As the newest frame showed it.
+    current: Track,
+    started_at: SystemTime,
+    last_matched_at: SystemTime,
+}
+
+/// Objects of one class, before this frame and now.
+#[derive(Debug)]
+struct Count {
+    class: u16,
+    before: usize,
+    now: usize,
+}
+
+impl TrackEventGenerator {
+    /// A memory of nothing. Two updates of one track are at least `update_interval` of capture time apart.
+    #[must_use]
+    pub fn new(update_interval: Duration) -> Self {
+        Self {
+            update_interval,
+            published: BTreeMap::new(),
+            captured: VecDeque::new(),
+            counts: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Appends to `events` what is worth telling after one frame; `tracks` is all that the tracker returned for it.
+    ///
+    /// - `New` in the frame in which a track becomes active.
+    /// - `Update` at once when it is lost or found again; when the box has moved, the class is another or the top score is
+    ///   higher, as soon as the update interval has passed since the last event about it.
+    /// - `End` once, in the frame in which it ends.
+    ///
+    /// Must be called for every frame of the source, in order, since the start of a track is the capture time of the
+    /// frame in which it was first seen, before anybody knew that it would be confirmed.
+    pub fn step(&mut self, meta: &FrameMeta, tracks: &[Track], events: &mut Vec<TrackEvent>) {
+        let at = meta.captured_at;
+        self.captured.push_back(at);
+        for track in tracks {
+            match (track.state, self.published.get_mut(&track.id)) {
+                (TrackState::Tentative, _) => {}
+                (TrackState::Active, None) => events.push(self.on_new(track, at)),
+                // Nobody heard of it, so nobody needs to hear that it is away or over.
+                (TrackState::Lost | TrackState::Ended, None) => {}
+                (TrackState::Active | TrackState::Lost, Some(entry)) => {
+                    if track.state == TrackState::Active {
+                        entry.last_matched_at = at;
+                    }
+                    entry.update(track);
+                    if entry.should_publish(at, self.update_interval) {
+                        events.push(entry.event(EventKind::Update, at));
+                    }
+                }
+                (TrackState::Ended, Some(told)) => {
+                    told.update(track);
+                    events.push(told.event(EventKind::End, at));
+                    self.published.remove(&track.id);
+                }
+            }
+        }
+        let tentative = tracks
+            .iter()
+            .filter(|track| track.state == TrackState::Tentative);
+        let needed = tentative
+            .map(|track| track.age_frames as usize)
+            .max()
+            .unwrap_or(0);
+        while self.captured.len() > needed.max(1) {
+            self.captured.pop_front();
+        }
+        self.count(
+            tracks
+                .iter()
+                .filter(|track| track.state == TrackState::Active),
+        );
+    }
+
+    /// Keeps what secondary networks say of a track, which its events show from now on, and appends an `Update` at once when
+    /// they say something else than was last told. `at_alpha` is the capture time of the newest frame. Without effect on a track of
+    /// which subscribers do not know.
+    pub fn set_attributes(
+        &mut self,
+        id: TrackId,
+        attributes: Attributes,
+        at: SystemTime,
+        events: &mut Vec<TrackEvent>,
+    ) {
+        let Some(entry) = self.published.get_mut(&id) else {
+            return;
+        };
+        entry.current.attributes = attributes;
+        if !entry
+            .current
+            .attributes
+            .same_labels(&entry.last_published.attributes)
+        {
+            events.push(entry.event(EventKind::Update, at));
+        }
+    }
+
+    /// Appends an `End` for every track of which subscribers know, at the end of the source.
+    ///
+    /// Its tracker's [`finish`](super::Tracker::finish) belongs beside it. Both can go on afterwards.
+    pub fn finish(&mut self, events: &mut Vec<TrackEvent>) {
+        if let Some(at) = self.captured.back().copied() {
+            for (_, mut entry) in std::mem::take(&mut self.published) {
+                entry.current.state = TrackState::Ended;
+                events.push(entry.event(EventKind::End, at));
+            }
+        }
+        self.captured.clear();
+        self.count(std::iter::empty());
+    }
+
+    /// The classes whose number of active tracks was changed by the last [`step`](Self::step) or [`finish`](Self::finish),
+    /// by class. A class not met before counts as changed when its first object comes; one that has gone is told with 0.
+    #[must_use]
+    pub fn count_changes(&self) -> &[ClassCount] {
+        &self.changes
+    }
+
+    /// Capture time of the first frame of a track that was told and has not ended.
+    #[must_use]
+    pub fn started_at(&self, track: TrackId) -> Option<SystemTime> {
+        self.published.get(&track).map(|entry| entry.started_at)
+    }
+
+    /// Confirmed tracks now, lost ones too.
+    #[must_use]
+    pub fn confirmed(&self) -> usize {
+        self.published.len()
+    }
+
+    /// Remembers a track that has just been confirmed and returns its first event.
+    fn on_new(&mut self, track: &Track, at: SystemTime) -> TrackEvent {
+        // A tentative track has no id to remember it by, but its age says how many frames ago it began.
+        let frames_ago = track.age_frames.saturating_sub(1) as usize;
+        let first = self
+            .captured
+            .len()
+            .saturating_sub(1)
+            .saturating_sub(frames_ago);
+        let started_at = self.captured.get(first).copied().unwrap_or(at);
+        let entry = Published {
+            last_published: track.clone(),
+            last_published_at: at,
+            current: track.clone(),
+            started_at,
+            last_matched_at: at,
+        };
+        self.published.insert(track.id, entry);
+        TrackEvent {
+            kind: EventKind::New,
+            before: None,
+            after: track.clone(),
+            started_at,
+            frame_at: at,
+            ended_at: None,
+        }
+    }
+
+    /// Counts active tracks and notes which classes differ from before.
+    fn count<'a>(&mut self, active: impl Iterator<Item = &'a Track>) {
+        for count in &mut self.counts {
+            count.before = std::mem::take(&mut count.now);
+        }
+        for track in active {
+            match self
+                .counts
+                .binary_search_by_key(&track.class, |count| count.class)
+            {
+                Ok(index) => self.counts[index].now += 1,
+                Err(index) => self.counts.insert(
+                    index,
+                    Count {
+                        class: track.class,
+                        before: 0,
+                        now: 1,
+                    },
+                ),
+            }
+        }
+        self.changes.clear();
+        let changed = self.counts.iter().filter(|count| count.now != count.before);
+        self.changes.extend(changed.map(|count| ClassCount {
+            class: count.class,
+            count: count.now,
+        }));
+    }
+}
+
+impl Published {
+    /// Takes over what the tracker says, which knows nothing of attributes.
+    fn update(&mut self, track: &Track) {
+        let attributes = std::mem::take(&mut self.current.attributes);
+        self.current.clone_from(track);
+        self.current.attributes = attributes;
+    }
+
+    /// Whether the track now differs enough from what was shown.
+    fn should_publish(&self, at: SystemTime, update_interval: Duration) -> bool {
+        if self.current.state != self.last_published.state {
+            return true;
+        }
+        // A clock that was set back counts as time passed: one update too many, instead of none until it catches up.
+        let is_due = at
+            .duration_since(self.last_published_at)
+            .map_or(true, |since| since >= update_interval);
+        is_due
+            && (self.current.class != self.last_published.class
+                || self.current.top_score > self.last_published.top_score
+                || has_moved(&self.last_published.xyxy, &self.current.xyxy))
+    }
+
+    /// The event that shows the track as it is now, which becomes what was shown.
+    fn event(&mut self, kind: EventKind, at: SystemTime) -> TrackEvent {
+        self.last_published_at = at;
+        let before = std::mem::replace(&mut self.last_published, self.current.clone());
+        TrackEvent {
+            kind,
+            before: Some(before),
+            after: self.current.clone(),
+            started_at: self.started_at,
+            frame_at: at,
+            ended_at: (kind == EventKind::End).then_some(self.last_matched_at),
+        }
+    }
+}
+
+/// Whether an edge of the box has moved by more than [`MOVED_SHARE`] of the box's size.
+fn has_moved(from: &Xyxy, to: &Xyxy) -> bool {
+    let across = (from[2] - from[0]) * MOVED_SHARE;
+    let down = (from[3] - from[1]) * MOVED_SHARE;
+    let limits = [across, down, across, down];
+    from.iter()
+        .zip(to)
+        .zip(limits)
+        .any(|((from, to), limit)| (to - from).abs() > limit)
+}
+
+#[cfg(test)]
+mod tests;

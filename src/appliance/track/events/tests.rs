@@ -1,0 +1,335 @@
+//! Tests of the lifecycle: which events the tracks of a source cause, and when.
+
+use super::*;
+use crate::Tracker;
+use jetwatch_config::{TrackerConfig, TrackerKind};
+use jetwatch_types::{Detection, Size};
+
+/// A time of day, `ms` after some moment.
+fn time(ms: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_000 + ms)
+}
+
+fn meta(ms: u64) -> FrameMeta {
+    FrameMeta {
+        captured_at: time(ms),
+        ..FrameMeta::for_test(0, 0, Size::new(640, 480))
+    }
+}
+
+fn track(id: u64, state: TrackState) -> Track {
+    Track {
+        id: TrackId(id),
+        state,
+        class: 0,
+        score: 0.5,
+        top_score: 0.5,
+        xyxy: [0.0, 0.0, 100.0, 100.0],
+        age_frames: 3,
+        hits: 3,
+        lost_frames: 0,
+        attributes: Default::default(),
+    }
+}
+
+fn active(id: u64) -> Track {
+    track(id, TrackState::Active)
+}
+
+/// The events of one frame.
+fn step(generator: &mut TrackEventGenerator, ms: u64, tracks: &[Track]) -> Vec<TrackEvent> {
+    let mut events = Vec::new();
+    generator.step(&meta(ms), tracks, &mut events);
+    events
+}
+
+fn kinds(events: &[TrackEvent]) -> Vec<(EventKind, u64)> {
+    events
+        .iter()
+        .map(|event| (event.kind, event.after.id.0))
+        .collect()
+}
+
+#[test]
+fn one_track_has_a_new_update_and_end_event() {
+    let config = TrackerConfig {
+        max_lost_frames: 1,
+        ..TrackerConfig::new(TrackerKind::Iou)
+    };
+    let mut tracker = Tracker::new(&config);
+    let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
+    let mut events = Vec::new();
+    let there = [Detection {
+        class: 2,
+        score: 0.5,
+        xyxy: [0.0, 0.0, 50.0, 50.0],
+    }];
+    let frames: [&[Detection]; 9] = [&[], &there, &there, &there, &[], &there, &[], &[], &[]];
+    for (frame, detections) in frames.iter().enumerate() {
+        lifecycle.step(
+            &meta(frame as u64 * 100),
+            tracker.update(detections),
+            &mut events,
+        );
+    }
+    let published: Vec<_> = events
+        .iter()
+        .map(|event| (event.kind, event.after.state, event.frame_at))
+        .collect();
+    use EventKind::{End, New, Update};
+    use TrackState::{Active, Ended, Lost};
+    let wanted = [
+        (New, Active, time(300)),
+        (Update, Lost, time(400)),
+        (Update, Active, time(500)),
+        (Update, Lost, time(600)),
+        (End, Ended, time(700)),
+    ];
+    assert_eq!(published, wanted);
+    assert!(
+        events.iter().all(|event| event.started_at == time(100)),
+        "the tentative frames count"
+    );
+    assert!(events[..4].iter().all(|event| event.ended_at.is_none()));
+    assert_eq!(
+        events[4].ended_at,
+        Some(time(500)),
+        "the last frame in which it was seen"
+    );
+    assert_eq!(events[0].before, None);
+    for pair in events.windows(2) {
+        assert_eq!(
+            pair[1].before.as_ref(),
+            Some(&pair[0].after),
+            "each event begins where the last one ended"
+        );
+    }
+}
+
+#[test]
+fn small_changes_wait_for_the_interval_and_jitter_is_no_change() {
+    let base = active(1);
+    let moved = Track {
+        xyxy: [6.0, 0.0, 106.0, 100.0],
+        ..base.clone()
+    };
+    let trembling = Track {
+        xyxy: [4.0, 4.0, 96.0, 96.0],
+        score: 0.2,
+        ..base.clone()
+    };
+    let better = Track {
+        top_score: 0.6,
+        ..base.clone()
+    };
+    let renamed = Track {
+        class: 3,
+        ..base.clone()
+    };
+    let lost = Track {
+        state: TrackState::Lost,
+        ..base.clone()
+    };
+    let cases = [
+        ("moved", &moved, 500, true),
+        ("moved", &moved, 499, false),
+        ("trembling", &trembling, 5_000, false),
+        ("better score", &better, 500, true),
+        ("better score", &better, 100, false),
+        ("another class", &renamed, 500, true),
+        ("another class", &renamed, 100, false),
+        ("lost", &lost, 1, true),
+        ("the same", &base, 5_000, false),
+    ];
+    for (name, next, ms, wanted) in cases {
+        let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
+        assert_eq!(
+            kinds(&step(&mut lifecycle, 0, std::slice::from_ref(&base))),
+            [(EventKind::New, 1)]
+        );
+        let events = step(&mut lifecycle, ms, std::slice::from_ref(next));
+        assert_eq!(!events.is_empty(), wanted, "{name} after {ms} ms");
+        if let [event] = &events[..] {
+            assert_eq!(
+                (event.before.as_ref(), &event.after),
+                (Some(&base), next),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_delayed_change_is_published_when_the_interval_is_over() {
+    let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
+    let at = |x: f32| {
+        [Track {
+            xyxy: [x, 0.0, x + 100.0, 100.0],
+            ..active(1)
+        }]
+    };
+    step(&mut lifecycle, 0, &at(0.0));
+    let published: Vec<_> = (1..=12)
+        .filter(|i| !step(&mut lifecycle, i * 100, &at(*i as f32 * 10.0)).is_empty())
+        .collect();
+    assert_eq!(published, [5, 10]);
+}
+
+#[test]
+fn a_clock_set_back_does_not_suppress_updates() {
+    let mut lifecycle = TrackEventGenerator::new(Duration::from_millis(500));
+    step(&mut lifecycle, 100_000, &[active(1)]);
+    let moved = Track {
+        xyxy: [50.0, 0.0, 150.0, 100.0],
+        ..active(1)
+    };
+    assert_eq!(
+        kinds(&step(&mut lifecycle, 40, &[moved])),
+        [(EventKind::Update, 1)]
+    );
+}
+
+#[test]
+fn the_start_is_known_for_each_of_several_tentative_tracks() {
+    let mut lifecycle = TrackEventGenerator::new(Duration::ZERO);
+    let tentative = |age: u32| Track {
+        age_frames: age,
+        ..track(0, TrackState::Tentative)
+    };
+    let confirmed = |id: u64, age: u32| Track {
+        age_frames: age,
+        ..active(id)
+    };
+    step(&mut lifecycle, 0, &[]);
+    step(&mut lifecycle, 10, &[tentative(1)]);
+    step(&mut lifecycle, 20, &[tentative(2), tentative(1)]);
+    let first = step(&mut lifecycle, 30, &[confirmed(1, 3), tentative(2)]);
+    let second = step(&mut lifecycle, 40, &[confirmed(1, 4), confirmed(2, 3)]);
+    assert_eq!(first[0].started_at, time(10));
+    assert_eq!(second[0].started_at, time(20));
+    assert_eq!(
+        lifecycle.captured.len(),
+        1,
+        "only what a tentative track may ask for is kept"
+    );
+}
+
+#[test]
+fn a_track_that_was_never_published_ends_without_an_event() {
+    let mut lifecycle = TrackEventGenerator::new(Duration::ZERO);
+    let strangers = [
+        track(0, TrackState::Tentative),
+        track(4, TrackState::Lost),
+        track(5, TrackState::Ended),
+    ];
+    assert_eq!(step(&mut lifecycle, 0, &strangers), []);
+    assert_eq!(lifecycle.confirmed(), 0);
+}
+
+#[test]
+fn finish_ends_every_track_once_in_order() {
+    let mut lifecycle = TrackEventGenerator::new(Duration::ZERO);
+    step(&mut lifecycle, 0, &[active(2), active(1)]);
+    step(
+        &mut lifecycle,
+        10,
+        &[
+            Track {
+                state: TrackState::Lost,
+                ..active(2)
+            },
+            active(1),
+        ],
+    );
+    assert_eq!(lifecycle.confirmed(), 2);
+    let mut events = Vec::new();
+    lifecycle.finish(&mut events);
+    assert_eq!(kinds(&events), [(EventKind::End, 1), (EventKind::End, 2)]);
+    assert!(
+        events
+            .iter()
+            .all(|event| event.after.state == TrackState::Ended && event.frame_at == time(10))
+    );
+    assert_eq!(
+        events
+            .iter()
+            .map(|event| event.ended_at)
+            .collect::<Vec<_>>(),
+        [Some(time(10)), Some(time(0))]
+    );
+    assert_eq!(
+        lifecycle.count_changes(),
+        [ClassCount { class: 0, count: 0 }]
+    );
+    events.clear();
+    lifecycle.finish(&mut events);
+    assert_eq!(events, []);
+    assert_eq!(lifecycle.count_changes(), []);
+}
+
+#[test]
+fn counts_follow_active_tracks_and_go_back_to_zero() {
+    let mut lifecycle = TrackEventGenerator::new(Duration::from_secs(9));
+    let of = |id: u64, class: u16, state: TrackState| Track {
+        class,
+        ..track(id, state)
+    };
+    use TrackState::{Active, Ended, Lost, Tentative};
+    type Step<'a> = (&'a [Track], &'a [(u16, usize)]);
+    let steps: [Step<'_>; 6] = [
+        (&[of(0, 5, Tentative)], &[]),
+        (&[of(1, 5, Active), of(2, 3, Active)], &[(3, 1), (5, 1)]),
+        (
+            &[of(1, 5, Active), of(2, 3, Active), of(3, 5, Active)],
+            &[(5, 2)],
+        ),
+        (
+            &[of(1, 5, Active), of(2, 3, Lost), of(3, 3, Active)],
+            &[(5, 1)],
+        ),
+        (&[of(1, 5, Active), of(2, 3, Ended), of(3, 3, Active)], &[]),
+        (&[], &[(3, 0), (5, 0)]),
+    ];
+    for (frame, (tracks, wanted)) in steps.iter().enumerate() {
+        step(&mut lifecycle, frame as u64, tracks);
+        let changes: Vec<_> = lifecycle
+            .count_changes()
+            .iter()
+            .map(|change| (change.class, change.count))
+            .collect();
+        assert_eq!(changes, *wanted, "frame {frame}");
+    }
+}
+
+#[test]
+fn attributes_are_published_at_once_and_stay() {
+    let color = |label: &str, score| {
+        Attributes::from(vec![jetwatch_types::Attribute {
+            name: "color".into(),
+            label: label.into(),
+            score,
+            xyxy: None,
+        }])
+    };
+    let mut lifecycle = TrackEventGenerator::new(Duration::from_secs(60));
+    step(&mut lifecycle, 0, &[active(1)]);
+    let mut events = Vec::new();
+    lifecycle.set_attributes(TrackId(9), color("red", 0.5), time(10), &mut events);
+    assert!(events.is_empty(), "nobody knows of track 9");
+    lifecycle.set_attributes(TrackId(1), color("red", 0.5), time(10), &mut events);
+    let [event] = events.as_slice() else {
+        panic!("{events:?}");
+    };
+    assert_eq!(event.kind, EventKind::Update);
+    assert_eq!(
+        event.before.as_ref().map(|track| track.attributes.len()),
+        Some(0)
+    );
+    assert_eq!(event.after.attributes, color("red", 0.5));
+    // A score alone is no news, but later events show it.
+    lifecycle.set_attributes(TrackId(1), color("red", 0.7), time(20), &mut events);
+    assert_eq!(events.len(), 1);
+    assert!(step(&mut lifecycle, 30, &[active(1)]).is_empty());
+    let ended = step(&mut lifecycle, 40, &[track(1, TrackState::Ended)]);
+    assert_eq!(ended[0].after.attributes, color("red", 0.7));
+}

@@ -1,0 +1,307 @@
+//! Where a box will be: a Kalman filter of constant velocity, in the two forms that SORT and ByteTrack are published with.
+//!
+//! In both, what is measured of a box (its center and size) does not depend on each other in the model, and the noises are
+//! diagonal. The one filter of seven or eight numbers thus falls apart into four of two, a value and its rate, with the
+//! same result: no matrices. [`Tracker`](super::Tracker) keeps one for each track.
+
+use jetwatch_types::Xyxy;
+
+/// Which numbers describe a box, and how much they are trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MotionModel {
+    /// SORT: center, area and aspect; the aspect has no rate. Noises are in pixels.
+    AreaAspect,
+    /// ByteTrack, after DeepSORT: center, aspect and height. Noises are shares of the height.
+    AspectHeight,
+    /// The later form (BoT-SORT): center, width and height. Noises are shares of the width across and of the height down.
+    /// A box that the picture's edge, or something in front, uncovers in one direction changes its aspect at a steady rate,
+    /// which the other forms cannot follow through frames that nobody looked at.
+    WidthHeight,
+}
+
+/// The motion of one box.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KalmanBox {
+    model: MotionModel,
+    /// Center across, center down, and two of the size by the model.
+    axes: [Axis; 4],
+}
+
+/// A number and its rate per frame, with their covariance.
+#[derive(Debug, Clone, Copy)]
+struct Axis {
+    value: f64,
+    rate: f64,
+    value_variance: f64,
+    covariance: f64,
+    rate_variance: f64,
+}
+
+/// Variances of a measured number: its own, and that of its rate.
+type Noise = [(f64, f64); 4];
+
+/// SORT's first guess, what a frame adds, and what a measurement has.
+const AREA_START: Noise = [(10.0, 1e4), (10.0, 1e4), (10.0, 1e4), (10.0, 0.0)];
+const AREA_FRAME: Noise = [(1.0, 0.01), (1.0, 0.01), (1.0, 1e-4), (1.0, 0.0)];
+const AREA_MEASURED: [f64; 4] = [1.0, 1.0, 10.0, 10.0];
+
+/// ByteTrack's deviations: of positions and of rates as shares of the height, of the aspect and its rate, and of the
+/// aspect as measured. The first guess has twice those of the position and ten times those of the rate.
+const POSITION_SHARE: f64 = 1.0 / 20.0;
+const RATE_SHARE: f64 = 1.0 / 160.0;
+const ASPECT: f64 = 1e-2;
+const ASPECT_RATE: f64 = 1e-5;
+const ASPECT_MEASURED: f64 = 1e-1;
+
+impl KalmanBox {
+    /// A box seen for the first time, which stands still as far as is known.
+    pub(super) fn new(model: MotionModel, xyxy: &Xyxy) -> Self {
+        let measured = measure(model, xyxy);
+        let noise = match model {
+            MotionModel::AreaAspect => AREA_START,
+            MotionModel::AspectHeight => height_noise(measured[3], 2.0, 10.0),
+            MotionModel::WidthHeight => sides_noise(measured[2], measured[3], 2.0, 10.0),
+        };
+        let axis = |index: usize| Axis {
+            value: measured[index],
+            rate: 0.0,
+            value_variance: noise[index].0,
+            covariance: 0.0,
+            rate_variance: noise[index].1,
+        };
+        Self {
+            model,
+            axes: [axis(0), axis(1), axis(2), axis(3)],
+        }
+    }
+
+    /// Goes on by one frame. The size of a box that is `Lost` may not change at the rate it last had, as in ByteTrack:
+    /// an object that walks behind another shrinks only in what is seen of it.
+    pub(super) fn predict(&mut self, visibility: Visibility) {
+        let noise = match self.model {
+            MotionModel::AreaAspect => AREA_FRAME,
+            MotionModel::AspectHeight => {
+                if visibility == Visibility::Hidden {
+                    self.axes[3].rate = 0.0;
+                }
+                height_noise(self.axes[3].value, 1.0, 1.0)
+            }
+            MotionModel::WidthHeight => {
+                if visibility == Visibility::Hidden {
+                    self.axes[2].rate = 0.0;
+                    self.axes[3].rate = 0.0;
+                }
+                sides_noise(self.axes[2].value, self.axes[3].value, 1.0, 1.0)
+            }
+        };
+        for (index, (axis, noise)) in self.axes.iter_mut().zip(noise).enumerate() {
+            // A size that would vanish keeps what it has, as in SORT.
+            if index >= 2 && axis.value + axis.rate <= 0.0 {
+                axis.rate = 0.0;
+            }
+            axis.predict(noise);
+        }
+    }
+
+    /// Takes the box of a detection into account.
+    pub(super) fn correct(&mut self, xyxy: &Xyxy) {
+        let variance = match self.model {
+            MotionModel::AreaAspect => AREA_MEASURED,
+            MotionModel::AspectHeight => {
+                let position = (POSITION_SHARE * self.axes[3].value).powi(2);
+                [position, position, ASPECT_MEASURED.powi(2), position]
+            }
+            MotionModel::WidthHeight => {
+                let across = (POSITION_SHARE * self.axes[2].value).powi(2);
+                let down = (POSITION_SHARE * self.axes[3].value).powi(2);
+                [across, down, across, down]
+            }
+        };
+        let measured = measure(self.model, xyxy);
+        for ((axis, measured), variance) in self.axes.iter_mut().zip(measured).zip(variance) {
+            axis.correct(measured, variance);
+        }
+    }
+
+    /// The box where it is now believed to be, which can lie outside of the picture.
+    pub(super) fn xyxy(&self) -> Xyxy {
+        let [x, y, third, fourth] = self.axes.map(|axis| axis.value);
+        let (width, height) = match self.model {
+            MotionModel::AreaAspect => {
+                let width = (third * fourth).max(0.0).sqrt();
+                (width, if width > 0.0 { third / width } else { 0.0 })
+            }
+            MotionModel::AspectHeight => (third * fourth, fourth),
+            MotionModel::WidthHeight => (third, fourth),
+        };
+        [
+            (x - width / 2.0) as f32,
+            (y - height / 2.0) as f32,
+            (x + width / 2.0) as f32,
+            (y + height / 2.0) as f32,
+        ]
+    }
+}
+
+/// Whether the object was seen in the frame before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visibility {
+    Visible,
+    Hidden,
+}
+
+impl Axis {
+    fn predict(&mut self, (value, rate): (f64, f64)) {
+        self.value += self.rate;
+        self.value_variance += 2.0 * self.covariance + self.rate_variance + value;
+        self.covariance += self.rate_variance;
+        self.rate_variance += rate;
+    }
+
+    fn correct(&mut self, measured: f64, variance: f64) {
+        let surprise = measured - self.value;
+        let total = self.value_variance + variance;
+        let (gain, rate_gain) = (self.value_variance / total, self.covariance / total);
+        self.value += gain * surprise;
+        self.rate += rate_gain * surprise;
+        self.rate_variance -= rate_gain * self.covariance;
+        self.covariance *= 1.0 - gain;
+        self.value_variance *= 1.0 - gain;
+    }
+}
+
+/// The numbers of a box in the model's order.
+fn measure(model: MotionModel, xyxy: &Xyxy) -> [f64; 4] {
+    let [left, top, right, bottom] = xyxy.map(f64::from);
+    let (width, height) = (right - left, bottom - top);
+    let (x, y) = (left + width / 2.0, top + height / 2.0);
+    match model {
+        MotionModel::AreaAspect => [x, y, width * height, width / height],
+        MotionModel::AspectHeight => [x, y, width / height, height],
+        MotionModel::WidthHeight => [x, y, width, height],
+    }
+}
+
+/// ByteTrack's variances for a box of this height, with factors on the deviations.
+fn height_noise(height: f64, position_factor: f64, rate_factor: f64) -> Noise {
+    let position = (position_factor * POSITION_SHARE * height).powi(2);
+    let rate = (rate_factor * RATE_SHARE * height).powi(2);
+    [
+        (position, rate),
+        (position, rate),
+        (ASPECT.powi(2), ASPECT_RATE.powi(2)),
+        (position, rate),
+    ]
+}
+
+/// The same with the width's share across.
+fn sides_noise(width: f64, height: f64, position_factor: f64, rate_factor: f64) -> Noise {
+    let [across, down] = [width, height].map(|side| {
+        let position = (position_factor * POSITION_SHARE * side).powi(2);
+        let rate = (rate_factor * RATE_SHARE * side).powi(2);
+        (position, rate)
+    });
+    [across, down, across, down]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODELS: [MotionModel; 3] = [
+        MotionModel::AreaAspect,
+        MotionModel::AspectHeight,
+        MotionModel::WidthHeight,
+    ];
+
+    /// A box of 40 × 80 whose left edge is at `x`.
+    fn at(x: f32) -> Xyxy {
+        [x, 10.0, x + 40.0, 90.0]
+    }
+
+    fn assert_near(found: &Xyxy, wanted: &Xyxy, within: f32) {
+        for (a, b) in found.iter().zip(wanted) {
+            assert!(
+                (a - b).abs() <= within,
+                "{found:?} instead of {wanted:?} within {within}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_box_measured_once_stays_where_it_is() {
+        for model in MODELS {
+            let mut motion = KalmanBox::new(model, &at(5.0));
+            for _ in 0..10 {
+                motion.predict(Visibility::Visible);
+                assert_near(&motion.xyxy(), &at(5.0), 1e-3);
+            }
+        }
+    }
+
+    #[test]
+    fn steady_motion_is_learned_and_predicted_without_measurements() {
+        for model in MODELS {
+            let mut motion = KalmanBox::new(model, &at(0.0));
+            for frame in 1..=30 {
+                motion.predict(Visibility::Visible);
+                motion.correct(&at(3.0 * frame as f32));
+            }
+            assert_near(&motion.xyxy(), &at(90.0), 0.5);
+            for _ in 0..10 {
+                motion.predict(Visibility::Hidden);
+            }
+            assert_near(&motion.xyxy(), &at(120.0), 3.0);
+        }
+    }
+
+    #[test]
+    fn a_box_that_enters_the_image_keeps_its_height_between_measurements() {
+        // Its right edge moves, and its left one is that of the picture.
+        let entering = |frame: f32| [0.0, 10.0, 20.0 + 5.0 * frame, 90.0];
+        let mut motion = KalmanBox::new(MotionModel::WidthHeight, &entering(0.0));
+        for update in 1..=6 {
+            (0..4).for_each(|_| motion.predict(Visibility::Visible));
+            motion.correct(&entering(4.0 * update as f32));
+        }
+        (0..3).for_each(|_| motion.predict(Visibility::Visible));
+        assert_near(&motion.xyxy(), &entering(27.0), 4.0);
+    }
+
+    #[test]
+    fn decoupled_filters_equal_full_kalman_filter() {
+        // The position's filter of SORT by hand: variance 10 and rate 10000, one frame, then a measurement of variance 1.
+        let mut motion = KalmanBox::new(MotionModel::AreaAspect, &at(0.0));
+        motion.predict(Visibility::Visible);
+        motion.correct(&at(10.0));
+        let before = 10.0 + 1e4 + 1.0;
+        let (gain, rate_gain) = (before / (before + 1.0), 1e4 / (before + 1.0));
+        let axis = motion.axes[0];
+        assert!((axis.value - (20.0 + 10.0 * gain)).abs() < 1e-9);
+        assert!((axis.rate - 10.0 * rate_gain).abs() < 1e-9);
+        assert!((axis.value_variance - (1.0 - gain) * before).abs() < 1e-9);
+        assert!((axis.covariance - (1.0 - gain) * 1e4).abs() < 1e-9);
+        assert!((axis.rate_variance - (1e4 + 0.01 - rate_gain * 1e4)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn shrinking_box_keeps_positive_size() {
+        for model in MODELS {
+            let mut motion = KalmanBox::new(model, &[0.0, 0.0, 100.0, 100.0]);
+            for frame in 1..=9 {
+                motion.predict(Visibility::Visible);
+                let half = 50.0 - 5.0 * frame as f32;
+                motion.correct(&[50.0 - half, 50.0 - half, 50.0 + half, 50.0 + half]);
+            }
+            for _ in 0..100 {
+                motion.predict(Visibility::Visible);
+                let [left, top, right, bottom] = motion.xyxy();
+                assert!(
+                    right >= left && bottom >= top,
+                    "{model:?}: {:?}",
+                    motion.xyxy()
+                );
+            }
+        }
+    }
+}

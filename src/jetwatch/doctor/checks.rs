@@ -1,0 +1,163 @@
+//! The parts of an examination, and how each is run: on a thread of its own, for a limited time.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
+
+use super::subject::DoctorContext;
+use super::{broker, cameras, engine, libraries, platform, power, profiling, service, video};
+use crate::check_report::{CheckReport, CheckResult};
+
+/// What can be examined alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Check {
+    /// The configuration file.
+    Config,
+    /// Machine, release, memory, disk, clock.
+    Platform,
+    /// NVIDIA's libraries, ONNX Runtime, GStreamer.
+    Libraries,
+    /// GStreamer's elements and their properties.
+    Elements,
+    /// Scaling and decoding, each unit against the processor.
+    Scaling,
+    /// Cameras and who may use them.
+    Cameras,
+    /// GPU, engines, and the detector at work.
+    Engine,
+    /// Settings of the machine, and what slows it down.
+    Power,
+    /// Who may profile, and with what.
+    Profiling,
+    /// systemd's unit and the journal.
+    Service,
+    /// The broker.
+    Broker,
+}
+
+impl Check {
+    /// Its name on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::Platform => "platform",
+            Self::Libraries => "libraries",
+            Self::Elements => "elements",
+            Self::Scaling => "scaling",
+            Self::Cameras => "cameras",
+            Self::Engine => "engine",
+            Self::Power => "power",
+            Self::Profiling => "profiling",
+            Self::Service => "service",
+            Self::Broker => "broker",
+        }
+    }
+
+    /// Longest that it may take.
+    fn timeout(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Engine => 180,
+            Self::Scaling => 90,
+            Self::Libraries | Self::Elements | Self::Cameras | Self::Power | Self::Broker => 60,
+            Self::Config | Self::Platform | Self::Profiling | Self::Service => 30,
+        })
+    }
+
+    /// Examines it, on another thread, and takes the results as they come.
+    pub(super) fn run(
+        self,
+        context: &Arc<DoctorContext>,
+        report: &mut CheckReport,
+    ) -> anyhow::Result<()> {
+        let (sender, results) = unbounded();
+        let subject = Arc::clone(context);
+        let body =
+            move || self.run_here(&subject, &mut CheckReport::for_check(self.name(), sender));
+        thread::Builder::new()
+            .name(self.name().to_owned())
+            .spawn(body)?;
+        collect(self.name(), &results, self.timeout(), report);
+        Ok(())
+    }
+
+    fn run_here(self, context: &DoctorContext, report: &mut CheckReport) {
+        match self {
+            Self::Config => context.check_config(report),
+            Self::Platform => platform::run(context, report),
+            Self::Libraries => libraries::run(context, report),
+            Self::Elements => video::check_elements(context, report),
+            Self::Scaling => video::check_scaling(context, report),
+            Self::Cameras => cameras::run(context, report),
+            Self::Engine => engine::run(context, report),
+            Self::Power => power::run(context, report),
+            Self::Profiling => profiling::run(context, report),
+            Self::Service => service::run(context, report),
+            Self::Broker => broker::run(context, report),
+        }
+    }
+}
+
+/// Takes the results of a part until it has ended, or its time is over.
+fn collect(
+    check: &'static str,
+    results: &Receiver<CheckResult>,
+    timeout: Duration,
+    report: &mut CheckReport,
+) {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match results.recv_deadline(deadline) {
+            Ok(line) => report.merge(line),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let seconds = timeout.as_secs();
+                report.merge(CheckResult {
+                    part: Some(check),
+                    state: "unknown",
+                    what: check.to_owned(),
+                    text: format!(
+                        "not examined to its end within {seconds} s: what comes after the lines before hangs; ask for it alone with `--only {check}`"
+                    ),
+                });
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hanging_check_is_unknown_and_others_continue() {
+        let (sender, results) = unbounded();
+        CheckReport::for_check("cameras", sender.clone()).ok("camera /dev/video0", "it is here");
+        let mut lines = CheckReport::default();
+        // The other end stays open: nobody says that this was all.
+        collect("cameras", &results, Duration::from_millis(1), &mut lines);
+        let found: Vec<(&str, &str)> = lines
+            .all()
+            .iter()
+            .map(|line| (line.state, line.what.as_str()))
+            .collect();
+        assert_eq!(
+            found,
+            [("ok", "camera /dev/video0"), ("unknown", "cameras")]
+        );
+        assert!(lines.is_ok());
+        drop(sender);
+    }
+
+    #[test]
+    fn finished_check_reports_its_results() {
+        let (sender, results) = unbounded();
+        CheckReport::for_check("broker", sender).failed("broker", "it is away");
+        let mut lines = CheckReport::default();
+        collect("broker", &results, Duration::from_secs(60), &mut lines);
+        assert_eq!((lines.all().len(), lines.is_ok()), (1, false));
+    }
+}

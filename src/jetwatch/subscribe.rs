@@ -1,0 +1,81 @@
+//! `jetwatch subscribe`: a subscriber that prints what a broker sends.
+
+use std::io::{ErrorKind, Write, stdout};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+
+use jetwatch_config::{Broker, Config, MqttConfig, TlsConfig};
+use jetwatch_publish::Subscriber;
+use jetwatch_source::StopToken;
+
+use super::{Exit, parse_duration, signals};
+
+/// What `jetwatch subscribe` is told.
+#[derive(Debug, Args)]
+pub(super) struct SubscribeArgs {
+    /// Configuration file whose broker, user and certificates are used.
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["host", "port"])]
+    config: Option<PathBuf>,
+    /// Host name or address of the broker.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// Port of the broker.
+    #[arg(long, default_value_t = 1883)]
+    port: u16,
+    /// Topic filter.
+    #[arg(long, default_value = "jetwatch/#")]
+    topic: String,
+    /// End after this time, such as 20s or 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+}
+
+/// Prints `topic payload` lines until told to stop.
+pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
+    let stop = StopToken::default();
+    signals::listen(stop.clone(), || {})?;
+    let subscriber = Subscriber::start(&mqtt_config(args)?, &args.topic)?;
+    let deadline = args.duration.map(|duration| Instant::now() + duration);
+    while !stop.is_stopped() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        if let Some(reason) = subscriber.ended() {
+            anyhow::bail!("the broker is gone: {reason}");
+        }
+        if let Some((topic, payload)) = subscriber.recv_timeout(Duration::from_millis(100)) {
+            let printed = writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload));
+            match printed {
+                Ok(()) => {}
+                // Whoever read us has seen enough.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
+    if let Some(path) = &args.config {
+        return Config::load(path)?.publish.mqtt.with_context(|| {
+            format!(
+                "{} has `publish.mqtt: off`: there is no broker to subscribe to",
+                path.display()
+            )
+        });
+    }
+    Ok(MqttConfig {
+        broker: Broker::Url {
+            host: args.host.clone(),
+            port: args.port,
+            tls: false,
+        },
+        prefix: "jetwatch".to_owned(),
+        client_id: "jetwatch".to_owned(),
+        credentials: None,
+        tls: TlsConfig::default(),
+        keep_alive: Duration::from_secs(15),
+        queue_messages: 1,
+    })
+}

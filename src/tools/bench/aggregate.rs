@@ -1,0 +1,91 @@
+//! `benchmark_mean.json`: what several processes measured side by side, each number as the mean of theirs.
+
+use serde_json::{Map, Value, json};
+
+use super::BenchmarkError;
+
+/// Joins the `benchmark.json` of each process. Ranges that only some of them have are the means over those.
+///
+/// # Errors
+/// One of them lacks what [`document`](super::document) writes.
+pub fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
+    let part = |name: &'static str| -> Result<Value, BenchmarkError> {
+        let parts: Option<Vec<&Value>> = documents.iter().map(|each| each.get(name)).collect();
+        let parts = parts.filter(|parts| !parts.is_empty() && parts.iter().all(|p| p.is_object()));
+        Ok(average(
+            &parts.ok_or(BenchmarkError::InvalidDocument { what: name })?,
+        ))
+    };
+    let data = part("data")?;
+    Ok(json!({
+        // Older versions of CV-CUDA's script name it in the first way.
+        "mean_all_batches": data,
+        "mean_data": part("mean_data")?,
+        "data_mean_all_procs": data,
+        "data_stats_minus_warmup_mean_all_procs": part("data_stats_minus_warmup")?,
+        "meta": meta,
+    }))
+}
+
+fn average(values: &[&Value]) -> Value {
+    let numbers: Vec<f64> = values.iter().filter_map(|value| value.as_f64()).collect();
+    if !numbers.is_empty() {
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        return ((mean * 1e4).round() / 1e4).into();
+    }
+    let lists: Vec<&Vec<Value>> = values.iter().filter_map(|value| value.as_array()).collect();
+    if let Some(longest) = lists.iter().map(|list| list.len()).max() {
+        let place = |at: usize| {
+            let there: Vec<&Value> = lists.iter().filter_map(|list| list.get(at)).collect();
+            average(&there)
+        };
+        return (0..longest).map(place).collect();
+    }
+    let maps: Vec<&Map<String, Value>> = values.iter().filter_map(|v| v.as_object()).collect();
+    if maps.is_empty() {
+        // Words, such as units, are alike in all of them.
+        return values.first().map_or(Value::Null, |first| (*first).clone());
+    }
+    let mut joined = Map::new();
+    for key in maps.iter().flat_map(|map| map.keys()) {
+        if !joined.contains_key(key) {
+            let there: Vec<&Value> = maps.iter().filter_map(|map| map.get(key)).collect();
+            joined.insert(key.clone(), average(&there));
+        }
+    }
+    joined.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matching_numbers_are_averaged() {
+        let of = |time: f64| {
+            json!({
+                "data": { "jetwatch": { "cpu_time": time, "batch_0": { "cpu_time": time } } },
+                "mean_data": { "jetwatch/detect": { "cpu_time": time } },
+                "data_stats_minus_warmup": { "jetwatch/detect": { "cpu_time": {
+                    "mean": time, "throughput": { "unit": "batches_per_second", "percentile_68_range": [time, 2.0] } } } },
+            })
+        };
+        let mut second = of(4.0);
+        second["data"]["jetwatch"]["batch_1"] = json!({ "cpu_time": 7.0 });
+        let joined = mean(&[of(2.0), second], json!({ "args": {} })).expect("two alike");
+        assert_eq!(joined["data_mean_all_procs"], joined["mean_all_batches"]);
+        let data = &joined["mean_all_batches"]["jetwatch"];
+        assert_eq!(data["cpu_time"], 3.0);
+        assert_eq!(data["batch_1"]["cpu_time"], 7.0);
+        assert_eq!(joined["mean_data"]["jetwatch/detect"]["cpu_time"], 3.0);
+        let stats =
+            &joined["data_stats_minus_warmup_mean_all_procs"]["jetwatch/detect"]["cpu_time"];
+        assert_eq!(stats["throughput"]["unit"], "batches_per_second");
+        assert_eq!(
+            stats["throughput"]["percentile_68_range"],
+            json!([3.0, 2.0])
+        );
+        assert!(mean(&[json!({})], Value::Null).is_err());
+        assert!(mean(&[], Value::Null).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! `benchmark.json` in the layout of CV-CUDA's benchmark script, with the keys of its older and of its newer versions.
+//!
+//! `data` nests the ranges of every batch, `mean_data` (older) and `data_stats_minus_warmup` (newer) describe them per level
+//! without the warm-up, `meta` says where it was measured. Times are in ms with four decimals. Beyond those keys: `ranges` has
+//! what both lack (99th percentiles, numbers with the warm-up, throughput), and every leaf has `busy_time`, the CPU time of
+//! its thread, beside `cpu_time`, which is the time on the thread's timeline.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use jetwatch_telemetry::Stage;
+
+use super::{Batch, LevelStats, Statistics, Times, TraceStats};
+
+/// The name at the root of the ranges.
+pub const ROOT: &str = "jetwatch";
+
+/// The whole document. `meta` is an object; what the layout needs in it is added.
+#[must_use]
+pub fn document(stats: &TraceStats, meta: Value) -> Value {
+    let mut levels = Map::new();
+    let (mut means, mut statistics) = (Map::new(), Map::new());
+    let (mut totals, mut warmups) = (Map::new(), Map::new());
+    for run in &stats.levels {
+        let prefix = format!("{ROOT}/{}", run.level.name());
+        levels.insert(run.level.name().to_owned(), level(run));
+        let described = describe_batches(run.without_warmup());
+        means.insert(prefix.clone(), means_of(&described));
+        statistics.insert(prefix.clone(), described);
+        totals.insert(prefix.clone(), run.batches.len().into());
+        warmups.insert(prefix, run.dropped_front.into());
+    }
+    levels.extend(root_range(stats));
+    let mut meta = match meta {
+        Value::Object(meta) => meta,
+        other => Map::from_iter([("about".to_owned(), other)]),
+    };
+    meta.insert("obj_name".to_owned(), ROOT.into());
+    meta.insert("total_batches".to_owned(), totals.into());
+    meta.insert("warmup_batches".to_owned(), warmups.into());
+    json!({
+        "data": { ROOT: levels },
+        "mean_data": means,
+        "data_stats_minus_warmup": statistics,
+        "ranges": stats.rows(),
+        "meta": meta,
+    })
+}
+
+/// The root's own numbers: from the first batch's beginning to the last one's end; its items are those of the chain's last level.
+fn root_range(stats: &TraceStats) -> Map<String, Value> {
+    let batches = || stats.levels.iter().flat_map(|run| &run.batches);
+    let began = batches().map(|batch| batch.started).min();
+    let ended = batches()
+        .map(|batch| batch.started + batch.times.wall)
+        .max();
+    let last = stats
+        .levels
+        .iter()
+        .rfind(|run| !run.level.is_asynchronous());
+    let times = Times {
+        items: last.map_or(0, |run| items(&run.batches)),
+        wall: ended
+            .unwrap_or_default()
+            .saturating_sub(began.unwrap_or_default()),
+        busy: batches().map(|batch| batch.times.busy).sum(),
+        gpu: batches().map(|batch| batch.times.gpu).sum(),
+    };
+    leaf(&times)
+}
+
+/// One level: its batches by their numbers, and its sums.
+fn level(run: &LevelStats) -> Value {
+    let sum = |batches: &[Batch]| Times {
+        items: items(batches),
+        wall: batches.iter().map(|batch| batch.times.wall).sum(),
+        busy: batches.iter().map(|batch| batch.times.busy).sum(),
+        gpu: batches.iter().map(|batch| batch.times.gpu).sum(),
+    };
+    let (all, measured) = (sum(&run.batches), sum(run.without_warmup()));
+    let mut level = leaf(&all);
+    let mut add = |key: &str, value: Value| level.insert(key.to_owned(), value);
+    add("cpu_time_minus_warmup", ms(measured.wall));
+    add("gpu_time_minus_warmup", ms(measured.gpu));
+    add(
+        "cpu_time_minus_warmup_per_item",
+        per_item(measured.wall, measured.items),
+    );
+    add(
+        "gpu_time_minus_warmup_per_item",
+        per_item(measured.gpu, measured.items),
+    );
+    add("total_items_minus_warmup", measured.items.into());
+    add("total_items_warmup", (all.items - measured.items).into());
+    for (number, batch) in run.batches.iter().enumerate() {
+        add(&format!("batch_{number}"), nested(batch).into());
+    }
+    level.into()
+}
+
+fn items(batches: &[Batch]) -> usize {
+    batches.iter().map(|batch| batch.times.items).sum()
+}
+
+/// A batch with its stages; what ran on the GPU stands inside of the network's range.
+fn nested(batch: &Batch) -> Map<String, Value> {
+    let mut tree = leaf(&batch.times);
+    let (gpu, cpu): (Vec<Stage>, Vec<Stage>) =
+        Stage::ALL.into_iter().partition(|stage| stage.is_on_gpu());
+    let times = |stage: &Stage| batch.stages.get(&(*stage as usize));
+    for stage in &cpu {
+        let Some(found) = times(stage) else { continue };
+        let mut range = leaf(found);
+        if *stage == Stage::Infer {
+            let inside = gpu.iter().filter_map(|stage| Some((stage, times(stage)?)));
+            range
+                .extend(inside.map(|(stage, times)| (stage.name().to_owned(), leaf(times).into())));
+        }
+        tree.insert(stage.name().to_owned(), range.into());
+    }
+    tree
+}
+
+fn leaf(times: &Times) -> Map<String, Value> {
+    let pairs = [
+        ("cpu_time", ms(times.wall)),
+        ("gpu_time", ms(times.gpu)),
+        ("busy_time", ms(times.busy)),
+        ("cpu_time_per_item", per_item(times.wall, times.items)),
+        ("gpu_time_per_item", per_item(times.gpu, times.items)),
+        ("total_items", times.items.into()),
+    ];
+    pairs
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect()
+}
+
+/// The union of the batches' trees, every number described over the batches that have it.
+fn describe_batches(batches: &[Batch]) -> Value {
+    let trees: Vec<Value> = batches.iter().map(|batch| nested(batch).into()).collect();
+    describe(&trees.iter().collect::<Vec<_>>())
+}
+
+fn describe(trees: &[&Value]) -> Value {
+    let mut keys: Vec<&String> = trees
+        .iter()
+        .filter_map(|tree| tree.as_object())
+        .flat_map(Map::keys)
+        .collect();
+    keys.sort();
+    keys.dedup();
+    let mut union = Map::new();
+    for key in keys {
+        let values: Vec<&Value> = trees.iter().filter_map(|tree| tree.get(key)).collect();
+        let numbers: Vec<f64> = values.iter().filter_map(|value| value.as_f64()).collect();
+        let described = match Statistics::from_values(&numbers) {
+            Some(statistics) => {
+                let mut described = fields(&statistics);
+                if let Some(throughput) = throughput(key, &statistics) {
+                    described.insert("throughput".to_owned(), throughput);
+                }
+                described.into()
+            }
+            None => describe(&values),
+        };
+        union.insert(key.clone(), described);
+    }
+    union.into()
+}
+
+/// Statistics as the newer versions write them; `total_items` counts the numbers.
+fn fields(statistics: &Statistics) -> Map<String, Value> {
+    let pairs = [
+        ("total_items", statistics.count.into()),
+        ("min", round(statistics.min)),
+        ("max", round(statistics.max)),
+        ("mean", round(statistics.mean)),
+        ("std", round(statistics.std)),
+        ("median", round(statistics.median)),
+        ("percentile_16", round(statistics.percentile_16)),
+        ("percentile_84", round(statistics.percentile_84)),
+        ("percentile_95", round(statistics.percentile_95)),
+        ("percentile_99", round(statistics.percentile_99)),
+    ];
+    pairs
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect()
+}
+
+/// What a time means in batches or frames per second; the least time gives the most of them.
+fn throughput(key: &str, times: &Statistics) -> Option<Value> {
+    let unit = match key {
+        "cpu_time" | "gpu_time" => "batches_per_second",
+        "cpu_time_per_item" | "gpu_time_per_item" => "frames_per_second",
+        _ => return None,
+    };
+    let rate = |ms: f64| round(if ms > 0.0 { 1e3 / ms } else { 0.0 });
+    Some(json!({
+        "multiplier": 1,
+        "unit": unit,
+        "min": rate(times.max),
+        "max": rate(times.min),
+        "mean": rate(times.mean),
+        "median": rate(times.median),
+        "percentile_68_range": [rate(times.percentile_84), rate(times.percentile_16)],
+        "percentile_95": rate(times.percentile_95),
+    }))
+}
+
+/// The same tree with the means alone.
+fn means_of(described: &Value) -> Value {
+    let Value::Object(tree) = described else {
+        return described.clone();
+    };
+    if let Some(mean) = tree.get("mean") {
+        return mean.clone();
+    }
+    let means = tree
+        .iter()
+        .map(|(key, value)| (key.clone(), means_of(value)));
+    Value::Object(means.collect())
+}
+
+fn ms(time: Duration) -> Value {
+    round(time.as_secs_f64() * 1e3)
+}
+
+fn per_item(time: Duration, items: usize) -> Value {
+    round(match items {
+        0 => 0.0,
+        items => time.as_secs_f64() * 1e3 / items as f64,
+    })
+}
+
+fn round(number: f64) -> Value {
+    ((number * 1e4).round() / 1e4).into()
+}

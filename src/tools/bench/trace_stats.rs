@@ -1,0 +1,466 @@
+//! A trace as batches with their stages, and the numbers of each range with and without its warm-up.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use jetwatch_telemetry::{Entry, Level, Stage};
+
+use super::{BenchmarkError, Statistics};
+
+/// A run: the levels that had batches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceStats {
+    /// In the order of [`Level::ALL_TABLES`].
+    pub levels: Vec<LevelStats>,
+}
+
+/// The batches of one level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelStats {
+    /// Which.
+    pub level: Level,
+    /// Batches that are dropped at the front. Levels that work on single frames drop as many frames as the detector does.
+    pub dropped_front: usize,
+    /// Batches that are dropped at the end.
+    pub dropped_back: usize,
+    /// All of them in the order of their numbers.
+    pub batches: Vec<Batch>,
+}
+
+/// One batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// When it began, since the trace was made.
+    pub started: Duration,
+    /// Its own times.
+    pub times: Times,
+    /// Times of the stages in it, by the stage's place in [`Stage::ALL_TABLES`].
+    pub stages: BTreeMap<usize, Times>,
+}
+
+/// Times of one range; of several of one stage in one batch, their sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// Frames.
+    pub items: usize,
+    /// How long it took on its thread's timeline.
+    pub wall: Duration,
+    /// CPU time of its thread in it.
+    pub busy: Duration,
+    /// Time of the GPU in it.
+    pub gpu: Duration,
+}
+
+impl TraceStats {
+    /// Sorts `entries` into batches. `warmup` batches of `batch_size` frames are dropped at both ends.
+    ///
+    /// # Errors
+    /// The warm-up leaves no batch.
+    pub fn new(
+        entries: &[Entry],
+        warmup: usize,
+        batch_size: usize,
+    ) -> Result<Self, BenchmarkError> {
+        let mut levels = Vec::new();
+        for level in Level::ALL {
+            let mut batches: BTreeMap<u64, Batch> = BTreeMap::new();
+            let whole = |entry: &&Entry| entry.level == level && entry.stage.is_none();
+            for entry in entries.iter().filter(whole) {
+                let batch = Batch {
+                    started: entry.started,
+                    times: times(entry),
+                    stages: BTreeMap::new(),
+                };
+                batches.insert(entry.batch, batch);
+            }
+            for entry in entries.iter().filter(|entry| entry.level == level) {
+                let (Some(stage), Some(batch)) = (entry.stage, batches.get_mut(&entry.batch))
+                else {
+                    continue;
+                };
+                batch.add(stage, times(entry));
+            }
+            if !batches.is_empty() {
+                levels.push(LevelStats {
+                    level,
+                    dropped_front: 0,
+                    dropped_back: 0,
+                    batches: batches.into_values().collect(),
+                });
+            }
+        }
+        drop_warmup(&mut levels, warmup, batch_size);
+        // What is beside the chain may have had nothing to do meanwhile.
+        levels.retain(|run| !run.level.is_asynchronous() || !run.without_warmup().is_empty());
+        let measured = Self { levels };
+        let total = measured.reference_batches();
+        if measured.levels.is_empty()
+            || (measured.levels.iter()).any(|level| level.without_warmup().is_empty())
+        {
+            return Err(BenchmarkError::NoBatchesLeft {
+                batches: total,
+                warmup,
+            });
+        }
+        Ok(measured)
+    }
+
+    /// Batches of the detector; of another level where the detector was not measured.
+    fn reference_batches(&self) -> usize {
+        let counts = self.level(Level::Detect).or(self.levels.first());
+        counts.map_or(0, |level| level.batches.len())
+    }
+
+    /// One level, where it had batches.
+    #[must_use]
+    pub fn level(&self, level: Level) -> Option<&LevelStats> {
+        self.levels.iter().find(|run| run.level == level)
+    }
+
+    /// Frames per second from one end of the chain to the other, without the warm-up: of the last level of the chain that was
+    /// measured.
+    #[must_use]
+    pub fn fps(&self) -> f64 {
+        let Some(run) = self.levels.iter().rfind(|run| !run.level.is_asynchronous()) else {
+            return 0.0;
+        };
+        let measured = run.without_warmup();
+        let ended = measured.iter().map(Batch::ended).max();
+        // From the end of the warm-up: results come in bursts, and a burst's own beginning is too late.
+        let warm = run.batches[..run.dropped_front]
+            .iter()
+            .map(Batch::ended)
+            .max();
+        let began = warm.or_else(|| {
+            let all = self.levels.iter().flat_map(|run| &run.batches);
+            all.map(|batch| batch.started).min()
+        });
+        let time = ended
+            .unwrap_or_default()
+            .saturating_sub(began.unwrap_or_default());
+        let items = measured.iter().map(|batch| batch.times.items).sum();
+        per_second(items, time)
+    }
+
+    /// Frames per second that the networks alone would do: frames per second inside them, times the workers. `None`: none ran.
+    #[must_use]
+    pub fn inference_fps(&self, workers: usize) -> Option<f64> {
+        let numbers = RangeStats::from_times(
+            self.level(Level::Detect)?
+                .without_warmup()
+                .iter()
+                .filter_map(|batch| batch.stages.get(&(Stage::Infer as usize))),
+        )?;
+        Some(numbers.throughput * workers as f64)
+    }
+
+    /// Every range: each level, and each of its stages.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for run in &self.levels {
+            let whole =
+                |batches: &[Batch]| RangeStats::from_times(batches.iter().map(|b| &b.times));
+            rows.extend(row(run.level.name().to_owned(), run, whole));
+            for stage in Stage::ALL {
+                let name = format!("{}/{}", run.level.name(), stage.name());
+                let of_stage = |batches: &[Batch]| {
+                    let of_one = |batch: &'_ Batch| batch.stages.get(&(stage as usize)).copied();
+                    let all: Vec<Times> = batches.iter().filter_map(of_one).collect();
+                    RangeStats::from_times(all.iter())
+                };
+                rows.extend(row(name, run, of_stage));
+            }
+        }
+        rows
+    }
+}
+
+fn row(
+    name: String,
+    run: &LevelStats,
+    numbers: impl Fn(&[Batch]) -> Option<RangeStats>,
+) -> Option<Row> {
+    Some(Row {
+        name,
+        with_warmup: numbers(&run.batches)?,
+        minus_warmup: numbers(run.without_warmup())?,
+    })
+}
+
+fn times(entry: &Entry) -> Times {
+    let is_on_gpu = entry.stage.is_some_and(Stage::is_on_gpu);
+    let (wall, gpu) = match is_on_gpu {
+        true => (Duration::ZERO, entry.wall),
+        false => (entry.wall, Duration::ZERO),
+    };
+    Times {
+        items: entry.items,
+        wall,
+        busy: entry.cpu,
+        gpu,
+    }
+}
+
+impl Batch {
+    fn ended(&self) -> Duration {
+        self.started + self.times.wall
+    }
+
+    fn add(&mut self, stage: Stage, times: Times) {
+        self.stages.entry(stage as usize).or_default().add(times);
+        if stage.is_on_gpu() {
+            // The GPU works inside of the network's range, which is in the batch.
+            let infer = self.stages.entry(Stage::Infer as usize).or_default();
+            infer.gpu += times.gpu;
+            self.times.gpu += times.gpu;
+        }
+    }
+}
+
+impl Times {
+    fn add(&mut self, other: Self) {
+        self.items += other.items;
+        self.wall += other.wall;
+        self.busy += other.busy;
+        self.gpu += other.gpu;
+    }
+}
+
+impl LevelStats {
+    /// How many batches at the front began before `began`, and how many at the end ended after `ended`.
+    fn count_outside(&self, began: Duration, ended: Duration) -> (usize, usize) {
+        let is_early = |batch: &&Batch| batch.started < began;
+        let is_late = |batch: &&Batch| batch.ended() > ended;
+        let front = self.batches.iter().take_while(is_early).count();
+        let back = self.batches.iter().rev().take_while(is_late).count();
+        (front, back)
+    }
+
+    /// The batches without the warm-up.
+    #[must_use]
+    pub fn without_warmup(&self) -> &[Batch] {
+        let end = self.batches.len().saturating_sub(self.dropped_back);
+        self.batches
+            .get(self.dropped_front..end)
+            .unwrap_or_default()
+    }
+}
+
+/// Says what each level drops: the detector `warmup` batches at both ends, the others of the chain the frames that were in
+/// those, and what is beside it the batches that did not lie between them.
+fn drop_warmup(levels: &mut [LevelStats], warmup: usize, batch_size: usize) {
+    let detect = levels.iter().find(|run| run.level == Level::Detect);
+    let frames = |batches: &mut dyn Iterator<Item = &Batch>| -> usize {
+        batches.take(warmup).map(|batch| batch.times.items).sum()
+    };
+    let (front, back) = match detect {
+        Some(run) => (
+            frames(&mut run.batches.iter()),
+            frames(&mut run.batches.iter().rev()),
+        ),
+        None => (warmup * batch_size, warmup * batch_size),
+    };
+    let mut began = Duration::ZERO;
+    let mut ended = Duration::MAX;
+    for run in levels {
+        (run.dropped_front, run.dropped_back) = match run.level {
+            Level::Detect => (warmup, warmup),
+            Level::Source | Level::Track => (front, back),
+            // They come behind the chain's.
+            Level::Secondary | Level::Record => run.count_outside(began, ended),
+        };
+        let measured = run.without_warmup();
+        if !run.level.is_asynchronous()
+            && let (Some(first), Some(last)) = (measured.first(), measured.last())
+        {
+            (began, ended) = (first.started, last.ended());
+        }
+    }
+}
+
+fn per_second(items: usize, time: Duration) -> f64 {
+    if time.is_zero() {
+        0.0
+    } else {
+        items as f64 / time.as_secs_f64()
+    }
+}
+
+/// The numbers of one range of the chain.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// `level` or `level/stage`.
+    pub name: String,
+    /// Of all batches.
+    pub with_warmup: RangeStats,
+    /// Without those of the warm-up.
+    pub minus_warmup: RangeStats,
+}
+
+/// What the batches of one range took, in ms.
+#[derive(Debug, Clone, Serialize)]
+pub struct RangeStats {
+    /// Batches that had this range.
+    pub batches: usize,
+    /// Frames in them.
+    pub items: usize,
+    /// Time on the thread's timeline.
+    pub cpu_time: Statistics,
+    /// The same, per frame.
+    pub cpu_time_per_item: Statistics,
+    /// CPU time of the thread.
+    pub busy_time: Statistics,
+    /// Time of the GPU; `None` where it did nothing.
+    pub gpu_time: Option<Statistics>,
+    /// The same, per frame.
+    pub gpu_time_per_item: Option<Statistics>,
+    /// Frames per second of one thread that would do nothing else; by the GPU's time where only it was measured.
+    pub throughput: f64,
+}
+
+impl RangeStats {
+    fn from_times<'t>(times: impl Iterator<Item = &'t Times>) -> Option<Self> {
+        let times: Vec<&Times> = times.collect();
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let each = |number: &dyn Fn(&Times) -> f64| -> Vec<f64> {
+            times.iter().map(|times| number(times)).collect()
+        };
+        let per_item = |time: Duration, items: usize| ms(time) / items.max(1) as f64;
+        let items = times.iter().map(|times| times.items).sum();
+        let wall: Duration = times.iter().map(|times| times.wall).sum();
+        let gpu: Duration = times.iter().map(|times| times.gpu).sum();
+        let on_gpu = |numbers: Vec<f64>| match gpu.is_zero() {
+            true => None,
+            false => Statistics::from_values(&numbers),
+        };
+        Some(Self {
+            batches: times.len(),
+            items,
+            cpu_time: Statistics::from_values(&each(&|t| ms(t.wall)))?,
+            cpu_time_per_item: Statistics::from_values(&each(&|t| per_item(t.wall, t.items)))?,
+            busy_time: Statistics::from_values(&each(&|t| ms(t.busy)))?,
+            gpu_time: on_gpu(each(&|t| ms(t.gpu))),
+            gpu_time_per_item: on_gpu(each(&|t| per_item(t.gpu, t.items))),
+            throughput: per_second(items, if wall.is_zero() { gpu } else { wall }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn entry(level: Level, batch: u64, stage: Option<Stage>, from_ms: u32, ms: u32) -> Entry {
+        Entry {
+            level,
+            batch,
+            stage,
+            items: 2,
+            started: MS * from_ms,
+            wall: MS * ms,
+            cpu: MS * ms / 2,
+        }
+    }
+
+    /// Five batches of two frames, each 10 ms long with 6 ms of network, of which the GPU works 4; the last number is missing.
+    fn entries() -> Vec<Entry> {
+        let mut all = Vec::new();
+        for batch in 0..5_u32 {
+            let (number, at) = (u64::from(batch), batch * 10);
+            all.push(entry(Level::Detect, number, Some(Stage::GpuNetwork), at, 4));
+            all.push(entry(Level::Detect, number, Some(Stage::Infer), at, 6));
+            all.push(entry(Level::Detect, number, None, at, 10));
+            for frame in 0..2 {
+                let number = number * 2 + frame;
+                let track = |stage| Entry {
+                    items: 1,
+                    ..entry(Level::Track, number, stage, at + 10, 1)
+                };
+                all.extend([track(Some(Stage::Track)), track(None)]);
+            }
+        }
+        all.push(entry(Level::Detect, 6, Some(Stage::Batch), 50, 9));
+        all
+    }
+
+    #[test]
+    fn values_equal_hand_computed_ones() {
+        let measured = TraceStats::new(&entries(), 1, 8).expect("three batches are left");
+        // From 11 ms, the end of the second frame, to 41 ms: six frames.
+        assert!(
+            (measured.fps() - 6.0 / 0.030).abs() < 1e-9,
+            "{}",
+            measured.fps()
+        );
+        // Two frames in 6 ms, on two workers.
+        let inference = measured.inference_fps(2).expect("a network");
+        assert!((inference - 2.0 * 2.0 / 0.006).abs() < 1e-6, "{inference}");
+        let rows = measured.rows();
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        let wanted = [
+            "detect",
+            "detect/infer",
+            "detect/gpu_network",
+            "track",
+            "track/track",
+        ];
+        assert_eq!(names, wanted);
+        let counts = |row: &Row| {
+            let (with, minus) = (&row.with_warmup, &row.minus_warmup);
+            (with.batches, with.items, minus.batches, minus.items)
+        };
+        assert_eq!(counts(&rows[1]), (5, 10, 3, 6));
+        assert_eq!(counts(&rows[4]), (10, 10, 6, 6));
+        let infer = &rows[1].minus_warmup;
+        let gpu = infer.gpu_time.expect("the GPU works in it");
+        let found = [infer.cpu_time.mean, infer.busy_time.mean, gpu.mean];
+        for (found, wanted) in found.into_iter().zip([6.0, 3.0, 4.0]) {
+            assert!((found - wanted).abs() < 1e-9, "{found}, wanted {wanted}");
+        }
+        assert!((infer.cpu_time_per_item.median - 3.0).abs() < 1e-9);
+        assert!(rows[3].minus_warmup.gpu_time.is_none());
+    }
+
+    #[test]
+    fn async_stages_are_measured_during_pipeline_run() {
+        let mut all = entries();
+        // The follower's frames without a warm-up of one batch: from 20 ms to 41 ms.
+        for (batch, from_ms, ms) in [(0, 11, 3), (1, 21, 2), (2, 30, 4), (3, 40, 9)] {
+            for stage in [Some(Stage::Secondary), None] {
+                all.push(entry(Level::Secondary, batch, stage, from_ms, ms));
+            }
+        }
+        all.push(entry(Level::Record, 0, None, 60, 5));
+        let measured = TraceStats::new(&all, 1, 8).expect("three batches are left");
+        let alone = TraceStats::new(&entries(), 1, 8).expect("three batches are left");
+        assert!((measured.fps() - alone.fps()).abs() < 1e-9);
+        let levels: Vec<Level> = measured.levels.iter().map(|run| run.level).collect();
+        assert_eq!(levels, [Level::Detect, Level::Track, Level::Secondary]);
+        let rows = measured.rows();
+        let row = rows.last().expect("rows");
+        assert_eq!(row.name, "secondary/secondary");
+        let numbers = &row.minus_warmup;
+        assert_eq!((numbers.batches, numbers.items), (2, 4));
+        assert!((numbers.cpu_time.mean - 3.0).abs() < 1e-9, "{numbers:?}");
+    }
+
+    #[test]
+    fn warmup_that_drops_all_batches_is_error() {
+        let error = TraceStats::new(&entries(), 3, 8)
+            .expect_err("nothing is left")
+            .to_string();
+        assert!(
+            error.contains("5 ran") && error.contains("drops 3"),
+            "{error}"
+        );
+        assert!(TraceStats::new(&[], 0, 1).is_err());
+        // Without a warm-up the run counts from its beginning: ten frames in 51 ms.
+        let all = TraceStats::new(&entries(), 0, 8).expect("all are left");
+        assert!((all.fps() - 10.0 / 0.051).abs() < 1e-9, "{}", all.fps());
+    }
+}

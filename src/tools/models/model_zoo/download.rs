@@ -1,0 +1,166 @@
+//! One file from an address to its place: attempts, waits, and the check at the end.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use super::FetchError;
+use super::partial::{self, Partial};
+use super::request::{self, AttemptError};
+
+/// Most attempts in all, so that a server that gives a few bytes each time does not hold us for ever.
+const MAX_ATTEMPTS: u32 = 100;
+
+/// What to fetch.
+#[derive(Debug, Clone, Copy)]
+pub struct Download<'a> {
+    /// Where it lies: `https://…`, or `http://…` when a hash is known.
+    pub url: &'a str,
+    /// Its length, if it is known.
+    pub bytes: Option<u64>,
+    /// SHA-256 of its bytes as 64 lower-case hexadecimal digits, if it is known.
+    pub sha256: Option<&'a str>,
+    /// Where it goes.
+    pub path: &'a Path,
+}
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy)]
+pub struct RetryPolicy {
+    /// Attempts in a row that bring nothing.
+    pub attempts: u32,
+    /// Wait after the first of them; each further one doubles it.
+    pub first_wait: Duration,
+    /// Longest wait.
+    pub max_wait: Duration,
+    /// Longest that a connection may take.
+    pub connect: Duration,
+    /// Longest that a server may send nothing.
+    pub stall: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: 6,
+            first_wait: Duration::from_secs(1),
+            max_wait: Duration::from_secs(30),
+            connect: Duration::from_secs(20),
+            stall: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How a download goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// So many bytes are there, of so many if that is known.
+    Received {
+        /// Bytes that are there, with those of earlier calls.
+        bytes: u64,
+        /// Length of the whole file.
+        of: Option<u64>,
+    },
+    /// An attempt failed; the next one comes after the wait.
+    Waiting {
+        /// What went wrong.
+        reason: String,
+        /// Until the next attempt.
+        wait: Duration,
+    },
+}
+
+/// A file that is in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DownloadResult {
+    /// SHA-256 of its bytes.
+    pub sha256: String,
+    /// Whether it was there before, with the hash that is known.
+    pub was_present: bool,
+}
+
+/// Fetches a file. Blocks until it is there or every attempt has failed; `tell` hears how it goes.
+///
+/// The bytes gather in `PATH.part`, which stays when the download is cut off: a next call goes on from there. They get
+/// their name only when length and hash are right, or unknown.
+pub fn download(
+    download: &Download<'_>,
+    policy: &RetryPolicy,
+    on_progress: &mut dyn FnMut(Progress),
+) -> Result<DownloadResult, FetchError> {
+    if let (Some(expected), Some(found)) = (download.sha256, partial::hash_file(download.path))
+        && expected == found
+    {
+        return Ok(DownloadResult {
+            sha256: found,
+            was_present: true,
+        });
+    }
+    let mut partial = Partial::open(download.path, download.url)?;
+    let mut started_at = partial.len();
+    loop {
+        fetch_with_retries(download, policy, &mut partial, on_progress)?;
+        let found = partial.sha256()?;
+        match download.sha256 {
+            Some(expected) if expected != found => {
+                // Bytes of an earlier call may be of another version or of a broken disk: then all is fetched anew.
+                if started_at > 0 {
+                    log::warn!(
+                        "{}: the earlier part does not belong to the file; all of it is fetched anew",
+                        download.url
+                    );
+                    partial.restart()?;
+                    started_at = 0;
+                    continue;
+                }
+                partial.discard();
+                return Err(FetchError::Hash {
+                    url: download.url.to_owned(),
+                    found,
+                    expected: expected.to_owned(),
+                });
+            }
+            _ => {
+                partial.finish()?;
+                return Ok(DownloadResult {
+                    sha256: found,
+                    was_present: false,
+                });
+            }
+        }
+    }
+}
+
+/// Attempts until the whole file is there.
+fn fetch_with_retries(
+    download: &Download<'_>,
+    policy: &RetryPolicy,
+    partial: &mut Partial,
+    on_progress: &mut dyn FnMut(Progress),
+) -> Result<(), FetchError> {
+    let agent = request::agent(download.url, policy);
+    let (mut in_vain, mut most) = (0, partial.len());
+    for attempts in 1.. {
+        let (reason, asked) = match request::attempt(&agent, download, partial, on_progress) {
+            Ok(()) => return Ok(()),
+            Err(AttemptError::Permanent(error)) => return Err(error),
+            Err(AttemptError::Transient(reason, asked)) => (reason, asked),
+        };
+        // A server that begins anew each time brings nothing either.
+        in_vain = if partial.len() > most { 1 } else { in_vain + 1 };
+        most = most.max(partial.len());
+        if in_vain >= policy.attempts || attempts >= MAX_ATTEMPTS {
+            return Err(FetchError::RetriesExhausted {
+                url: download.url.to_owned(),
+                attempts,
+                reason,
+                part_bytes: partial.len(),
+            });
+        }
+        let doubled = policy.first_wait.saturating_mul(1 << (in_vain - 1).min(16));
+        let wait = asked.unwrap_or(doubled.min(policy.max_wait));
+        on_progress(Progress::Waiting { reason, wait });
+        thread::sleep(wait);
+    }
+    unreachable!("the loop ends by returning")
+}

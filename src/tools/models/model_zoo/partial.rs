@@ -1,0 +1,167 @@
+//! The unfinished file beside the one that is fetched: `NAME.part`, and in `NAME.part.from` what it is a part of.
+//!
+//! It outlives the process, so that a next call goes on where this one was cut off. It is locked while it is written, and
+//! renamed only when its bytes are known to be right.
+
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::FetchError;
+
+/// An unfinished file, open and locked.
+#[derive(Debug)]
+pub(super) struct Partial {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+    len: u64,
+    /// The server's word for the version that the bytes belong to.
+    validator: Option<String>,
+}
+
+impl Partial {
+    /// Opens the unfinished file of `target` from `url`, or begins one. Bytes from another address do not count.
+    pub(super) fn open(target: &Path, url: &str) -> Result<Self, FetchError> {
+        let path = sibling(target, ".part");
+        let error = |source| FetchError::Write {
+            path: path.clone(),
+            source,
+        };
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder).map_err(|source| FetchError::Write {
+                path: folder.to_owned(),
+                source,
+            })?;
+        }
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(FetchError::Busy { path }),
+            Err(TryLockError::Error(source)) => return Err(error(source)),
+        }
+        let len = file.metadata().map_err(error)?.len();
+        let origin = fs::read_to_string(sibling(&path, ".from")).unwrap_or_default();
+        let (from, validator) = origin.split_once('\n').unwrap_or_default();
+        let mut partial = Self {
+            file,
+            target: target.to_owned(),
+            len,
+            validator: Some(validator.trim().to_owned()).filter(|text| !text.is_empty()),
+            path,
+        };
+        if from != url && len > 0 {
+            partial.restart()?;
+        }
+        Ok(partial)
+    }
+
+    /// Bytes that are there.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// See the field.
+    pub(super) fn validator(&self) -> Option<&str> {
+        self.validator.as_deref()
+    }
+
+    /// Forgets all bytes.
+    pub(super) fn restart(&mut self) -> Result<(), FetchError> {
+        // An empty file is not touched: what is no file, such as a full device, has no length to set.
+        if self.len > 0 {
+            self.file.set_len(0).map_err(|source| self.error(source))?;
+        }
+        self.len = 0;
+        self.validator = None;
+        Ok(())
+    }
+
+    /// Notes what the bytes belong to, before the first of them is written.
+    pub(super) fn save_source(
+        &mut self,
+        url: &str,
+        validator: Option<&str>,
+    ) -> Result<(), FetchError> {
+        let path = sibling(&self.path, ".from");
+        fs::write(&path, format!("{url}\n{}\n", validator.unwrap_or("")))
+            .map_err(|source| FetchError::Write { path, source })?;
+        self.validator = validator.map(str::to_owned);
+        Ok(())
+    }
+
+    /// Appends `bytes`.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
+        let written = self
+            .file
+            .seek(SeekFrom::Start(self.len))
+            .and_then(|_| self.file.write_all(bytes));
+        written.map_err(|source| self.error(source))?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// SHA-256 of all bytes, as hexadecimal digits.
+    pub(super) fn sha256(&mut self) -> Result<String, FetchError> {
+        hash(&mut self.file).map_err(|source| self.error(source))
+    }
+
+    /// Gives the file its name.
+    pub(super) fn finish(self) -> Result<(), FetchError> {
+        self.file.sync_all().map_err(|source| self.error(source))?;
+        fs::rename(&self.path, &self.target).map_err(|source| FetchError::Write {
+            path: self.target.clone(),
+            source,
+        })?;
+        // Without its file it says nothing; a next download would write it anew.
+        let _ = fs::remove_file(sibling(&self.path, ".from"));
+        Ok(())
+    }
+
+    /// Removes the file: nothing of it is of use.
+    pub(super) fn discard(self) {
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(sibling(&self.path, ".from"));
+    }
+
+    fn error(&self, source: io::Error) -> FetchError {
+        FetchError::Write {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// SHA-256 of the file at `path`, if there is one.
+pub(super) fn hash_file(path: &Path) -> Option<String> {
+    hash(&mut File::open(path).ok()?).ok()
+}
+
+fn hash(file: &mut File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            len => hasher.update(&buffer[..len]),
+        }
+    }
+    let digits = |byte: &u8| format!("{byte:02x}");
+    Ok(hasher.finalize().iter().map(digits).collect())
+}
+
+fn sibling(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    PathBuf::from(name)
+}

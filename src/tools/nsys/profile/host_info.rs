@@ -1,0 +1,209 @@
+//! What the target's side tells of its machine before anything is started.
+
+use super::nsys::{Environment, MIN_VERSION, Version, sessions};
+use super::{Host, ProfileError};
+
+/// Least free space for a profile: a few minutes of calls and ranges.
+const MIN_FREE_MIB: u64 = 128;
+
+/// A machine where the daemon can be profiled.
+#[derive(Debug, Clone)]
+pub struct HostInfo {
+    /// Its temporary folder, which goes away at the end.
+    pub folder: String,
+    /// Where its nsys is.
+    pub nsys: String,
+    /// The version of that.
+    pub version: Version,
+    /// The words of `nsys profile --help`.
+    pub help: String,
+    /// What it says about sampling.
+    pub environment: Environment,
+    /// Sessions of nsys: name and state.
+    pub sessions: Vec<(String, String)>,
+    /// Command lines of daemons that run there already.
+    pub daemons: Vec<String>,
+}
+
+impl HostInfo {
+    /// Reads the answers to `find`.
+    ///
+    /// # Errors
+    /// There is no nsys, it is too old, or there is no room.
+    pub(super) fn read(
+        host: &Host,
+        folder: &str,
+        program: &str,
+        answers: &[(String, String)],
+    ) -> Result<Self, ProfileError> {
+        let all = |name: &'static str| {
+            let named = answers.iter().filter(move |(key, _)| key == name);
+            named.map(|(_, value)| value.clone())
+        };
+        let one = |name| all(name).next().unwrap_or_default();
+        let place = host.to_string();
+        let nsys = one("nsys");
+        if nsys.is_empty() {
+            return Err(ProfileError::NoNsys {
+                place,
+                program: program.to_owned(),
+            });
+        }
+        let output = one("version");
+        let Some(version) = Version::parse(&output) else {
+            return Err(ProfileError::NoVersion {
+                place,
+                program: nsys,
+                said: output.trim().to_owned(),
+            });
+        };
+        if version < MIN_VERSION {
+            return Err(ProfileError::TooOld { place, version });
+        }
+        // What df does not tell cannot be judged.
+        if let Some(free_mib) = free_mib(&one("free")).filter(|free| *free < MIN_FREE_MIB) {
+            return Err(ProfileError::NoSpace {
+                place,
+                folder: folder.to_owned(),
+                free_mib,
+                wanted_mib: MIN_FREE_MIB,
+            });
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            nsys,
+            version,
+            help: one("help"),
+            environment: Environment {
+                status: one("environment"),
+                paranoid: one("paranoid").trim().parse().ok(),
+                has_counters: all("counters").next().is_some(),
+            },
+            sessions: sessions(&one("sessions")),
+            daemons: all("daemon").collect(),
+        })
+    }
+
+    /// Checks that the service can be recorded through the session `name`.
+    ///
+    /// # Errors
+    /// There is no such session, or it records already.
+    pub(super) fn check_session(&self, host: &Host, name: &str) -> Result<(), ProfileError> {
+        let not = |why: String| {
+            Err(ProfileError::NotAttachable {
+                place: host.to_string(),
+                why,
+            })
+        };
+        let found = self.sessions.iter().find(|(session, _)| session == name);
+        match found {
+            Some((_, state)) if state.contains("Collection") => not(format!(
+                "its session `{name}` records already ({state}); wait for its end, or end it with `nsys stop --session={name}`"
+            )),
+            Some(_) => Ok(()),
+            None if self.daemons.is_empty() => not(format!(
+                "no daemon runs there, and nsys has no session `{name}`; start the service under nsys first \
+                 (systemd/drop-ins/profiling.conf), or leave --attach out"
+            )),
+            None => not(format!(
+                "this user has no session `{name}` of nsys there, and nsys cannot record calls and ranges of a process that it did not start; \
+                 if the service was started by `nsys launch`, work as the service's user, by --sudo=jetwatch; else copy systemd/drop-ins/profiling.conf to \
+                 /etc/systemd/system/jetwatch.service.d/ and restart the service once, or leave --attach out"
+            )),
+        }
+    }
+}
+
+/// KiB as df tells them, in MiB.
+pub(super) fn free_mib(text: &str) -> Option<u64> {
+    text.trim().parse::<u64>().ok().map(|kib| kib / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(answers: &[(&str, &str)]) -> Result<HostInfo, String> {
+        let answers: Vec<_> = answers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        HostInfo::read(&Host::default(), "/var/x", "nsys", &answers)
+            .map_err(|error| error.to_string())
+    }
+
+    const WELL: [(&str, &str); 4] = [
+        ("free", "9000000"),
+        ("nsys", "/usr/bin/nsys"),
+        (
+            "version",
+            "NVIDIA Nsight Systems version 2022.4.2.1-df9881f\n",
+        ),
+        ("paranoid", "4"),
+    ];
+
+    #[test]
+    fn host_info_is_parsed() {
+        let target = read(&WELL).expect("it is well");
+        assert_eq!(target.version, Version(2022, 4, 2));
+        assert_eq!(target.environment.paranoid, Some(4));
+        assert!(!target.environment.has_counters && target.daemons.is_empty());
+    }
+
+    #[test]
+    fn missing_host_tools_are_reported() {
+        let error = read(&WELL[..1]).expect_err("no nsys");
+        assert!(
+            error.starts_with("there is no nsys on this machine"),
+            "{error}"
+        );
+        let mut answers = WELL;
+        answers[0].1 = "2048";
+        let error = read(&answers).expect_err("no room");
+        assert!(
+            error.contains("/var/x on this machine has 2 MiB free"),
+            "{error}"
+        );
+        answers[0].1 = "";
+        answers[2].1 = "NVIDIA Nsight Systems version 2020.5.3.17";
+        let error = read(&answers).expect_err("too old");
+        assert!(
+            error.contains("2020.5.3") && error.contains("2021.4.0"),
+            "{error}"
+        );
+        answers[2].1 = "Segmentation fault";
+        assert!(
+            read(&answers)
+                .expect_err("no version")
+                .contains("Segmentation fault")
+        );
+    }
+
+    #[test]
+    fn attach_needs_idle_session() {
+        let mut target = read(&WELL).expect("it is well");
+        let place = Host::default();
+        let check = |target: &HostInfo| {
+            target
+                .check_session(&place, "jetwatch")
+                .map_err(|error| error.to_string())
+        };
+        assert!(
+            check(&target)
+                .expect_err("none")
+                .contains("no daemon runs there")
+        );
+        target.daemons.push("jetwatch run".to_owned());
+        assert!(check(&target).expect_err("none").contains("did not start"));
+        target
+            .sessions
+            .push(("jetwatch".to_owned(), "Launched".to_owned()));
+        assert_eq!(check(&target), Ok(()));
+        target.sessions[0].1 = "Collection".to_owned();
+        assert!(
+            check(&target)
+                .expect_err("busy")
+                .contains("nsys stop --session=jetwatch")
+        );
+    }
+}

@@ -1,0 +1,292 @@
+//! The rules of the verdict, one after another.
+
+use super::{Rule, beside, percent};
+use crate::report::metrics::CaptureMetrics;
+
+/// A GPU that is busy for this share of the time is full.
+const GPU_FULL: f64 = 0.9;
+/// A GPU that is idle for this share of the time could do more.
+const GPU_IDLE: f64 = 0.2;
+/// A stage that takes this share of its threads' time is the limit.
+const BOTTLENECK: f64 = 0.8;
+/// A part of a detector's work on the CPU that is worth a word.
+const LARGE_SHARE: f64 = 0.3;
+/// A thread that writes for this share of the time waits for its disk.
+const DISK_BOUND: f64 = 0.1;
+/// Copies that wait, and work of others on the GPU, are worth a word from this share on.
+const NOTICEABLE: f64 = 0.01;
+/// Kernels shorter than this take longer to launch than to run, in ns.
+const SHORT_KERNEL: f64 = 8_000.0;
+
+/// All rules, the most telling first.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "gpu_saturated",
+        evaluate: |metrics| {
+            let busy = metrics.gpu_busy.filter(|busy| *busy >= GPU_FULL)?;
+            Some((
+                "the GPU is saturated: only the model can be faster".to_owned(),
+                format!("it was busy for {} of the time", percent(busy)),
+            ))
+        },
+        advice: "take INT8 or FP16, a smaller model or input, or fewer frames",
+        keys: &["detector.precision", "detector.model"],
+    },
+    Rule {
+        name: "waits_for_sources",
+        evaluate: |metrics| {
+            let idle = idle(metrics).unwrap_or(1.0);
+            (metrics.batch >= 0.5 && idle >= GPU_IDLE && metrics.source < BOTTLENECK).then(|| {
+                (
+                    format!(
+                        "{}batcher waits for sources: the detectors could take more",
+                        idle_text(metrics)
+                    ),
+                    format!(
+                        "{} of the detectors' time went into waiting for frames",
+                        percent(metrics.batch)
+                    ),
+                )
+            })
+        },
+        advice: "nothing is too slow: add sources, raise their frame rate, or take a better model; with small batches, let them fill",
+        keys: &[
+            "sources",
+            "detector.batch_size",
+            "detector.batch_timeout_ms",
+            "detector.model",
+        ],
+    },
+    Rule {
+        name: "sources_limit",
+        evaluate: |metrics| {
+            (metrics.source >= BOTTLENECK && metrics.batch >= LARGE_SHARE).then(|| {
+                (
+                    format!("{}CPU-bound in the sources: taking over and scaling pictures is the limit", idle_text(metrics)),
+                    format!("{} of the sources' threads' time was work, and the detectors waited {} of theirs", percent(metrics.source), percent(metrics.batch)),
+                )
+            })
+        },
+        advice: "decode and scale in hardware, give a software decoder more threads, or make the pictures smaller at the camera",
+        keys: &["sources[].decoder_threads", "sources[].uri"],
+    },
+    Rule {
+        name: "scaling_on_gpu",
+        evaluate: |metrics| {
+            (metrics.foreign >= NOTICEABLE).then(|| {
+                let (kernel, thread) = metrics.foreign_kernel.clone().unwrap_or_default();
+                (
+                    "scaling ran on the GPU: it takes time from the network".to_owned(),
+                    format!("{} of the GPU's time went into kernels that no detector launched, most of it {kernel} from {thread}", percent(metrics.foreign)),
+                )
+            })
+        },
+        advice: "let the VIC scale (nvvidconv with compute-hw=VIC), so that the GPU is the network's alone",
+        keys: &["sources"],
+    },
+    Rule {
+        name: "decode_limit",
+        evaluate: |metrics| {
+            (metrics.decode >= LARGE_SHARE).then(|| {
+                (
+                    format!(
+                        "{}CPU-bound in decode: the network's outputs take long to become boxes",
+                        idle_text(metrics)
+                    ),
+                    format!(
+                        "{} of the detectors' time went into decode",
+                        percent(metrics.decode)
+                    ),
+                )
+            })
+        },
+        advice: "raise the score below which nothing is looked at, keep fewer classes, or run one detector more",
+        keys: &[
+            "detector.score_threshold",
+            "detector.classes",
+            "detector.workers",
+        ],
+    },
+    Rule {
+        name: "tensor_limit",
+        evaluate: |metrics| {
+            (metrics.tensor >= LARGE_SHARE).then(|| {
+                (
+                    format!(
+                        "{}CPU-bound in tensor: padding and normalizing pictures takes long",
+                        idle_text(metrics)
+                    ),
+                    format!(
+                        "{} of the detectors' time went into tensor",
+                        percent(metrics.tensor)
+                    ),
+                )
+            })
+        },
+        advice: "use TensorRT, which makes tensors on the GPU, or run one detector more",
+        keys: &["detector.backend", "detector.workers"],
+    },
+    Rule {
+        name: "too_few_detectors",
+        evaluate: |metrics| {
+            let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
+            (metrics.batch < GPU_IDLE && metrics.detectors > 0 && metrics.detectors < 3).then(
+                || {
+                    (
+                        format!(
+                            "GPU idle {}: it waits while its detectors work on the CPU",
+                            percent(idle)
+                        ),
+                        format!(
+                            "{} detectors, which waited for frames only {} of the time",
+                            metrics.detectors,
+                            percent(metrics.batch)
+                        ),
+                    )
+                },
+            )
+        },
+        advice: "run one detector more, so that one computes while others copy and decode",
+        keys: &["detector.workers"],
+    },
+    Rule {
+        name: "launch_limit",
+        evaluate: |metrics| {
+            let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
+            (metrics.kernel_ns > 0.0
+                && metrics.kernel_ns < SHORT_KERNEL
+                && metrics.launching >= 0.5)
+                .then(|| {
+                    (
+                        format!(
+                            "GPU idle {}: launching kernels takes longer than running them",
+                            percent(idle)
+                        ),
+                        format!(
+                            "a kernel takes {:.1} µs, and {} of infer went into launching",
+                            metrics.kernel_ns / 1e3,
+                            percent(metrics.launching)
+                        ),
+                    )
+                })
+        },
+        advice: "take larger batches",
+        keys: &["detector.batch_size"],
+    },
+    Rule {
+        name: "network_on_cpu",
+        evaluate: |metrics| {
+            (metrics.gpu_busy.is_none() && metrics.infer >= BOTTLENECK).then(|| {
+                (
+                    "the network runs on the CPU and is the limit".to_owned(),
+                    format!(
+                        "{} of the detectors' time went into infer, and no GPU was seen at work",
+                        percent(metrics.infer)
+                    ),
+                )
+            })
+        },
+        advice: "run it on a GPU, take a smaller or INT8 model, or use the cores that are free",
+        keys: &[
+            "detector.backend",
+            "detector.onnx_provider",
+            "detector.precision",
+            "detector.workers",
+        ],
+    },
+    Rule {
+        name: "tracking_limit",
+        evaluate: |metrics| {
+            (metrics.track >= BOTTLENECK).then(|| {
+                (
+                    "CPU-bound in track: one thread follows all objects and is full".to_owned(),
+                    format!("{} of its time went into track", percent(metrics.track)),
+                )
+            })
+        },
+        advice: "match greedily, and do not track what hardly scores",
+        keys: &["tracker.association", "tracker.min_new_track_score"],
+    },
+    Rule {
+        name: "publishing_waits_for_disk",
+        evaluate: |metrics| {
+            (metrics.disk >= DISK_BOUND).then(|| {
+                (
+                    "publishing waits for the disk".to_owned(),
+                    format!(
+                        "thread {} was in calls that write for {} of the time",
+                        metrics.disk_thread,
+                        percent(metrics.disk)
+                    ),
+                )
+            })
+        },
+        advice: "write to a faster disk, write less often, or leave the tracks of every frame out",
+        keys: &[
+            "publish.json_lines.path",
+            "publish.update_interval_ms",
+            "publish.detections",
+        ],
+    },
+    Rule {
+        name: "publishing_limit",
+        evaluate: |metrics| {
+            (metrics.publish >= BOTTLENECK && metrics.disk < DISK_BOUND).then(|| {
+                (
+                    "CPU-bound in publish: making messages is the limit".to_owned(),
+                    format!(
+                        "{} of the follower's time went into publish",
+                        percent(metrics.publish)
+                    ),
+                )
+            })
+        },
+        advice: "publish less often, and leave the tracks of every frame out",
+        keys: &["publish.update_interval_ms", "publish.detections"],
+    },
+    Rule {
+        name: "pageable_copies",
+        evaluate: |metrics| {
+            (metrics.pageable.1 >= NOTICEABLE).then(|| {
+                (
+                    "copies that should run beside other work wait: their memory is pageable"
+                        .to_owned(),
+                    format!(
+                        "{} copies, {} of the time",
+                        metrics.pageable.0,
+                        percent(metrics.pageable.1)
+                    ),
+                )
+            })
+        },
+        advice: "this is the program's to change, not the configuration's: copy from pinned memory",
+        keys: &[],
+    },
+    Rule {
+        name: "synchronous_copies",
+        evaluate: |metrics| {
+            (metrics.sync_copies.1 >= NOTICEABLE).then(|| {
+                (
+                    "copies make the CPU wait for the GPU".to_owned(),
+                    format!(
+                        "{} synchronous copies, {} of the time",
+                        metrics.sync_copies.0,
+                        percent(metrics.sync_copies.1)
+                    ),
+                )
+            })
+        },
+        advice: "this is the program's to change, not the configuration's: copy on a stream",
+        keys: &[],
+    },
+    beside::RENDERING,
+    beside::SECONDARY,
+];
+
+fn idle(metrics: &CaptureMetrics) -> Option<f64> {
+    metrics.gpu_busy.map(|busy| 1.0 - busy)
+}
+
+fn idle_text(metrics: &CaptureMetrics) -> String {
+    idle(metrics).map_or_else(String::new, |idle| format!("GPU idle {}: ", percent(idle)))
+}

@@ -1,0 +1,207 @@
+//! Each rule with what makes it speak, and with what is nearly that.
+
+use super::*;
+use crate::report::metrics::{Rendering, SecondaryBatches};
+
+/// A capture that no rule has anything to say about.
+fn healthy() -> CaptureMetrics {
+    CaptureMetrics {
+        span_ns: 1_000_000_000,
+        gpu_busy: Some(0.82),
+        source: 0.4,
+        batch: 0.25,
+        tensor: 0.1,
+        infer: 0.5,
+        decode: 0.1,
+        track: 0.2,
+        publish: 0.2,
+        detectors: 2,
+        kernel_ns: 50_000.0,
+        launching: 0.2,
+        ..CaptureMetrics::default()
+    }
+}
+
+type Change = fn(&mut CaptureMetrics);
+
+/// For each rule what makes it speak, a piece of what it says, and what is nearly that and keeps it silent.
+const CASES: &[(&str, Change, &str, Change)] = &[
+    (
+        "gpu_saturated",
+        |metrics| metrics.gpu_busy = Some(0.95),
+        "busy for 95 %",
+        |metrics| metrics.gpu_busy = Some(0.89),
+    ),
+    (
+        "waits_for_sources",
+        |metrics| (metrics.gpu_busy, metrics.batch) = (Some(0.62), 0.7),
+        "GPU idle 38 %: batcher waits for sources",
+        |metrics| (metrics.gpu_busy, metrics.batch, metrics.detectors) = (Some(0.62), 0.4, 3),
+    ),
+    (
+        "sources_limit",
+        |metrics| (metrics.source, metrics.batch, metrics.gpu_busy) = (0.95, 0.6, Some(0.3)),
+        "GPU idle 70 %: CPU-bound in the sources",
+        |metrics| (metrics.source, metrics.batch) = (0.95, 0.1),
+    ),
+    (
+        "scaling_on_gpu",
+        |metrics| {
+            metrics.foreign = 0.12;
+            metrics.foreign_kernel = Some(("resize".to_owned(), "cam:src".to_owned()));
+        },
+        "12 % of the GPU's time went into kernels that no detector launched, most of it resize from cam:src",
+        |metrics| metrics.foreign = 0.005,
+    ),
+    (
+        "decode_limit",
+        |metrics| metrics.decode = 0.5,
+        "50 % of the detectors' time",
+        |metrics| metrics.decode = 0.29,
+    ),
+    (
+        "tensor_limit",
+        |metrics| metrics.tensor = 0.4,
+        "40 % of the detectors' time",
+        |metrics| metrics.tensor = 0.29,
+    ),
+    (
+        "too_few_detectors",
+        |metrics| (metrics.gpu_busy, metrics.batch, metrics.detectors) = (Some(0.5), 0.05, 1),
+        "1 detectors, which waited for frames only 5 %",
+        |metrics| (metrics.gpu_busy, metrics.batch, metrics.detectors) = (Some(0.5), 0.05, 4),
+    ),
+    (
+        "launch_limit",
+        |metrics| {
+            (metrics.gpu_busy, metrics.kernel_ns, metrics.launching) = (Some(0.4), 3_000.0, 0.9)
+        },
+        "a kernel takes 3.0 µs, and 90 % of infer",
+        |metrics| {
+            (metrics.gpu_busy, metrics.kernel_ns, metrics.launching) = (Some(0.4), 30_000.0, 0.9)
+        },
+    ),
+    (
+        "network_on_cpu",
+        |metrics| (metrics.gpu_busy, metrics.infer) = (None, 0.9),
+        "90 % of the detectors' time went into infer",
+        |metrics| metrics.infer = 0.9,
+    ),
+    (
+        "tracking_limit",
+        |metrics| metrics.track = 0.9,
+        "90 % of its time",
+        |metrics| metrics.track = 0.79,
+    ),
+    (
+        "publishing_waits_for_disk",
+        |metrics| {
+            metrics.disk = 0.4;
+            metrics.disk_thread = "json-lines".to_owned();
+        },
+        "thread json-lines was in calls that write for 40 %",
+        |metrics| metrics.disk = 0.09,
+    ),
+    (
+        "publishing_limit",
+        |metrics| metrics.publish = 0.85,
+        "85 % of the follower's time",
+        |metrics| (metrics.publish, metrics.disk) = (0.85, 0.5),
+    ),
+    (
+        "pageable_copies",
+        |metrics| metrics.pageable = (12, 0.02),
+        "12 copies, 2 %",
+        |metrics| metrics.pageable = (12, 0.001),
+    ),
+    (
+        "synchronous_copies",
+        |metrics| metrics.sync_copies = (3, 0.5),
+        "3 synchronous copies, 50 %",
+        |metrics| metrics.sync_copies = (3, 0.0),
+    ),
+    (
+        "rendering_limit",
+        |metrics| metrics.rendering = Some(rendering()),
+        "drawing a frame takes 12.0 ms, of which 9.0 ms wait for the encoder, and the network 8.0 ms; the recording was at work for 60 %",
+        |metrics| {
+            metrics.rendering = Some(Rendering {
+                infer_ns: 12_500_000.0,
+                ..rendering()
+            });
+        },
+    ),
+    (
+        "secondary_waits",
+        |metrics| {
+            let full = SecondaryBatches {
+                name: "color".to_owned(),
+                crops: 15.0,
+                ..batches()
+            };
+            metrics.secondary = vec![full, batches()];
+        },
+        "the secondary batch of light waits for objects\n    because a batch has 3.2 crops where 16 fit, waits 10.0 ms, and takes 1.5 ms; a batch_size of 3 would be full",
+        |metrics| {
+            // Half full; and one whose network is the slower half, so that batches fill while it works.
+            let half = SecondaryBatches {
+                crops: 8.0,
+                ..batches()
+            };
+            let slow = SecondaryBatches {
+                work_ns: 11_000_000.0,
+                ..batches()
+            };
+            metrics.secondary = vec![half, slow];
+        },
+    ),
+];
+
+/// 3 ms of drawing and 9 ms of waiting for a frame that takes the network 8 ms.
+fn rendering() -> Rendering {
+    Rendering {
+        draw_ns: 3_000_000.0,
+        encoder_ns: 9_000_000.0,
+        infer_ns: 8_000_000.0,
+        share: 0.6,
+    }
+}
+
+fn batches() -> SecondaryBatches {
+    SecondaryBatches {
+        name: "light".to_owned(),
+        crops: 3.2,
+        batch_size: 16,
+        wait_ns: 10_000_000.0,
+        work_ns: 1_500_000.0,
+        suggested: 3,
+    }
+}
+
+#[test]
+fn each_advice_rule_fires_only_with_cause() {
+    assert_eq!(advise(&healthy()), []);
+    let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
+    assert_eq!(CASES.iter().map(|case| case.0).collect::<Vec<_>>(), names);
+    for (name, cause, words, no_cause) in CASES {
+        let mut metrics = healthy();
+        cause(&mut metrics);
+        let findings = advise(&metrics);
+        let finding = findings.iter().find(|finding| finding.rule == *name);
+        let output = finding
+            .unwrap_or_else(|| panic!("{name} is silent"))
+            .to_text();
+        assert!(output.contains(words), "{name}: {output}");
+        let mut metrics = healthy();
+        no_cause(&mut metrics);
+        assert!(
+            advise(&metrics).iter().all(|finding| finding.rule != *name),
+            "{name} speaks"
+        );
+    }
+}
+
+#[test]
+fn empty_capture_gives_no_advice() {
+    assert_eq!(advise(&CaptureMetrics::default()), []);
+}

@@ -1,0 +1,188 @@
+//! Which part of a capture is looked at: a time, or an occurrence of a range.
+
+use super::super::ReportError;
+use super::super::schema::{Export, NVTX};
+
+/// A part of a capture, in ns from its start. Events that touch it count whole, as with nsys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeWindow {
+    /// The first ns.
+    pub from: i64,
+    /// The first ns after it.
+    pub until: i64,
+}
+
+impl Default for TimeWindow {
+    fn default() -> Self {
+        Self {
+            from: i64::MIN,
+            until: i64::MAX,
+        }
+    }
+}
+
+impl TimeWindow {
+    /// Whether an event touches it.
+    #[must_use]
+    pub const fn overlaps(&self, start: i64, end: i64) -> bool {
+        (start >= self.from && start < self.until)
+            || (end >= self.from && end < self.until)
+            || (start < self.from && end >= self.until)
+    }
+
+    /// The part that both have.
+    #[must_use]
+    pub fn intersect(self, other: Self) -> Self {
+        Self {
+            from: self.from.max(other.from),
+            until: self.until.min(other.until),
+        }
+    }
+}
+
+/// Reads a time from the capture's start, such as `1.5s`, `20ms`, `300us` or `17ns`, in ns.
+pub fn parse_time(text: &str) -> Result<i64, String> {
+    let wrong = || format!("found {text:?}, expected a time with ns, us, ms or s, such as 1.5s");
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let ns = number.parse::<f64>().map_err(|_| wrong())? * factor;
+    // Captures last hours at most; a number that f64 no longer holds exactly is a mistake.
+    if ns < 9e15 {
+        Ok(ns as i64)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// Most names that an error lists.
+const MAX_NAMES: usize = 20;
+
+/// The time of one occurrence of a range, given as nsys does: `text` or `text@domain`, with `#3` for the third; or as the
+/// tables show it, `domain:text`.
+pub fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, ReportError> {
+    export.require(&NVTX)?;
+    let (name, number) = match wanted.rsplit_once('#') {
+        Some((name, number))
+            if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            (name, number.parse::<i64>().unwrap_or(i64::MAX).max(1))
+        }
+        _ => (wanted, 1),
+    };
+    let broken = |cause| export.database_error(cause);
+    let connection = export.connect()?;
+    let text = match (
+        export.has_column(&NVTX, "textId"),
+        export.has_column(&NVTX, "text"),
+    ) {
+        (true, true) => "coalesce(s.value, n.text)",
+        (true, false) => "s.value",
+        (false, true) => "n.text",
+        (false, false) => return Err(export.no_column(&NVTX, "text")),
+    };
+    let join_text = if export.has_column(&NVTX, "textId") {
+        "LEFT JOIN StringIds AS s ON s.id = n.textId"
+    } else {
+        ""
+    };
+    let (join_domain, domain) = if export.has_column(&NVTX, "domainId") {
+        (
+            "LEFT JOIN (SELECT DISTINCT domainId, globalTid >> 24 AS process, text FROM NVTX_EVENTS WHERE eventType = 75) AS d \
+             ON d.domainId = n.domainId AND d.process = n.globalTid >> 24",
+            "d.text",
+        )
+    } else {
+        ("", "NULL")
+    };
+    let from = format!(
+        "FROM NVTX_EVENTS AS n {join_text} {join_domain} WHERE n.eventType IN (59, 60, 70, 71)"
+    );
+    let query = format!(
+        "SELECT n.start, n.end {from} AND ?1 IN ({text}, {text} || '@' || {domain}, {domain} || ':' || {text}) \
+         ORDER BY n.start LIMIT 1 OFFSET ?2"
+    );
+    let found = connection.query_row(&query, (name, number - 1), |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?))
+    });
+    match found {
+        Ok((from, until)) => Ok(TimeWindow {
+            from,
+            until: until.unwrap_or(i64::MAX),
+        }),
+        Err(rusqlite::Error::QueryReturnedNoRows) => {
+            let query = format!(
+                "SELECT coalesce({domain} || ':', '') || {text} || ' (' || count(*) || ')' {from} GROUP BY 1 ORDER BY count(*) DESC LIMIT {MAX_NAMES}"
+            );
+            let query = query.replace(
+                "GROUP BY 1",
+                &format!("GROUP BY coalesce({domain} || ':', '') || {text}"),
+            );
+            let mut statement = connection.prepare(&query).map_err(broken)?;
+            let names: Vec<String> = statement
+                .query_map([], |row| row.get::<_, Option<String>>(0))
+                .and_then(|rows| rows.collect::<Result<Vec<_>, _>>())
+                .map_err(broken)?
+                .into_iter()
+                .flatten()
+                .collect();
+            Err(ReportError::NoRange {
+                path: export.source.clone(),
+                wanted: wanted.to_owned(),
+                known: if names.is_empty() {
+                    "none".to_owned()
+                } else {
+                    names.join(", ")
+                },
+            })
+        }
+        Err(cause) => Err(broken(cause)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, ns) in [
+            ("1.5s", 1_500_000_000),
+            ("20ms", 20_000_000),
+            ("3us", 3_000),
+            ("17ns", 17),
+        ] {
+            assert_eq!(parse_time(text), Ok(ns), "{text}");
+        }
+        for text in ["", "5", "1 s", "s", "1e9s", "-1s", "99999999s"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn event_overlapping_window_counts() {
+        let window = TimeWindow {
+            from: 10,
+            until: 20,
+        };
+        for (start, end, holds) in [
+            (0, 9, false),
+            (0, 10, true),
+            (0, 30, true),
+            (12, 13, true),
+            (19, 40, true),
+            (20, 40, false),
+        ] {
+            assert_eq!(window.overlaps(start, end), holds, "{start} to {end}");
+        }
+        assert!(TimeWindow::default().overlaps(-5, i64::MAX - 1));
+    }
+}

@@ -1,0 +1,225 @@
+//! NVTX ranges projected onto the GPU: for each range, from the first begin to the last end of what calls within it made the GPU do.
+//!
+//! An operation is tied to its call by process and correlation id, and a call is in a range when it begins and ends inside of
+//! it on the same thread. Ranges and calls of a thread are gone through once, in the order of time, beside a list of the
+//! ranges that are open; with SQL the same takes minutes for a million of them.
+
+use std::cmp::Reverse;
+
+use super::capture::{Capture, Style};
+
+/// No parent.
+pub const NO_RANGE: u32 = u32::MAX;
+
+/// How ranges stand in each other.
+#[derive(Debug)]
+pub struct Nesting {
+    /// Ranges that began and ended on one thread, by thread, begin and length.
+    pub order: Vec<u32>,
+    /// For each range of the capture the shortest that it is in on its thread, or [`NO_RANGE`].
+    pub parent: Vec<u32>,
+    /// For each range of the capture the number of ranges that it is in.
+    pub level: Vec<u16>,
+}
+
+impl Nesting {
+    /// Of all ranges of the capture.
+    #[must_use]
+    pub fn from_capture(capture: &Capture) -> Self {
+        let ranges = &capture.ranges;
+        let mut order: Vec<u32> = (0..ranges.len() as u32)
+            .filter(|at| ranges[*at as usize].style != Style::CrossThread)
+            .collect();
+        order.sort_by_key(|at| {
+            let range = &ranges[*at as usize];
+            (range.thread, range.start, Reverse(range.end), range.row)
+        });
+        let mut parent = vec![NO_RANGE; ranges.len()];
+        let mut level: Vec<u16> = vec![0; ranges.len()];
+        let mut open: Vec<u32> = Vec::new();
+        let mut thread = None;
+        for at in &order {
+            let range = &ranges[*at as usize];
+            if thread.replace(range.thread) != Some(range.thread) {
+                open.clear();
+            }
+            open.retain(|other| ranges[*other as usize].end >= range.start);
+            let around = open
+                .iter()
+                .rev()
+                .filter(|other| ranges[**other as usize].end >= range.end)
+                .min_by_key(|other| ranges[**other as usize].duration());
+            if let Some(around) = around {
+                parent[*at as usize] = *around;
+                level[*at as usize] = level[*around as usize].saturating_add(1);
+            }
+            open.push(*at);
+        }
+        Self {
+            order,
+            parent,
+            level,
+        }
+    }
+
+    /// The range and all that it is in, the outermost first.
+    #[must_use]
+    pub fn stack(&self, range: u32) -> Vec<u32> {
+        let mut stack = vec![range];
+        let mut at = self.parent[range as usize];
+        while at != NO_RANGE {
+            stack.push(at);
+            at = self.parent[at as usize];
+        }
+        stack.reverse();
+        stack
+    }
+}
+
+/// A range that made the GPU do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Projected {
+    /// Index of the range.
+    pub range: u32,
+    /// Begin of the first operation, in ns.
+    pub start: i64,
+    /// End of the last, in ns.
+    pub end: i64,
+    /// How many calls within it made the GPU do something.
+    pub operations: u32,
+    /// How many ranges right inside of it were projected, too.
+    pub children: u32,
+}
+
+/// All projections, in the order of the capture's ranges.
+#[must_use]
+pub fn project(capture: &Capture, nesting: &Nesting, pairs: &[(u32, u32)]) -> Vec<Projected> {
+    let empty = Projected {
+        range: NO_RANGE,
+        start: i64::MAX,
+        end: i64::MIN,
+        operations: 0,
+        children: 0,
+    };
+    // A place for each range only when it is met with an operation: most ranges of the CPU have none.
+    let mut place = vec![NO_RANGE; capture.ranges.len()];
+    let mut found: Vec<Projected> = Vec::new();
+    let mut next = nesting.order.iter().copied().peekable();
+    let mut open: Vec<u32> = Vec::new();
+    let mut thread = None;
+    for (call, operation) in pairs {
+        let call = &capture.calls[*call as usize];
+        let operation = &capture.operations[*operation as usize];
+        if thread.replace(call.thread) != Some(call.thread) {
+            open.clear();
+        }
+        while let Some(at) = next.next_if(|at| {
+            let range = &capture.ranges[*at as usize];
+            (range.thread, range.start) <= (call.thread, call.start)
+        }) {
+            let range = &capture.ranges[at as usize];
+            if range.thread == call.thread && range.end >= call.start {
+                open.push(at);
+            }
+        }
+        open.retain(|at| capture.ranges[*at as usize].end >= call.start);
+        for at in &open {
+            if capture.ranges[*at as usize].end < call.end {
+                continue;
+            }
+            let place = &mut place[*at as usize];
+            if *place == NO_RANGE {
+                *place = found.len() as u32;
+                found.push(empty);
+            }
+            let projected = &mut found[*place as usize];
+            // One call may start many kernels, as a graph does: nsys counts calls. Pairs of one call follow each other.
+            // Until children are counted, their place keeps the last call.
+            if projected.operations == 0 || projected.children != call.correlation {
+                projected.operations += 1;
+            }
+            projected.children = call.correlation;
+            projected.range = *at;
+            projected.start = projected.start.min(operation.start);
+            projected.end = projected.end.max(operation.end);
+        }
+    }
+    for projected in &mut found {
+        projected.children = 0;
+    }
+    for at in 0..found.len() {
+        let parent = nesting.parent[found[at].range as usize];
+        // What a child did, its parent did, so that it has a place.
+        if parent != NO_RANGE && place[parent as usize] != NO_RANGE {
+            found[place[parent as usize] as usize].children += 1;
+        }
+    }
+    found.sort_unstable_by_key(|projected| projected.range);
+    found
+}
+
+/// Calls with the operations that they made, by thread, begin and correlation id. An operation whose process is not known
+/// belongs to every call of its id.
+#[must_use]
+pub fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
+    let mut processes: Vec<i64> = capture
+        .streams
+        .iter()
+        .filter_map(|stream| stream.process)
+        .collect();
+    processes.sort_unstable();
+    processes.dedup();
+    // Where one stream's process is not known, none is compared.
+    let is_known = capture
+        .streams
+        .iter()
+        .all(|stream| stream.process.is_some());
+    let number = |global: Option<i64>| {
+        let at = global.and_then(|global| processes.binary_search(&global).ok());
+        if is_known {
+            at.unwrap_or(usize::MAX)
+        } else {
+            0
+        }
+    };
+    let threads = capture.threads.iter();
+    let of_thread: Vec<usize> = threads
+        .map(|thread| number(Some(thread.global_process())))
+        .collect();
+    let streams = capture.streams.iter();
+    let of_stream: Vec<usize> = streams.map(|stream| number(stream.process)).collect();
+    let call_key = |at: &u32| {
+        let call = &capture.calls[*at as usize];
+        (of_thread[usize::from(call.thread)], call.correlation)
+    };
+    let operation_key = |at: &u32| {
+        let done = &capture.operations[*at as usize];
+        (of_stream[usize::from(done.stream)], done.correlation)
+    };
+    let mut calls: Vec<u32> = (0..capture.calls.len() as u32).collect();
+    let mut operations: Vec<u32> = (0..capture.operations.len() as u32).collect();
+    // Both are nearly in order, which a stable sort makes use of.
+    calls.sort_by_key(call_key);
+    operations.sort_by_key(operation_key);
+    let mut pairs = Vec::with_capacity(operations.len());
+    let mut first = 0;
+    for operation in operations {
+        let key = operation_key(&operation);
+        while first < calls.len() && call_key(&calls[first]) < key {
+            first += 1;
+        }
+        let same = calls[first..]
+            .iter()
+            .take_while(|call| call_key(call) == key);
+        // Zero ties nothing.
+        if key.1 != 0 {
+            pairs.extend(same.map(|call| (*call, operation)));
+        }
+    }
+    drop(calls);
+    pairs.sort_by_key(|(call, _)| {
+        let call = &capture.calls[*call as usize];
+        (call.thread, call.start, call.correlation)
+    });
+    pairs
+}

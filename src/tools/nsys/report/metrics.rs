@@ -1,0 +1,247 @@
+//! What verdicts are made of: a few shares and sums of a capture.
+
+mod async_stages;
+
+use std::collections::HashMap;
+
+use jetwatch_telemetry::{Stage, thread_names};
+
+use super::capture::{Capture, Kind};
+use super::critical_path::{CriticalPath, DETECTOR_STAGES, stages_by_name};
+use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
+
+pub use self::async_stages::{Rendering, SecondaryBatches};
+
+/// Numbers of one capture. Shares are 0 to 1.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CaptureMetrics {
+    /// Length of the chain's work, in ns.
+    pub span_ns: i64,
+    /// Share of that time in which a GPU did something; `None` where no GPU was traced.
+    pub gpu_busy: Option<f64>,
+    /// Share of the sources' threads in `source`.
+    pub source: f64,
+    /// Shares of the detectors' threads.
+    pub batch: f64,
+    /// Likewise.
+    pub tensor: f64,
+    /// Likewise.
+    pub infer: f64,
+    /// Likewise.
+    pub decode: f64,
+    /// Shares of the follower's thread.
+    pub track: f64,
+    /// Likewise.
+    pub publish: f64,
+    /// Threads that detect.
+    pub detectors: usize,
+    /// Share of the time in which a thread that publishes was in calls that write to disk; the thread where it is most.
+    pub disk: f64,
+    /// That thread.
+    pub disk_thread: String,
+    /// Share of the GPU's time in kernels that were launched by threads of sources.
+    pub foreign: f64,
+    /// The kernel of them that took most, and its thread.
+    pub foreign_kernel: Option<(String, String)>,
+    /// Mean time of a kernel, in ns.
+    pub kernel_ns: f64,
+    /// Share of the time of `infer` in calls that launch kernels.
+    pub launching: f64,
+    /// Asynchronous copies of pageable memory: how many, and their share of the time.
+    pub pageable: (u64, f64),
+    /// Synchronous copies, likewise.
+    pub sync_copies: (u64, f64),
+    /// The recording, where there was one.
+    pub rendering: Option<Rendering>,
+    /// Secondary networks that ran, by name.
+    pub secondary: Vec<SecondaryBatches>,
+}
+
+/// Calls in which a write to a file waits for its disk.
+const DISK_CALLS: [&str; 12] = [
+    "write",
+    "writev",
+    "pwrite",
+    "pwrite64",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "fwrite",
+    "fflush",
+    "msync",
+    "fallocate",
+];
+
+/// Names of threads that write what is published.
+const PUBLISHING_THREADS: [&str; 4] = [
+    thread_names::JSON_LINES,
+    thread_names::MQTT,
+    thread_names::TRACK,
+    thread_names::BROKER,
+];
+
+impl CaptureMetrics {
+    /// Of a capture and its stages.
+    #[must_use]
+    pub fn from_capture(context: &AnalysisContext<'_>, critical_path: &CriticalPath) -> Self {
+        let capture = context.capture;
+        let (from, until) = if critical_path.stages.is_empty() {
+            capture.span().unwrap_or_default()
+        } else {
+            critical_path.span
+        };
+        let span_ns = (until - from).max(1);
+        let of_span = |ns: i64| ns as f64 / span_ns as f64;
+        let most_busy = |busy: &[BusyTimes]| {
+            let each = busy.iter().map(|busy| of_span(busy.within(from, until)));
+            each.reduce(f64::max)
+        };
+        let (disk, disk_thread) = disk(capture, span_ns);
+        let kernels = || {
+            let operations = capture.operations.iter();
+            operations.filter(|done| done.kind == Kind::Kernel)
+        };
+        let kernel_time: i64 = kernels().map(|done| done.end - done.start).sum();
+        let mut evidence = Self {
+            span_ns,
+            gpu_busy: most_busy(context.busy()),
+            source: critical_path.share(Stage::Source),
+            batch: critical_path.share(Stage::Batch),
+            tensor: critical_path.share(Stage::Tensor),
+            infer: critical_path.share(Stage::Infer),
+            decode: critical_path.share(Stage::Decode),
+            track: critical_path.share(Stage::Track),
+            publish: critical_path.share(Stage::Publish),
+            detectors: DETECTOR_STAGES
+                .iter()
+                .filter_map(|stage| critical_path.stage(*stage))
+                .map(|times| times.threads)
+                .max()
+                .unwrap_or(0),
+            disk,
+            disk_thread,
+            kernel_ns: kernel_time as f64 / (kernels().count() as f64).max(1.0),
+            ..Self::default()
+        };
+        evidence.launching = launching(context, critical_path);
+        evidence.add_async_stages(capture, critical_path);
+        evidence.add_launches(context, span_ns);
+        evidence
+    }
+
+    /// What needs calls with their operations.
+    fn add_launches(&mut self, context: &AnalysisContext<'_>, span_ns: i64) {
+        let capture = context.capture;
+        if capture.operations.is_empty() {
+            return;
+        }
+        let is_source: Vec<bool> = source_threads(capture);
+        let mut all: i64 = 0;
+        let mut foreign: i64 = 0;
+        let mut by_kernel: HashMap<(u32, u16), i64> = HashMap::new();
+        let mut pageable = (0, 0);
+        let mut synchronous = (0, 0);
+        for (call, operation) in context.pairs() {
+            let call = &capture.calls[*call as usize];
+            let done = &capture.operations[*operation as usize];
+            let time = done.end - done.start;
+            all += time;
+            if done.kind == Kind::Kernel && is_source[usize::from(call.thread)] {
+                foreign += time;
+                *by_kernel.entry((done.name, call.thread)).or_default() += time;
+            }
+            if done.kind == Kind::Copy {
+                let transfer = &capture.transfers[done.detail as usize];
+                let name = capture.name(call.name);
+                for (fits, sums) in [
+                    (is_pageable_async(name, transfer), &mut pageable),
+                    (is_sync_copy(name, transfer), &mut synchronous),
+                ] {
+                    if fits {
+                        sums.0 += 1;
+                        sums.1 += time;
+                    }
+                }
+            }
+        }
+        let of_span = |(count, ns): (u64, i64)| (count, ns as f64 / span_ns as f64);
+        self.pageable = of_span(pageable);
+        self.sync_copies = of_span(synchronous);
+        self.foreign = foreign as f64 / (all as f64).max(1.0);
+        let most = by_kernel
+            .into_iter()
+            .max_by_key(|(key, time)| (*time, key.0));
+        self.foreign_kernel = most.map(|((kernel, thread), _)| {
+            (
+                capture.name(kernel).to_owned(),
+                capture.threads[usize::from(thread)].title(),
+            )
+        });
+    }
+}
+
+/// Threads that take pictures over: those with `source` ranges, and GStreamer's own, which run no stage at all.
+fn source_threads(capture: &Capture) -> Vec<bool> {
+    let stage_of = stages_by_name(capture);
+    let mut detects = vec![false; capture.threads.len()];
+    for range in &capture.ranges {
+        if let Some(stage) = stage_of.get(&range.name) {
+            detects[usize::from(range.thread)] |=
+                *stage != Stage::Source && !stage.is_in_elements();
+        }
+    }
+    // A capture without stages is none of jetwatch: then no thread is known for what it does.
+    let is_ours = !stage_of.is_empty();
+    detects.iter().map(|detects| is_ours && !detects).collect()
+}
+
+/// The thread that publishes and was in calls that write for most of the time: its share, and its name.
+fn disk(capture: &Capture, span_ns: i64) -> (f64, String) {
+    let writes: Vec<bool> = capture
+        .names
+        .iter()
+        .map(|name| DISK_CALLS.contains(&name.as_str()))
+        .collect();
+    let mut sums = vec![0; capture.threads.len()];
+    for wait in capture
+        .waits
+        .iter()
+        .filter(|wait| writes[wait.name as usize])
+    {
+        sums[usize::from(wait.thread)] += wait.end - wait.start;
+    }
+    let publishing = capture.threads.iter().zip(sums).filter(|(thread, _)| {
+        let name = thread.name.as_deref().unwrap_or_default();
+        PUBLISHING_THREADS.iter().any(|stem| name.starts_with(stem))
+    });
+    match publishing.max_by_key(|(_, sum)| *sum) {
+        Some((thread, sum)) => (sum as f64 / span_ns as f64, thread.title()),
+        None => (0.0, String::new()),
+    }
+}
+
+/// Share of the time of `infer` in calls that launch kernels, by the threads that infer.
+fn launching(context: &AnalysisContext<'_>, critical_path: &CriticalPath) -> f64 {
+    let capture = context.capture;
+    let Some(infer) = critical_path.stage(Stage::Infer) else {
+        return 0.0;
+    };
+    let stage_of = stages_by_name(capture);
+    let mut infers = vec![false; capture.threads.len()];
+    for range in &capture.ranges {
+        infers[usize::from(range.thread)] |= stage_of.get(&range.name) == Some(&Stage::Infer);
+    }
+    let launches: Vec<bool> = capture
+        .names
+        .iter()
+        .map(|name| name.starts_with("cudaLaunch") || name.starts_with("cuLaunch"))
+        .collect();
+    let sum: i64 = capture
+        .calls
+        .iter()
+        .filter(|call| launches[call.name as usize] && infers[usize::from(call.thread)])
+        .map(|call| call.end - call.start)
+        .sum();
+    (sum as f64 / (infer.total_ns as f64).max(1.0)).min(1.0)
+}

@@ -1,0 +1,205 @@
+//! What the recording and secondary networks did, from a capture or from the numbers of a run in `benchmark.json`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::CaptureMetrics;
+use crate::report::capture::Capture;
+use crate::report::critical_path::{CriticalPath, stages_by_name};
+use jetwatch_telemetry::{Stage, thread_names};
+
+/// Milliseconds to ns.
+const MS: f64 = 1e6;
+
+/// What a recorded frame costs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rendering {
+    /// Drawing one frame, in ns.
+    pub draw_ns: f64,
+    /// Handing it to the encoder, in ns per drawn frame.
+    pub encoder_ns: f64,
+    /// The primary network on one frame, in ns.
+    pub infer_ns: f64,
+    /// Share of the time in which the recording's thread did either.
+    pub share: f64,
+}
+
+/// Batches of one secondary network.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SecondaryBatches {
+    /// The network.
+    pub name: String,
+    /// Crops in a batch, in the mean.
+    pub crops: f64,
+    /// Crops that fit.
+    pub batch_size: u64,
+    /// Wait for one batch, in ns, in the mean.
+    pub wait_ns: f64,
+    /// Work on one batch, in ns, in the mean.
+    pub work_ns: f64,
+    /// The batch that would be full.
+    pub suggested: u64,
+}
+
+impl SecondaryBatches {
+    /// The mean, as a whole number that a batch can have.
+    fn mean_batch(crops: f64) -> u64 {
+        (crops.round() as u64).max(1)
+    }
+}
+
+/// Sums over the ranges of one network.
+#[derive(Default)]
+struct BatchTotals {
+    batches: u64,
+    crops: u64,
+    batch_size: u64,
+    wait_ns: i64,
+    work_ns: i64,
+}
+
+impl CaptureMetrics {
+    /// Looks at ranges of a capture.
+    pub(super) fn add_async_stages(&mut self, capture: &Capture, critical_path: &CriticalPath) {
+        let stage_of = stages_by_name(capture);
+        let mut networks: BTreeMap<&str, BatchTotals> = BTreeMap::new();
+        let mut inferred: u64 = 0;
+        for range in &capture.ranges {
+            let thread = &capture.threads[usize::from(range.thread)];
+            let network =
+                || thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
+            match stage_of.get(&range.name) {
+                Some(Stage::Infer) => inferred += u64::from(range.payload),
+                Some(Stage::SecondaryWait) => {
+                    let sums = networks.entry(network()).or_default();
+                    sums.batch_size = sums.batch_size.max(u64::from(range.payload));
+                    sums.wait_ns += range.duration();
+                }
+                Some(Stage::Secondary) => {
+                    let sums = networks.entry(network()).or_default();
+                    sums.batches += 1;
+                    sums.crops += u64::from(range.payload);
+                    sums.work_ns += range.duration();
+                }
+                _ => {}
+            }
+        }
+        let ran = networks.into_iter().filter(|(_, sums)| sums.batches > 0);
+        self.secondary = ran.map(|(name, sums)| sums.means(name)).collect();
+        let total = |stage| critical_path.stage(stage).map_or(0, |times| times.total_ns) as f64;
+        self.rendering = critical_path.stage(Stage::Render).map(|drawn| Rendering {
+            draw_ns: drawn.total_ns as f64 / drawn.ranges as f64,
+            encoder_ns: total(Stage::Encode) / drawn.ranges as f64,
+            infer_ns: total(Stage::Infer) / (inferred as f64).max(1.0),
+            share: (drawn.total_ns as f64 + total(Stage::Encode)) / self.span_ns as f64,
+        });
+    }
+
+    /// Of the numbers of a run, as `jetwatch bench` writes them below `run`: what works beside the chain alone.
+    #[must_use]
+    pub fn from_run(run: &Value) -> Self {
+        let stages = run["stages"].as_array();
+        let of = |stage: Stage, key: &str| {
+            let mut stages = stages.into_iter().flatten();
+            let found = stages.find(|found| found["stage"] == stage.name());
+            found.and_then(|found| found[key].as_f64()).unwrap_or(0.0)
+        };
+        let drawn = of(Stage::Render, "count");
+        let total_ms = |stage| of(stage, "total_ms");
+        let run_ms = run["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
+        let rendering = (drawn > 0.0 && run_ms > 0.0).then(|| Rendering {
+            draw_ns: total_ms(Stage::Render) * MS / drawn,
+            encoder_ns: total_ms(Stage::Encode) * MS / drawn,
+            infer_ns: total_ms(Stage::Infer) * MS / of(Stage::Infer, "items").max(1.0),
+            share: (total_ms(Stage::Render) + total_ms(Stage::Encode)) / run_ms,
+        });
+        let networks = run["secondary"].as_array().into_iter().flatten();
+        Self {
+            rendering,
+            secondary: networks.filter_map(from_network).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+impl BatchTotals {
+    fn means(&self, name: &str) -> SecondaryBatches {
+        let of_batches = |sum: f64| sum / self.batches as f64;
+        let crops = of_batches(self.crops as f64);
+        SecondaryBatches {
+            name: name.to_owned(),
+            crops,
+            batch_size: self.batch_size,
+            wait_ns: of_batches(self.wait_ns as f64),
+            work_ns: of_batches(self.work_ns as f64),
+            suggested: SecondaryBatches::mean_batch(crops),
+        }
+    }
+}
+
+/// A network of a run; `None` where it never ran, or where an older run does not say what a batch holds.
+fn from_network(network: &Value) -> Option<SecondaryBatches> {
+    let number = |key: &str| network[key].as_f64();
+    network["batches"].as_u64().filter(|batches| *batches > 0)?;
+    let (crops, batch_size) = (number("mean_batch")?, network["batch_size"].as_u64()?);
+    let objects = network["suggested_batch_size"].as_u64()?;
+    Some(SecondaryBatches {
+        name: network["name"].as_str()?.to_owned(),
+        crops,
+        batch_size,
+        wait_ns: number("mean_wait_ms")? * MS,
+        work_ns: number("mean_infer_ms")? * MS,
+        // What a frame shows comes together, unless most of it is known already.
+        suggested: match objects < batch_size {
+            true => objects,
+            false => SecondaryBatches::mean_batch(crops),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn run_metrics_equal_hand_computed_values() {
+        let run = json!({
+            "duration_s": 2.0,
+            "stages": [
+                {"stage": "infer", "count": 50, "items": 200, "total_ms": 1000.0},
+                {"stage": "render", "count": 100, "items": 100, "total_ms": 300.0},
+                {"stage": "encode", "count": 100, "items": 100, "total_ms": 900.0},
+            ],
+            "secondary": [
+                {"name": "light", "batches": 10, "mean_batch": 3.2, "batch_size": 16, "suggested_batch_size": 5,
+                 "mean_wait_ms": 10.0, "mean_infer_ms": 1.5},
+                {"name": "idle", "batches": 0, "mean_batch": 0.0, "batch_size": 16, "suggested_batch_size": 1,
+                 "mean_wait_ms": 0.0, "mean_infer_ms": 0.0},
+            ],
+        });
+        let metrics = CaptureMetrics::from_run(&run);
+        let wanted = Rendering {
+            draw_ns: 3e6,
+            encoder_ns: 9e6,
+            infer_ns: 5e6,
+            share: 0.6,
+        };
+        assert_eq!(metrics.rendering, Some(wanted));
+        let light = SecondaryBatches {
+            name: "light".to_owned(),
+            crops: 3.2,
+            batch_size: 16,
+            wait_ns: 10e6,
+            work_ns: 1.5e6,
+            suggested: 5,
+        };
+        assert_eq!(metrics.secondary, [light]);
+        assert_eq!(
+            CaptureMetrics::from_run(&Value::Null),
+            CaptureMetrics::default()
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! What of a report is compared with others: times of its ranges, and what it was a run of.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jetwatch_telemetry::Stage;
+
+use super::advice::Finding;
+use super::capture::{Capture, Kind, Name};
+use super::critical_path::stages_by_name;
+use super::summary_stats::{SummaryStats, group_by_key};
+use super::tables::AnalysisContext;
+
+/// One report in short.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReportSummary {
+    /// What to call it.
+    pub title: String,
+    /// What wrote it.
+    pub version: String,
+    /// Its length in ns, where it is known.
+    pub span_ns: Option<i64>,
+    /// Share of the time in which its GPU was busy, 0 to 1.
+    pub gpu_busy: Option<f64>,
+    /// Its ranges by name.
+    pub ranges: Vec<RangeSummary>,
+    /// What it was a run of.
+    pub workload: Workload,
+    /// Rules of the verdict that spoke.
+    pub rules: Vec<&'static str>,
+}
+
+/// A range in short. Times in ns.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RangeSummary {
+    /// Domain and text, or the path in a benchmark.
+    pub name: String,
+    /// How many there were.
+    pub count: u64,
+    /// Mean time on the CPU.
+    pub cpu_ns: f64,
+    /// Its deviation.
+    pub cpu_deviation_ns: f64,
+    /// Sum of the times on the CPU.
+    pub cpu_total_ns: f64,
+    /// Median time on the CPU.
+    pub median_ns: f64,
+    /// Longest time on the CPU.
+    pub max_ns: f64,
+    /// How many took far longer than the others: more than three times the distance of the quartiles above the upper one.
+    pub outliers: u64,
+    /// Mean time on the GPU, projected; `None` where it had nothing to do there.
+    pub gpu_ns: Option<f64>,
+}
+
+/// What a report was a run of, as far as it shows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Workload {
+    /// Threads of sources.
+    pub sources: BTreeSet<String>,
+    /// Frames of a batch, the most that were seen.
+    pub batch_size: Option<u64>,
+    /// Kernels.
+    pub kernels: BTreeSet<String>,
+    /// What the benchmark says of its configuration.
+    pub config: Option<String>,
+}
+
+impl ReportSummary {
+    /// Of a capture.
+    #[must_use]
+    pub fn from_capture(
+        context: &AnalysisContext<'_>,
+        gpu_busy: Option<f64>,
+        findings: &[Finding],
+    ) -> Self {
+        let capture = context.capture;
+        let mut gpu: HashMap<Name, (i64, u64)> = HashMap::new();
+        for projected in context.projections() {
+            let name = capture.ranges[projected.range as usize].name;
+            let (sum, count) = gpu.entry(name).or_default();
+            *sum += projected.end - projected.start;
+            *count += 1;
+        }
+        let durations = capture.ranges.iter();
+        let found = group_by_key(
+            durations.map(|range| (range.name, range.duration())),
+            |values| Some((SummaryStats::from_values(values)?, outliers(values))),
+        );
+        let ranges = found.into_iter().filter_map(|(name, found)| {
+            let (spread, outliers) = found?;
+            Some(RangeSummary {
+                name: capture.name(name).to_owned(),
+                count: spread.count,
+                cpu_ns: spread.mean,
+                cpu_deviation_ns: spread.deviation,
+                cpu_total_ns: spread.total as f64,
+                median_ns: spread.median,
+                max_ns: spread.max as f64,
+                outliers,
+                gpu_ns: gpu
+                    .get(&name)
+                    .map(|(sum, count)| *sum as f64 / *count as f64),
+            })
+        });
+        let mut ranges: Vec<RangeSummary> = ranges.collect();
+        ranges.sort_by(|a, b| b.cpu_total_ns.total_cmp(&a.cpu_total_ns));
+        Self {
+            title: capture.title.clone(),
+            version: capture.version.clone(),
+            span_ns: capture.span().map(|(from, until)| until - from),
+            gpu_busy,
+            ranges,
+            workload: workload(capture),
+            rules: findings.iter().map(|finding| finding.rule).collect(),
+        }
+    }
+
+    /// A range by its name.
+    #[must_use]
+    pub fn range(&self, name: &str) -> Option<&RangeSummary> {
+        self.ranges.iter().find(|range| range.name == name)
+    }
+}
+
+/// How many values lie far above the others.
+fn outliers(values: &mut [i64]) -> u64 {
+    /// Fewer values have no quartiles worth the name.
+    const MIN_VALUES: usize = 8;
+    if values.len() < MIN_VALUES {
+        return 0;
+    }
+    let quarter = values.len() / 4;
+    let lower = *values.select_nth_unstable(quarter).1;
+    let upper = *values.select_nth_unstable(values.len() - 1 - quarter).1;
+    let fence = upper + 3 * (upper - lower);
+    values.iter().filter(|value| **value > fence).count() as u64
+}
+
+fn workload(capture: &Capture) -> Workload {
+    let stage_of = stages_by_name(capture);
+    let mut workload = Workload::default();
+    let mut kernels: BTreeSet<Name> = BTreeSet::new();
+    for range in &capture.ranges {
+        match stage_of.get(&range.name) {
+            Some(Stage::Source) => {
+                let thread = &capture.threads[usize::from(range.thread)];
+                if !thread
+                    .name
+                    .as_ref()
+                    .is_none_or(|name| workload.sources.contains(name))
+                {
+                    workload.sources.insert(thread.title());
+                }
+            }
+            Some(Stage::Infer) => {
+                let frames = u64::from(range.payload);
+                workload.batch_size = workload.batch_size.max(Some(frames));
+            }
+            _ => {}
+        }
+    }
+    for done in &capture.operations {
+        if done.kind == Kind::Kernel {
+            kernels.insert(done.name);
+        }
+    }
+    workload.kernels = kernels
+        .into_iter()
+        .map(|name| capture.name(name).to_owned())
+        .collect();
+    workload
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outliers;
+
+    #[test]
+    fn outliers_are_far_above_the_upper_quartile() {
+        let mut values: Vec<i64> = (100..120).collect();
+        assert_eq!(outliers(&mut values), 0);
+        values.extend([1_000, 5_000]);
+        assert_eq!(outliers(&mut values), 2);
+        assert_eq!(outliers(&mut [1, 1, 1_000]), 0);
+    }
+}

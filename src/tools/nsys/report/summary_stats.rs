@@ -1,0 +1,142 @@
+//! How values are spread: the numbers that every summary gives.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Numbers of a set of values. With one value alone the deviation is zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SummaryStats {
+    /// Sum.
+    pub total: i64,
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// The one in the middle, or the mean of the two there.
+    pub median: f64,
+    /// Least.
+    pub min: i64,
+    /// Greatest.
+    pub max: i64,
+    /// Deviation of a sample: by the number of values less one.
+    pub deviation: f64,
+}
+
+impl SummaryStats {
+    /// Of these values, which are put into another order; `None` without values.
+    #[must_use]
+    pub fn from_values(values: &mut [i64]) -> Option<Self> {
+        let (min, max) = (*values.iter().min()?, *values.iter().max()?);
+        let count = values.len();
+        let total: i64 = values.iter().sum();
+        let mean = total as f64 / count as f64;
+        let (lower, middle, _) = values.select_nth_unstable(count / 2);
+        let upper = *middle;
+        let median = if count % 2 == 1 {
+            upper as f64
+        } else {
+            let below = lower.iter().max().copied().unwrap_or(upper);
+            (below as f64 + upper as f64) / 2.0
+        };
+        let squares: f64 = values
+            .iter()
+            .map(|value| (*value as f64 - mean).powi(2))
+            .sum();
+        let deviation = if count > 1 {
+            (squares / (count - 1) as f64).sqrt()
+        } else {
+            0.0
+        };
+        Some(Self {
+            total,
+            count: count as u64,
+            mean,
+            median,
+            min,
+            max,
+            deviation,
+        })
+    }
+}
+
+/// The spread of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+pub fn stats_by_key<K: Hash + Eq + Clone>(
+    rows: impl Iterator<Item = (K, i64)> + Clone,
+) -> Vec<(K, SummaryStats)> {
+    let of_all = group_by_key(rows, SummaryStats::from_values);
+    of_all
+        .into_iter()
+        .filter_map(|(key, spread)| Some((key, spread?)))
+        .collect()
+}
+
+/// What `build` makes of the values of each key, keys in the order in which they come first. `rows` is gone through twice.
+pub fn group_by_key<K: Hash + Eq + Clone, T>(
+    rows: impl Iterator<Item = (K, i64)> + Clone,
+    mut make: impl FnMut(&mut [i64]) -> T,
+) -> Vec<(K, T)> {
+    let mut numbers: HashMap<K, usize> = HashMap::new();
+    let mut keys: Vec<K> = Vec::new();
+    let mut counts: Vec<usize> = Vec::new();
+    for (key, _) in rows.clone() {
+        let number = *numbers.entry(key).or_insert_with_key(|key| {
+            keys.push(key.clone());
+            counts.push(0);
+            counts.len() - 1
+        });
+        counts[number] += 1;
+    }
+    let mut next: Vec<usize> = counts
+        .iter()
+        .scan(0, |end, count| {
+            let start = *end;
+            *end += count;
+            Some(start)
+        })
+        .collect();
+    let mut values = vec![0; counts.iter().sum()];
+    for (key, value) in rows {
+        let place = &mut next[numbers[&key]];
+        values[*place] = value;
+        *place += 1;
+    }
+    let mut rest = values.as_mut_slice();
+    keys.into_iter()
+        .zip(counts)
+        .map(|(key, count)| {
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(count);
+            rest = others;
+            (key, make(own))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread_uses_sample_deviation() {
+        let spread = SummaryStats::from_values(&mut [4, 1, 3, 2]).expect("values");
+        assert_eq!(
+            (spread.total, spread.count, spread.min, spread.max),
+            (10, 4, 1, 4)
+        );
+        assert_eq!((spread.mean, spread.median), (2.5, 2.5));
+        // Squares of 1.5, 1.5, 0.5, 0.5 are 5 together, by 3.
+        assert!((spread.deviation - (5.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+        let one = SummaryStats::from_values(&mut [7]).expect("a value");
+        assert_eq!((one.median, one.deviation), (7.0, 0.0));
+        assert_eq!(SummaryStats::from_values(&mut []), None);
+    }
+
+    #[test]
+    fn values_are_grouped_by_key() {
+        let rows = [("b", 1), ("a", 10), ("b", 3), ("a", 20), ("c", 5)];
+        let found: Vec<(&str, i64, f64)> = stats_by_key(rows.into_iter())
+            .into_iter()
+            .map(|(key, spread)| (key, spread.total, spread.median))
+            .collect();
+        assert_eq!(found, [("b", 4, 2.0), ("a", 30, 15.0), ("c", 5, 5.0)]);
+    }
+}

@@ -1,0 +1,206 @@
+//! `jetwatch bench --ablation` as its user meets it: the real binary runs all steps on small scenes, and every frame is found
+//! again in each of them.
+
+use crate::support;
+use crate::support::classifier;
+
+use std::fs;
+use std::path::Path;
+
+use classifier::{keys, network, write_model};
+use serde_json::Value;
+use support::daemon::{Setup, finish, stderr};
+
+/// Frames of each step, over all sources.
+const FRAMES: u64 = 24;
+
+const STEPS: [&str; 6] = [
+    "1_naive",
+    "2_queues",
+    "3_without_rendering",
+    "4_scaled_first",
+    "5_batched",
+    "6_int8_interval",
+];
+
+/// So many sources with the scripted detector, of camera pace: in the ablation they give frames as fast as they are taken.
+fn setup(sources: usize, more: &str) -> Setup {
+    let source = |index| {
+        format!(
+            "  - {{name: cam{index}, uri: 'synthetic://traffic?seed={index}&objects=8&width=192&height=108&fps=5&frames=10'}}\n"
+        )
+    };
+    let sources: String = (1..=sources).map(source).collect();
+    let setup = Setup::new(&format!(
+        "device: test\nsources:\n{sources}detector: {{backend: scripted, workers: 2, batch_timeout_ms: 50}}\n\
+         publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n{more}"
+    ));
+    write_model(&setup.path("bright"), &network(None, 16), &keys(16));
+    write_model(&setup.path("fixed"), &network(Some(1), 16), &keys(16));
+    setup
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// Runs the ablation with so many frames in each step; gives its output.
+fn run_ablation(setup: &Setup, frames: u64, arguments: &[&str]) -> String {
+    let mut command = setup.command("bench");
+    command.arg("--output").arg(setup.path("out"));
+    command.args([
+        "--ablation",
+        "--warmup",
+        "0",
+        "--frames",
+        &frames.to_string(),
+    ]);
+    let output = finish(command.args(arguments));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The numbers of each step's run.
+fn runs(setup: &Setup) -> Vec<Value> {
+    let of = |step: &&str| json(&setup.path("out").join(step).join("benchmark.json"));
+    STEPS.iter().map(of).collect()
+}
+
+/// How often a stage ran, and frames in it.
+fn stage(document: &Value, name: &str) -> (u64, u64) {
+    let stages = document["run"]["stages"].as_array().expect("stages");
+    let number = |stage: &Value, key: &str| stage[key].as_u64().expect("a number");
+    let found = stages.iter().find(|stage| stage["stage"] == name);
+    found.map_or((0, 0), |stage| {
+        (number(stage, "count"), number(stage, "items"))
+    })
+}
+
+#[test]
+fn every_ablation_step_processes_every_frame_as_named() {
+    let setup = setup(3, "");
+    let output = run_ablation(&setup, FRAMES, &[]);
+    let runs = runs(&setup);
+    for (number, run) in (1..).zip(&runs) {
+        assert_eq!(run["ablation"]["step"], number, "{}", run["ablation"]);
+        assert_eq!(run["run"]["frames"], FRAMES, "{number}");
+        assert_eq!(run["run"]["dropped"], 0, "{number}");
+        assert_eq!(stage(run, "track"), (FRAMES, FRAMES), "{number}");
+        // Drawn in the first two, each of them; not at all in the others.
+        let drawn = if number <= 2 { FRAMES } else { 0 };
+        assert_eq!(stage(run, "render"), (drawn, drawn), "{number}");
+        let recording = &run["run"]["recording"];
+        match number {
+            1 | 2 => {
+                assert_eq!(
+                    (&recording["frames"], &recording["dropped"]),
+                    (&drawn.into(), &0.into())
+                );
+            }
+            _ => assert!(recording.is_null(), "{recording}"),
+        }
+        // The scripted detector makes no tensor: what is there is scaling by the worker.
+        let scaled = if number <= 3 { FRAMES } else { 0 };
+        assert_eq!(stage(run, "tensor"), (scaled, scaled), "{number}");
+        let (batches, frames) = stage(run, "infer");
+        match number {
+            1..=4 => assert_eq!((batches, frames), (FRAMES, FRAMES), "{number}"),
+            5 => assert!(frames == FRAMES && batches < FRAMES, "{batches} batches"),
+            _ => {
+                let sources = run["run"]["sources"].as_array().expect("a list");
+                let skipped = sources.iter().map(|source| source["skipped"].as_u64());
+                let skipped: u64 = skipped.map(|count| count.expect("a number")).sum();
+                // Some that skipped the network were still waiting for their turn at the end.
+                assert!(
+                    skipped + frames >= FRAMES && frames <= FRAMES / 2,
+                    "{skipped} skipped, {frames} looked at"
+                );
+            }
+        }
+        assert_eq!(run["run"]["workers"], if number == 1 { 1 } else { 2 });
+    }
+    let ablation = &json(&setup.path("out/ablation.json"))["ablation"];
+    let steps = ablation["steps"].as_array().expect("a list");
+    let names: Vec<&str> = steps
+        .iter()
+        .filter_map(|step| step["name"].as_str())
+        .collect();
+    assert_eq!(names, STEPS);
+    assert_eq!(steps[0]["relative_percent"], 100.0);
+    assert!(
+        steps[0]["gain"].is_null() && steps[5]["gain"]["ratios"].is_array(),
+        "{ablation}"
+    );
+    for (step, run) in steps.iter().zip(&runs) {
+        let (fps, own) = (&step["fps"]["median"], &run["speed"]["fps"]);
+        assert!(
+            fps.as_f64() == own.as_f64() && fps.as_f64() > Some(0.0),
+            "{step}"
+        );
+    }
+    for line in [
+        "1 naive: one core, one by one",
+        "3 frames; nothing looks at crops",
+        "the scripted detector has no INT8",
+        "every 4. frame",
+    ] {
+        assert!(output.contains(line), "{line} is not in\n{output}");
+    }
+}
+
+#[test]
+fn every_crop_is_inferred_and_batch_one_network_gets_single_crops() {
+    if std::env::var_os("ORT_DYLIB_PATH").is_none_or(|path| path.is_empty()) {
+        eprintln!("skipped: ORT_DYLIB_PATH is not set");
+        return;
+    }
+    let setup = setup(
+        1,
+        "secondary:\n\
+         - {name: light, model: bright, min_object: 2x2, reinfer_interval: 0, batch_size: 6}\n\
+         - {name: alone, model: fixed, min_object: 2x2, reinfer_interval: 0}\n",
+    );
+    run_ablation(&setup, FRAMES, &[]);
+    let mut crops = Vec::new();
+    for (number, run) in (1..).zip(runs(&setup)) {
+        let networks = run["run"]["secondary"].as_array().expect("a list");
+        for network in networks {
+            assert_eq!(network["dropped_crops"], 0, "{number}: {network}");
+            assert_eq!(network["frames_without_pixels"], 0, "{number}: {network}");
+        }
+        let sizes: Vec<_> = networks
+            .iter()
+            .map(|network| network["batch_size"].as_u64())
+            .collect();
+        let wanted = if number <= 4 { [1, 1] } else { [6, 1] };
+        assert_eq!(sizes, wanted.map(Some), "{number}");
+        crops.push(networks[0]["crops"].as_u64().expect("a number"));
+        let notes = run["ablation"]["notes"].to_string();
+        assert_eq!(
+            notes.contains("alone: tiny takes one crop at a time"),
+            number >= 5,
+            "{number}: {notes}"
+        );
+    }
+    assert!(
+        crops[0] > FRAMES,
+        "several objects in each frame: {crops:?}"
+    );
+    // One by one, no crop of a track is still on its way when the next could be cut.
+    assert!(crops[0] >= crops[1], "{crops:?}");
+}
+
+#[test]
+fn ablation_rounds_interleave_and_result_is_json() {
+    let setup = setup(2, "");
+    let output = run_ablation(&setup, 8, &["--repeat", "2", "--json"]);
+    let reported: Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!(reported, json(&setup.path("out/ablation.json")));
+    assert_eq!(reported["ablation"]["rounds"], 2);
+    for step in reported["ablation"]["steps"].as_array().expect("a list") {
+        assert_eq!(step["fps"]["count"], 2, "{step}");
+    }
+    let ratios = reported["ablation"]["steps"][1]["gain"]["ratios"].as_array();
+    assert_eq!(ratios.map(Vec::len), Some(2));
+}

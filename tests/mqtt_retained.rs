@@ -1,0 +1,171 @@
+//! Retained values left at the broker by a killed daemon: the next run cleans them up. The real binary and a real mosquitto.
+
+use crate::support;
+use crate::support::publish;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+
+use publish::mosquitto::{Mosquitto, program};
+use serde_json::Value;
+use support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
+
+const BASE: &str = "jetwatch/box";
+
+fn yaml(port: u16, objects: u32, others: &str) -> String {
+    let scene = format!("synthetic://traffic?seed=1&objects={objects}&width=320&height=180&fps=10");
+    format!(
+        "device: box\nsources:\n  - name: stays\n    uri: {scene}\n    zones: [{{name: all, coordinates: '0,0,1,0,1,1,0,1'}}]\n{others}\
+         commands: {{enabled: true}}\nsource_templates: [{{name: t, source: {{uri: '{scene}'}}}}]\n\
+         detector: {{backend: scripted}}\npublish: {{update_interval_ms: 0, mqtt: {{broker: 'mqtt://127.0.0.1:{port}'}}}}\n"
+    )
+}
+
+fn start(setup: &Setup) -> Child {
+    setup
+        .command("run")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts")
+}
+
+fn publish(port: u16, topic: &str, payload: &str, more: &[&str]) {
+    let sent = Command::new(program("mosquitto_pub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-q", "1"])
+        .args(["-t", &format!("{BASE}/{topic}"), "-m", payload])
+        .args(more)
+        .status()
+        .expect("mosquitto_pub starts");
+    assert!(sent.success());
+}
+
+/// What the broker keeps below the device's topic.
+fn retained(port: u16) -> BTreeMap<String, String> {
+    let output = Command::new(program("mosquitto_sub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string()])
+        .args(["-t", &format!("{BASE}/#"), "--retained-only"])
+        .args(["-W", "1", "-F", "%t %p"])
+        .output()
+        .expect("mosquitto_sub starts");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let pair = |line: &str| {
+        let (topic, value) = line.split_once(' ')?;
+        let below = topic.strip_prefix(BASE)?.strip_prefix('/')?;
+        Some((below.to_owned(), value.to_owned()))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+fn state(kept: &BTreeMap<String, String>, source: &str) -> Option<String> {
+    let body: Value = serde_json::from_str(kept.get(&format!("{source}/status"))?).ok()?;
+    Some(body["state"].as_str()?.to_owned())
+}
+
+/// Counts above zero, by source.
+fn nonzero_counts<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k String> {
+    let labels = ["person", "car", "bus", "truck", "bicycle"];
+    let topics = labels.map(|label| format!("{source}/counts/{label}"));
+    let counted = kept.iter().filter(|(topic, _)| topics.contains(topic));
+    counted
+        .map(|(_, count)| count)
+        .filter(|count| *count != "0")
+        .collect()
+}
+
+/// Topics of a source, below its own.
+fn remaining_topics<'k>(kept: &'k BTreeMap<String, String>, source: &str) -> Vec<&'k str> {
+    let topics = kept.keys().filter_map(|topic| topic.strip_prefix(source));
+    topics.filter_map(|below| below.strip_prefix('/')).collect()
+}
+
+#[test]
+fn retained_values_of_killed_daemon_are_corrected_at_next_start() {
+    let broker = Mosquitto::start();
+    let port = broker.port();
+    let goes = "  - name: goes\n    uri: synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=10\n    \
+                lines: [{name: gate, coordinates: '0.5,0,0.5,1'}]\n";
+    let setup = Setup::new(&yaml(port, 4, goes));
+    let mut first = start(&setup);
+    wait_until_some("all sources at work", || {
+        publish(
+            port,
+            "command",
+            r#"{"command": "add_source", "template": "t", "name": "extra"}"#,
+            &[],
+        );
+        let kept = retained(port);
+        let works = |source: &str| !nonzero_counts(&kept, source).is_empty();
+        ["stays", "goes", "extra"]
+            .into_iter()
+            .all(works)
+            .then_some(())
+    });
+    first.kill().expect("it runs");
+    let _ = first.wait();
+    // What others keep below the same topic.
+    let others = [
+        ("stays/temperature", "21"),
+        ("theirs/counts/person", "3"),
+        ("theirs/status", "online"),
+        ("goes/note", "hello"),
+    ];
+    for (topic, value) in others {
+        publish(port, topic, value, &["-r"]);
+    }
+    let before = retained(port);
+    assert!(before.contains_key("goes/lines/gate"), "{before:?}");
+
+    std::fs::write(&setup.config, yaml(port, 0, "")).expect("writable");
+    let second = start(&setup);
+    let after = wait_until_some("the values put right", || {
+        let kept = retained(port);
+        let is_over = |source: &str| state(&kept, source).as_deref() == Some("ended");
+        let is_right =
+            is_over("goes") && is_over("extra") && nonzero_counts(&kept, "stays").is_empty();
+        let is_taken_back = remaining_topics(&kept, "goes") == ["note", "status"]
+            && remaining_topics(&kept, "extra") == ["status"];
+        (is_right && is_taken_back).then_some(kept)
+    });
+    assert_eq!(state(&after, "stays").as_deref(), Some("online"));
+    assert!(after.contains_key("stays/zones/all"), "{after:?}");
+    for (topic, value) in others {
+        assert_eq!(after.get(topic).map(String::as_str), Some(value), "{topic}");
+    }
+    terminate(second);
+}
+
+#[test]
+fn daemon_publishes_to_broker_that_forbids_reading() {
+    let broker = Mosquitto::with_config(|folder| {
+        let acl = folder.join("acl");
+        std::fs::write(&acl, "topic write jetwatch/#\n").expect("writable");
+        format!("allow_anonymous true\nacl_file {}\n", acl.display())
+    });
+    let text = yaml(broker.port(), 4, "").replace("enabled: true", "enabled: false")
+        + "log: {level: info}\n";
+    let setup = Setup::new(&text);
+    let output = finish(setup.command("run").args(["--duration", "4s"]));
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(
+        text.matches("connected to the MQTT broker").count(),
+        1,
+        "{text}"
+    );
+    let reported = text.matches("cannot read retained messages of a previous run");
+    // Not every mosquitto refuses the subscription itself; then there is nothing to see.
+    assert!(reported.count() <= 1, "{text}");
+    assert!(!text.contains("messages were lost"), "{text}");
+}
+
+fn terminate(child: Child) {
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .expect("kill starts");
+    assert!(sent.success());
+    let output = wait_for_output(child);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
