@@ -15,8 +15,8 @@ use std::path::{Component, Path, PathBuf};
 
 pub use self::declaration::ModelKeys;
 use self::declaration::{AxisOrder, FileKeys, InputKeys, PLANES_FORM, WEIGHTS_FORM};
-use super::model::{InputElement, InputSpec, ModelFile, ModelSpec, OutputSpec};
 use super::external_data::{self, WeightsFile};
+use super::model::{InputElement, InputSpec, ModelFile, ModelSpec, OutputSpec};
 use jetwatch_config::{KeyValue, Map, Node, Section, Unit, mask_secrets};
 use jetwatch_types::Size;
 

@@ -6,7 +6,7 @@ use super::declaration::{
     ActivationKey, AnchorsKey, BoxesAreKey, GflKeys, OutputKeys, ScaleKey, SsdKeys,
 };
 use super::parameters::read_parameters;
-use super::{FileReader, non_empty, invalid};
+use super::{FileReader, invalid, non_empty};
 use crate::decoders::detectnet_v2::DetectNetParameters;
 use crate::decoders::spec::{MAX_TENSORS, OutputSpec};
 use jetwatch_config::{KeySpec, Map, Node, Section, Unit, ValueType};
@@ -112,7 +112,10 @@ const PLUGIN_TENSOR_FORMS: &[TensorForm] = &[TensorForm::Roles(&[
     single("classes"),
 ])];
 
-const GFL_TENSOR_FORMS: &[TensorForm] = &[TensorForm::Name, TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")])];
+const GFL_TENSOR_FORMS: &[TensorForm] = &[
+    TensorForm::Name,
+    TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
+];
 
 const LAYOUTS: &[Layout] = &[
     Layout {
@@ -293,13 +296,19 @@ fn read_tensors(map: &Map<'_>, layout: &Layout) -> Option<Tensors> {
     };
     match (named, map.get("tensors")) {
         (Some(name), None) => Tensors::from_name(&name),
-        (Some(_), Some(tensors)) => invalid(&tensors, "given together with name", "only one of them"),
+        (Some(_), Some(tensors)) => {
+            invalid(&tensors, "given together with name", "only one of them")
+        }
         (None, Some(tensors)) => {
             let given = |roles: &&&[Role]| tensors.optional(roles[0].key).is_some();
             Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(first))
         }
         (None, None) => {
-            let expected: Vec<String> = layout.tensor_forms.iter().map(TensorForm::describe).collect();
+            let expected: Vec<String> = layout
+                .tensor_forms
+                .iter()
+                .map(TensorForm::describe)
+                .collect();
             let key = if roles.len() == layout.tensor_forms.len() {
                 "tensors"
             } else {

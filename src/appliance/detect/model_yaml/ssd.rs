@@ -5,7 +5,7 @@
 
 use super::declaration::{DeltaKeys, GridKeys, SsdKeys};
 use super::parameters::{UNITS, numbers_of};
-use super::{FileReader, relative_path, invalid};
+use super::{FileReader, invalid, relative_path};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::ssd::{SsdActivation, SsdBoxes, SsdParameters};
 use crate::decoders::ssd_anchors::{self, Anchor, AnchorGrid, AnchorLimit};

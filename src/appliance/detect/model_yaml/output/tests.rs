@@ -30,9 +30,8 @@ fn every_layout_has_its_tensors_in_its_own_order() {
             center,
         })
     };
-    let plugin = |plugin, box_unit| {
-        OutputLayout::NmsPlugin(NmsPluginParameters { plugin, box_unit })
-    };
+    let plugin =
+        |plugin, box_unit| OutputLayout::NmsPlugin(NmsPluginParameters { plugin, box_unit });
     let fcos = |grids, score| OutputLayout::Fcos(FcosParameters { grids, score });
     let queries = |activation| OutputLayout::Detr(DetrParameters::Queries { activation });
     let detectnet =
