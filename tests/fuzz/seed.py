@@ -127,17 +127,26 @@ def annotations():
     )
 
 
+def schema_words(schema):
+    """Keys, words and texts that are defaults, of a JSON Schema."""
+    if isinstance(schema, list):
+        return set().union(*map(schema_words, schema))
+    if not isinstance(schema, dict):
+        return set()
+    given = [*schema.get("properties", {}), *schema.get("enum", []), schema.get("const"), schema.get("default")]
+    return {word for word in given if isinstance(word, str)} | schema_words(list(schema.values()))
+
+
 def words():
-    """The keys and words of the configuration and of model.yaml: names in the schema and in the files that read them."""
-    sources = [ROOT / "configs/jetwatch.schema.json", ROOT / "src/appliance/detect/model_yaml.rs"]
-    sources += sorted((ROOT / "src/appliance/detect/model_yaml").glob("**/*.rs"))
+    """The keys and words of the configuration, by its schema, and of model.yaml: every text in quotes in the files that read it."""
+    sources = [ROOT / "src/appliance/detect/model_yaml.rs", *sorted((ROOT / "src/appliance/detect/model_yaml").glob("*.rs"))]
     sources = [path for path in sources if path.name != "tests.rs"]
-    texts = [path.read_text() for path in sources]
-    found = {word for text in texts for word in re.findall(r'"([a-z][a-z0-9_]{1,18})"', text)}
-    # A key of model.yaml is a field of its section.
-    found |= {word for text in texts for word in re.findall(r"^ +(?:pub(?:\(super\))? )?([a-z][a-z0-9_]{1,18}): ", text, re.M)}
+    found = {word for path in sources for word in re.findall(r'"([a-z][a-z0-9_]{1,18})"', path.read_text())}
+    for path in sorted((ROOT / "configs").glob("*.schema.json")):
+        if path.name != "messages.schema.json":
+            found |= schema_words(json.loads(path.read_text()))
     found |= {"images", "categories", "annotations", "image_id", "category_id", "bbox", "area", "iscrowd", "file_name"}
-    found |= {"synthetic://traffic?", "rtsp://", "v4l2:///dev/", "csi://", "launch:", "file://", "images:", "1e308", "-0.0"}
+    found |= {"synthetic://traffic?", "rtsp://", "v4l2:///dev/", "csi://", "launch:", "file://", "images:", "mqtts://", "frames=", "realtime=", "1e308", "-0.0"}
     return sorted(found)
 
 

@@ -1,6 +1,6 @@
 //! A section of a file as a struct: one field for each key, and everything about a key in one place.
 //!
-//! ```ignore
+//! ```text
 //! /// The tracker.
 //! #[derive(Section)]
 //! #[section(check = check_scores)]
