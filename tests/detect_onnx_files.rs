@@ -319,7 +319,7 @@ fn external_weight_hashes_are_verified() {
     let start = format!("{} has SHA-256 {}", data.display(), digest(&changed));
     assert_says(
         &error_of(folder.path()),
-        &[&start, &format!("expected {rows} by model.yaml")],
+        &[&start, &format!("but model.yaml says {rows}")],
     );
 
     let folder = folder_with(&plain, "", &format!(", weights: {{other.data: {rows}}}"));
@@ -416,7 +416,10 @@ fn unsupported_input_type_or_layout_is_rejected() {
     }
     for key in ["mean: 1,", "scale: 0.5,", "scale: 1,"] {
         let folder = folder_with(&bytes, &format!("type: uint8, {key}"), "");
-        assert_says(&error_of(folder.path()), &["together with `type: uint8`"]);
+        assert_says(
+            &error_of(folder.path()),
+            &["expected no mean with `type: uint8`"],
+        );
     }
 }
 

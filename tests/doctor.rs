@@ -96,12 +96,12 @@ fn doctor_runs_on_machine_without_jetson() {
         None,
     );
     report.says("ok", "element videoscale", &["add-borders (gboolean)"]);
-    report.says("unknown", "element nvvidconv", &["no Jetson"]);
+    report.says("unknown", "element nvvidconv", &["not a Jetson"]);
     report.says("ok", "scaling by the CPU", &["ms a picture"]);
-    report.says("unknown", "scaling by the VIC", &["no Jetson"]);
+    report.says("unknown", "scaling by the VIC", &["not a Jetson"]);
     // Every sample is as the clip has it.
     report.says("ok", "decoding by the CPU", &["mean difference 0.00"]);
-    report.says("unknown", "decoding by NVDEC", &["no Jetson"]);
+    report.says("unknown", "decoding by NVDEC", &["not a Jetson"]);
     assert_eq!(report.wrong(), Vec::<&str>::new(), "{}", report.text);
     assert_eq!(report.code, Some(0), "{}", report.text);
     assert!(report.text.contains("verdict: "), "{}", report.text);

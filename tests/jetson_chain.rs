@@ -537,12 +537,12 @@ fn the_plan_is_known_before_anything_is_opened() {
     let plan = |config: &SourceConfig| predict_plan(config, &machine, INPUT, Placement::TopLeft);
     let camera = plan(&config(csi(None))).expect_err("no Jetson").to_string();
     assert!(
-        camera.contains("no Jetson") && camera.contains("v4l2://"),
+        camera.contains("not a Jetson") && camera.contains("v4l2://"),
         "{camera}"
     );
     let file = SourceUri::File(Path::new("/nowhere.mp4").into());
     let error = plan(&vic(file.clone())).expect_err("no VIC").to_string();
-    assert!(error.contains("no Jetson"), "{error}");
+    assert!(error.contains("not a Jetson"), "{error}");
     let hardware = SourceConfig {
         decoder: DecoderChoice::Hardware,
         ..config(file)

@@ -356,7 +356,7 @@ fn redirects_are_followed_up_to_limit() {
         .fetch_verified(&circle)
         .expect_err("a circle")
         .to_string();
-    assert!(error.contains("in circles"), "{error}");
+    assert!(error.contains("redirection loop"), "{error}");
 }
 
 #[test]

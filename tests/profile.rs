@@ -263,7 +263,7 @@ fn nsys_bug_is_retried_then_reported() {
         let output = finish(bench.command().env("NSYS_DOES", "faults"));
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(status), "{text}");
-        assert_eq!(text.matches("once more").count(), 2, "{text}");
+        assert_eq!(text.matches("trying again").count(), 2, "{text}");
         assert_eq!(text.contains("QuadDCommon"), status == 1, "{text}");
         assert!(bench.is_clean());
     }

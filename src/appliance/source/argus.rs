@@ -282,7 +282,10 @@ mod tests {
         let now = Instant::now();
         assert_eq!(restarts.on_failure(&stall(), false, now), None);
         let told = restarts.on_failure(&stall(), false, now).expect("it hangs");
-        assert!(told.contains("asked jetwatch-argus.service"), "{told}");
+        assert!(
+            told.contains("restart from jetwatch-argus.service"),
+            "{told}"
+        );
         let written = fs::read_to_string(&file).expect("the request");
         assert!(written.contains("no frame for 5000 ms"), "{written}");
 

@@ -152,7 +152,7 @@ fn onnxruntime(context: &DoctorContext, report: &mut CheckReport) {
 fn surfaces(context: &DoctorContext, report: &mut CheckReport) {
     const WHAT: &str = "libnvbufsurface";
     if !context.machine.is_jetson() {
-        report.unknown(WHAT, "not looked for: this machine is no Jetson");
+        report.unknown(WHAT, "not looked for: this machine is not a Jetson");
         return;
     }
     match SURFACES.iter().find(|path| context.root.exists(path)) {

@@ -21,7 +21,7 @@ pub(super) fn check_elements(context: &DoctorContext, report: &mut CheckReport) 
         let what = format!("element {}", facts.name);
         match state {
             ElementState::Missing if facts.is_from_l4t() && !is_jetson => {
-                report.unknown(&what, "not here: this machine is no Jetson");
+                report.unknown(&what, "not here: this machine is not a Jetson");
             }
             ElementState::Missing => {
                 let text = format!(

@@ -140,7 +140,7 @@ mod tests {
             error
                 .expect_err("a later form")
                 .to_string()
-                .contains("form 2, expected 1")
+                .contains("format 2, expected 1")
         );
         let error = Golden::parse("{}").expect_err("not the form");
         assert!(error.to_string().contains("missing field"), "{error}");

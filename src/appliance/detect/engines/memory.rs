@@ -98,7 +98,7 @@ mod tests {
             .expect_err("too little")
             .to_string();
         assert!(
-            error.contains("200 MiB of GPU memory are free") && error.contains("takes 296 MiB"),
+            error.contains("200 MiB of GPU memory are free") && error.contains("at least 296 MiB"),
             "{error}"
         );
     }

@@ -427,7 +427,7 @@ fn byte_inputs_reject_normalization() {
     );
     let error = parse(&bytes).expect_err("mean and scale").to_string();
     for key in ["mean", "scale"] {
-        let said = format!("a {key} for bytes, expected no {key} beside `type: uint8`");
+        let said = format!("a {key} for bytes, expected no {key} with `type: uint8`");
         assert!(error.contains(&said), "{error}");
     }
 }
