@@ -324,7 +324,7 @@ fn external_weight_hashes_are_verified() {
 
     let folder = folder_with(&plain, "", &format!(", weights: {{other.data: {rows}}}"));
     write_weights(folder.path());
-    let named = format!("lie in `other.data`, but the network names `{MASK_FILE}`, `{ROWS_FILE}`");
+    let named = format!("in `other.data`, but the network names `{MASK_FILE}`, `{ROWS_FILE}`");
     assert_says(&error_of(folder.path()), &[&named]);
 
     let inside = network(FLOAT, PLANES, Weights::Inside);
@@ -418,7 +418,7 @@ fn unsupported_input_type_or_layout_is_rejected() {
         let folder = folder_with(&bytes, &format!("type: uint8, {key}"), "");
         assert_says(
             &error_of(folder.path()),
-            &["expected no mean with `type: uint8`"],
+            &["with `type: uint8`: bytes are given as they are"],
         );
     }
 }

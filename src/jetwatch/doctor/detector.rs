@@ -201,8 +201,10 @@ fn load(settings: DetectorConfig, name: &str, report: &mut CheckReport) -> Optio
         }
     };
     let load_ms = started.elapsed().as_secs_f64() * 1e3;
-    let found = golden_frames(&prepared)
-        .and_then(|frames| Ok((detections_of(&prepared, &frames)?, frames)));
+    let found = match golden_frames(&prepared) {
+        Ok(frames) => detections_of(&prepared, &frames).map(|found| (found, frames)),
+        Err(error) => Err(error),
+    };
     match found {
         Ok((found, frames)) => {
             let text = format!("{}, loaded in {load_ms:.0} ms", prepared.describe());

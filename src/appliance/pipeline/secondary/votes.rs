@@ -217,7 +217,7 @@ mod tests {
             window in 1_usize..8,
             allow_several in proptest::bool::ANY,
         ) {
-            let rule = VoteRule { window: window, threshold: 0.4, allow_several };
+            let rule = VoteRule { window, threshold: 0.4, allow_several };
             let mut votes = Votes::default();
             for look in &looks {
                 // A look has each label at most once.

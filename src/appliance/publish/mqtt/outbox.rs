@@ -1,9 +1,9 @@
 //! Messages waiting to be sent and messages waiting for their acknowledgement. Pure: no socket, no clock, no lock.
 //!
 //! - **Messages** (QoS 1) go out in order and are removed when acknowledged. Messages in flight on a broken connection
-//! return to the head of the queue, in order, and are sent again with the DUP flag.
+//!   return to the head of the queue, in order, and are sent again with the DUP flag.
 //! - **States** (retained, QoS 1) are one value per topic: a newer value replaces one that still waits, and every value
-//! is sent again on each new connection, in case the broker lost its retained messages.
+//!   is sent again on each new connection, in case the broker lost its retained messages.
 //! - **Best effort** (QoS 0) is queued only while connected.
 
 use std::collections::{HashMap, VecDeque};

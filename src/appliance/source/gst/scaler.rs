@@ -414,10 +414,10 @@ impl AppSinkHandler {
     fn deliver(&mut self, frame: Frame) -> Result<gst::FlowSuccess, gst::FlowError> {
         let handler = &self.context.handler;
         let flow = self.stall_monitor.delivering(|| handler.frame(frame));
-        self.to_flow_return(flow)
+        self.flow_return(flow)
     }
 
-    fn to_flow_return(&mut self, flow: Flow) -> Result<gst::FlowSuccess, gst::FlowError> {
+    fn flow_return(&mut self, flow: Flow) -> Result<gst::FlowSuccess, gst::FlowError> {
         match flow {
             Flow::Continue => Ok(gst::FlowSuccess::Ok),
             Flow::Stop => {
