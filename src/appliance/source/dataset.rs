@@ -6,7 +6,7 @@
 //! another each time.
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size};
+use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, SplitMix64};
 
 use super::scene::Scene;
 
@@ -48,12 +48,12 @@ impl DatasetGenerator {
     ) -> Result<(), E> {
         let seed = self.first_seed.wrapping_add(index);
         let (least, most) = self.objects;
-        let mut numbers = SplitMix64(seed);
+        let mut numbers = SplitMix64::new(seed);
         let span = u64::from(most.saturating_sub(least)) + 1;
         let mut scene = Scene::new(&SyntheticScene {
             seed,
             // Below `max`, which is 32 bits.
-            objects: least + (numbers.next() % span) as u32,
+            objects: least + (numbers.next_u64() % span) as u32,
             width: self.size.width,
             height: self.size.height,
             fps: 30,
@@ -63,7 +63,7 @@ impl DatasetGenerator {
         let stride = self.size.width as usize * PIXEL_BYTES;
         let mut pixels = vec![0; stride * self.size.height as usize];
         for _ in 0..self.images_per_scene {
-            let frame = numbers.next() % FRAME_RANGE;
+            let frame = numbers.next_u64() % FRAME_RANGE;
             scene.draw(frame, self.size, &mut pixels, stride);
             let rgb = pixels
                 .chunks_exact(PIXEL_BYTES)
@@ -78,19 +78,6 @@ impl DatasetGenerator {
             })?;
         }
         Ok(())
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): the same numbers on every machine.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 

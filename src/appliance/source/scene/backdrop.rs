@@ -5,9 +5,9 @@ use super::ground_shader::GroundShader;
 use super::projector::{Canvas, Projector};
 use super::prop::Prop;
 use super::raster::{Raster, Scratch};
-use super::rng::{Rng, spread};
+use super::rng::Rng;
 use super::visibility::VisibilityBuffer;
-use jetwatch_types::{PIXEL_BYTES, Size};
+use jetwatch_types::{PIXEL_BYTES, Size, hash64};
 
 /// Up to this many pixels, each is the mean of four points.
 const SMOOTH_PIXELS: usize = 1_000_000;
@@ -125,13 +125,13 @@ impl Backdrop {
             return;
         }
         let row = self.size.width as usize * PIXEL_BYTES;
-        let of_frame = spread(frame);
+        let of_frame = hash64(frame);
         for (y, to) in target
             .chunks_mut(stride)
             .take(self.size.height as usize)
             .enumerate()
         {
-            let start = (spread(of_frame ^ y as u64) as usize % NOISE_STARTS) * PIXEL_BYTES;
+            let start = (hash64(of_frame ^ y as u64) as usize % NOISE_STARTS) * PIXEL_BYTES;
             let more = &self.more[start..start + row];
             let less = &self.less[start..start + row];
             for ((byte, more), less) in to[..row].iter_mut().zip(more).zip(less) {

@@ -40,7 +40,7 @@ mod visibility;
 mod wheel;
 
 use jetwatch_config::SyntheticScene;
-use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, Xyxy, area};
+use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, Xyxy, area, hash64};
 
 pub use appearance::{Appearance, Layout, Rgb, TimeOfDay};
 
@@ -54,7 +54,7 @@ use person::{Person, draw_walker};
 use projector::{Canvas, Projector};
 use prop::Prop;
 use raster::{Raster, Scratch};
-use rng::{Rng, spread};
+use rng::Rng;
 use shadow::draw_shadow;
 use street::Street;
 use traffic::Traffic;
@@ -105,7 +105,7 @@ impl Scene {
         let traffic = Traffic::new(seed, parameters.objects, &street);
         let props = prop::place_props(&appearance, &street, &camera, seed);
         // Any 24 bits will do; the textures add small numbers to it.
-        let salt = (spread(seed) >> 40) as u32;
+        let salt = (hash64(seed) >> 40) as u32;
         let mut visibility = VisibilityBuffer::new(size.width, size.height);
         let surface = GroundShader {
             appearance: &appearance,

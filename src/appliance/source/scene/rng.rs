@@ -1,35 +1,31 @@
-//! Random numbers and waves that are equal on every machine: a splitmix64 stream, lattice noise and a polynomial sine.
+//! Random numbers, lattice noise and approximations of sine and cosine that are the same on every machine.
 //!
-//! Nothing here calls the platform's math library, whose last bits differ between machines. Used all over the scene.
+//! Nothing here calls the platform's math library, whose last bits differ between machines. Used by most files of the scene.
 
-/// One round of splitmix64: spreads every bit of `value` over the result.
-pub(super) const fn spread(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+use jetwatch_types::{SplitMix64, hash64};
 
-/// A stream of numbers that only depends on what it was made of.
+/// Random numbers that depend on a list of keys only.
 #[derive(Debug, Clone)]
-pub(super) struct Rng(u64);
+pub(super) struct Rng(SplitMix64);
 
 impl Rng {
-    /// The stream of these keys; their order counts.
+    /// The stream of these keys. Their order matters.
     pub(super) fn new(keys: &[u64]) -> Self {
-        Self(
-            keys.iter()
-                .fold(0x6a65_7477, |state, key| spread(state ^ spread(*key))),
-        )
+        let state = keys
+            .iter()
+            .fold(0x6a65_7477, |state, key| hash64(state ^ hash64(*key)));
+        let mut stream = SplitMix64::new(state);
+        // The scenes are defined by the numbers after the first one.
+        let _ = stream.next_u64();
+        Self(stream)
     }
 
     /// The next 64 bits.
     pub(super) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        spread(self.0)
+        self.0.next_u64()
     }
 
-    /// From 0 up to, but not including, 1.
+    /// From 0 up to, but excluding, 1.
     pub(super) fn unit(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1_u32 << 24) as f32
     }
@@ -39,9 +35,9 @@ impl Rng {
         low + (high - low) * self.unit()
     }
 
-    /// From 0 up to, but not including, `count`, which is at least 1.
+    /// From 0 up to, but excluding, `count`, which is at least 1.
     pub(super) fn below(&mut self, count: usize) -> usize {
-        // The bias of a remainder over 64 bits cannot be seen.
+        // The bias of the remainder is below `count` / 2⁶⁴.
         (self.bits() % count as u64) as usize
     }
 
@@ -56,19 +52,19 @@ impl Rng {
     }
 }
 
-/// Sine of a full turn, `wave(0.25) == 1`; off by at most 0.0012.
+/// Sine of an angle in turns: `sin_approx(0.25)` is 1. The error is at most 0.0012.
 pub(super) fn sin_approx(turns: f32) -> f32 {
     let x = turns - (turns + 0.5).floor();
     let rough = 8.0 * x - 16.0 * x * x.abs();
     0.775 * rough + 0.225 * rough * rough.abs()
 }
 
-/// Cosine of a full turn: [`sin_approx`] a quarter earlier.
+/// Cosine of an angle in turns, with the error of [`sin_approx`].
 pub(super) fn cos_approx(turns: f32) -> f32 {
     sin_approx(turns + 0.25)
 }
 
-/// A number from 0 to 1 for each cell of a grid.
+/// A random number from 0 to 1 for each cell of a grid.
 pub(super) fn lattice(x: i32, y: i32, salt: u32) -> f32 {
     let mut h = (x as u32).wrapping_mul(0x85eb_ca6b)
         ^ (y as u32).wrapping_mul(0xc2b2_ae35)
@@ -78,7 +74,7 @@ pub(super) fn lattice(x: i32, y: i32, salt: u32) -> f32 {
     (h ^ (h >> 15)) as f32 / u32::MAX as f32
 }
 
-/// Smooth noise, 0 to 1, with features of size 1.
+/// Value noise from 0 to 1, smooth, with features of size 1.
 pub(super) fn noise(x: f32, y: f32, salt: u32) -> f32 {
     let (xf, yf) = (x.floor(), y.floor());
     let (xi, yi) = (xf as i32, yf as i32);
@@ -101,7 +97,7 @@ mod tests {
             let sine = (f64::from(turns) * std::f64::consts::TAU).sin() as f32;
             assert!(
                 (sin_approx(turns) - sine).abs() < 0.0012,
-                "wave({turns}) is {}, not {sine}",
+                "sin_approx({turns}) is {}, not {sine}",
                 sin_approx(turns)
             );
         }
