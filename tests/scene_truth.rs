@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jetwatch_config::{Pace, SyntheticScene};
-use jetwatch_source::scene::{Appearance, Scene};
+use jetwatch_traffic::scene::{Appearance, Scene};
 use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, intersection_over_union};
 
 const TARGET: Size = Size::new(208, 117);

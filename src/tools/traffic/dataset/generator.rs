@@ -1,46 +1,47 @@
-//! Labeled pictures of many street scenes: what a network is trained on and judged by. Pure drawing; the command
-//! `jetwatch dataset` writes the files.
+//! Labeled images of many street scenes, to train and evaluate networks. Pure drawing, no files.
 //!
-//! Scene `n` of a set has the seed `first_seed + n`, so that sets with other seeds share no scene. Each has its own look
-//! and its own number of objects; its pictures lie at moments drawn from the seed, far enough apart that the traffic is
-//! another each time.
+//! Scene `n` of a set has the seed `first_seed + n`, so that sets with disjoint seeds share no scene. Each scene has its own
+//! appearance and its own number of objects. Its images lie at random times of an hour, so that their traffic differs.
 
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_types::{GroundTruthBox, PIXEL_BYTES, Size, SplitMix64};
 
-use super::scene::Scene;
+use crate::scene::Scene;
 
-/// Frames among which the moments of a scene are drawn: an hour at 30 frames a second.
+/// Frames among which those of a scene are chosen: an hour at 30 frames/s.
 const FRAME_RANGE: u64 = 108_000;
 
-/// Which scenes a set holds.
+/// The scenes of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatasetGenerator {
     /// Seed of the first scene.
     pub first_seed: u64,
-    /// Pictures of each scene, at least 1.
+    /// Images of each scene, at least 1.
     pub images_per_scene: u32,
-    /// Width and height of the pictures in pixels, neither 0.
+    /// Width and height of the images in pixels, neither 0.
     pub size: Size,
-    /// Least and most objects of a scene on average over time.
+    /// Minimum and maximum number of objects of a scene, on average over time.
     pub objects: (u32, u32),
 }
 
-/// One picture with the truth about it.
+/// One image with its ground truth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabeledImage {
     /// Seed of its scene.
     pub seed: u64,
-    /// Its frame in the scene.
+    /// Index of its frame in the scene.
     pub frame: u64,
     /// Rows of red, green and blue, `size.width * size.height * 3` bytes.
     pub rgb: Vec<u8>,
-    /// The objects in it, farthest first, hidden ones too.
+    /// The objects in it, farthest first, hidden ones included.
     pub truth: Vec<GroundTruthBox>,
 }
 
 impl DatasetGenerator {
-    /// Draws the pictures of scene number `index` and hands each to `on_image`; ends at its first error.
+    /// Draws the images of scene number `index` and passes each to `on_image`.
+    ///
+    /// # Errors
+    /// The first error of `on_image`; no further image is drawn.
     pub fn draw<E>(
         &self,
         index: u64,
@@ -52,7 +53,7 @@ impl DatasetGenerator {
         let span = u64::from(most.saturating_sub(least)) + 1;
         let mut scene = Scene::new(&SyntheticScene {
             seed,
-            // Below `max`, which is 32 bits.
+            // At most `most`, which has 32 bits.
             objects: least + (numbers.next_u64() % span) as u32,
             width: self.size.width,
             height: self.size.height,
@@ -93,32 +94,32 @@ mod tests {
     };
 
     fn drawn(set: DatasetGenerator, index: u64) -> Vec<LabeledImage> {
-        let mut pictures = Vec::new();
-        let result: Result<(), ()> = set.draw(index, |picture| {
-            pictures.push(picture);
+        let mut images = Vec::new();
+        let result: Result<(), ()> = set.draw(index, |image| {
+            images.push(image);
             Ok(())
         });
         assert_eq!(result, Ok(()));
-        pictures
+        images
     }
 
     #[test]
     fn scene_is_independent_of_dataset_position() {
-        let pictures = drawn(SET, 3);
-        assert_eq!(pictures.len(), 2);
-        assert_eq!((pictures[0].seed, pictures[0].rgb.len()), (43, 96 * 64 * 3));
-        assert_ne!(pictures[0].frame, pictures[1].frame);
-        assert_ne!(pictures[0].rgb, pictures[1].rgb);
+        let images = drawn(SET, 3);
+        assert_eq!(images.len(), 2);
+        assert_eq!((images[0].seed, images[0].rgb.len()), (43, 96 * 64 * 3));
+        assert_ne!(images[0].frame, images[1].frame);
+        assert_ne!(images[0].rgb, images[1].rgb);
         let shifted = DatasetGenerator {
             first_seed: 43,
             ..SET
         };
-        assert_eq!(drawn(shifted, 0), pictures);
+        assert_eq!(drawn(shifted, 0), images);
     }
 
     #[test]
     fn colors_are_those_of_the_scene_and_boxes_lie_inside() {
-        let picture = &drawn(SET, 0)[0];
+        let image = &drawn(SET, 0)[0];
         let mut scene = Scene::new(&SyntheticScene {
             seed: 40,
             objects: 0,
@@ -129,10 +130,10 @@ mod tests {
             pace: Pace::AsFast,
         });
         let mut pixels = vec![0; 96 * 64 * PIXEL_BYTES];
-        scene.draw(picture.frame, SET.size, &mut pixels, 96 * PIXEL_BYTES);
+        scene.draw(image.frame, SET.size, &mut pixels, 96 * PIXEL_BYTES);
         // No object reaches the upper corner of this scene, only the sensor's noise differs by frame.
-        assert_eq!(picture.rgb[..3], [pixels[2], pixels[1], pixels[0]]);
-        for truth in drawn(SET, 1).iter().flat_map(|picture| &picture.truth) {
+        assert_eq!(image.rgb[..3], [pixels[2], pixels[1], pixels[0]]);
+        for truth in drawn(SET, 1).iter().flat_map(|image| &image.truth) {
             let [left, top, right, bottom] = truth.xyxy;
             assert!(left >= 0.0 && top >= 0.0 && right <= 96.0 && bottom <= 64.0);
         }

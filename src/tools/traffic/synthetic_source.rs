@@ -1,68 +1,55 @@
-//! The built-in scene as a source: paced like a camera, or as fast as frames are taken, like a file.
+//! The drawn scene as a source: in real time like a camera, or as fast as the handler takes frames, like a file.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Pace, SyntheticScene};
 use jetwatch_resize::Resizer;
+use jetwatch_source::{
+    Flow, FullImage, PixelPool, RateLimiter, SessionEnd, Source, SourceContext, SourceError,
+    SyntheticOptions,
+};
 use jetwatch_telemetry::{Level, Stage};
 use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, Region, Size};
 
 use super::crop_resize::crop_resize;
-use super::pool::PixelPool;
-use super::rate_limit::RateLimiter;
 use super::scene::Scene;
-use super::{Flow, FullImage, SessionEnd, Source, SourceContext, SourceError};
 
-/// Draws frames of one scene.
+/// A source whose frames are drawn, with their ground truth.
 pub struct SyntheticSource {
     scene: Scene,
     settings: SyntheticScene,
     pool: PixelPool,
     resizer: Resizer,
-    /// The same scene with the pool of its views, once one was asked for: a scene keeps its backdrop in one size.
+    /// For full images, from the first one on: a scene keeps its backdrop in one size only.
     full_image: Option<(Scene, PixelPool)>,
-    loop_at_end: bool,
     rate_limiter: Option<RateLimiter>,
+    loop_at_end: bool,
     roi: Option<Region>,
 }
 
 impl SyntheticSource {
-    /// A source of the given scene.
+    /// A source of the scene with these parameters.
     #[must_use]
-    pub fn new(settings: &SyntheticScene, loop_at_end: bool) -> Self {
+    pub fn new(settings: &SyntheticScene, options: SyntheticOptions) -> Self {
         Self {
             scene: Scene::new(settings),
             settings: settings.clone(),
             pool: PixelPool::default(),
             resizer: Resizer::default(),
             full_image: None,
-            loop_at_end,
-            rate_limiter: None,
-            roi: None,
+            rate_limiter: options.max_fps.map(RateLimiter::new),
+            loop_at_end: options.loop_at_end,
+            roi: options.roi,
         }
     }
 
-    /// Shows the network this part of the scene alone.
-    #[must_use]
-    pub fn with_roi(mut self, roi: Option<Region>) -> Self {
-        self.roi = roi;
-        self
-    }
-
-    /// Draws at most so many frames a second of the scene's time.
-    #[must_use]
-    pub fn with_max_fps(mut self, max_fps: Option<f32>) -> Self {
-        self.rate_limiter = max_fps.map(RateLimiter::new);
-        self
-    }
-
-    /// Place of frame `index` in the scene's time.
+    /// Media time of frame `index`.
     fn time_of(&self, index: u64) -> Duration {
         let nanoseconds = index.saturating_mul(1_000_000_000);
         Duration::from_nanos(nanoseconds / u64::from(self.settings.fps.max(1)))
     }
 
-    /// What is known of frame `index`, which comes now.
+    /// Metadata of frame `index`, captured now. Takes the next sequence number.
     fn meta(&self, index: u64, context: &SourceContext) -> FrameMeta {
         FrameMeta {
             source: context.id,
@@ -74,7 +61,7 @@ impl SyntheticSource {
         }
     }
 
-    /// Draws frame `index` at the letterbox's inner size, with its truth in source pixels.
+    /// Draws frame `index` at the letterbox's inner size, with its truth in source pixels. `None` where an image has the wrong size.
     fn draw(&mut self, index: u64, meta: FrameMeta, context: &SourceContext) -> Option<Frame> {
         let source_size = meta.source_size;
         let _whole = context.recorder.batch(Level::Source, 1);
@@ -86,7 +73,7 @@ impl SyntheticSource {
         let part = context.source_crop(crop);
         let mut full_image = match (context.full_image, part) {
             (FullImage::None, None) => None,
-            // A part is cut out of the whole.
+            // The part is cropped from the full image.
             _ => Some(self.paint_full_image(index)?),
         };
         let image = match (part, &full_image) {
@@ -111,7 +98,7 @@ impl SyntheticSource {
                 true
             });
         }
-        // Drawing stands for what happens in front of a camera's lens: a frame is captured when it is drawn.
+        // Drawing takes the place of exposure: a frame is captured when it is drawn.
         let meta = FrameMeta {
             captured_at: SystemTime::now(),
             received_at: Instant::now(),
@@ -140,7 +127,7 @@ impl SyntheticSource {
         )
     }
 
-    /// Hands on frame `index` without the network's picture.
+    /// Delivers frame `index` without an image for the network.
     fn skip_frame(
         &mut self,
         index: u64,
@@ -158,7 +145,7 @@ impl SyntheticSource {
 }
 
 fn wrong_size() -> SourceError {
-    SourceError::Build("a synthetic picture has the wrong size".to_owned())
+    SourceError::Build("a synthetic image has the wrong size".to_owned())
 }
 
 /// Draws frame `index` at one size.
@@ -205,14 +192,14 @@ impl Source for SyntheticSource {
             if self
                 .rate_limiter
                 .as_mut()
-                .is_some_and(|cap| !cap.admit(time))
+                .is_some_and(|limiter| !limiter.admit(time))
             {
                 index += 1;
                 continue;
             }
             context.heartbeat.busy();
             let meta = self.meta(index, context);
-            // The first is always drawn, so that a source which cannot draw says so at once.
+            // The first frame is always drawn, so that a source that cannot draw fails at once.
             if announced
                 && let Some(skipped_image) = context.skipped_image
                 && context.handler.should_skip(context.id)
@@ -224,7 +211,7 @@ impl Source for SyntheticSource {
             let frame = self.draw(index, meta, context).ok_or_else(wrong_size)?;
             if !announced {
                 announced = true;
-                // The first frame draws the backdrop too: the clock starts behind it.
+                // The first frame draws the backdrop too: the schedule starts after it.
                 due = Instant::now() + period;
                 first_frame();
             }
@@ -237,8 +224,8 @@ impl Source for SyntheticSource {
     }
 }
 
-/// The moment of the frame after the one due at `due`. A camera does not make up for lost time: what it missed while
-/// nobody took its frames never comes, and the beat stays.
+/// When the frame after the one due at `due` is due. As with a camera, frames missed while the handler blocked never
+/// come, and the phase stays.
 fn next_tick(due: Instant, period: Duration, now: Instant) -> Instant {
     let next = due + period;
     let behind = now.saturating_duration_since(next);
@@ -260,7 +247,7 @@ mod tests {
         let due = Instant::now();
         let tick = |late_ms| next_tick(due, period, due + Duration::from_millis(late_ms)) - due;
         assert_eq!(tick(0), period);
-        assert_eq!(tick(9), period, "late, but before the next");
+        assert_eq!(tick(9), period, "late, but before the next frame");
         assert_eq!(tick(11), 2 * period);
         assert_eq!(tick(35), 4 * period);
     }
